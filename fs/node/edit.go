@@ -1,0 +1,209 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+)
+
+// maxStored is the length of the longest stored file of a row.
+const maxStored = 1 << 20
+
+// stored returns the text of a stored file.
+func (n *rowNode[T]) stored(ctx context.Context) (string, error) {
+	if n.t.isCut(n.qid(), false) {
+		return "", nil
+	}
+	return n.row.Read(n.call(ctx))
+}
+
+// isCut says whether a stored file was truncated and not written since, and
+// forgets it if forget is set.
+func (t *Tree[T]) isCut(qid uint64, forget bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	cut := t.cut[qid]
+	if forget {
+		delete(t.cut, qid)
+	}
+	return cut
+}
+
+// Set takes a truncation of a stored file, which holds until the file is
+// written; on anything else it does nothing, so that ">" works on a ctl.
+func (n *rowNode[T]) Set(ctx context.Context, c Change) error {
+	if n.row.Store != nil && c.Size != nil && *c.Size == 0 {
+		if err := n.ready(ctx); err != nil {
+			return n.fail(err)
+		}
+		n.t.mu.Lock()
+		n.t.cut[n.qid()] = true
+		n.t.mu.Unlock()
+	}
+	return nil
+}
+
+// ready says why a stored file cannot be written now: most programs look at
+// the error of an open, and few at that of a close.
+func (n *rowNode[T]) ready(ctx context.Context) error {
+	if n.row.Ready == nil {
+		return nil
+	}
+	return n.row.Ready(n.call(ctx))
+}
+
+// edit opens a stored file: its text is made at open and stored again, as a
+// whole, when a client flushes, syncs or closes what it has written.
+func (n *rowNode[T]) edit(ctx context.Context, flags int) (Handle, error) {
+	writable := flags&(os.O_WRONLY|os.O_RDWR) != 0
+	if writable {
+		if err := n.ready(ctx); err != nil {
+			return nil, err
+		}
+	}
+	text, err := n.stored(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h := &editHandle{text: []byte(text), append: flags&os.O_APPEND != 0, writable: writable}
+	h.cut = func() bool { return n.t.isCut(n.qid(), true) }
+	h.store = func(ctx context.Context, text string) error { return n.fail(n.row.Store(n.call(ctx), text)) }
+	if flags&os.O_TRUNC != 0 && h.writable {
+		h.text, h.dirty = nil, true
+	}
+	return h, nil
+}
+
+// editHandle is an open stored file.
+type editHandle struct {
+	store            func(context.Context, string) error
+	cut              func() bool // takes a truncation that came by another way than open
+	append, writable bool
+
+	mu    sync.Mutex // guards what follows
+	text  []byte
+	dirty bool
+}
+
+func (h *editHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return ReadText(string(h.text), p, off), nil
+}
+
+func (h *editHandle) WriteAt(_ context.Context, p []byte, off int64) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.writable {
+		return 0, ErrPermission
+	}
+	if h.cut() {
+		h.text = nil
+	}
+	if h.append {
+		off = int64(len(h.text))
+	}
+	if off+int64(len(p)) > maxStored {
+		return 0, fmt.Errorf("%w: at most %d bytes", ErrNoSpace, maxStored)
+	}
+	for int64(len(h.text)) < off+int64(len(p)) {
+		h.text = append(h.text, 0)
+	}
+	copy(h.text[off:], p)
+	h.dirty = true
+	return len(p), nil
+}
+
+func (h *editHandle) Sync(ctx context.Context) error { return h.Flush(ctx) }
+
+func (h *editHandle) Flush(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.dirty {
+		return nil
+	}
+	h.dirty = false
+	return h.store(ctx, string(h.text))
+}
+
+// Close stores what no flush has. A file that was truncated and closed with
+// nothing written is empty; a flush does not say so yet, since a shell that
+// moves a descriptor flushes too.
+func (h *editHandle) Close() error {
+	h.mu.Lock()
+	if h.writable && h.cut() {
+		h.text, h.dirty = nil, true
+	}
+	h.mu.Unlock()
+	return h.Flush(context.Background())
+}
+
+// replace gives a stored file the text of a file under the row, which goes.
+func (n *rowNode[T]) replace(ctx context.Context, u Node, name, fixed string) error {
+	to, err := n.Walk(ctx, fixed)
+	if err != nil {
+		return err
+	}
+	r, ok := to.(*rowNode[T])
+	if !ok || r.row.Store == nil {
+		return fmt.Errorf("%w: %s cannot be replaced", ErrNotPermitted, fixed)
+	}
+	from, err := u.Walk(ctx, name)
+	if err != nil {
+		return err
+	}
+	text, err := readAll(ctx, from)
+	if err != nil {
+		return err
+	}
+	n.t.isCut(r.qid(), true)
+	if err := r.row.Store(r.call(ctx), text); err != nil {
+		return err
+	}
+	return u.Remove(ctx, name, false)
+}
+
+// backup copies a stored file to a file under the row.
+func (n *rowNode[T]) backup(ctx context.Context, u Node, fixed, name string) error {
+	from, err := n.Walk(ctx, fixed)
+	if err != nil {
+		return err
+	}
+	r, ok := from.(*rowNode[T])
+	if !ok || r.row.Store == nil {
+		return fmt.Errorf("%w: %s cannot be renamed", ErrNotPermitted, fixed)
+	}
+	text, err := r.stored(ctx)
+	if err != nil {
+		return err
+	}
+	_, h, err := u.Create(ctx, name, os.O_WRONLY|os.O_TRUNC, fs.FileMode(0o600))
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	_, err = h.WriteAt(ctx, []byte(text), 0)
+	return err
+}
+
+// readAll returns the text of a stored file.
+func readAll(ctx context.Context, n Node) (string, error) {
+	h, err := n.Open(ctx, os.O_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	defer h.Close()
+	var b strings.Builder
+	p := make([]byte, 8192)
+	for b.Len() <= maxStored {
+		k, err := h.ReadAt(ctx, p, int64(b.Len()))
+		if err != nil || k == 0 {
+			return b.String(), err
+		}
+		b.Write(p[:k])
+	}
+	return "", fmt.Errorf("%w: at most %d bytes", ErrNoSpace, maxStored)
+}

@@ -1,0 +1,118 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// An error's text starts with the text of its kind, then ": " and what went
+// wrong: fmt.Errorf("%w: vm %q is running: stop it first", ErrBusy, name).
+// 9P2000 carries the text; 9P2000.L and FUSE carry the kind's errno. The
+// texts are chosen so that clients which guess an errno from the text of
+// 9P2000 (Linux net/9p/error.c, plan9port 9pfuse) guess the same one.
+type kind struct {
+	text  string
+	errno syscall.Errno
+}
+
+func (k *kind) Error() string { return k.text }
+
+// The kinds of errors.
+var (
+	// ErrNotExist is returned when a name leads nowhere.
+	ErrNotExist = &kind{"file does not exist", syscall.ENOENT}
+	// ErrExist is returned when something is to be made that is there already.
+	ErrExist = &kind{"file already exists", syscall.EEXIST}
+	// ErrPermission is returned when a file is opened for what its mode does not allow, and when a policy refuses.
+	ErrPermission = &kind{"permission denied", syscall.EACCES}
+	// ErrNotPermitted is returned for operations that made-up files do not have.
+	ErrNotPermitted = &kind{"operation not permitted", syscall.EPERM}
+	// ErrInvalid is returned for input that does not parse or makes no sense here.
+	ErrInvalid = &kind{"invalid argument", syscall.EINVAL}
+	// ErrBusy is returned when an object's state does not allow the operation now.
+	ErrBusy = &kind{"file in use", syscall.EBUSY}
+	// ErrNotDir is returned when a file is used as a directory.
+	ErrNotDir = &kind{"not a directory", syscall.ENOTDIR}
+	// ErrIsDir is returned when a directory is used as a file.
+	ErrIsDir = &kind{"is a directory", syscall.EISDIR}
+	// ErrNotEmpty is returned when a directory with entries is removed.
+	ErrNotEmpty = &kind{"directory not empty", syscall.ENOTEMPTY}
+	// ErrTimedOut is returned when a guest or a server did not answer in time.
+	ErrTimedOut = &kind{"timed out", syscall.ETIMEDOUT}
+	// ErrInterrupted is returned when the caller gave up waiting.
+	ErrInterrupted = &kind{"interrupted", syscall.EINTR}
+	// ErrAgain is returned by a read that would block, of a file opened with O_NONBLOCK.
+	ErrAgain = &kind{"resource temporarily unavailable", syscall.EAGAIN}
+	// ErrPipe is returned when nobody will ever read what is written.
+	ErrPipe = &kind{"broken pipe", syscall.EPIPE}
+	// ErrReadOnly is returned when something below a read-only directory is to change.
+	ErrReadOnly = &kind{"read-only file system", syscall.EROFS}
+	// ErrNoSpace is returned when a disk or a limit is full.
+	ErrNoSpace = &kind{"no space left on device", syscall.ENOSPC}
+	// ErrTooLong is returned for names of more than 255 bytes and messages over their limit.
+	ErrTooLong = &kind{"file name too long", syscall.ENAMETOOLONG}
+	// ErrUnsupported is returned for what this machine or this driver cannot do.
+	ErrUnsupported = &kind{"not supported", syscall.EOPNOTSUPP}
+	// ErrIO is returned when the machinery below failed; the text says where.
+	ErrIO = &kind{"i/o error", syscall.EIO}
+)
+
+// others maps the errors of the standard library to a kind.
+var others = []struct {
+	err  error
+	kind *kind
+}{
+	{fs.ErrNotExist, ErrNotExist},
+	{fs.ErrExist, ErrExist},
+	{fs.ErrPermission, ErrPermission},
+	{fs.ErrInvalid, ErrInvalid},
+	{context.Canceled, ErrInterrupted},
+	{context.DeadlineExceeded, ErrTimedOut},
+	{os.ErrDeadlineExceeded, ErrTimedOut},
+}
+
+// Errno returns the errno of err: its kind's, or the system's own, or EIO.
+func Errno(err error) syscall.Errno {
+	if err == nil {
+		return 0
+	}
+	var k *kind
+	if errors.As(err, &k) {
+		return k.errno
+	}
+	var n syscall.Errno
+	if errors.As(err, &n) {
+		return n
+	}
+	for _, o := range others {
+		if errors.Is(err, o.err) {
+			return o.kind.errno
+		}
+	}
+	return syscall.EIO
+}
+
+// Text returns the text of err as 9P2000 and the err files carry it: starting
+// with its kind's text, on one line.
+func Text(err error) string {
+	if err == nil {
+		return ""
+	}
+	var k *kind
+	if errors.As(err, &k) {
+		return oneLine(leadWith(k.text, err.Error()))
+	}
+	for _, o := range others {
+		if errors.Is(err, o.err) {
+			return oneLine(leadWith(o.kind.text, err.Error()))
+		}
+	}
+	var n syscall.Errno
+	if errors.As(err, &n) {
+		return oneLine(leadWith(n.Error(), err.Error()))
+	}
+	return oneLine(leadWith(ErrIO.text, err.Error()))
+}

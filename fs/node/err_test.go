@@ -1,0 +1,39 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"testing"
+)
+
+func TestErrors(t *testing.T) {
+	for _, tt := range []struct {
+		err   error
+		errno syscall.Errno
+		text  string
+	}{
+		{nil, 0, ""},
+		{ErrBusy, syscall.EBUSY, "file in use"},
+		{fmt.Errorf("%w: vm %q", ErrNotExist, "a"), syscall.ENOENT, `file does not exist: vm "a"`},
+		{fmt.Errorf("start a: %w: image b", ErrNotExist), syscall.ENOENT, "file does not exist: start a: image b"},
+		{fmt.Errorf("start a: %w", ErrNotExist), syscall.ENOENT, "file does not exist: start a"},
+		{fs.ErrExist, syscall.EEXIST, "file already exists"},
+		{&os.PathError{Op: "open", Path: "/x", Err: syscall.ENOENT}, syscall.ENOENT, "file does not exist: open /x: no such file or directory"},
+		{context.Canceled, syscall.EINTR, "interrupted: context canceled"},
+		{context.DeadlineExceeded, syscall.ETIMEDOUT, "timed out: context deadline exceeded"},
+		{syscall.EXDEV, syscall.EXDEV, "invalid cross-device link"},
+		{errors.New("what"), syscall.EIO, "i/o error: what"},
+		{errors.Join(ErrBusy, errors.New("two")), syscall.EBUSY, "file in use; two"},
+	} {
+		if got := Errno(tt.err); got != tt.errno {
+			t.Errorf("Errno(%v) = %v, want %v", tt.err, got, tt.errno)
+		}
+		if got := Text(tt.err); got != tt.text {
+			t.Errorf("Text(%v) = %q, want %q", tt.err, got, tt.text)
+		}
+	}
+}
