@@ -1,0 +1,168 @@
+package ninep
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"hutch/fs/node"
+)
+
+// errBadFd is the error of a fid that is not what the request needs.
+var errBadFd = syscall.EBADF
+
+// Linux' file types, as in a mode.
+const (
+	linuxFifo = 0o010000
+	linuxChar = 0o020000
+	linuxDir  = 0o040000
+	linuxBlk  = 0o060000
+	linuxReg  = 0o100000
+	linuxLink = 0o120000
+	linuxSock = 0o140000
+	linuxType = 0o170000
+)
+
+// typeBits returns the type of a file as Linux' modes have it.
+func typeBits(mode fs.FileMode) uint32 {
+	switch mode.Type() &^ fs.ModeIrregular {
+	case fs.ModeDir:
+		return linuxDir
+	case fs.ModeSymlink:
+		return linuxLink
+	case fs.ModeNamedPipe:
+		return linuxFifo
+	case fs.ModeSocket:
+		return linuxSock
+	case fs.ModeDevice | fs.ModeCharDevice:
+		return linuxChar
+	case fs.ModeDevice:
+		return linuxBlk
+	}
+	return linuxReg
+}
+
+// special pairs the bits of a mode beside rwx.
+var special = [...]struct {
+	linux uint32
+	mode  fs.FileMode
+}{
+	{0o4000, fs.ModeSetuid}, {0o2000, fs.ModeSetgid}, {0o1000, fs.ModeSticky},
+}
+
+// linuxMode returns Linux' mode for a file's.
+func linuxMode(mode fs.FileMode) uint32 {
+	m := typeBits(mode) | uint32(mode.Perm())
+	for _, b := range special {
+		if mode&b.mode != 0 {
+			m |= b.linux
+		}
+	}
+	return m
+}
+
+// unixMode returns the permissions in a mode of Linux.
+func unixMode(m uint32) fs.FileMode {
+	mode := fs.FileMode(m & 0o777)
+	for _, b := range special {
+		if m&b.linux != 0 {
+			mode |= b.mode
+		}
+	}
+	return mode
+}
+
+const (
+	attrBasic   = 0x7ff // the mask of all that getattr tells
+	blockSize   = 4096
+	v9fsMagic   = 0x01021997
+	unlinkAsDir = 0x200
+)
+
+// getattr serves Tgetattr, with all there is, whatever was asked for.
+func (s *session) getattr(o *op) error {
+	q, st, err := s.qidOf(o.ctx, o.at.node)
+	if err != nil {
+		return err
+	}
+	b := putQid(put64(o.out, attrBasic), q)
+	b = put32(put32(put32(b, linuxMode(st.Mode)), st.UID), st.GID)
+	b = put64(put64(b, uint64(max(st.Nlink, 1))), 0)
+	b = put64(put64(put64(b, st.Size), blockSize), (st.Size+511)/512)
+	b = putTime(putTime(putTime(b, st.Atime), st.Mtime), st.Ctime)
+	b = put64(put64(b, 0), 0)     // btime
+	o.out = put64(put64(b, 0), 0) // gen, data_version
+	return nil
+}
+
+// Bits of the mask of Tsetattr.
+const (
+	setMode = 1 << iota
+	setUID
+	setGID
+	setSize
+	setAtime
+	setMtime
+	setCtime
+	setAtimeTo
+	setMtimeTo
+)
+
+// setattr serves Tsetattr. A change of nothing is a sync, as in 9P2000.
+func (s *session) setattr(o *op) error {
+	if o.mask&^setCtime == 0 {
+		return s.sync(o)
+	}
+	var c node.Change
+	now := time.Now()
+	if o.mask&setMode != 0 {
+		m := unixMode(o.perm)
+		c.Mode = &m
+	}
+	if o.mask&setUID != 0 {
+		c.UID = &o.uid
+	}
+	if o.mask&setGID != 0 {
+		c.GID = &o.gid
+	}
+	if o.mask&setSize != 0 {
+		c.Size = &o.size
+	}
+	if o.mask&setAtime != 0 {
+		c.Atime = pickTime(o.mask&setAtimeTo != 0, &o.atime, &now)
+	}
+	if o.mask&setMtime != 0 {
+		c.Mtime = pickTime(o.mask&setMtimeTo != 0, &o.mtime, &now)
+	}
+	return o.at.node.Set(o.ctx, c)
+}
+
+func pickTime(given bool, t, now *time.Time) *time.Time {
+	if given {
+		return t
+	}
+	return now
+}
+
+// statfs serves Tstatfs: a file system of no size, so that df leaves it out.
+func (s *session) statfs(o *op) error {
+	b := put32(put32(o.out, v9fsMagic), blockSize)
+	for range 6 {
+		b = put64(b, 0)
+	}
+	o.out = put32(b, maxName)
+	return nil
+}
+
+// xattr serves Txattrwalk and Txattrcreate: there are no such attributes, and
+// of all ways to say so Linux' tools take this one most calmly.
+func (s *session) xattr(o *op) error {
+	return fmt.Errorf("%w: extended attributes", node.ErrUnsupported)
+}
+
+// isNotExist says whether err is of a file that is not there.
+func isNotExist(err error) bool {
+	return errors.Is(err, node.ErrNotExist) || errors.Is(err, fs.ErrNotExist)
+}

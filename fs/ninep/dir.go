@@ -1,0 +1,178 @@
+package ninep
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+
+	"hutch/fs/node"
+)
+
+// A listing is an open directory: a snapshot of its entries, made when it is
+// read from the start. One read at a time uses it.
+type listing struct {
+	turn    chan struct{} // holds a token while a read uses what is below
+	made    bool
+	entries []node.Entry
+
+	// 9P2000 alone: where the next read must begin, the entry it begins
+	// with, and that entry's stat if it was made but did not fit.
+	off  uint64
+	next int
+	held []byte
+}
+
+func newListing() *listing { return &listing{turn: make(chan struct{}, 1)} }
+
+// take waits for the listing; done gives it back.
+func (l *listing) take(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *listing) done() { <-l.turn }
+
+// refresh makes the snapshot.
+func (l *listing) refresh(ctx context.Context, dir node.Node) error {
+	entries, err := dir.List(ctx)
+	if err != nil {
+		return err
+	}
+	l.entries, l.made = entries, true
+	l.off, l.next, l.held = 0, 0, nil
+	return nil
+}
+
+// readStats serves Tread of a directory in 9P2000: whole stats, in order.
+func (s *session) readStats(o *op) error {
+	l := o.open.list
+	if err := l.take(o.ctx); err != nil {
+		return err
+	}
+	defer l.done()
+	if o.offset == 0 {
+		if err := l.refresh(o.ctx, o.at.node); err != nil {
+			return err
+		}
+	}
+	if !l.made || o.offset != l.off {
+		return fmt.Errorf("%w: bad offset %d in a directory", node.ErrInvalid, o.offset)
+	}
+	room := int(min(o.count, s.msize-readHead))
+	o.out = put32(o.reply(4+room), 0)
+	for l.next < len(l.entries) {
+		b, err := s.nextStat(o, l)
+		if err != nil {
+			return err
+		}
+		if len(o.out)+len(b) > readHead+room {
+			l.held = b
+			break
+		}
+		o.out = append(o.out, b...)
+		l.held = nil
+		l.next++
+	}
+	n := len(o.out) - readHead
+	if n == 0 && l.next < len(l.entries) {
+		return fmt.Errorf("%w: no room for an entry in %d bytes", node.ErrInvalid, room)
+	}
+	l.off += uint64(n)
+	le.PutUint32(o.out[frameHead:], uint32(n))
+	return nil
+}
+
+// nextStat returns the stat of the listing's next entry, and nothing for one
+// that is gone.
+func (s *session) nextStat(o *op, l *listing) ([]byte, error) {
+	if l.held != nil {
+		return l.held, nil
+	}
+	e := l.entries[l.next]
+	st, err := statOf(o.ctx, o.at.node, e.Name)
+	if o.ctx.Err() != nil {
+		return nil, o.ctx.Err()
+	}
+	if isNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		// Listing goes on past a file that cannot say what it is.
+		st = node.Stat{Mode: e.Mode, Qid: e.Qid}
+	}
+	st.Name = e.Name
+	return s.putStat(nil, st), nil
+}
+
+func statOf(ctx context.Context, dir node.Node, name string) (node.Stat, error) {
+	n, err := dir.Walk(ctx, name)
+	if err != nil {
+		return node.Stat{}, err
+	}
+	return n.Stat(ctx)
+}
+
+// readdir serves Treaddir. The offset of an entry is its place in the
+// snapshot; "." and ".." are the first two.
+func (s *session) readdir(o *op) error {
+	if o.open == nil || o.open.list == nil {
+		return fmt.Errorf("%w: fid %d is no open directory", errBadFd, o.fid)
+	}
+	l := o.open.list
+	if err := l.take(o.ctx); err != nil {
+		return err
+	}
+	defer l.done()
+	if o.offset == 0 || !l.made {
+		if err := l.refresh(o.ctx, o.at.node); err != nil {
+			return err
+		}
+	}
+	room := int(min(o.count, s.msize-readHead))
+	o.out = put32(o.reply(4+room), 0)
+	full := false
+	for i := o.offset; i < uint64(len(l.entries))+2 && !full; i++ {
+		e, err := l.entry(o.ctx, o.at, int(i))
+		if err != nil {
+			return err
+		}
+		if full = len(o.out)+qidLen+8+1+2+len(e.Name) > readHead+room; !full {
+			o.out = s.putEntry(o.out, e, i+1)
+		}
+	}
+	n := len(o.out) - readHead
+	if n == 0 && full {
+		return fmt.Errorf("%w: no room for an entry in %d bytes", node.ErrInvalid, room)
+	}
+	le.PutUint32(o.out[frameHead:], uint32(n))
+	return nil
+}
+
+// entry returns the i'th entry of the directory at, with "." and "..".
+func (l *listing) entry(ctx context.Context, at *place, i int) (node.Entry, error) {
+	if i >= 2 {
+		return l.entries[i-2], nil
+	}
+	name := "."
+	if i == 1 {
+		name = ".."
+		if at.up != nil {
+			at = at.up
+		}
+	}
+	st, err := at.node.Stat(ctx)
+	return node.Entry{Name: name, Mode: st.Mode, Qid: st.Qid}, err
+}
+
+func (s *session) putEntry(b []byte, e node.Entry, next uint64) []byte {
+	b = putQid(b, s.dialect.qid(e.Mode, e.Qid, 0))
+	b = put64(b, next)
+	return putString(append(b, direntType(e.Mode)), e.Name)
+}
+
+// direntType returns Linux' DT_ number of a file's type.
+func direntType(mode fs.FileMode) uint8 { return uint8(typeBits(mode) >> 12) }

@@ -1,0 +1,31 @@
+package ninep
+
+import (
+	"unicode/utf8"
+
+	"hutch/fs/ninep/errno"
+	"hutch/fs/node"
+)
+
+// maxRerror is the longest text of an error that Plan 9 takes: ERRMAX-1.
+const maxRerror = 127
+
+// putError appends the error reply for err to b, and returns its type. The
+// dialect of a connection without one yet is taken to be 9P2000.
+func (d dialect) putError(b []byte, err error) (uint8, []byte) {
+	if d == linux {
+		return Rlerror, put32(b, errno.Linux(node.Errno(err)))
+	}
+	return Rerror, putString(b, cut(node.Text(err), maxRerror))
+}
+
+// cut returns at most n bytes of s and no part of a rune.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}

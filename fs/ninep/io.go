@@ -1,0 +1,108 @@
+package ninep
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+
+	"hutch/fs/node"
+)
+
+// A stream remembers where the last read of a stream left off. Linux repeats
+// a read until its buffer is full or it gets nothing, and would keep what it
+// has from the program until then; so the exact continuation of a short read
+// gets nothing, once.
+type stream struct {
+	mu    sync.Mutex // guards all below
+	off   uint64
+	count uint32 // 0: nothing to remember
+}
+
+// continued reports whether a read continues the last one.
+func (t *stream) continued(off uint64, count uint32) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	same := t.count != 0 && off == t.off && count == t.count
+	t.count = 0
+	return same
+}
+
+func (t *stream) shortened(off uint64, count uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.off, t.count = off, count
+}
+
+// read serves Tread.
+func (s *session) read(o *op) error {
+	open := o.open
+	switch {
+	case open == nil || !open.read:
+		return fmt.Errorf("%w: fid %d not open for reading", errBadFd, o.fid)
+	case open.handle == nil && s.dialect == classic:
+		return s.readStats(o)
+	case open.handle == nil:
+		return node.ErrIsDir
+	}
+	count := min(o.count, s.msize-readHead)
+	if o.offset > math.MaxInt64-uint64(count) {
+		return fmt.Errorf("%w: offset %d", node.ErrInvalid, o.offset)
+	}
+	st, ok := open.handle.(node.Streamer)
+	streams := ok && st.Stream()
+	if streams && open.stream.continued(o.offset, o.count) {
+		o.out = put32(o.out, 0)
+		return nil
+	}
+	o.out = o.reply(4 + int(count)) // an error goes there too
+	p := o.buf.b[readHead : readHead+count]
+	n, err := open.handle.ReadAt(o.ctx, p, int64(o.offset))
+	if n < 0 || n > len(p) {
+		return fmt.Errorf("%w: read of %d bytes gave %d", node.ErrIO, len(p), n)
+	}
+	if err != nil && n == 0 && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if streams && n > 0 && n < len(p) {
+		open.stream.shortened(o.offset+uint64(n), o.count-uint32(n))
+	}
+	o.out = o.buf.b[:readHead+n]
+	le.PutUint32(o.out[frameHead:], uint32(n))
+	s.srv.counters.read.Add(int64(n))
+	return nil
+}
+
+// write serves Twrite.
+func (s *session) write(o *op) error {
+	open := o.open
+	if open == nil || open.handle == nil || !open.write {
+		return fmt.Errorf("%w: fid %d not open for writing", errBadFd, o.fid)
+	}
+	if o.offset > math.MaxInt64-uint64(len(o.data)) {
+		return fmt.Errorf("%w: offset %d", node.ErrInvalid, o.offset)
+	}
+	n, err := open.handle.WriteAt(o.ctx, o.data, int64(o.offset))
+	if n < 0 || n > len(o.data) {
+		return fmt.Errorf("%w: write of %d bytes took %d", node.ErrIO, len(o.data), n)
+	}
+	if err != nil && (n == 0 || n == len(o.data)) {
+		return err // after a part, the next write tells
+	}
+	o.out = put32(o.out, uint32(n))
+	s.srv.counters.written.Add(int64(n))
+	return nil
+}
+
+// sync serves Tfsync, and changes of nothing: what was written to an open
+// file becomes durable, where that means something.
+func (s *session) sync(o *op) error {
+	if o.open == nil {
+		return nil
+	}
+	if h, ok := o.open.handle.(node.Syncer); ok {
+		return h.Sync(o.ctx)
+	}
+	return nil
+}

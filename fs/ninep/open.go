@@ -1,0 +1,218 @@
+package ninep
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"hutch/fs/node"
+)
+
+// Flags of Tlopen and Tlcreate: Linux' numbers, whatever the system.
+const (
+	linuxExcl      = 0o200
+	linuxTrunc     = 0o1000
+	linuxAppend    = 0o2000
+	linuxNonblock  = 0o4000
+	linuxDirectory = 0o200000
+)
+
+// The mode of Topen and Tcreate.
+const (
+	modeExec   = 3
+	modeTrunc  = 0x10
+	modeRclose = 0x40
+)
+
+// linuxFlags returns what node.Open takes for the flags of 9P2000.L.
+func linuxFlags(f uint32) int {
+	flags := int(f & 3)
+	for _, bit := range [...]struct {
+		from uint32
+		to   int
+	}{
+		{linuxExcl, os.O_EXCL},
+		{linuxTrunc, os.O_TRUNC},
+		{linuxAppend, os.O_APPEND},
+		{linuxNonblock, syscall.O_NONBLOCK},
+	} {
+		if f&bit.from != 0 {
+			flags |= bit.to
+		}
+	}
+	return flags
+}
+
+// classicFlags returns what node.Open takes for a mode of 9P2000.
+func classicFlags(mode uint32) int {
+	flags := int(mode & 3)
+	if flags == modeExec {
+		flags = os.O_RDONLY
+	}
+	if mode&modeTrunc != 0 {
+		flags |= os.O_TRUNC
+	}
+	return flags
+}
+
+// access returns which way a file is open with flags.
+func access(flags int) (read, write bool) {
+	mode := flags & (os.O_WRONLY | os.O_RDWR)
+	return mode != os.O_WRONLY, mode != os.O_RDONLY
+}
+
+func (s *session) openClassic(o *op) error {
+	return s.openFid(o, classicFlags(o.flags), o.flags&modeRclose != 0)
+}
+
+func (s *session) openLinux(o *op) error {
+	if o.flags&3 == 3 {
+		return fmt.Errorf("%w: open for nothing", node.ErrInvalid)
+	}
+	if o.flags&linuxDirectory != 0 && !o.at.dir {
+		return node.ErrNotDir
+	}
+	return s.openFid(o, linuxFlags(o.flags)&^os.O_EXCL, false)
+}
+
+// openFid opens the fid of o.
+func (s *session) openFid(o *op, flags int, remove bool) error {
+	if remove && o.at.up == nil {
+		return node.ErrNotPermitted
+	}
+	if err := s.beginOpen(o); err != nil {
+		return err
+	}
+	open := &opened{remove: remove}
+	open.read, open.write = access(flags)
+	err := s.openPlace(o, open, flags)
+	var q qid
+	if err == nil {
+		q, _, err = s.qidOf(o.ctx, o.at.node)
+	}
+	if err != nil {
+		if open.handle != nil {
+			open.handle.Close()
+		}
+		s.endOpen(o, o.at, nil)
+		return err
+	}
+	s.endOpen(o, o.at, open)
+	s.opened(o, q)
+	return nil
+}
+
+// openPlace opens the file at o.at; a directory is only listed.
+func (s *session) openPlace(o *op, open *opened, flags int) (err error) {
+	if !o.at.dir {
+		open.handle, err = o.at.node.Open(o.ctx, flags)
+		return err
+	}
+	if open.write || flags&os.O_TRUNC != 0 {
+		return node.ErrIsDir
+	}
+	open.list = newListing()
+	return nil
+}
+
+// beginOpen keeps others from opening the fid of o, or refuses.
+func (s *session) beginOpen(o *op) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.f.open != nil || o.f.busy {
+		return fidInUse(o.fid)
+	}
+	o.f.busy = true
+	o.at = o.f.place
+	return nil
+}
+
+func (s *session) endOpen(o *op, at *place, open *opened) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o.f.busy = false
+	o.f.place, o.f.open = at, open
+}
+
+// opened makes the reply to an open or create.
+func (s *session) opened(o *op, q qid) {
+	o.out = put32(putQid(o.out, q), s.msize-ioHead)
+}
+
+// ioHead is what clients take off the message size for the head of a Twrite.
+const ioHead = 24
+
+func (s *session) createLinux(o *op) error {
+	if o.flags&3 == 3 {
+		return fmt.Errorf("%w: create for nothing", node.ErrInvalid)
+	}
+	return s.create(o, linuxFlags(o.flags), unixMode(o.perm).Perm(), false)
+}
+
+// createClassic serves Tcreate, whose permissions are limited by those of the
+// directory. A file that is there already is opened, emptied.
+func (s *session) createClassic(o *op) error {
+	if o.perm&(dmSymlink|dmDevice|dmNamedPipe|dmSocket|dmAuth|dmMount) != 0 {
+		return fmt.Errorf("%w: create of a special file", node.ErrNotPermitted)
+	}
+	st, err := o.at.node.Stat(o.ctx)
+	if err != nil {
+		return err
+	}
+	perm := fs.FileMode(o.perm&0o777) & (^fs.FileMode(0o666) | st.Mode.Perm()&0o666)
+	if o.perm&dmDir != 0 {
+		return s.createDir(o, fs.FileMode(o.perm&0o777)&(^fs.FileMode(0o777)|st.Mode.Perm()))
+	}
+	return s.create(o, classicFlags(o.flags)|os.O_TRUNC, perm, o.flags&modeRclose != 0)
+}
+
+// create makes a file in the directory o.f, which becomes that file, open.
+func (s *session) create(o *op, flags int, perm fs.FileMode, remove bool) error {
+	open := &opened{remove: remove}
+	open.read, open.write = access(flags)
+	return s.become(o, open, func() (n node.Node, err error) {
+		n, open.handle, err = o.at.node.Create(o.ctx, o.name, flags, perm)
+		return n, err
+	})
+}
+
+// createDir makes a directory in the directory o.f, which becomes it, open.
+func (s *session) createDir(o *op, perm fs.FileMode) error {
+	if _, write := access(classicFlags(o.flags)); write || o.flags&modeTrunc != 0 {
+		return node.ErrIsDir
+	}
+	open := &opened{read: true, list: newListing(), remove: o.flags&modeRclose != 0}
+	return s.become(o, open, func() (node.Node, error) {
+		return o.at.node.Mkdir(o.ctx, o.name, perm)
+	})
+}
+
+// become makes a file and turns the fid of o into it.
+func (s *session) become(o *op, open *opened, build func() (node.Node, error)) error {
+	if err := checkNew(o.name); err != nil {
+		return err
+	}
+	if !o.at.dir {
+		return node.ErrNotDir
+	}
+	if err := s.beginOpen(o); err != nil {
+		return err
+	}
+	n, err := build()
+	var at *place
+	var q qid
+	if err == nil {
+		at, q, err = s.enter(o.ctx, o.at, n, o.name)
+	}
+	if err != nil {
+		if open.handle != nil {
+			open.handle.Close()
+		}
+		s.endOpen(o, o.at, nil)
+		return err
+	}
+	s.endOpen(o, at, open)
+	s.opened(o, q)
+	return nil
+}

@@ -1,0 +1,174 @@
+// Package ninep serves a node.Node over 9P2000.L and 9P2000.
+//
+// Both dialects share one core: the first Tversion of a connection picks the
+// dialect, and with it the messages that are understood (message.go) and the
+// form of errors: 9P2000 carries their text, 9P2000.L their number.
+//
+// The server is our own, because github.com/hugelgupf/p9, the library of
+// package client, holds server-wide locks while a handler runs and cannot
+// cancel one: a blocked read would stop every rename, and an interrupted one
+// would leave its process unkillable. Here no lock is held while a node or a
+// handle works, and every request has a context.
+//
+// # Life of a request
+//
+// The connection's goroutine reads a frame, takes it apart, and binds it to
+// its fids, all in the order of arrival. Then the request runs in a goroutine
+// of its own and answers when it is done. Reads and writes, which may block,
+// need one of a fixed number of slots and queue for them; nothing else waits
+// for a slot. Tflush cancels its request, Tclunk and Tremove those of the
+// fid, a lost connection and Tversion all; whoever cancels answers, or closes
+// a handle, when what was cancelled has ended.
+//
+// # Locks
+//
+// conn.wmu is held for the write of one reply; session.mu, which may be taken
+// under it, for changes of the tables of tags and fids. Neither is ever held
+// across a call of a node or a handle.
+package ninep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"hutch/fs/node"
+)
+
+const (
+	minMsize     = 256
+	defaultMsize = 256 << 10
+	maxMsize     = 16 << 20
+)
+
+// A Server serves a tree. Its fields are set before it serves.
+type Server struct {
+	Root     node.Node
+	Log      *slog.Logger         // nil: nothing is logged
+	MaxMsize uint32               // largest message; 0: 256 KiB
+	Allow    func(net.Conn) error // decides who may connect; nil: PeerCheck
+
+	counters counters
+	owners   owners
+	locks    locks
+}
+
+// A Count tells what a server did so far, and does now.
+type Count struct {
+	Conns    int64 // connections there are
+	Accepted int64 // connections there were
+	Fids     int64 // fids in use
+	InFlight int64 // requests under way
+	Requests int64
+	Errors   int64 // requests answered with an error
+	Read     int64 // bytes of file data sent
+	Written  int64 // bytes of file data taken
+}
+
+type counters struct {
+	conns, accepted, fids, inFlight, requests, errors, read, written atomic.Int64
+}
+
+// Count returns the server's counters.
+func (s *Server) Count() Count {
+	c := &s.counters
+	return Count{
+		Conns: c.conns.Load(), Accepted: c.accepted.Load(), Fids: c.fids.Load(),
+		InFlight: c.inFlight.Load(), Requests: c.requests.Load(), Errors: c.errors.Load(),
+		Read: c.read.Load(), Written: c.written.Load(),
+	}
+}
+
+func (s *Server) log() *slog.Logger {
+	if s.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return s.Log
+}
+
+func (s *Server) msize() uint32 {
+	if s.MaxMsize == 0 {
+		return defaultMsize
+	}
+	return min(max(s.MaxMsize, minMsize), maxMsize)
+}
+
+// Serve serves the connections that come in on l until ctx is done, closes l,
+// and waits for all of them to end.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	defer cancel() // before the Wait above
+	for {
+		c, err := s.accept(ctx, l)
+		if ctx.Err() != nil {
+			if err == nil {
+				c.Close()
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("accept 9P connections: %w", err)
+		}
+		conns.Go(func() { s.admit(ctx, c) })
+	}
+}
+
+// accept accepts a connection. While the process is out of descriptors or
+// memory it tries again and again.
+func (s *Server) accept(ctx context.Context, l net.Listener) (net.Conn, error) {
+	for {
+		c, err := l.Accept()
+		var ne interface{ Temporary() bool }
+		if err == nil || ctx.Err() != nil || !errors.As(err, &ne) || !ne.Temporary() {
+			return c, err
+		}
+		s.log().Warn("9P accept", "err", err)
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// admit serves c if its peer may connect.
+func (s *Server) admit(ctx context.Context, c net.Conn) {
+	allow := s.Allow
+	if allow == nil {
+		allow = PeerCheck
+	}
+	if err := allow(c); err != nil {
+		s.log().Warn("9P connection refused", "err", err)
+		c.Close()
+		return
+	}
+	if err := s.ServeConn(ctx, c); err != nil {
+		s.log().Info("9P connection ended", "err", err)
+	}
+}
+
+// ServeConn serves one connection, whoever the peer is, until it ends or ctx
+// is done. When it returns, c and all handles opened through it are closed.
+func (s *Server) ServeConn(ctx context.Context, c net.Conn) error {
+	s.counters.accepted.Add(1)
+	s.counters.conns.Add(1)
+	defer s.counters.conns.Add(-1)
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	err := newConn(ctx, s, c).serve()
+	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,298 @@
+package ninep
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"hutch/fs/node"
+)
+
+const (
+	slots      = 1024     // reads and writes under way on a connection
+	queueLimit = 64 << 20 // bytes of requests that wait for a slot
+	maxFids    = 1 << 20
+	nofid      = ^uint32(0)
+)
+
+// A session is what lies between two Tversions of a connection.
+type session struct {
+	c       *conn
+	srv     *Server
+	dialect dialect
+	msize   uint32
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup // ops
+
+	mu     sync.Mutex // guards all below, and the fields of fid and op that say so
+	tags   map[uint16]*op
+	fids   map[uint32]*fid
+	slots  int   // free ones
+	queue  []*op // those that wait for a slot, the oldest first
+	queued int   // their bytes
+	ended  bool
+}
+
+// An op is a request being served.
+type op struct {
+	request
+	s      *session
+	m      *message
+	ctx    context.Context
+	cancel context.CancelFunc
+	in     *buffer // the request
+	buf    *buffer // holds out
+	out    []byte  // the reply, from its head on
+	rtyp   uint8   // the reply's type
+
+	// What the request is bound to when it comes in.
+	f, f2   *fid
+	at, at2 *place // where f and f2 were then
+	open    *opened
+
+	queued  bool     // session.mu guards it
+	flushes []uint16 // tags of Tflushes that wait for the reply; session.mu guards it
+}
+
+func newSession(c *conn, d dialect, msize uint32) *session {
+	s := &session{
+		c: c, srv: c.srv, dialect: d, msize: msize, slots: slots,
+		tags: map[uint16]*op{}, fids: map[uint32]*fid{},
+	}
+	// The end of c.ctx closes the connection, and only that ends requests:
+	// a client must not take it for an interrupt.
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(c.ctx))
+	return s
+}
+
+// end cancels all requests, which are not answered any more, waits for them,
+// and closes all fids.
+func (s *session) end() {
+	s.mu.Lock()
+	s.ended = true
+	for _, o := range s.queue {
+		s.drop(o)
+	}
+	s.queue = nil
+	s.mu.Unlock()
+	s.cancel()
+	s.running.Wait()
+	for _, f := range s.fids {
+		f.shut()
+	}
+	s.srv.counters.fids.Add(-int64(len(s.fids)))
+	s.srv.locks.releaseAll(s)
+}
+
+// accept takes a request from the wire and starts it.
+func (s *session) accept(in *buffer) {
+	s.srv.counters.requests.Add(1)
+	o := &op{s: s, in: in}
+	o.buf = newBuffer(frameHead)
+	o.out = o.buf.b
+	err := s.parse(o)
+	if err == nil && o.typ == Tflush {
+		s.flush(o)
+		return
+	}
+	s.mu.Lock()
+	if _, dup := s.tags[o.tag]; dup {
+		err = fmt.Errorf("%w: duplicate tag %d", node.ErrBusy, o.tag)
+	}
+	if err == nil {
+		err = s.bind(o)
+	}
+	if err != nil {
+		s.mu.Unlock()
+		s.refuse(o, err)
+		return
+	}
+	o.ctx, o.cancel = context.WithCancel(s.ctx)
+	o.rtyp = o.typ + 1
+	s.tags[o.tag] = o
+	s.running.Add(1)
+	s.srv.counters.inFlight.Add(1)
+	start := s.seat(o)
+	s.mu.Unlock()
+	if start {
+		go s.run(o)
+	}
+}
+
+// parse takes the request apart.
+func (s *session) parse(o *op) error {
+	o.typ, o.tag = o.in.b[4], le.Uint16(o.in.b[5:])
+	o.m = &messages[o.typ]
+	if o.m.dialects&s.dialect == 0 {
+		return fmt.Errorf("%w: message of type %d", node.ErrUnsupported, o.typ)
+	}
+	cut := cutter{b: o.in.b[frameHead:]}
+	o.m.get(&cut, &o.request)
+	if err := cut.end(); err != nil {
+		return fmt.Errorf("%w: %s: %w", node.ErrInvalid, o.m.name, err)
+	}
+	return nil
+}
+
+// bind finds the fids of o and reserves or detaches them; mu is held.
+func (s *session) bind(o *op) error {
+	if o.m.slot && s.queued+len(o.in.b) > queueLimit {
+		return fmt.Errorf("%w: too many requests", node.ErrAgain)
+	}
+	if o.m.bind == nil {
+		return nil
+	}
+	return o.m.bind(s, o)
+}
+
+// seat gives o a slot if it needs one, or queues it; mu is held.
+func (s *session) seat(o *op) bool {
+	if !o.m.slot {
+		return true
+	}
+	if s.slots > 0 {
+		s.slots--
+		return true
+	}
+	o.queued = true
+	s.queue = append(s.queue, o)
+	s.queued += len(o.in.b)
+	return false
+}
+
+// run serves o, and then those that waited for its slot.
+func (s *session) run(o *op) {
+	for o != nil {
+		slot := o.m.slot
+		err := o.m.serve(s, o)
+		s.finish(o, err)
+		o = nil
+		if slot {
+			o = s.next()
+		}
+		s.running.Done()
+	}
+}
+
+// next returns the op that takes over a slot, or frees it.
+func (s *session) next() *op {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		s.slots++
+		return nil
+	}
+	o := s.queue[0]
+	s.queue = s.queue[1:]
+	s.queued -= len(o.in.b)
+	o.queued = false
+	return o
+}
+
+// finish answers o, then the Tflushes that wait for it. The tags are free
+// before the client can know, and as that happens under wmu, a Tflush that
+// finds its tag free is answered after the reply.
+func (s *session) finish(o *op, err error) {
+	if err == nil && len(o.out) > int(s.msize) {
+		err = fmt.Errorf("%w: reply over the message size", node.ErrTooLong)
+	}
+	if err != nil {
+		s.fail(o, err)
+	}
+	b := seal(o.out, o.rtyp, o.tag)
+	s.c.wmu.Lock()
+	s.mu.Lock()
+	ended := s.ended
+	delete(s.tags, o.tag)
+	for _, tag := range o.flushes {
+		delete(s.tags, tag)
+		b = append(b, frameHead, 0, 0, 0, Rflush, byte(tag), byte(tag>>8))
+	}
+	s.mu.Unlock()
+	if !ended {
+		s.c.write(b)
+	}
+	s.c.wmu.Unlock()
+	s.mu.Lock()
+	s.release(o)
+	s.mu.Unlock()
+	o.free()
+}
+
+// fail makes the reply of o an error.
+func (s *session) fail(o *op, err error) {
+	s.srv.counters.errors.Add(1)
+	o.rtyp, o.out = s.dialect.putError(o.out[:frameHead], err)
+}
+
+// refuse answers a request that was never started.
+func (s *session) refuse(o *op, err error) {
+	s.fail(o, err)
+	s.send(seal(o.out, o.rtyp, o.tag))
+	o.in.free()
+	o.buf.free()
+}
+
+func (s *session) send(b []byte) {
+	s.c.wmu.Lock()
+	defer s.c.wmu.Unlock()
+	s.c.write(b)
+}
+
+// free gives back what o holds when it is done.
+func (o *op) free() {
+	o.cancel()
+	o.s.srv.counters.inFlight.Add(-1)
+	o.in.free()
+	o.buf.free()
+}
+
+// drop forgets a queued op, which nobody answers; mu is held.
+func (s *session) drop(o *op) {
+	delete(s.tags, o.tag)
+	s.queued -= len(o.in.b)
+	s.release(o)
+	o.free()
+	s.running.Done()
+}
+
+// flush serves Tflush: a request that waits for a slot is dropped, one that
+// runs is cancelled and answered first. It never waits.
+func (s *session) flush(o *op) {
+	s.mu.Lock()
+	if _, dup := s.tags[o.tag]; dup {
+		s.mu.Unlock()
+		s.refuse(o, fmt.Errorf("%w: duplicate tag %d", node.ErrBusy, o.tag))
+		return
+	}
+	old := s.tags[o.oldtag]
+	switch {
+	case old == nil:
+	case old.queued:
+		s.queue = slices.DeleteFunc(s.queue, func(q *op) bool { return q == old })
+		s.drop(old)
+		old = nil
+	default:
+		// A Tflush of this Tflush finds the same request.
+		old.flushes = append(old.flushes, o.tag)
+		s.tags[o.tag] = old
+		old.cancel()
+	}
+	s.mu.Unlock()
+	if old == nil {
+		s.send(seal(o.out, Rflush, o.tag))
+	}
+	o.in.free()
+	o.buf.free()
+}
+
+// reply returns the reply's buffer with room for n bytes after its head.
+func (o *op) reply(n int) []byte {
+	if frameHead+n > cap(o.buf.b) {
+		o.buf.free()
+		o.buf = newBuffer(frameHead + n)
+	}
+	return o.buf.b[:frameHead]
+}

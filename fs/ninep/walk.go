@@ -1,0 +1,147 @@
+package ninep
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"hutch/fs/node"
+)
+
+// maxName is the longest name of a file.
+const maxName = 255
+
+// walk serves Twalk. When a name but the first leads nowhere, the reply has
+// the qids up to it, and newfid stays unused.
+func (s *session) walk(o *op) error {
+	at, err := s.walkNames(o)
+	partial := err == nil && len(o.names) > 0 && len(o.out) < frameHead+2+len(o.names)*qidLen
+	if err == nil && o.f2 == nil && !partial {
+		err = s.move(o, at)
+	}
+	if o.f2 != nil {
+		if err != nil || partial {
+			at = nil
+		}
+		s.settle(o.fid2, o.f2, at)
+	}
+	return err
+}
+
+// walkNames walks from o.at and puts the qids into the reply.
+func (s *session) walkNames(o *op) (*place, error) {
+	if len(o.names) > maxWalk {
+		return nil, fmt.Errorf("%w: walk of more than %d names", node.ErrInvalid, maxWalk)
+	}
+	at := o.at
+	o.out = put16(o.out, 0)
+	for i, name := range o.names {
+		next, q, err := s.step(o.ctx, at, name)
+		if err != nil && i == 0 {
+			return nil, err
+		}
+		if err != nil {
+			return nil, nil
+		}
+		at = next
+		o.out = putQid(o.out, q)
+		le.PutUint16(o.out[frameHead:], uint16(i+1))
+	}
+	return at, nil
+}
+
+// move gives the fid of o, which must not be open, a new place.
+func (s *session) move(o *op, at *place) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.f.open != nil || o.f.busy {
+		return fidInUse(o.fid)
+	}
+	o.f.place = at
+	return nil
+}
+
+// step walks one name.
+func (s *session) step(ctx context.Context, at *place, name string) (*place, qid, error) {
+	if !at.dir {
+		return nil, qid{}, fmt.Errorf("%w: walk in %q", node.ErrNotDir, at.name)
+	}
+	if name == ".." && at.up != nil {
+		at = at.up
+	}
+	if name == "." || name == ".." {
+		q, _, err := s.qidOf(ctx, at.node)
+		return at, q, err
+	}
+	if err := checkName(name); err != nil {
+		return nil, qid{}, err
+	}
+	n, err := at.node.Walk(ctx, name)
+	if err != nil {
+		return nil, qid{}, err
+	}
+	return s.enter(ctx, at, n, name)
+}
+
+// enter returns the place of n, which is called name in up.
+func (s *session) enter(ctx context.Context, up *place, n node.Node, name string) (*place, qid, error) {
+	q, _, err := s.qidOf(ctx, n)
+	if err != nil {
+		return nil, qid{}, err
+	}
+	return &place{node: n, name: name, up: up, dir: q.typ&qtDir != 0, qid: q.path}, q, nil
+}
+
+// qidOf returns the qid of a file, and its stat, from which it is made.
+func (s *session) qidOf(ctx context.Context, n node.Node) (qid, node.Stat, error) {
+	st, err := n.Stat(ctx)
+	if err != nil {
+		return qid{}, node.Stat{}, err
+	}
+	return s.dialect.qid(st.Mode, st.Qid, st.Vers), st, nil
+}
+
+// The types of a qid.
+const (
+	qtDir     = 0x80
+	qtAppend  = 0x40
+	qtExcl    = 0x20
+	qtTmp     = 0x04
+	qtSymlink = 0x02
+)
+
+// qid makes a qid. Linux takes the append and exclusive bits of 9P2000 for
+// leave to cache what it must not, so it gets none.
+func (d dialect) qid(mode fs.FileMode, path uint64, vers uint32) qid {
+	q := qid{path: path, vers: vers}
+	switch {
+	case mode.IsDir():
+		q.typ = qtDir
+	case mode&fs.ModeSymlink != 0:
+		q.typ = qtSymlink
+	}
+	if d == classic {
+		q.typ |= uint8(dmBits(mode) >> 24)
+	}
+	return q
+}
+
+// checkName refuses what no file can be called.
+func checkName(name string) error {
+	switch {
+	case name == "" || strings.ContainsAny(name, "/\x00"):
+		return fmt.Errorf("%w: bad file name %q", node.ErrInvalid, cut(name, 40))
+	case len(name) > maxName:
+		return node.ErrTooLong
+	}
+	return nil
+}
+
+// checkNew refuses what no file that is made, removed or renamed can be called.
+func checkNew(name string) error {
+	if name == "." || name == ".." {
+		return fmt.Errorf("%w: bad file name %q", node.ErrInvalid, name)
+	}
+	return checkName(name)
+}
