@@ -1,0 +1,81 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"syscall"
+
+	"github.com/hugelgupf/p9/linux"
+
+	"hutch/fs/ninep/errno"
+	"hutch/fs/node"
+)
+
+// An Error is a failed call on a path. It wraps the kind of error of package
+// node and the number of this system, so that node.Errno, node.Text and
+// errors.Is know it.
+type Error struct {
+	Op   string
+	Path string
+	kind error
+	also error // the number, or what happened on this side; may be nil
+}
+
+func (e *Error) Error() string {
+	s := e.Op + " " + e.Path + ": " + e.kind.Error()
+	if _, num := e.also.(syscall.Errno); num || e.also == nil {
+		return s // the number says the same
+	}
+	return s + ": " + e.also.Error()
+}
+
+// Unwrap returns the errors that e is.
+func (e *Error) Unwrap() []error {
+	if e.also == nil {
+		return []error{e.kind}
+	}
+	return []error{e.kind, e.also}
+}
+
+// kinds has node's kinds of errors by number.
+var kinds = func() map[syscall.Errno]error {
+	m := map[syscall.Errno]error{}
+	for _, k := range []error{
+		node.ErrNotExist, node.ErrExist, node.ErrPermission, node.ErrNotPermitted, node.ErrInvalid,
+		node.ErrBusy, node.ErrNotDir, node.ErrIsDir, node.ErrNotEmpty, node.ErrTimedOut,
+		node.ErrInterrupted, node.ErrAgain, node.ErrPipe, node.ErrReadOnly, node.ErrNoSpace,
+		node.ErrTooLong, node.ErrUnsupported, node.ErrIO,
+	} {
+		m[node.Errno(k)] = k
+	}
+	return m
+}()
+
+// errorOf makes an Error of what the library returned.
+func errorOf(op, path string, err error) error {
+	var num linux.Errno
+	var ours *Error
+	switch {
+	case err == nil || err == io.EOF:
+		return err
+	case errors.As(err, &ours):
+		return err
+	case errors.As(err, &num):
+		return numbered(op, path, errno.Local(uint32(num)))
+	case errors.Is(err, fs.ErrClosed):
+		return &Error{Op: op, Path: path, kind: node.ErrInterrupted, also: fs.ErrClosed}
+	case node.Errno(err) != syscall.EIO:
+		return &Error{Op: op, Path: path, kind: err}
+	}
+	return &Error{Op: op, Path: path, kind: node.ErrIO, also: fmt.Errorf("connection lost: %w", err)}
+}
+
+func numbered(op, path string, num syscall.Errno) error {
+	kind, ok := kinds[num]
+	if !ok {
+		return &Error{Op: op, Path: path, kind: num}
+	}
+	return &Error{Op: op, Path: path, kind: kind, also: num}
+}
