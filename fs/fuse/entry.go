@@ -1,0 +1,155 @@
+package fuse
+
+import (
+	"context"
+	"sync/atomic"
+	"syscall"
+
+	gofs "github.com/hanwen/go-fuse/v2/fs"
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+
+	"hutch/fs/node"
+)
+
+const maxName = 255
+
+// An entry is a file or directory of the tree that the kernel knows.
+type entry struct {
+	gofs.Inode
+	s  *Server
+	of atomic.Pointer[node.Node] // the node that the last walk found
+}
+
+func (s *Server) entry(n node.Node) *entry {
+	e := &entry{s: s}
+	e.of.Store(&n)
+	return e
+}
+
+func (e *entry) node() node.Node { return *e.of.Load() }
+
+// checkName refuses what no node is asked for. The kernel keeps "/", "." and
+// ".." to itself.
+func checkName(name string) error {
+	if len(name) > maxName {
+		return node.ErrTooLong
+	}
+	return nil
+}
+
+func (e *entry) Lookup(ctx context.Context, name string, out *gofuse.EntryOut) (child *gofs.Inode, errno syscall.Errno) {
+	errno = e.s.do(ctx, func(ctx context.Context) error {
+		if err := checkName(name); err != nil {
+			return err
+		}
+		n, err := e.node().Walk(ctx, name)
+		if err != nil {
+			return err
+		}
+		child, err = e.child(ctx, name, n, out)
+		return err
+	})
+	return child, errno
+}
+
+// child returns the kernel's inode for the entry called name, which is n.
+func (e *entry) child(ctx context.Context, name string, n node.Node, out *gofuse.EntryOut) (*gofs.Inode, error) {
+	st, err := n.Stat(ctx)
+	if err != nil {
+		return nil, err
+	}
+	setAttr(&out.Attr, st)
+	id := gofs.StableAttr{Ino: st.Qid, Mode: typeBits(st.Mode)}
+	if st.Mode.IsDir() {
+		if h, gen, ok := e.s.host(n); ok {
+			id.Gen = gen
+			return e.reuse(ctx, name, h, id), nil
+		}
+	}
+	if alone(st) {
+		id.Gen = e.s.birth.Add(1)
+	}
+	return e.reuse(ctx, name, e.s.entry(n), id), nil
+}
+
+// alone says whether each open file of st needs an inode of its own in the
+// kernel. A write holds its inode's lock while it lasts, and who waits for
+// that lock, to write or only to open with O_TRUNC, cannot be killed. With
+// an inode each, a client of a ctl file waits for nobody else's message.
+func alone(st node.Stat) bool {
+	return st.Vers == 0 && st.Mode.IsRegular() && st.Mode&0o222 != 0
+}
+
+// reuse returns the inode that the entry has already, if it is the same
+// file, or a new one that ops serves.
+func (e *entry) reuse(ctx context.Context, name string, ops gofs.InodeEmbedder, id gofs.StableAttr) *gofs.Inode {
+	if old := e.GetChild(name); old != nil && old.StableAttr() == id {
+		was, old1 := old.Operations().(*entry)
+		is, new1 := ops.(*entry)
+		if old1 && new1 {
+			was.of.Store(is.of.Load())
+		}
+		if old1 == new1 {
+			return old
+		}
+	}
+	return e.NewInode(ctx, ops, id)
+}
+
+func (e *entry) Getattr(ctx context.Context, _ gofs.FileHandle, out *gofuse.AttrOut) syscall.Errno {
+	return e.s.do(ctx, func(ctx context.Context) error { return e.stat(ctx, out) })
+}
+
+func (e *entry) stat(ctx context.Context, out *gofuse.AttrOut) error {
+	st, err := e.node().Stat(ctx)
+	if err != nil {
+		return err
+	}
+	setAttr(&out.Attr, st)
+	return nil
+}
+
+func (e *entry) Setattr(ctx context.Context, _ gofs.FileHandle, in *gofuse.SetAttrIn, out *gofuse.AttrOut) syscall.Errno {
+	return e.s.do(ctx, func(ctx context.Context) error {
+		if err := e.node().Set(ctx, change(in)); err != nil {
+			return err
+		}
+		return e.stat(ctx, out)
+	})
+}
+
+func (e *entry) Readlink(ctx context.Context) (target []byte, errno syscall.Errno) {
+	errno = e.s.do(ctx, func(ctx context.Context) error {
+		to, err := e.node().Readlink(ctx)
+		target = []byte(to)
+		return err
+	})
+	return target, errno
+}
+
+func (e *entry) Open(ctx context.Context, flags uint32) (f gofs.FileHandle, how uint32, errno syscall.Errno) {
+	errno = e.s.do(ctx, func(ctx context.Context) error {
+		h, err := e.node().Open(ctx, openFlags(flags))
+		if err != nil {
+			return err
+		}
+		f, how, err = e.s.file(h, flags)
+		return err
+	})
+	return f, how, errno
+}
+
+// Statfs tells the length of names; a made-up tree has no blocks to count.
+func (e *entry) Statfs(_ context.Context, out *gofuse.StatfsOut) syscall.Errno {
+	out.Bsize, out.Frsize, out.NameLen = 4096, 4096, maxName
+	return 0
+}
+
+var (
+	_ gofs.NodeLookuper   = (*entry)(nil)
+	_ gofs.NodeGetattrer  = (*entry)(nil)
+	_ gofs.NodeSetattrer  = (*entry)(nil)
+	_ gofs.NodeReadlinker = (*entry)(nil)
+	_ gofs.NodeOpener     = (*entry)(nil)
+	_ gofs.NodeStatfser   = (*entry)(nil)
+)

@@ -1,0 +1,112 @@
+package fuse
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+
+	gofs "github.com/hanwen/go-fuse/v2/fs"
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+
+	"hutch/fs/node"
+)
+
+const (
+	maxRequest = 128 << 10 // the kernel cuts reads and writes into pieces of this
+	page       = 4096
+)
+
+// A file is an open made-up file.
+type file struct {
+	node.Handle
+	s      *Server
+	stream bool // reads can block at the end
+}
+
+// file returns what serves h, and how the kernel is to treat it.
+func (s *Server) file(h node.Handle, flags uint32) (*file, uint32, error) {
+	f := &file{Handle: h, s: s}
+	if st, ok := h.(node.Streamer); ok {
+		f.stream = st.Stream()
+	}
+	// Streams too can be sought in: head and the shells' read take more
+	// than they need and seek back to what they leave.
+	how := uint32(gofuse.FOPEN_DIRECT_IO)
+	if _, ok := h.(node.Flusher); !ok || flags&syscall.O_ACCMODE == syscall.O_RDONLY {
+		how |= gofuse.FOPEN_NOFLUSH
+	}
+	if !s.keep(f) {
+		h.Close()
+		return nil, 0, fmt.Errorf("%w: the tree is closing", node.ErrInterrupted)
+	}
+	return f, how, nil
+}
+
+func (f *file) Read(ctx context.Context, dest []byte, off int64) (gofuse.ReadResult, syscall.Errno) {
+	var n int
+	errno := f.s.do(ctx, func(ctx context.Context) (err error) {
+		f.s.opt.Counters.Waiting.Add(1)
+		defer f.s.opt.Counters.Waiting.Add(-1)
+		n, err = f.ReadAt(ctx, f.limit(dest), off)
+		if n > 0 {
+			return nil // an error will come again; what was read would not
+		}
+		return err
+	})
+	f.s.opt.Counters.BytesRead.Add(int64(n))
+	return gofuse.ReadResultData(dest[:n]), errno
+}
+
+// limit keeps a stream from filling dest where that is one piece of a longer
+// read: the kernel would go on to the next piece, which may block with the
+// first undelivered.
+func (f *file) limit(dest []byte) []byte {
+	if f.stream && len(dest) >= maxRequest {
+		return dest[:len(dest)-page]
+	}
+	return dest
+}
+
+func (f *file) Write(ctx context.Context, data []byte, off int64) (uint32, syscall.Errno) {
+	var n int
+	errno := f.s.do(ctx, func(ctx context.Context) (err error) {
+		f.s.opt.Counters.Waiting.Add(1)
+		defer f.s.opt.Counters.Waiting.Add(-1)
+		n, err = f.WriteAt(ctx, data, off)
+		if n > 0 && n < len(data) {
+			return nil // the client comes back with the rest, and is told then
+		}
+		return err
+	})
+	f.s.opt.Counters.Written.Add(int64(n))
+	return uint32(n), errno
+}
+
+func (f *file) Flush(ctx context.Context) syscall.Errno {
+	fl, ok := f.Handle.(node.Flusher)
+	if !ok {
+		return 0
+	}
+	return f.s.do(ctx, fl.Flush)
+}
+
+func (f *file) Fsync(ctx context.Context, _ uint32) syscall.Errno {
+	sy, ok := f.Handle.(node.Syncer)
+	if !ok {
+		return 0
+	}
+	return f.s.do(ctx, sy.Sync)
+}
+
+func (f *file) Release(context.Context) syscall.Errno {
+	f.s.drop(f)
+	return 0
+}
+
+var (
+	_ gofs.FileReader   = (*file)(nil)
+	_ gofs.FileWriter   = (*file)(nil)
+	_ gofs.FileFlusher  = (*file)(nil)
+	_ gofs.FileFsyncer  = (*file)(nil)
+	_ gofs.FileReleaser = (*file)(nil)
+)

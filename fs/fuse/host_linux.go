@@ -1,0 +1,273 @@
+package fuse
+
+import (
+	"context"
+	"math/bits"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	gofs "github.com/hanwen/go-fuse/v2/fs"
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"hutch/fs/node"
+)
+
+// hostTime is how long the kernel may believe what it knows of host files.
+const hostTime = time.Second
+
+// A hostFolder is a folder of the host that is served as it is. Whoever else
+// can write there may exchange a directory for a link to anywhere between
+// any two system calls. So no path is ever followed but by openat2 below the
+// open folder, through no link at all, and what a file is then asked is
+// asked of its descriptor.
+type hostFolder struct {
+	s   *Server
+	dir string
+	id  hostID
+	top *hostNode
+
+	once sync.Once // opens the folder when it is first needed
+	at   *os.File
+	err  error
+}
+
+// A hostID tells files of the host apart.
+type hostID struct {
+	dev, ino uint64
+	kind     uint32
+}
+
+// A hostNode is a file or directory in a folder.
+type hostNode struct {
+	gofs.Inode
+	f  *hostFolder
+	id hostID
+}
+
+// canOpenat2 says whether the kernel, and whoever watches over this process, has openat2.
+var canOpenat2 = sync.OnceValue(func() bool {
+	fd, err := openBelow(unix.AT_FDCWD, ".")
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err == nil
+})
+
+// openBelow finds path in the directory at, through no link, without opening it.
+func openBelow(at int, path string) (int, error) {
+	how := unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	}
+	for {
+		fd, err := unix.Openat2(at, path, &how)
+		if err != unix.EINTR && err != unix.EAGAIN {
+			return fd, err
+		}
+	}
+}
+
+// host returns what serves n if it is a folder of the host, and a number
+// that tells this folder from another that takes its place.
+func (s *Server) host(n node.Node) (gofs.InodeEmbedder, uint64, bool) {
+	h, ok := n.(node.HostDir)
+	if !ok || !canOpenat2() {
+		return nil, 0, false
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(h.HostDir(), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return nil, 0, false
+	}
+	id := hostID{dev: st.Dev, ino: st.Ino, kind: unix.S_IFDIR}
+	f := &hostFolder{s: s, dir: h.HostDir(), id: id}
+	f.top = &hostNode{f: f, id: id}
+	return f.top, id.ino ^ bits.RotateLeft64(id.dev, 40), true
+}
+
+func (s *Server) hostTop(root node.Node) (gofs.InodeEmbedder, bool) {
+	h, _, ok := s.host(root)
+	return h, ok
+}
+
+// open returns the folder's descriptor, which the collector closes when
+// nothing of the folder is known to the kernel any more.
+func (f *hostFolder) open() (int, error) {
+	f.once.Do(func() {
+		fd, err := unix.Open(f.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			f.err = err
+			return
+		}
+		f.at = os.NewFile(uintptr(fd), f.dir)
+	})
+	if f.err != nil {
+		return -1, f.err
+	}
+	return int(f.at.Fd()), nil
+}
+
+// with calls do with a descriptor of the file itself, opened for nothing
+// (O_PATH). Where the file is not what it was when the kernel asked for it,
+// ESTALE makes the kernel look it up again.
+func (n *hostNode) with(do func(fd int) error) syscall.Errno {
+	pin := n.f.s.pins.take(n.id)
+	if pin != nil {
+		defer pin.Close()
+	}
+	fd, err := n.find()
+	switch {
+	case err == nil:
+		defer unix.Close(fd)
+		return gofs.ToErrno(do(fd))
+	case err == unix.ESTALE && pin != nil:
+		return gofs.ToErrno(do(int(pin.Fd())))
+	case err == unix.ESTALE:
+		n.f.s.pins.stale()
+	}
+	return gofs.ToErrno(err)
+}
+
+// find returns a descriptor of the file, if it still has its name.
+func (n *hostNode) find() (int, error) {
+	at, err := n.f.open()
+	if err != nil {
+		return -1, err
+	}
+	path := n.Path(n.f.top.EmbeddedInode())
+	if path == "" {
+		path = "."
+	}
+	fd, err := openBelow(at, path)
+	switch err {
+	case nil:
+	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV:
+		return -1, unix.ESTALE
+	default:
+		return -1, err
+	}
+	if st, err := statx(fd); err != nil || idOf(st) != n.id {
+		unix.Close(fd)
+		return -1, unix.ESTALE
+	}
+	return fd, nil
+}
+
+// procPath names the file of a descriptor for calls that take no descriptor
+// of a file that is not open.
+func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+// hostIno returns the number of a file of the host in the tree, where
+// numbers below 1<<48 are those of made-up files.
+func hostIno(dev, ino uint64) uint64 {
+	return 1<<62 | (dev*0x9e37&0x3fff)<<48 | ino&(1<<48-1)
+}
+
+func statx(fd int) (*unix.Statx_t, error) {
+	var st unix.Statx_t
+	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st)
+	return &st, err
+}
+
+func idOf(st *unix.Statx_t) hostID {
+	return hostID{dev: unix.Mkdev(st.Dev_major, st.Dev_minor), ino: st.Ino, kind: uint32(st.Mode) & unix.S_IFMT}
+}
+
+func setHostAttr(a *gofuse.Attr, st *unix.Statx_t) {
+	*a = gofuse.Attr{
+		Ino:  hostIno(unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino),
+		Mode: uint32(st.Mode), Size: st.Size, Blocks: st.Blocks, Blksize: st.Blksize,
+		Nlink: st.Nlink, Owner: gofuse.Owner{Uid: st.Uid, Gid: st.Gid},
+		Rdev:  uint32(unix.Mkdev(st.Rdev_major, st.Rdev_minor)),
+		Atime: uint64(st.Atime.Sec), Atimensec: st.Atime.Nsec,
+		Mtime: uint64(st.Mtime.Sec), Mtimensec: st.Mtime.Nsec,
+		Ctime: uint64(st.Ctime.Sec), Ctimensec: st.Ctime.Nsec,
+	}
+}
+
+// child returns the inode of the entry called name in the directory dir.
+func (n *hostNode) child(ctx context.Context, dir int, name string, out *gofuse.EntryOut) (*gofs.Inode, error) {
+	fd, err := openBelow(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	ch, err := n.inode(ctx, fd, out)
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	n.f.s.pins.add(ch.Operations().(*hostNode).id, fd)
+	return ch, nil
+}
+
+// inode returns the inode of the file fd. Host files use their numbers
+// again; the time of birth tells the new from the old.
+func (n *hostNode) inode(ctx context.Context, fd int, out *gofuse.EntryOut) (*gofs.Inode, error) {
+	st, err := statx(fd)
+	if err != nil {
+		return nil, err
+	}
+	setHostAttr(&out.Attr, st)
+	out.SetEntryTimeout(hostTime)
+	out.SetAttrTimeout(hostTime)
+	ops := &hostNode{f: n.f, id: idOf(st)}
+	return n.NewInode(ctx, ops, gofs.StableAttr{
+		Ino: out.Attr.Ino, Mode: ops.id.kind,
+		Gen: uint64(st.Btime.Sec)*1e9 + uint64(st.Btime.Nsec),
+	}), nil
+}
+
+func (n *hostNode) Lookup(ctx context.Context, name string, out *gofuse.EntryOut) (child *gofs.Inode, errno syscall.Errno) {
+	errno = n.with(func(dir int) (err error) {
+		child, err = n.child(ctx, dir, name, out)
+		return err
+	})
+	return child, errno
+}
+
+func (n *hostNode) Getattr(_ context.Context, f gofs.FileHandle, out *gofuse.AttrOut) syscall.Errno {
+	stat := func(fd int) error {
+		st, err := statx(fd)
+		if err == nil {
+			setHostAttr(&out.Attr, st)
+			out.Attr.Ino = n.StableAttr().Ino
+			out.SetTimeout(hostTime)
+		}
+		return err
+	}
+	if o, ok := f.(opened); ok {
+		return o.with(stat)
+	}
+	return n.with(stat)
+}
+
+func (n *hostNode) Readlink(context.Context) (target []byte, errno syscall.Errno) {
+	errno = n.with(func(fd int) error {
+		buf := make([]byte, unix.PathMax)
+		l, err := unix.Readlinkat(fd, "", buf)
+		target = buf[:max(l, 0)]
+		return err
+	})
+	return target, errno
+}
+
+func (n *hostNode) Statfs(_ context.Context, out *gofuse.StatfsOut) syscall.Errno {
+	return n.with(func(fd int) error {
+		var st syscall.Statfs_t
+		if err := syscall.Fstatfs(fd, &st); err != nil {
+			return err
+		}
+		out.FromStatfsT(&st)
+		return nil
+	})
+}
+
+var (
+	_ gofs.NodeLookuper   = (*hostNode)(nil)
+	_ gofs.NodeGetattrer  = (*hostNode)(nil)
+	_ gofs.NodeReadlinker = (*hostNode)(nil)
+	_ gofs.NodeStatfser   = (*hostNode)(nil)
+)

@@ -1,0 +1,130 @@
+package fuse
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+
+	gofs "github.com/hanwen/go-fuse/v2/fs"
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+
+	"hutch/fs/node"
+)
+
+// renameNoReplace is the kernel's RENAME_NOREPLACE.
+const renameNoReplace = 1
+
+// made answers a call that makes an entry called name.
+func (e *entry) made(ctx context.Context, name string, out *gofuse.EntryOut, make func(context.Context) (node.Node, error)) (child *gofs.Inode, errno syscall.Errno) {
+	errno = e.s.do(ctx, func(ctx context.Context) error {
+		if err := checkName(name); err != nil {
+			return err
+		}
+		n, err := make(ctx)
+		if err != nil {
+			return err
+		}
+		child, err = e.child(ctx, name, n, out)
+		return err
+	})
+	return child, errno
+}
+
+func (e *entry) Create(ctx context.Context, name string, flags, mode uint32, out *gofuse.EntryOut) (child *gofs.Inode, f gofs.FileHandle, how uint32, errno syscall.Errno) {
+	child, errno = e.made(ctx, name, out, func(ctx context.Context) (node.Node, error) {
+		n, h, err := e.node().Create(ctx, name, openFlags(flags), permissions(mode))
+		if err != nil {
+			return nil, err
+		}
+		f, how, err = e.s.file(h, flags)
+		return n, err
+	})
+	if file, ok := f.(*file); ok && errno != 0 {
+		e.s.drop(file)
+	}
+	return child, f, how, errno
+}
+
+func (e *entry) Mkdir(ctx context.Context, name string, mode uint32, out *gofuse.EntryOut) (*gofs.Inode, syscall.Errno) {
+	return e.made(ctx, name, out, func(ctx context.Context) (node.Node, error) {
+		return e.node().Mkdir(ctx, name, permissions(mode))
+	})
+}
+
+func (e *entry) Symlink(ctx context.Context, target, name string, out *gofuse.EntryOut) (*gofs.Inode, syscall.Errno) {
+	return e.made(ctx, name, out, func(ctx context.Context) (node.Node, error) {
+		return e.node().Symlink(ctx, name, target)
+	})
+}
+
+func (e *entry) Link(ctx context.Context, target gofs.InodeEmbedder, name string, out *gofuse.EntryOut) (*gofs.Inode, syscall.Errno) {
+	to, ok := target.(*entry)
+	if !ok {
+		return nil, syscall.EXDEV
+	}
+	return e.made(ctx, name, out, func(ctx context.Context) (node.Node, error) {
+		return e.node().Link(ctx, name, to.node())
+	})
+}
+
+// Mknod makes an empty file; a tree has no devices, pipes or sockets.
+func (e *entry) Mknod(ctx context.Context, name string, mode, _ uint32, out *gofuse.EntryOut) (*gofs.Inode, syscall.Errno) {
+	if mode&syscall.S_IFMT != syscall.S_IFREG {
+		return nil, syscall.EPERM
+	}
+	return e.made(ctx, name, out, func(ctx context.Context) (node.Node, error) {
+		n, h, err := e.node().Create(ctx, name, os.O_WRONLY|os.O_EXCL, permissions(mode))
+		if err != nil {
+			return nil, err
+		}
+		return n, h.Close()
+	})
+}
+
+func (e *entry) Unlink(ctx context.Context, name string) syscall.Errno {
+	return e.remove(ctx, name, false)
+}
+
+func (e *entry) Rmdir(ctx context.Context, name string) syscall.Errno {
+	return e.remove(ctx, name, true)
+}
+
+func (e *entry) remove(ctx context.Context, name string, dir bool) syscall.Errno {
+	return e.s.do(ctx, func(ctx context.Context) error { return e.node().Remove(ctx, name, dir) })
+}
+
+func (e *entry) Rename(ctx context.Context, name string, parent gofs.InodeEmbedder, newname string, flags uint32) syscall.Errno {
+	dst, ok := parent.(*entry)
+	switch {
+	case !ok:
+		return syscall.EXDEV
+	case flags&^renameNoReplace != 0:
+		return syscall.EINVAL
+	}
+	return e.s.do(ctx, func(ctx context.Context) error {
+		if err := checkName(newname); err != nil {
+			return err
+		}
+		if flags&renameNoReplace != 0 {
+			switch _, err := dst.node().Walk(ctx, newname); {
+			case err == nil:
+				return fmt.Errorf("%w: %s", node.ErrExist, newname)
+			case node.Errno(err) != syscall.ENOENT:
+				return err
+			}
+		}
+		return e.node().Rename(ctx, name, dst.node(), newname)
+	})
+}
+
+var (
+	_ gofs.NodeCreater   = (*entry)(nil)
+	_ gofs.NodeMkdirer   = (*entry)(nil)
+	_ gofs.NodeSymlinker = (*entry)(nil)
+	_ gofs.NodeLinker    = (*entry)(nil)
+	_ gofs.NodeMknoder   = (*entry)(nil)
+	_ gofs.NodeUnlinker  = (*entry)(nil)
+	_ gofs.NodeRmdirer   = (*entry)(nil)
+	_ gofs.NodeRenamer   = (*entry)(nil)
+)

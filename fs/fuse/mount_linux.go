@@ -1,0 +1,214 @@
+package fuse
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hutch/fs/node"
+)
+
+// letGo is how long an ordinary user's Close waits for other processes to
+// let go of a mount whose connection it may not cut.
+const letGo = time.Second
+
+// direct says whether to mount by system call, as root may, or by fusermount3.
+func direct() bool { return os.Geteuid() == 0 }
+
+// prepare makes dir ready to be mounted on and remembers it. The function
+// it returns takes back what it made.
+func (s *Server) prepare(dir string) (undo func(), err error) {
+	undo = func() {}
+	if s.dir, err = resolve(dir); err != nil {
+		return undo, err
+	}
+	if err := clear(s.dir); err != nil {
+		return undo, err
+	}
+	fi, err := os.Stat(s.dir)
+	switch {
+	case err == nil && !fi.IsDir():
+		return undo, node.ErrNotDir
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.MkdirAll(s.dir, 0o755); err != nil {
+			return undo, err
+		}
+		return func() { os.Remove(s.dir) }, nil
+	}
+	return undo, err
+}
+
+// resolve returns dir as mount tables name it. The last element is looked
+// at only if it is a link: a dead mount answers nothing else.
+func resolve(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if fi, err := os.Lstat(abs); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+		return filepath.EvalSymlinks(abs)
+	}
+	up, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	if errors.Is(err, fs.ErrNotExist) {
+		return abs, nil
+	}
+	return filepath.Join(up, filepath.Base(abs)), err
+}
+
+// clear removes dead mounts from dir and refuses a live one.
+func clear(dir string) error {
+	for {
+		m, err := mountedOn(dir)
+		if err != nil || m == nil {
+			return err
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, syscall.ENOTCONN) {
+			return fmt.Errorf("%w: %s is mounted there", node.ErrBusy, m)
+		}
+		if err := detach(dir); err != nil {
+			return fmt.Errorf("remove dead mount: %w", err)
+		}
+	}
+}
+
+// A mounted is a line of /proc/self/mountinfo.
+type mounted struct {
+	device  string // major:minor
+	dir     string
+	kind    string
+	source  string
+	options string
+}
+
+func (m *mounted) String() string {
+	who := ""
+	for _, o := range strings.Split(m.options, ",") {
+		if id, ok := strings.CutPrefix(o, "user_id="); ok {
+			who = " of user " + id
+		}
+	}
+	return fmt.Sprintf("%s (%s)%s", m.source, m.kind, who)
+}
+
+// mountedOn returns what is mounted on dir, the uppermost if there are several, or nil.
+func mountedOn(dir string) (*mounted, error) {
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	var top *mounted
+	for line := range strings.Lines(string(table)) {
+		if m := parseMounted(line); m != nil && m.dir == dir {
+			top = m
+		}
+	}
+	return top, nil
+}
+
+// parseMounted returns nil for a line that it does not understand.
+func parseMounted(line string) *mounted {
+	left, right, ok := strings.Cut(line, " - ")
+	l, r := strings.Fields(left), strings.Fields(right)
+	if !ok || len(l) < 5 || len(r) < 3 {
+		return nil
+	}
+	return &mounted{device: l[2], dir: unescape(l[4]), kind: r[0], source: unescape(r[1]), options: r[2]}
+}
+
+// unescape undoes the octal escapes of mount tables.
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`, `\043`, "#").Replace(s)
+}
+
+// device returns the number that tells this mount from others on dir.
+func (s *Server) device() (string, error) {
+	m, err := mountedOn(s.dir)
+	if err != nil || m == nil {
+		return "", err
+	}
+	return m.device, nil
+}
+
+// unmount takes the mount away, by force if it is in use.
+func (s *Server) unmount() error {
+	m, err := mountedOn(s.dir)
+	switch {
+	case err != nil:
+		return err
+	case m == nil: // someone took it out of sight
+		return s.cut()
+	case m.device != s.number:
+		return fmt.Errorf("%w: %s is mounted over it", node.ErrBusy, m)
+	}
+	if direct() {
+		if err := unix.Unmount(s.dir, unix.UMOUNT_NOFOLLOW); err == nil || s.gone() {
+			return nil
+		}
+		return unix.Unmount(s.dir, unix.MNT_FORCE|unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	}
+	if err := fusermount("-u", s.dir); err != nil && !s.gone() {
+		if err := detach(s.dir); err != nil && !s.gone() {
+			return err
+		}
+	}
+	// Taken out of sight here, it may still be held by a process with a mount
+	// namespace of its own: one made by an ordinary user keeps all that was
+	// mounted then.
+	select {
+	case <-s.done:
+		return nil
+	case <-time.After(letGo / 4):
+		return s.cut()
+	}
+}
+
+// gone says whether the mount has ended by itself.
+func (s *Server) gone() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// cut ends the connection of a mount that is out of sight but in use, as its
+// owner may where the kernel's list of connections is mounted.
+func (s *Server) cut() error {
+	_, minor, _ := strings.Cut(s.number, ":")
+	abort := filepath.Join("/sys/fs/fuse/connections", minor, "abort")
+	if os.WriteFile(abort, []byte("1"), 0) == nil {
+		return nil
+	}
+	select {
+	case <-s.done:
+		return nil
+	case <-time.After(letGo):
+		return fmt.Errorf("%w: out of sight, but other processes hold files of it", node.ErrBusy)
+	}
+}
+
+// detach takes a mount out of sight, whoever uses it.
+func detach(dir string) error {
+	if direct() {
+		return unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	}
+	return fusermount("-u", "-z", dir)
+}
+
+func fusermount(args ...string) error {
+	out, err := exec.Command("fusermount3", append([]string{"-q"}, args...)...).CombinedOutput()
+	if text := bytes.TrimSpace(out); err != nil && len(text) > 0 {
+		return fmt.Errorf("%w: %s", err, text)
+	}
+	return err
+}

@@ -1,0 +1,100 @@
+package fuse
+
+import (
+	"context"
+	"sync"
+	"syscall"
+	"time"
+
+	"hutch/fs/node"
+)
+
+// A request is the context of one call: done when the client gives up, when
+// the server closes, and when the call has been answered. Most calls never
+// ask whether they are done, so only Done starts what watches for it.
+type request struct {
+	s      *Server
+	client context.Context
+	once   sync.Once
+	done   chan struct{}
+	ended  chan struct{}
+}
+
+// do makes a call and returns the errno of its answer.
+func (s *Server) do(client context.Context, call func(context.Context) error) syscall.Errno {
+	r := s.begin(client)
+	if r == nil {
+		return syscall.ECONNABORTED
+	}
+	defer r.end()
+	return r.errno(call(r))
+}
+
+// begin returns nil if the server is closing.
+func (s *Server) begin(client context.Context) *request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return nil
+	}
+	s.calls.Add(1)
+	s.opt.Counters.Requests.Add(1)
+	return &request{s: s, client: client, done: make(chan struct{}), ended: make(chan struct{})}
+}
+
+func (r *request) end() {
+	close(r.ended)
+	r.s.calls.Done()
+}
+
+// errno is what the client gets for err. One that was cut off because the
+// server closes is told what it would be told of a server that died: on
+// EINTR many programs would try again.
+func (r *request) errno(err error) syscall.Errno {
+	e := node.Errno(err)
+	if e == 0 {
+		return 0
+	}
+	r.s.opt.Counters.Errors.Add(1)
+	if e == syscall.EINTR {
+		select {
+		case <-r.s.stop:
+			return syscall.ECONNABORTED
+		default:
+			r.s.opt.Counters.Interrupted.Add(1)
+		}
+	}
+	return e
+}
+
+func (r *request) Done() <-chan struct{} {
+	r.once.Do(func() { go r.watch() })
+	return r.done
+}
+
+// watch ends with the call at the latest.
+func (r *request) watch() {
+	select {
+	case <-r.client.Done():
+	case <-r.s.stop:
+	case <-r.ended:
+	}
+	close(r.done)
+}
+
+func (r *request) Err() error {
+	if r.client.Err() != nil {
+		return context.Canceled
+	}
+	select {
+	case <-r.s.stop:
+		return context.Canceled
+	case <-r.ended:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+func (r *request) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (r *request) Value(key any) any           { return r.client.Value(key) }
