@@ -1,0 +1,121 @@
+// Package profiles reads the profiles of VMs: which image and driver they
+// start from, and which MCP servers their agents may call. A profile is a
+// TOML file; profile(5) tells its keys. Nothing here starts or reaches
+// anything.
+package profiles
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"hutch/fs/node"
+)
+
+// A Profile is what a profile file says. It is shared and not to be changed.
+type Profile struct {
+	Name    string
+	Image   string // empty: the default
+	Driver  string // empty: the default
+	RAM     int64  // bytes; 0: the default
+	Disk    int64  // bytes; 0: no limit
+	CPUs    int    // 0: the default
+	Net     string // "none"
+	Env     map[string]string
+	Servers []Server // sorted by name
+	HTTP    HTTP
+}
+
+// HTTP says what the built-in tools that fetch may do.
+type HTTP struct {
+	Allow    []string      // hosts and networks that may be reached although they are private
+	MaxBytes int64         // of a response; 0: the default
+	Timeout  time.Duration // of a request; 0: the default
+}
+
+// The transports of servers.
+const (
+	Stdio          = "stdio"
+	StreamableHTTP = "http"
+	SSE            = "sse"
+)
+
+// A Server is an external MCP server.
+type Server struct {
+	Name         string
+	Transport    string // Stdio, StreamableHTTP or SSE
+	URL          string
+	Headers      map[string]string
+	BearerToken  string
+	Command      string
+	Args         []string
+	Env          map[string]string
+	Dir          string
+	Enabled      bool
+	AllowedTools []string // nil: all
+	BlockedTools []string
+
+	IdleTimeout    time.Duration // 0: the default, as the other two
+	ConnectTimeout time.Duration
+	CallTimeout    time.Duration
+
+	Source string // "profile"
+}
+
+// Secrets returns the values in the profile that are not to be shown: the
+// tokens of its servers, and what their headers and environments hold.
+func (p *Profile) Secrets() []string {
+	var values []string
+	for _, s := range p.Servers {
+		if s.BearerToken != "" {
+			values = append(values, s.BearerToken)
+		}
+		for _, v := range s.Headers {
+			values = append(values, v)
+			if _, credentials, ok := strings.Cut(v, " "); ok {
+				values = append(values, credentials)
+			}
+		}
+		values = slices.AppendSeq(values, maps.Values(s.Env))
+	}
+	for _, v := range values {
+		if lines := strings.Split(v, "\n"); len(lines) > 1 { // as logs show it
+			values = append(values, slices.DeleteFunc(lines, isShort)...)
+		}
+	}
+	slices.Sort(values)
+	return slices.Compact(values)
+}
+
+// isShort tells of a line of a secret that it may occur anywhere.
+func isShort(line string) bool { return len(line) < 16 }
+
+// maxText is the size of the largest profile file.
+const maxText = 1 << 20
+
+// Parse returns the profile that text says. Its error is one line with the
+// number of the line to change.
+func Parse(name string, text []byte) (*Profile, error) {
+	if err := checkName(name); err != nil {
+		return nil, fmt.Errorf("%w: profile name %q %s", node.ErrInvalid, shorten(name), err)
+	}
+	if len(text) > maxText {
+		return nil, fmt.Errorf("%w: profile %s has %d bytes, at most %d", node.ErrTooLong, name, len(text), maxText)
+	}
+	var f file
+	if err := decode(text, &f); err != nil {
+		return nil, fmt.Errorf("%w: profile %s, %w", node.ErrInvalid, name, err)
+	}
+	p, err := f.profile(name)
+	if err != nil {
+		var wrong *fault
+		if errors.As(err, &wrong) {
+			wrong.line = lineOf(text, wrong.key)
+		}
+		return nil, fmt.Errorf("%w: profile %s, %w", node.ErrInvalid, name, err)
+	}
+	return p, nil
+}

@@ -1,0 +1,201 @@
+package profiles
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"hutch/fs/node"
+)
+
+const full = `
+image = "debian"
+driver = "qemu"
+ram = "512MiB"
+disk = "2G"
+cpus = 2
+net = "none"
+
+[env]
+LANG = "C.UTF-8"
+
+[http]
+allow = ["wiki.internal", "10.0.0.0/8", "::1", "*.corp"]
+max_bytes = "5MiB"
+timeout = "1m30s"
+
+[mcpServers.zed]
+url = "https://zed.example/mcp"
+headers = { "X-Team" = "Bearer abc" }
+bearer_token = "t0ken-value"
+connect_timeout = "5s"
+call_timeout = "1m"
+
+[mcpServers.old]
+type = "sse"
+url = "http://old.example/sse"
+bearerToken = "other"
+disabled = true
+
+[mcpServers.github]
+command = "github-mcp-server"
+args = ["stdio"]
+env = { GITHUB_TOKEN = "ghp_x" }
+cwd = "/tmp"
+
+[mcpServers.github.capsem]
+enabled = true
+editable = true
+allowed_tools = ["search_repositories", "get_*"]
+[mcpServers.github.hutch]
+blocked_tools = []
+idle_timeout = "10m"
+`
+
+func TestParse(t *testing.T) {
+	p, err := Parse("full", []byte(full))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Profile{
+		Name: "full", Image: "debian", Driver: "qemu", RAM: 512 << 20, Disk: 2 << 30, CPUs: 2, Net: "none",
+		Env:  map[string]string{"LANG": "C.UTF-8"},
+		HTTP: HTTP{Allow: []string{"wiki.internal", "10.0.0.0/8", "::1", "*.corp"}, MaxBytes: 5 << 20, Timeout: 90 * time.Second},
+		Servers: []Server{
+			{Name: "github", Transport: Stdio, Command: "github-mcp-server", Args: []string{"stdio"},
+				Env: map[string]string{"GITHUB_TOKEN": "ghp_x"}, Dir: "/tmp", Enabled: true,
+				AllowedTools: []string{"search_repositories", "get_*"}, BlockedTools: []string{}, IdleTimeout: 10 * time.Minute, Source: "profile"},
+			{Name: "old", Transport: SSE, URL: "http://old.example/sse", BearerToken: "other", Source: "profile"},
+			{Name: "zed", Transport: StreamableHTTP, URL: "https://zed.example/mcp", BearerToken: "t0ken-value",
+				Headers: map[string]string{"X-Team": "Bearer abc"}, Enabled: true,
+				ConnectTimeout: 5 * time.Second, CallTimeout: time.Minute, Source: "profile"},
+		},
+	}
+	if !reflect.DeepEqual(p, want) {
+		t.Errorf("got  %+v\nwant %+v", p, want)
+	}
+	secrets := strings.Join(p.Secrets(), " ")
+	if secrets != "Bearer abc abc ghp_x other t0ken-value" {
+		t.Errorf("secrets: %s", secrets)
+	}
+	if p, err = Parse("empty", nil); err != nil || p.Net != "none" || p.Servers != nil {
+		t.Errorf("the empty profile: %+v, %v", p, err)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"image = ", "line 1: "},
+		{"\nimage = \"a\"\nimage = \"b\"", "line 3: "},
+		{"\nimge = \"a\"", `line 2: unknown key "imge": did you mean "image"?`},
+		{"zzz = 1", `line 1: unknown key "zzz": remove it; known here are image driver ram disk cpus net env http mcpServers`},
+		{"[http]\nallowed = []", `line 2: unknown key "http.allowed": remove it; known here are allow max_bytes timeout`},
+		{"[mcpServers.a]\nurl = \"http://a\"\nbearer_tokn = \"x\"", `line 3: unknown key "mcpServers.a.bearer_tokn": did you mean "bearer_token"?`},
+		{"[mcpServers.a]\nurl = \"http://a\"\n[mcpServers.a.capsem]\nrules = 1", `line 4: unknown key "mcpServers.a.capsem.rules": remove it; known here are enabled editable`},
+		{"[security]\nx = 1", `line 1: unknown key "security`},
+		{"ram = 512", `line 1: ram: write a size in quotes like "512MiB"`},
+		{"[http]\ntimeout = 30", `line 2: http.timeout: write a time in quotes like "30s"`},
+		{"ram = \"512 MB\"", `line 1: "512 MB" is no size: write one like "512MiB" or "2GiB"`},
+		{"ram = \"-1\"", `line 1: "-1" is no size`},
+		{"ram = \"+1\"", `line 1: "+1" is no size`},
+		{"ram = \"9999999999GiB\"", `line 1: "9999999999GiB" is no size`},
+		{"cpus = \"two\"", "line 1: cpus: write a number"},
+		{"cpus = -1", "line 1: -1 is no number of processors"},
+		{"image = 3", "line 1: image: write a text in quotes"},
+		{"image = \"../x\"", `line 1: "../x" starts with a dot or a dash`},
+		{"net = \"host\"", `line 1: "host" is no network: the only choice is "none"`},
+		{"env = 3", "line 1: env: write a table"},
+		{"http = 3", "line 1: http: write a table"},
+		{"mcpServers = 3", "line 1: mcpServers: write a table"},
+		{"[[mcpServers]]\nname = \"x\"", "line 1: "},
+		{"[env]\n\"A=B\" = \"x\"", `line 1: "A=B" is no name of a variable`},
+		{"[http]\ntimeout = \"0s\"", `line 2: "0s" is no time: write one like "30s" or "5m"`},
+		{"[http]\nallow = [\n\"http://x/\"]", `line 2: "http://x/" is no host name, address or network`},
+		{"\n[mcpServers.a__b]\nurl = \"http://a\"", `line 2: server name "a__b" has two underscores in a row`},
+		{"[mcpServers.a_]\nurl = \"http://a\"", `line 1: server name "a_" ends with an underscore`},
+		{"[mcpServers.\"\"]\nurl = \"http://a\"", `line 1: server name "" is empty`},
+		{"[mcpServers.builtin]\nurl = \"http://a\"", `line 1: server name "builtin" is taken`},
+		{"[mcpServers.local]\nurl = \"http://a\"", `line 1: server name "local" is taken`},
+		{"[mcpServers.\"a.b\"]\nurl = \"http://a\"", `line 1: server name "a.b" has other characters`},
+		{"[mcpServers.a]\n", "line 1: server a has no command and no url: give it one of them"},
+		{"\n\n[mcpServers.a]\nurl = \"http://a\"\ncommand = \"x\"", "line 3: server a has both a command and a url: remove one"},
+		{"[mcpServers.a]\nurl = \"ftp://a\"", `line 2: url "ftp://a" of server a is no URL`},
+		{"[mcpServers.a]\nurl = \"http://a\"\nargs = []", "line 3: server a has a url, and args goes with a command"},
+		{"[mcpServers.a]\nurl = \"http://a\"\ntype = \"stdio\"", `line 3: type "stdio" of server a does not go with a url`},
+		{"[mcpServers.a]\ncommand = \"a\"\ntype = \"sse\"", `line 3: type "sse" of server a does not go with a command`},
+		{"[mcpServers.a]\ncommand = \"a\"\nbearer_token = \"x\"", "line 3: server a has a command, and bearer_token goes with a url"},
+		{"[mcpServers.a]\ncommand = \"a\"\ndir = \"x\"", `line 3: dir "x" of server a is no absolute path`},
+		{"[mcpServers.a]\nurl = \"http://a\"\nbearer_token = \"x\"\nbearerToken = \"x\"", "line 4: bearer_token says the same: remove one"},
+		{"[mcpServers.a]\nurl = \"http://a\"\nenabled = true\n[mcpServers.a.hutch]\nenabled = true", "line 5: enabled stands in another place too: remove one"},
+		{"[mcpServers.a]\nurl = \"http://a\"\nheaders = {\"a b\" = \"x\"}", `line 3: "a b" is no name of a header`},
+		{"[mcpServers.a]\nurl = \"http://a\"\n[mcpServers.a.headers]\nx = \"a\\nb\"", "line 4: the value of header x has a line end"},
+		{"[mcpServers.a]\nurl = \"http://a\"\nallowed_tools = [\"a__x\"]", `line 1: tool "a__x" is named with its server: write "x"`},
+		{"[mcpServers.a]\nurl = \"http://a\"\nblocked_tools = [\"fs*\"]", `line 1: tool "fs*" has a * where it means nothing`},
+		{"[mcpServers.a]\nurl = \"http://a\"\nblocked_tools = \"x\"", `line 3: mcpServers.a.blocked_tools: write a list`},
+		{"[mcpServers.a]\nurl = \"http://a\"\nenabled = \"yes\"", `line 3: mcpServers.a.enabled: write true or false`},
+		{"\xff\xfe", "line 1: "},
+	} {
+		p, err := Parse("p", []byte(tt.text))
+		if err == nil {
+			t.Errorf("%q is accepted: %+v", tt.text, p)
+			continue
+		}
+		text := err.Error()
+		want := "invalid argument: profile p, " + tt.want
+		if !strings.HasPrefix(text, want) || strings.Contains(text, "\n") || !errors.Is(err, node.ErrInvalid) {
+			t.Errorf("%q\n got %s\nwant %s", tt.text, text, want)
+		}
+	}
+	if _, err := Parse("p", make([]byte, maxText+1)); !errors.Is(err, node.ErrTooLong) {
+		t.Errorf("a huge profile: %v", err)
+	}
+	if _, err := Parse("../p", nil); !errors.Is(err, node.ErrInvalid) {
+		t.Errorf("a bad name: %v", err)
+	}
+}
+
+// The built-in profile parses, and so do its examples.
+func TestBuiltin(t *testing.T) {
+	p, err := Parse(Default, builtin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Image != "host" || p.Driver != "" || len(p.Servers) != 0 {
+		t.Errorf("%+v", p)
+	}
+	var b strings.Builder
+	for line := range strings.Lines(string(builtin)) {
+		if rest, ok := strings.CutPrefix(line, "#"); ok && !strings.HasPrefix(rest, " ") {
+			line = rest
+		}
+		b.WriteString(line)
+	}
+	if p, err = Parse(Default, []byte(b.String())); err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Servers) != 2 || p.RAM == 0 || p.Env == nil || p.HTTP.Allow == nil {
+		t.Errorf("with its examples: %+v", p)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(full))
+	f.Add(builtin)
+	f.Add([]byte("[mcpServers.a]\nurl=\"x\"\n[mcpServers.a.capsem]\nenabled=1"))
+	f.Add([]byte("a.b.c = {d = [1, 2.0, 1979-05-27], e.f = '''x'''}\n[[q]]"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := Parse("p", text)
+		switch {
+		case err == nil:
+			for _, s := range p.Servers {
+				if s.Name == "" || (s.URL == "") == (s.Command == "") {
+					t.Errorf("%+v", s)
+				}
+			}
+		case strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "profile p, line "):
+			t.Errorf("%q", err)
+		}
+	})
+}

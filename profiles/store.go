@@ -1,0 +1,199 @@
+package profiles
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"hutch/fs/node"
+)
+
+// Default is the name of the profile that is always there.
+const Default = "default"
+
+//go:embed default.toml
+var builtin []byte
+
+const suffix = ".toml"
+
+// A Store is a folder of profiles. Who changes its files need not tell: they
+// are looked at when they are asked for. A file that does not parse keeps the
+// meaning it last had.
+type Store struct {
+	dir string
+
+	mu     sync.Mutex
+	loaded map[string]*loaded // by name
+}
+
+// loaded is what is known of a file.
+type loaded struct {
+	info    fs.FileInfo // of the file as it was read; nil: read it again
+	profile *Profile    // the last that parsed; nil if none did
+	err     error       // why the file as it is does not
+}
+
+// Open opens the folder dir, makes it if need be, and puts the built-in
+// profile there if none is.
+func Open(dir string) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	s := &Store{dir: dir, loaded: make(map[string]*loaded)}
+	return s, s.seed()
+}
+
+func (s *Store) seed() error {
+	path := s.path(Default)
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.CreateTemp(s.dir, ".default-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(builtin)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	// Where another one was faster, its file stays.
+	if err := os.Link(f.Name(), path); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// Dir returns the folder.
+func (s *Store) Dir() string { return s.dir }
+
+func (s *Store) path(name string) string { return filepath.Join(s.dir, name+suffix) }
+
+// Get returns the profile called name, Default if that is empty. If its file does not
+// parse it is the one that did last.
+func (s *Store) Get(name string) (*Profile, error) {
+	if name == "" {
+		name = Default
+	}
+	if err := checkName(name); err != nil {
+		return nil, fmt.Errorf("%w: profile name %q %s", node.ErrInvalid, shorten(name), err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.load(name)
+	switch {
+	case l.profile != nil:
+		return l.profile, nil
+	case name == Default:
+		return Parse(Default, builtin)
+	case errors.Is(l.err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: profile %s", node.ErrNotExist, name)
+	}
+	return nil, l.err
+}
+
+// Names returns the names of the profiles, sorted.
+func (s *Store) Names() []string {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), suffix); ok && checkName(name) == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Err returns why files do not parse now, a line for each, or "".
+func (s *Store) Err() string {
+	var b strings.Builder
+	for _, name := range s.Names() {
+		s.mu.Lock()
+		err := s.load(name).err
+		s.mu.Unlock()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			b.WriteString(node.Text(err))
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+// settled is the age from which on a file that changes again is sure to
+// have another time.
+const settled = 2 * time.Second
+
+// load brings what is known of a file up to date. Its caller holds s.mu.
+func (s *Store) load(name string) *loaded {
+	l := s.loaded[name]
+	info, err := os.Lstat(s.path(name))
+	if l != nil && err == nil && l.info != nil && same(l.info, info) {
+		return l
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		delete(s.loaded, name)
+		return &loaded{err: err}
+	}
+	if l == nil {
+		l = new(loaded)
+		s.loaded[name] = l
+	}
+	now := time.Now()
+	text, info, err := read(s.path(name), name)
+	l.info = nil
+	if err == nil && now.Sub(info.ModTime()) > settled {
+		l.info = info
+	}
+	var p *Profile
+	if err == nil {
+		p, err = Parse(name, text)
+	}
+	l.err = err
+	if err == nil {
+		l.profile = p
+	}
+	return l
+}
+
+func same(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// read returns a profile's text. It takes an ordinary file only: a link could
+// show any file of the host in an error, and a pipe would block.
+func read(path, name string) ([]byte, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, nil, notOrdinary(name)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, notOrdinary(name)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxText+1))
+	return text, info, err
+}
+
+func notOrdinary(name string) error {
+	return fmt.Errorf("%w: profile %s is not an ordinary file: replace it by one", node.ErrInvalid, name)
+}
