@@ -1,0 +1,192 @@
+package image
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"hutch/fs/node"
+	"hutch/vmm/image/layer"
+)
+
+// load makes an image of the folder or file at path, by what it is.
+func (s *Store) load(ctx context.Context, j *job, path string) (record, string, error) {
+	st, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return record{}, "", err
+	case st.IsDir() && exists(filepath.Join(path, "oci-layout")):
+		return s.loadLayout(ctx, j, path, "oci layout")
+	case st.IsDir():
+		return s.loadFolder(ctx, j, path)
+	case !st.Mode().IsRegular():
+		return record{}, "", fmt.Errorf("%w: %s is neither a folder nor a file", node.ErrInvalid, path)
+	}
+	archive, err := isArchive(path)
+	switch {
+	case err != nil:
+		return record{}, "", err
+	case archive:
+		return s.loadArchive(ctx, j, path)
+	}
+	open := func(context.Context) (io.ReadCloser, error) { return os.Open(path) }
+	return s.build(ctx, j, source{kind: "tar", layers: []packed{{size: st.Size(), open: open}}})
+}
+
+// loadFolder makes an image of the files in dir.
+func (s *Store) loadFolder(ctx context.Context, j *job, dir string) (record, string, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return record{}, "", err
+	}
+	own, err := filepath.EvalSymlinks(s.dir)
+	if err != nil {
+		return record{}, "", err
+	}
+	if rel, err := filepath.Rel(real, own); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+		return record{}, "", fmt.Errorf("%w: the images themselves are in %s", node.ErrInvalid, dir)
+	}
+	open := func(ctx context.Context) (io.ReadCloser, error) { return packing(ctx, real), nil }
+	return s.build(ctx, j, source{kind: "folder", layers: []packed{{open: open}}})
+}
+
+// packing returns dir as a tar archive that is made while it is read.
+func packing(ctx context.Context, dir string) io.ReadCloser {
+	r, w := io.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.CloseWithError(layer.Pack(ctx, dir, w))
+	}()
+	return &packer{r, done}
+}
+
+type packer struct {
+	*io.PipeReader
+	done chan struct{}
+}
+
+func (p *packer) Close() error {
+	err := p.PipeReader.Close()
+	<-p.done
+	return err
+}
+
+// inArchive are the names that archives of images hold, and no root file system.
+var inArchive = regexp.MustCompile(`^(blobs(/.*)?|(sha256:)?[0-9a-f]{64}([./].*)?|oci-layout|repositories|(index|manifest)\.json)$`)
+
+// isArchive says whether the file at path is an archive of layers, as docker
+// save and others make them. Its first names tell.
+func isArchive(file string) (bool, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	plain, err := decompress(f)
+	if err != nil {
+		return false, err
+	}
+	defer plain.Close()
+	r := tar.NewReader(plain)
+	for found := false; ; {
+		h, err := r.Next()
+		switch {
+		case err == io.EOF && !found:
+			return false, fmt.Errorf("%w: %s is no tar archive, or an empty one", node.ErrInvalid, file)
+		case err == io.EOF:
+			return true, nil
+		case err != nil:
+			return false, fmt.Errorf("%w: %s is no tar archive: %w", node.ErrInvalid, file, err)
+		}
+		name := path.Clean(h.Name)
+		if name == "." {
+			continue
+		}
+		if !inArchive.MatchString(name) {
+			return false, nil
+		}
+		if found = true; name == "manifest.json" || name == "oci-layout" {
+			return true, nil
+		}
+	}
+}
+
+// loadArchive makes an image of an archive of layers.
+func (s *Store) loadArchive(ctx context.Context, j *job, path string) (record, string, error) {
+	tmp, err := s.fresh()
+	if err != nil {
+		return record{}, "", err
+	}
+	defer removeAll(tmp)
+	f := packed{open: func(context.Context) (io.ReadCloser, error) { return os.Open(path) }}
+	if _, _, err := s.unpack(ctx, &job{}, f, tmp, layer.NewBudget(s.maxBytes, s.maxEntries)); err != nil {
+		return record{}, "", err
+	}
+	dir := filepath.Join(tmp, "tree")
+	if exists(filepath.Join(dir, "manifest.json")) {
+		return s.loadSaved(ctx, j, dir)
+	}
+	return s.loadLayout(ctx, j, dir, "oci archive")
+}
+
+// readAll reads a small file below root, of which no link leads out.
+func readAll(root *os.Root, name string) ([]byte, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err == nil && len(data) > maxConfig {
+		err = fmt.Errorf("%w: %s is larger than %d bytes", node.ErrInvalid, name, maxConfig)
+	}
+	return data, err
+}
+
+func readJSON(root *os.Root, name string, to any) error {
+	data, err := readAll(root, name)
+	if err == nil {
+		if err = json.Unmarshal(data, to); err != nil {
+			err = fmt.Errorf("%w: %s: %w", node.ErrInvalid, name, err)
+		}
+	}
+	return err
+}
+
+// opener opens the file called name below dir, when it is its turn.
+func opener(dir, name string) func(context.Context) (io.ReadCloser, error) {
+	return func(context.Context) (io.ReadCloser, error) {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close()
+		f, err := root.Open(name)
+		if err == nil {
+			st, serr := f.Stat()
+			if err = serr; err == nil && !st.Mode().IsRegular() {
+				err = fmt.Errorf("%w: %s is no file", node.ErrInvalid, name)
+			}
+		}
+		if err != nil {
+			return nil, errors.Join(err, closeNil(f))
+		}
+		return f, nil
+	}
+}
+
+func closeNil(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}

@@ -1,0 +1,275 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"hutch/fs/node"
+)
+
+// A Store is a folder of images.
+type Store struct {
+	dir   string
+	life  context.Context // ends with the store
+	end   context.CancelFunc
+	tasks sync.WaitGroup // jobs, and removals in the background
+
+	maxBytes, maxEntries int64         // what one image may have
+	stall                time.Duration // how long a registry may send nothing
+
+	making sync.Mutex // held while the machine's image is brought up to date
+
+	sharing sync.Mutex // guards jobs and closed; held while images and layers come and go
+	jobs    map[string]*job
+	closed  bool
+}
+
+// Open returns the images below dir, which need not be there yet. What an
+// earlier process had half done is swept away.
+func Open(dir string) *Store {
+	s := &Store{dir: dir, jobs: make(map[string]*job), maxBytes: maxBytes, maxEntries: maxEntries, stall: stallLimit}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.sweep()
+	return s
+}
+
+// Close ends what is under way and waits for it.
+func (s *Store) Close() {
+	s.sharing.Lock()
+	s.closed = true
+	for _, j := range s.jobs {
+		j.cancel(errEnding)
+	}
+	s.sharing.Unlock()
+	s.end()
+	s.tasks.Wait()
+}
+
+func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
+
+// List returns the names of the images, sorted, those without files too.
+func (s *Store) List() ([]string, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	names := []string{Host}
+	for _, e := range entries {
+		if e.Name() != Host && s.Has(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Has says whether there is an image called name, with files or without.
+func (s *Store) Has(name string) bool {
+	return name == Host || validName(name) && (exists(filepath.Join(s.path(name), recordName)) || isDir(filepath.Join(s.path(name), "rootfs")))
+}
+
+// Lookup returns the image called name, ready to start from. The host's is
+// brought up to date with the machine first.
+func (s *Store) Lookup(name string) (Image, error) {
+	if name == Host {
+		s.making.Lock()
+		defer s.making.Unlock()
+		return host(filepath.Join(s.path(name), "rootfs"))
+	}
+	s.sharing.Lock()
+	defer s.sharing.Unlock()
+	img, err := s.look(name)
+	switch {
+	case err != nil:
+		return Image{}, err
+	case s.jobs[name] != nil:
+		return Image{}, s.jobs[name].busy()
+	case img.record.State == failed:
+		return Image{}, fmt.Errorf("%w: image %q has no files: %s", node.ErrNotExist, name, img.record.Reason)
+	case img.record.State != ready:
+		return Image{}, fmt.Errorf("%w: image %q has no files yet: pull or import some", node.ErrNotExist, name)
+	}
+	return img, nil
+}
+
+// look returns the image called name, ready or not.
+func (s *Store) look(name string) (Image, error) {
+	if !validName(name) {
+		return Image{}, fmt.Errorf("%w: image %q", node.ErrNotExist, name)
+	}
+	r, err := load(s.path(name))
+	if err != nil {
+		return Image{}, err
+	}
+	return Image{Name: name, Kind: r.Kind, Source: r.Source, Root: filepath.Join(s.path(name), "rootfs"), Env: r.Env, record: r}, nil
+}
+
+// Info returns what is known of the image called name.
+func (s *Store) Info(name string) (string, error) {
+	if name == Host {
+		img, err := s.Lookup(name)
+		return img.Info(), err
+	}
+	img, err := s.look(name)
+	if err == nil && img.record.State != ready {
+		img.Root = ""
+	}
+	return img.Info(), err
+}
+
+// Make makes the image called name, without files.
+func (s *Store) Make(name string) error {
+	if !validName(name) {
+		return fmt.Errorf("%w: %q is not a name", node.ErrInvalid, name)
+	}
+	s.sharing.Lock()
+	defer s.sharing.Unlock()
+	switch {
+	case s.closed:
+		return errEnding
+	case s.Has(name):
+		return fmt.Errorf("%w: image %q", node.ErrExist, name)
+	}
+	tmp, err := s.fresh()
+	if err != nil {
+		return err
+	}
+	err = record{State: empty, Since: time.Now()}.save(tmp)
+	if err == nil {
+		err = os.Rename(tmp, s.path(name))
+	}
+	if err != nil {
+		os.RemoveAll(tmp)
+	}
+	return err
+}
+
+// fresh makes a folder that goes with the next sweep, unless it is renamed.
+func (s *Store) fresh() (string, error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return "", err
+	}
+	tmp, err := os.MkdirTemp(s.dir, ".new-")
+	if err == nil {
+		err = os.Chmod(tmp, 0o755)
+	}
+	return tmp, err
+}
+
+// Remove removes the image called name, unless used, asked while no image
+// can be looked up, says why not.
+func (s *Store) Remove(name string, used func() error) error {
+	if name == Host {
+		return fmt.Errorf("%w: image host is this machine: it cannot be removed", node.ErrNotPermitted)
+	}
+	s.sharing.Lock()
+	defer s.sharing.Unlock()
+	if s.closed {
+		return errEnding
+	}
+	if _, err := s.look(name); err != nil {
+		return err
+	}
+	if j := s.jobs[name]; j != nil {
+		return fmt.Errorf("%w: cancel that first", j.busy())
+	}
+	if err := used(); err != nil {
+		return err
+	}
+	if err := s.discard(s.path(name)); err != nil {
+		return err
+	}
+	s.dropLayers()
+	return nil
+}
+
+// discard takes path out of sight at once, and off the disk in the background.
+func (s *Store) discard(path string) error {
+	trash, err := os.MkdirTemp(s.dir, ".gone-")
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(path, filepath.Join(trash, "it")); err != nil {
+		os.Remove(trash)
+		return err
+	}
+	s.tasks.Go(func() { removeAll(trash) })
+	return nil
+}
+
+// dropLayers discards the layers that no image has, unless one is being made.
+func (s *Store) dropLayers() {
+	if len(s.jobs) > 0 || s.closed {
+		return // the last job's end does it, or the next Open
+	}
+	used := make(map[string]bool)
+	names, err := s.List()
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		if name == Host {
+			continue
+		}
+		r, err := load(s.path(name))
+		if err != nil {
+			return
+		}
+		for _, l := range r.Layers {
+			used[l] = true
+		}
+	}
+	entries, _ := os.ReadDir(s.layers())
+	for _, e := range entries {
+		if !used[e.Name()] {
+			s.discard(filepath.Join(s.layers(), e.Name()))
+		}
+	}
+}
+
+func (s *Store) layers() string { return filepath.Join(s.dir, ".layers") }
+
+// sweep removes what an earlier process left half done.
+func (s *Store) sweep() {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return
+	}
+	s.sharing.Lock()
+	defer s.sharing.Unlock()
+	for _, e := range entries {
+		path := s.path(e.Name())
+		switch {
+		case strings.HasPrefix(e.Name(), ".new-"), strings.HasPrefix(e.Name(), ".gone-"):
+			s.tasks.Go(func() { removeAll(path) })
+		case e.Name() != Host && s.Has(e.Name()):
+			// The files come first, then the word that they are all there.
+			if r, err := load(path); err == nil && r.State != ready && isDir(filepath.Join(path, "rootfs")) {
+				s.discard(filepath.Join(path, "rootfs"))
+			}
+		}
+	}
+	s.dropLayers()
+}
+
+// removeAll removes dir, also where its folders are not to be written to.
+func removeAll(dir string) error {
+	if err := os.RemoveAll(dir); err == nil || os.Geteuid() == 0 {
+		return err
+	}
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
