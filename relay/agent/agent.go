@@ -1,0 +1,159 @@
+// Package agent runs commands inside a guest for the host. It dials the
+// host's port 5000 and serves a tree over 9P on it:
+//
+//	ctl err                what the agent itself is told, and its last error
+//	cons                   a login shell on a terminal
+//	root/                  the guest's files, from /
+//	exec/NAME/             a command, made by mkdir and dropped by rmdir
+//	    ctl cmd status     settings and control; what runs; how it is
+//	    stdin stdout stderr
+//	    wait err           blocks until the end; the last error
+//
+// The commands and their output belong to the agent and not to a connection:
+// when that is lost, because hutchd died or the sandbox was restored from a
+// checkpoint, the agent dials again and everything is as it was.
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"hutch/fs/folder"
+	"hutch/fs/node"
+)
+
+// A Config is what an agent needs. The zero value of each field but Dial is
+// of use.
+type Config struct {
+	Dial func(context.Context) (net.Conn, error) // connects to the host
+	Init bool                                    // the agent is PID 1: every orphan is its child
+	Log  *slog.Logger                            // nil: nothing is logged
+}
+
+// An Agent is what a guest runs for the host.
+type Agent struct {
+	cfg    Config
+	log    *slog.Logger
+	reaper *reaper
+	root   *folder.Folder
+	cons   *console
+	sweeps sync.WaitGroup
+
+	session atomic.Pointer[session] // the newest connection
+
+	down     chan struct{} // closed by Shutdown
+	downOnce sync.Once
+
+	mu       sync.Mutex // guards what follows
+	commands map[string]*command
+	num      uint64
+	env      variables
+	last     error
+}
+
+// New returns an agent with no commands.
+func New(cfg Config) (*Agent, error) {
+	root, err := folder.Open("/", "root")
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{
+		cfg: cfg, log: cfg.Log, root: root,
+		reaper:   newReaper(cfg.Init),
+		down:     make(chan struct{}),
+		commands: make(map[string]*command),
+		env:      variables{set: make(map[string]string), gone: make(map[string]bool)},
+	}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	a.cons = &console{make: func() *command { return a.newCommand("cons") }}
+	return a, nil
+}
+
+// Shutdown makes Run return after it has ended everything.
+func (a *Agent) Shutdown() { a.downOnce.Do(func() { close(a.down) }) }
+
+// Close kills all commands and lets go of everything. No connection may be
+// served any more.
+func (a *Agent) Close() error {
+	for _, name := range a.names() {
+		a.remove(name)
+	}
+	a.cons.drop()
+	a.sweeps.Wait()
+	a.reaper.close()
+	return a.root.Close()
+}
+
+// newCommand makes a command with a number that was never used.
+func (a *Agent) newCommand(name string) *command {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.num++
+	return newCommand(a, name, a.num)
+}
+
+func (a *Agent) add(name string) error {
+	c := a.newCommand(name)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.commands[name] != nil {
+		return fmt.Errorf("%w: exec %s", node.ErrExist, name)
+	}
+	a.commands[name] = c
+	return nil
+}
+
+func (a *Agent) remove(name string) error {
+	a.mu.Lock()
+	c := a.commands[name]
+	delete(a.commands, name)
+	a.mu.Unlock()
+	if c == nil {
+		return fmt.Errorf("%w: exec %s", node.ErrNotExist, name)
+	}
+	c.drop(true)
+	return nil
+}
+
+func (a *Agent) command(name string) *command {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.commands[name]
+}
+
+func (a *Agent) names() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Sorted(maps.Keys(a.commands))
+}
+
+func (a *Agent) fail(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.last = err
+}
+
+func (a *Agent) lastError() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return errorLine(a.last)
+}
+
+// Prepare makes the folders that programs expect and a bare image lacks. An
+// init calls it before New; what cannot be made is left out.
+func Prepare() {
+	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
+		if err := os.MkdirAll(dir, 0o755); err == nil {
+			os.Chmod(dir, 0o777|os.ModeSticky)
+		}
+	}
+}

@@ -1,0 +1,368 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"hutch/fs/node"
+)
+
+// The states of a command, as status shows them.
+//
+//	new ── exec ──→ starting ──→ running ──→ exited
+//	 ↑                 │
+//	 └── no program ───┘
+type state string
+
+const (
+	stateNew      state = "new"
+	stateStarting state = "starting"
+	stateRunning  state = "running"
+	stateExited   state = "exited"
+)
+
+// grace is how long a command has after SIGTERM, before SIGKILL.
+const grace = 2 * time.Second
+
+// A command is one exec/NAME: settings, then a process and its streams.
+type command struct {
+	name   string
+	num    uint64
+	reaper *reaper
+	vmEnv  func() variables
+	sweeps *sync.WaitGroup // searches for what dropped commands left
+
+	stdin          *input
+	stdout, stderr *window
+	ended          chan struct{} // closed when the process is collected
+	dropped        chan struct{}
+	work           sync.WaitGroup // copiers of output, the timeout
+
+	mu       sync.Mutex // guards what follows
+	conf     settings
+	state    state
+	line     string // what runs, as one line
+	pid      int
+	master   *os.File
+	outputs  []*os.File
+	begun    time.Time
+	how      exit
+	timedOut bool
+	timer    *time.Timer
+	opens    holders
+	gone     bool
+	last     error
+}
+
+func newCommand(a *Agent, name string, num uint64) *command {
+	return &command{
+		name: name, num: num, reaper: a.reaper, vmEnv: a.vmEnv, sweeps: &a.sweeps,
+		stdin: newInput(), stdout: newWindow(defaultLimit), stderr: newWindow(defaultLimit),
+		ended: make(chan struct{}), dropped: make(chan struct{}),
+		state: stateNew, opens: make(holders), conf: settings{limit: defaultLimit},
+	}
+}
+
+// change changes the settings of a command that has not begun.
+func (c *command) change(f func(*settings) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state != stateNew {
+		return fmt.Errorf("%w: exec %s is %s", node.ErrBusy, c.name, c.state)
+	}
+	return f(&c.conf)
+}
+
+// set changes the settings that may change at any time.
+func (c *command) set(f func(*settings)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f(&c.conf)
+	c.stdout.setLimit(c.conf.limit)
+	c.stderr.setLimit(c.conf.limit)
+	c.arm()
+}
+
+// run starts a program. If it cannot be started the command is as it was.
+func (c *command) run(argv []string) error {
+	c.mu.Lock()
+	if c.state != stateNew {
+		defer c.mu.Unlock()
+		return fmt.Errorf("%w: exec %s is %s", node.ErrBusy, c.name, c.state)
+	}
+	c.state = stateStarting
+	c.begun = time.Now()
+	set := c.conf
+	set.env = maps.Clone(c.conf.env)
+	c.mu.Unlock()
+	err := c.start(argv, &set)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.state = stateNew
+		return err
+	}
+	if c.state == stateStarting {
+		c.state = stateRunning
+	}
+	c.line = quoteAll(argv)
+	return nil
+}
+
+func quoteAll(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = node.Quote(w)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// start finds and starts the program, and connects its streams.
+func (c *command) start(argv []string, set *settings) error {
+	who, err := parseLogin(set.user)
+	if err != nil {
+		return err
+	}
+	dir, err := startDir(set.dir)
+	if err != nil {
+		return err
+	}
+	env := environment(c.vmEnv(), ownEnvironment(), set, who)
+	env["PWD"] = dir
+	file, err := find(argv[0], env["PATH"], dir)
+	if err != nil {
+		return err
+	}
+	attr := &syscall.ProcAttr{
+		Dir: dir, Env: environ(env),
+		Sys: &syscall.SysProcAttr{Setsid: true, Credential: who.credential},
+	}
+	s, err := c.streams(set)
+	if err != nil {
+		return err
+	}
+	attr.Files = s.fds()
+	attr.Sys.Setctty = s.master != nil
+	pid, err := c.reaper.start(file, argv, attr, c.exited)
+	if err != nil {
+		s.undo(c.stdin)
+		return startError(argv[0], dir, set.user, err)
+	}
+	c.begin(pid, s)
+	return nil
+}
+
+// startError says why a program that is there could not be started.
+func startError(name, dir, user string, err error) error {
+	if user != "" && (errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES)) {
+		return fmt.Errorf("%w: %s in %s as user %s", node.ErrPermission, name, dir, user)
+	}
+	return fmt.Errorf("%s: %w", name, reason(err))
+}
+
+// begin notes the process and starts to read its output.
+func (c *command) begin(pid int, s *streams) {
+	s.closeChild()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pid, c.master, c.outputs = pid, s.master, s.ours
+	if c.gone { // dropped while it started
+		killSession(pid, false)
+		s.closeOurs()
+		return
+	}
+	if s.master != nil {
+		c.stdin.attach(s.master)
+		c.stderr.finish()
+		c.work.Go(func() { fill(c.stdout, s.master, c.ended) })
+	} else {
+		c.work.Go(func() { fill(c.stdout, s.ours[0], nil) })
+		c.work.Go(func() { fill(c.stderr, s.ours[1], nil) })
+	}
+	c.arm()
+}
+
+// arm starts the clock of a command that runs. It is called with mu held.
+func (c *command) arm() {
+	c.disarm()
+	if c.conf.timeout <= 0 || c.pid == 0 || c.state == stateExited || c.gone {
+		return
+	}
+	c.work.Add(1)
+	c.timer = time.AfterFunc(time.Until(c.begun.Add(c.conf.timeout)), func() {
+		defer c.work.Done()
+		c.expire()
+	})
+}
+
+func (c *command) disarm() {
+	if c.timer != nil && c.timer.Stop() {
+		c.work.Done()
+	}
+	c.timer = nil
+}
+
+// expire ends a command whose time is up, and all that it started.
+func (c *command) expire() {
+	c.mu.Lock()
+	if c.state == stateExited {
+		c.mu.Unlock()
+		return
+	}
+	c.timedOut = true
+	pid := c.pid
+	c.mu.Unlock()
+	signalSession(pid, syscall.SIGTERM, false)
+	signalSession(pid, syscall.SIGCONT, false)
+	after := time.NewTimer(grace)
+	defer after.Stop()
+	ended := c.ended
+	for {
+		select {
+		case <-ended:
+			if ended = nil; len(members(pid)) == 0 {
+				return
+			}
+		case <-after.C:
+			killSession(pid, ended == nil)
+			return
+		case <-c.dropped:
+			return
+		}
+	}
+}
+
+// exited is told by the reaper how the process ended.
+func (c *command) exited(how exit) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state, c.how = stateExited, how
+	c.disarm()
+	close(c.ended)
+}
+
+// signal sends a signal to all that the command started.
+func (c *command) signal(sig syscall.Signal) error {
+	c.mu.Lock()
+	pid, st := c.pid, c.state
+	c.mu.Unlock()
+	if pid == 0 {
+		return fmt.Errorf("%w: exec %s is %s", node.ErrBusy, c.name, st)
+	}
+	if sig == syscall.SIGKILL {
+		killSession(pid, st == stateExited)
+		return nil
+	}
+	if signalSession(pid, sig, st == stateExited) == 0 {
+		return fmt.Errorf("%w: exec %s is %s", node.ErrBusy, c.name, st)
+	}
+	return nil
+}
+
+// resize sets the size of the terminal, now or to be.
+func (c *command) resize(to *size) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.state == stateNew:
+		if err := c.stdin.terminal(); err != nil {
+			return err
+		}
+		c.conf.tty = to
+		return nil
+	case c.master == nil:
+		return fmt.Errorf("%w: exec %s has no terminal", node.ErrBusy, c.name)
+	}
+	c.conf.tty = to
+	return setSize(c.master, to)
+}
+
+// drop lets go of the streams, and kills whatever runs if kill is set.
+// Readers that are still there can read what was kept.
+func (c *command) drop(kill bool) {
+	c.mu.Lock()
+	if c.gone {
+		c.mu.Unlock()
+		return
+	}
+	c.gone = true
+	close(c.dropped)
+	c.disarm()
+	pid, exited, outputs := c.pid, c.state == stateExited, c.outputs
+	c.mu.Unlock()
+	switch {
+	case pid == 0 || !kill:
+	case exited: // there may be some left that it started: nobody waits for the search
+		c.sweeps.Go(func() { killSession(pid, exited) })
+	default:
+		killSession(pid, exited)
+	}
+	c.stdin.drop()
+	c.stdout.abandon()
+	c.stderr.abandon()
+	for _, f := range outputs {
+		f.Close()
+	}
+	c.work.Wait()
+	c.stdout.finish()
+	c.stderr.finish()
+}
+
+// hold counts an open file of the command; the function it returns counts it
+// out, and kills the command if it was the last one and that was asked for.
+func (c *command) hold(from *session) func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.opens[from]++
+	return func() {
+		c.mu.Lock()
+		kill := c.opens.leave(from) && c.conf.killOnClose && c.pid != 0
+		pid, exited := c.pid, c.state == stateExited
+		c.mu.Unlock()
+		if kill {
+			killSession(pid, exited)
+		}
+	}
+}
+
+// settings returns the settings as control messages.
+func (c *command) settings() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.conf.text()
+}
+
+// cmd returns what runs, empty before that.
+func (c *command) cmd() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.line == "" {
+		return ""
+	}
+	return c.line + "\n"
+}
+
+func (c *command) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = err
+}
+
+func (c *command) lastError() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return errorLine(c.last)
+}
+
+func errorLine(err error) string {
+	if err == nil {
+		return ""
+	}
+	return node.Text(err) + "\n"
+}

@@ -1,0 +1,178 @@
+package agent
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"hutch/fs/ninep"
+)
+
+const (
+	firstPause = time.Millisecond
+	lastPause  = time.Second
+)
+
+// Run serves the tree to the host, over one connection after the other,
+// until ctx is done or the agent is told to shut down. Then it ends what
+// runs, SIGTERM first, and closes the agent.
+func (a *Agent) Run(ctx context.Context) error {
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.redial(serving)
+	}()
+	select {
+	case <-ctx.Done():
+	case <-a.down:
+	}
+	a.terminate() // the connection is still there: whoever asked gets an answer
+	stop()
+	<-done
+	return a.Close()
+}
+
+// redial serves connection after connection. It dials at once when one that
+// worked is lost, and waits longer and longer while the host does not answer.
+func (a *Agent) redial(ctx context.Context) {
+	pause := firstPause
+	for ctx.Err() == nil {
+		conn, err := a.cfg.Dial(ctx)
+		if err == nil {
+			pause = firstPause
+			a.log.Debug("connected to the host")
+			err = a.Serve(ctx, conn)
+		}
+		if err != nil {
+			a.log.Debug("no connection to the host", "err", err, "pause", pause)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// Serve serves the tree on one connection until that is lost. It replaces
+// the one before.
+func (a *Agent) Serve(ctx context.Context, conn net.Conn) error {
+	s := &session{Conn: conn}
+	if old := a.session.Swap(s); old != nil {
+		old.Close()
+	}
+	return (&ninep.Server{Root: a.tree(s), Log: a.log}).ServeConn(ctx, s)
+}
+
+// A session is a connection that knows whether it was lost, so that what is
+// closed because of that is told from what the host closed.
+type session struct {
+	net.Conn
+	broken atomic.Bool
+}
+
+func (s *session) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	if err != nil {
+		s.broken.Store(true)
+	}
+	return n, err
+}
+
+func (s *session) Write(p []byte) (int, error) {
+	n, err := s.Conn.Write(p)
+	if err != nil {
+		s.broken.Store(true)
+	}
+	return n, err
+}
+
+func (s *session) Close() error {
+	s.broken.Store(true)
+	return s.Conn.Close()
+}
+
+func (s *session) lost() bool { return s.broken.Load() }
+
+// holders counts who has something open, by connection.
+type holders map[*session]int
+
+// leave counts one out, and says whether it was the last one and closed what
+// it had, instead of losing it with its connection. Others that are about to
+// lose theirs do not count.
+func (h holders) leave(from *session) bool {
+	if h[from]--; h[from] == 0 {
+		delete(h, from)
+	}
+	return !from.lost() && h.count() == 0
+}
+
+// count returns how many there are whose connection is not lost.
+func (h holders) count() int {
+	n := 0
+	for s, k := range h {
+		if !s.lost() {
+			n += k
+		}
+	}
+	return n
+}
+
+// terminate ends what runs: all processes if the agent is PID 1, else those
+// of its commands. They get SIGTERM and, after the grace, SIGKILL.
+func (a *Agent) terminate() {
+	signal, left := a.signalCommands, a.running
+	if a.cfg.Init {
+		signal, left = signalAll, func() bool { return len(processes()) > 0 }
+	}
+	signal(syscall.SIGTERM)
+	signal(syscall.SIGCONT)
+	if !a.awaitEnd(left, grace) {
+		signal(syscall.SIGKILL)
+		a.awaitEnd(left, grace)
+	}
+}
+
+// awaitEnd waits until nothing is left, and says whether that came in time.
+func (a *Agent) awaitEnd(left func() bool, limit time.Duration) bool {
+	end := time.NewTimer(limit)
+	defer end.Stop()
+	for left() {
+		select {
+		case <-a.reaper.collected:
+		case <-end.C:
+			return false
+		}
+	}
+	return true
+}
+
+func signalAll(sig syscall.Signal) { syscall.Kill(-1, sig) }
+
+func (a *Agent) signalCommands(sig syscall.Signal) {
+	for _, name := range a.names() {
+		if c := a.command(name); c != nil {
+			c.signal(sig)
+		}
+	}
+}
+
+// running says whether a command runs.
+func (a *Agent) running() bool {
+	for _, name := range a.names() {
+		c := a.command(name)
+		if c == nil {
+			continue
+		}
+		c.mu.Lock()
+		runs := c.state == stateRunning
+		c.mu.Unlock()
+		if runs {
+			return true
+		}
+	}
+	return false
+}

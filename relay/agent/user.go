@@ -1,0 +1,73 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"hutch/fs/node"
+)
+
+// A login is whom a command runs as.
+type login struct {
+	name, home string
+	credential *syscall.Credential // nil: as the agent
+}
+
+// parseLogin reads UID, UID:GID or a name of /etc/passwd; "" is the agent's
+// own user.
+func parseLogin(s string) (login, error) {
+	if s == "" {
+		u := known(strconv.Itoa(os.Getuid()))
+		return login{name: u.Username, home: u.HomeDir}, nil
+	}
+	name, group, grouped := strings.Cut(s, ":")
+	u, err := user.Lookup(name)
+	if err != nil {
+		if _, nerr := strconv.ParseUint(name, 10, 32); nerr != nil {
+			return login{}, fmt.Errorf("%w: user %q is not known here", node.ErrInvalid, name)
+		}
+		u = known(name)
+	}
+	if !grouped {
+		group = u.Gid
+	}
+	uid, _ := strconv.ParseUint(u.Uid, 10, 32)
+	gid, err := strconv.ParseUint(group, 10, 32)
+	if err != nil {
+		return login{}, fmt.Errorf("%w: group %q: want a number", node.ErrInvalid, group)
+	}
+	c := &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	if os.Getuid() == 0 {
+		c.Groups = groups(u, grouped)
+	} else {
+		c.NoSetGroups = true
+	}
+	return login{name: u.Username, home: u.HomeDir, credential: c}, nil
+}
+
+// known returns the user with a number, made up if passwd has no such entry.
+func known(uid string) *user.User {
+	if u, err := user.LookupId(uid); err == nil {
+		return u
+	}
+	return &user.User{Uid: uid, Gid: uid, Username: uid, HomeDir: "/"}
+}
+
+// groups returns a user's further groups, none if its group was given.
+func groups(u *user.User, given bool) []uint32 {
+	if given {
+		return nil
+	}
+	ids, _ := u.GroupIds()
+	var list []uint32
+	for _, id := range ids {
+		if n, err := strconv.ParseUint(id, 10, 32); err == nil {
+			list = append(list, uint32(n))
+		}
+	}
+	return list
+}

@@ -1,0 +1,123 @@
+package agent
+
+import (
+	"fmt"
+	"syscall"
+
+	"hutch/fs/node"
+)
+
+type verb = node.Verb[place]
+
+var agentVerbs = []verb{
+	{Name: "shutdown", Doc: "end every command, and the guest", Do: doShutdown},
+	{Name: "env", Args: "K V", Min: 2, Max: 2, Doc: "a variable for every command to come", Do: doAgentEnv},
+}
+
+var execVerbs = []verb{
+	{Name: "exec", Args: "WORDS…", Min: 1, Max: -1, Doc: "start a program", Do: doExec},
+	{Name: "sh", Args: "LINE", Raw: true, Doc: "start a shell with the rest of the line", Do: doSh},
+	{Name: "dir", Args: "PATH", Min: 1, Max: 1, Doc: "where it starts", Do: doDir},
+	{Name: "env", Args: "K V", Min: 2, Max: 2, Doc: "a variable of its environment", Do: doEnv},
+	{Name: "user", Args: "UID", Min: 1, Max: 1, Doc: "whom it runs as: UID, UID:GID or a name", Do: doUser},
+	{Name: "tty", Args: "ROWS COLS", Min: 2, Max: 2, Doc: "run on a terminal; its size", Do: doTTY},
+	{Name: "timeout", Args: "TIME", Min: 1, Max: 1, Doc: "end it after TIME; 0 for never", Do: doTimeout},
+	{Name: "limit", Args: "SIZE", Min: 1, Max: 1, Doc: "how much of each output is kept", Do: doLimit},
+	{Name: "signal", Args: "NAME", Min: 1, Max: 1, Doc: "to all that it started", Do: doSignal},
+	{Name: "kill", Doc: "end it and all that it started", Do: doKill},
+	{Name: "killonclose", Doc: "kill when the last of its files is closed", Do: doKillOnClose},
+	{Name: "eof", Doc: "end its input", Do: doEOF},
+}
+
+func doShutdown(c call, _ []string) error {
+	c.At.a.Shutdown()
+	return nil
+}
+
+func doAgentEnv(c call, args []string) error {
+	if err := checkEnv(args[0], args[1]); err != nil {
+		return err
+	}
+	c.At.a.setEnv(args[0], args[1])
+	return nil
+}
+
+func doExec(c call, args []string) error { return c.At.c.run(args) }
+
+func doSh(c call, args []string) error { return c.At.c.run([]string{"/bin/sh", "-c", args[0]}) }
+
+func doDir(c call, args []string) error {
+	return c.At.c.change(func(s *settings) error {
+		s.dir = args[0]
+		return nil
+	})
+}
+
+func doEnv(c call, args []string) error {
+	if err := checkEnv(args[0], args[1]); err != nil {
+		return err
+	}
+	return c.At.c.change(func(s *settings) error {
+		if s.env == nil {
+			s.env = make(map[string]string)
+		}
+		s.env[args[0]] = args[1]
+		return nil
+	})
+}
+
+func doUser(c call, args []string) error {
+	if _, err := parseLogin(args[0]); err != nil {
+		return err
+	}
+	return c.At.c.change(func(s *settings) error {
+		s.user = args[0]
+		return nil
+	})
+}
+
+func doTTY(c call, args []string) error {
+	to, err := parseSize(args[0], args[1])
+	if err != nil {
+		return err
+	}
+	return c.At.c.resize(to)
+}
+
+func doTimeout(c call, args []string) error {
+	d, err := parseTimeout(args[0])
+	if err != nil {
+		return err
+	}
+	c.At.c.set(func(s *settings) { s.timeout = d })
+	return nil
+}
+
+func doLimit(c call, args []string) error {
+	n, err := parseBytes(args[0])
+	if err != nil {
+		return err
+	}
+	if n < minLimit {
+		return fmt.Errorf("%w: limit %s: at least %d bytes", node.ErrInvalid, args[0], minLimit)
+	}
+	c.At.c.set(func(s *settings) { s.limit = n })
+	return nil
+}
+
+func doSignal(c call, args []string) error {
+	sig, err := parseSignal(args[0])
+	if err != nil {
+		return err
+	}
+	return c.At.c.signal(sig)
+}
+
+func doKill(c call, _ []string) error { return c.At.c.signal(syscall.SIGKILL) }
+
+func doKillOnClose(c call, _ []string) error {
+	c.At.c.set(func(s *settings) { s.killOnClose = true })
+	return nil
+}
+
+func doEOF(c call, _ []string) error { return c.At.c.stdin.eof(c.Ctx) }

@@ -1,0 +1,123 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"hutch/fs/node"
+)
+
+// result returns how the command ended: exit status or signal, user, system
+// and real time in seconds, and "timeout" if its time was up.
+func (c *command) result() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state != stateExited {
+		return ""
+	}
+	line := fmt.Sprintf("%s %.3f %.3f %.3f", ending(c.how), c.how.user.Seconds(), c.how.sys.Seconds(),
+		max(c.how.at.Sub(c.begun), 0).Seconds())
+	if c.timedOut {
+		line += " timeout"
+	}
+	return line
+}
+
+func ending(e exit) string {
+	if e.status.Signaled() {
+		if name := unix.SignalName(e.status.Signal()); name != "" {
+			return name
+		}
+		return fmt.Sprintf("signal%d", int(e.status.Signal()))
+	}
+	return strconv.Itoa(e.status.ExitStatus())
+}
+
+// status returns the state, then key value lines.
+func (c *command) status() string {
+	var b strings.Builder
+	c.mu.Lock()
+	fmt.Fprintf(&b, "%s\n", c.state)
+	if c.pid != 0 {
+		fmt.Fprintf(&b, "pid %d\nbegun %s\n", c.pid, c.begun.UTC().Format(time.RFC3339Nano))
+	}
+	fmt.Fprintf(&b, "opens %d\n", c.opens.count())
+	if c.conf.killOnClose {
+		b.WriteString("killonclose 1\n")
+	}
+	c.mu.Unlock()
+	if r := c.result(); r != "" {
+		fmt.Fprintf(&b, "result %s\n", r)
+	}
+	fmt.Fprintf(&b, "stdout %d\nstderr %d\n", c.stdout.size(), c.stderr.size())
+	return b.String()
+}
+
+// parseSignal reads a signal's name, with or without SIG, or number.
+func parseSignal(s string) (unix.Signal, error) {
+	if n, err := strconv.Atoi(s); err == nil && n > 0 && n < 65 {
+		return unix.Signal(n), nil
+	}
+	name := strings.ToUpper(s)
+	if !strings.HasPrefix(name, "SIG") {
+		name = "SIG" + name
+	}
+	if sig := unix.SignalNum(name); sig != 0 {
+		return sig, nil
+	}
+	return 0, fmt.Errorf("%w: signal %q", node.ErrInvalid, s)
+}
+
+// A waitHandle is an open wait.
+type waitHandle struct {
+	c        *command
+	nonblock bool
+}
+
+func (h *waitHandle) Stream() bool { return true }
+
+func (h *waitHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	select {
+	case <-h.c.ended:
+		return node.ReadText(h.c.result()+"\n", p, off), nil
+	default:
+	}
+	if h.nonblock {
+		return 0, node.ErrAgain
+	}
+	select {
+	case <-h.c.ended:
+		return node.ReadText(h.c.result()+"\n", p, off), nil
+	case <-h.c.dropped:
+		return h.afterDrop(ctx, p, off)
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// afterDrop waits for a command that ran when it was dropped, and so was
+// killed.
+func (h *waitHandle) afterDrop(ctx context.Context, p []byte, off int64) (int, error) {
+	h.c.mu.Lock()
+	ran := h.c.pid != 0
+	h.c.mu.Unlock()
+	if !ran {
+		return 0, fmt.Errorf("%w: exec %s is gone and never ran", node.ErrNotExist, h.c.name)
+	}
+	select {
+	case <-h.c.ended:
+		return node.ReadText(h.c.result()+"\n", p, off), nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+func (h *waitHandle) WriteAt(context.Context, []byte, int64) (int, error) {
+	return 0, node.ErrPermission
+}
+
+func (h *waitHandle) Close() error { return nil }

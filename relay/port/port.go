@@ -1,0 +1,45 @@
+// Package port dials the host's ports from inside a guest: 5000, where the
+// agent serves its tree, and 5002, which takes MCP frames.
+package port
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// The ports that a guest dials.
+const (
+	Agent = 5000
+	MCP   = 5002
+)
+
+// Folder is where the host's sockets are, unless $HUTCH_PORTS says otherwise.
+const Folder = "/run/hutch"
+
+// Dial connects to port n of the host, a unix socket that the host has put
+// into the guest.
+func Dial(ctx context.Context, n uint32) (net.Conn, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", Path(n))
+	if err != nil {
+		return nil, err
+	}
+	w, err := watch(c.(*net.UnixConn))
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// Path returns the path of the socket of port n.
+func Path(n uint32) string {
+	dir := os.Getenv("HUTCH_PORTS")
+	if dir == "" {
+		dir = Folder
+	}
+	return filepath.Join(dir, strconv.FormatUint(uint64(n), 10))
+}
