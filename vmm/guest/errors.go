@@ -1,0 +1,85 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"hutch/fs/node"
+)
+
+const maxErrorText = 1000
+
+// kinds are the errors that a guest can have.
+var kinds = []error{
+	node.ErrNotExist, node.ErrExist, node.ErrPermission, node.ErrNotPermitted, node.ErrInvalid, node.ErrBusy,
+	node.ErrNotDir, node.ErrIsDir, node.ErrNotEmpty, node.ErrTimedOut, node.ErrInterrupted, node.ErrAgain,
+	node.ErrPipe, node.ErrReadOnly, node.ErrNoSpace, node.ErrTooLong, node.ErrUnsupported, node.ErrIO,
+}
+
+// kindOf returns the kind of error that a number stands for, or the system's
+// own error.
+func kindOf(n syscall.Errno) error {
+	for _, k := range kinds {
+		if node.Errno(k) == n {
+			return k
+		}
+	}
+	return n
+}
+
+// explain gives err, which came as a number, the text that the guest keeps
+// of its last error, if that is of the same kind.
+func explain(err error, text string) error {
+	text, _, _ = strings.Cut(text, "\n")
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+	if len(text) > maxErrorText {
+		text = text[:maxErrorText] + "…"
+	}
+	if detail, ok := strings.CutPrefix(text, err.Error()+": "); ok {
+		return fmt.Errorf("%w: %s", err, detail)
+	}
+	return err
+}
+
+// explain gives the error of a request the text that the guest keeps at path.
+func (g *Guest) explain(ctx context.Context, err error, path ...string) error {
+	if !slices.Contains(kinds, err) {
+		return err
+	}
+	text, terr := g.text(ctx, path)
+	if terr != nil {
+		return err
+	}
+	return explain(err, text)
+}
+
+// checkLine refuses what is not one control message.
+func checkLine(line string) error {
+	switch {
+	case len(line) > node.MaxMessage:
+		return fmt.Errorf("%w: control message of %d bytes: at most %d", node.ErrInvalid, len(line), node.MaxMessage)
+	case strings.ContainsAny(line, "\n\x00"):
+		return fmt.Errorf("%w: control message has a newline or a NUL", node.ErrInvalid)
+	}
+	return nil
+}
+
+// checkName refuses names that are none, wherever they come from.
+func checkName(name string) error {
+	switch {
+	case name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00"):
+		return fmt.Errorf("%w: name %q", node.ErrInvalid, name)
+	case len(name) > 255:
+		return fmt.Errorf("%w: %d bytes", node.ErrTooLong, len(name))
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"hutch/fs/node"
+)
+
+// An Exec is one command of a guest. Its files are those of the agent's
+// exec/NAME.
+type Exec struct {
+	g    *Guest
+	name string
+	ctl  *file // opened at its first use, and kept
+
+	opening sync.WaitGroup // of ctl, before its first use
+}
+
+func newExec(g *Guest, name string) *Exec {
+	e := &Exec{g: g, name: name}
+	e.ctl = &file{g: g, path: e.path("ctl"), flags: oWronly, turn: make(chan struct{}, 1)}
+	return e
+}
+
+func (e *Exec) path(name string) []string { return []string{"exec", e.name, name} }
+
+// openEarly opens ctl in the background: the next thing that is done to a new
+// exec is a message to it. If this fails, the message tries again and tells.
+func (e *Exec) openEarly() {
+	e.opening.Add(1)
+	if !e.g.background(func() {
+		defer e.opening.Done()
+		ctx, cancel := e.g.limited(e.g.ctx)
+		defer cancel()
+		e.ctl.open(ctx)
+	}) {
+		e.opening.Done()
+	}
+}
+
+// Ctl writes one message to the exec's ctl. The error is the agent's.
+func (e *Exec) Ctl(ctx context.Context, line string) error {
+	if err := checkLine(line); err != nil {
+		return err
+	}
+	err := e.write(ctx, line)
+	return e.g.explain(ctx, err, e.path("err")...)
+}
+
+func (e *Exec) write(ctx context.Context, line string) error {
+	ctx, cancel := e.g.limited(ctx)
+	defer cancel()
+	n, fid, err := e.ctl.bind(ctx)
+	if err != nil {
+		return err
+	}
+	return n.writeLine(ctx, fid, line)
+}
+
+// Read returns the text of one of the exec's files: status, cmd, err, ctl.
+func (e *Exec) Read(ctx context.Context, name string) (string, error) {
+	if err := checkName(name); err != nil {
+		return "", err
+	}
+	return e.g.text(ctx, e.path(name))
+}
+
+// Open opens one of the exec's streams: stdin, stdout, stderr, wait.
+func (e *Exec) Open(ctx context.Context, name string, flags int) (node.Handle, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	f, err := e.g.openFile(ctx, e.path(name), flags, true)
+	switch {
+	case err != nil:
+		return nil, err
+	case name == "stdin":
+		return &stdinHandle{f}, nil
+	}
+	return f, nil
+}
+
+// A stdinHandle is an open stdin. That it is closed has to reach the guest,
+// as it may be the end of the input.
+type stdinHandle struct{ *file }
+
+func (h *stdinHandle) Close() error {
+	h.g.background(func() { h.hangUp(h.g.ctx) })
+	return nil
+}
+
+// hangUp closes the file in the guest, on this connection or the next.
+func (f *file) hangUp(ctx context.Context) {
+	for {
+		n, fid, err := f.bind(ctx)
+		if err != nil {
+			return
+		}
+		if _, err = n.call(ctx, tclunk, func(b []byte) []byte { return put32(b, fid) }); !errors.Is(err, errLost) {
+			return
+		}
+	}
+}
+
+// Remove drops the exec; what runs is killed.
+func (e *Exec) Remove(ctx context.Context) error {
+	e.opening.Wait()
+	e.ctl.Close()
+	err := e.g.once(ctx, func(ctx context.Context, n *conn) error {
+		dir, err := n.execs(ctx)
+		if err != nil {
+			return err
+		}
+		return n.unlink(ctx, dir, e.name, true)
+	})
+	return e.g.explain(ctx, err, "err")
+}

@@ -1,0 +1,589 @@
+package guest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"hutch/fs/node"
+	"hutch/relay/agent"
+	"hutch/vmm/guest"
+)
+
+// A pair is an agent and the host's side of it, with a socket between them.
+type pair struct {
+	t       testing.TB
+	a       *agent.Agent
+	g       *guest.Guest
+	ctx     context.Context // of the agent's connections
+	serving sync.WaitGroup
+}
+
+func newPair(t testing.TB) *pair {
+	t.Helper()
+	a, err := agent.New(agent.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	p := &pair{t: t, a: a, g: guest.New(), ctx: ctx}
+	t.Cleanup(func() {
+		stop()
+		p.g.Close()
+		p.serving.Wait()
+		a.Close()
+	})
+	p.connect()
+	return p
+}
+
+// connect makes a connection, and returns the guest's end of it.
+func (p *pair) connect() net.Conn {
+	p.t.Helper()
+	here, there := sockets(p.t)
+	p.serving.Go(func() { p.a.Serve(p.ctx, there) })
+	p.g.Attach(here)
+	if err := p.g.Ready(p.t.Context()); err != nil {
+		p.t.Fatal(err)
+	}
+	return there
+}
+
+// sockets returns the two ends of a connection.
+func sockets(t testing.TB) (net.Conn, net.Conn) {
+	t.Helper()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends [2]net.Conn
+	for i, fd := range fds {
+		syscall.CloseOnExec(fd)
+		f := os.NewFile(uintptr(fd), "socket")
+		if ends[i], err = net.FileConn(f); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	return ends[0], ends[1]
+}
+
+func (p *pair) exec(name string, lines ...string) *guest.Exec {
+	p.t.Helper()
+	e, err := p.g.MakeExec(p.t.Context(), name)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, l := range lines {
+		if err := e.Ctl(p.t.Context(), l); err != nil {
+			p.t.Fatalf("%s: %v", l, err)
+		}
+	}
+	return e
+}
+
+func open(t testing.TB, e *guest.Exec, name string, flags int) *stream {
+	t.Helper()
+	h, err := e.Open(t.Context(), name, flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &stream{h: h, ctx: t.Context()}
+}
+
+// A stream is an open file with a place.
+type stream struct {
+	h   node.Handle
+	ctx context.Context
+	off int64
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.h.ReadAt(s.ctx, p, s.off)
+	s.off += int64(n)
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (s *stream) Write(p []byte) (int, error) { return s.h.WriteAt(s.ctx, p, 0) }
+
+func (s *stream) Close() error { return s.h.Close() }
+
+func all(t testing.TB, e *guest.Exec, name string) string {
+	t.Helper()
+	s := open(t, e, name, os.O_RDONLY)
+	defer s.Close()
+	b, err := io.ReadAll(s)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return string(b)
+}
+
+func TestExec(t *testing.T) {
+	p := newPair(t)
+	e := p.exec("t", "exec sh -c 'echo out; echo err >&2; exit 3'")
+	if s := all(t, e, "stdout"); s != "out\n" {
+		t.Errorf("stdout %q", s)
+	}
+	if s := all(t, e, "stderr"); s != "err\n" {
+		t.Errorf("stderr %q", s)
+	}
+	if s := all(t, e, "wait"); !strings.HasPrefix(s, "3 0.") {
+		t.Errorf("wait %q", s)
+	}
+	if s, err := e.Read(t.Context(), "status"); !strings.HasPrefix(s, "exited\n") || err != nil {
+		t.Errorf("status %q, %v", s, err)
+	}
+	if names, err := p.g.Execs(t.Context()); !slices.Equal(names, []string{"t"}) || err != nil {
+		t.Errorf("execs %q, %v", names, err)
+	}
+	if _, err := p.g.Exec(t.Context(), "t"); err != nil {
+		t.Error(err)
+	}
+	if err := e.Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.g.Exec(t.Context(), "t"); !errors.Is(err, node.ErrNotExist) {
+		t.Errorf("after remove: %v", err)
+	}
+}
+
+func TestErrorsKeepTheirText(t *testing.T) {
+	p := newPair(t)
+	e := p.exec("t")
+	for _, c := range []struct {
+		line string
+		kind error
+		text string
+	}{
+		{"exec no-such-program", node.ErrNotExist, "no-such-program"},
+		{"frob", node.ErrInvalid, "frob"},
+		{"signal TERM", node.ErrBusy, "exec t is new"},
+		{"two\nlines", node.ErrInvalid, "newline"},
+		{"exec " + strings.Repeat("x", 40<<10), node.ErrInvalid, "at most"},
+	} {
+		err := e.Ctl(t.Context(), c.line)
+		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%.20q: %v", c.line, err)
+		}
+	}
+	if _, err := p.g.MakeExec(t.Context(), "t"); !errors.Is(err, node.ErrExist) {
+		t.Errorf("made twice: %v", err)
+	}
+	for _, name := range []string{"", ".", "..", "a/b", "a\x00b", strings.Repeat("x", 300)} {
+		if _, err := p.g.MakeExec(t.Context(), name); err == nil {
+			t.Errorf("made %q", name)
+		}
+	}
+	if err := p.g.Ctl(t.Context(), "env A"); !errors.Is(err, node.ErrInvalid) || !strings.Contains(err.Error(), "K V") {
+		t.Errorf("agent's ctl: %v", err)
+	}
+}
+
+func TestStdin(t *testing.T) {
+	p := newPair(t)
+	e := p.exec("t", "exec cat")
+	in := open(t, e, "stdin", os.O_WRONLY)
+	const size = 3 << 20
+	var send sync.WaitGroup
+	send.Go(func() {
+		defer in.Close()
+		if _, err := io.CopyN(in, rand.NewChaCha8([32]byte{}), size); err != nil {
+			t.Error(err)
+		}
+	})
+	want := make([]byte, size)
+	rand.NewChaCha8([32]byte{}).Read(want)
+	if got := all(t, e, "stdout"); got != string(want) {
+		t.Errorf("%d bytes came, not the ones sent", len(got))
+	}
+	send.Wait()
+	all(t, e, "wait")
+	if _, err := open(t, e, "stdin", os.O_WRONLY).Write([]byte("x")); !errors.Is(err, node.ErrPipe) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestBlockedReadIsCancelled(t *testing.T) {
+	p := newPair(t)
+	e := p.exec("t", "exec cat")
+	out, in := open(t, e, "stdout", os.O_RDONLY), open(t, e, "stdin", os.O_WRONLY)
+	for i := range 50 {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, err := out.h.ReadAt(ctx, make([]byte, 10), 0)
+			ended <- err
+		}()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	io.WriteString(in, "all of it")
+	in.Close()
+	if b, err := io.ReadAll(out); string(b) != "all of it" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	if _, err := open(t, p.exec("u", "exec cat"), "stdout", os.O_RDONLY|syscall.O_NONBLOCK).Read(make([]byte, 1)); !errors.Is(err, node.ErrAgain) {
+		t.Errorf("without blocking: %v", err)
+	}
+}
+
+func TestBlockedWriteIsCancelled(t *testing.T) {
+	p := newPair(t)
+	e := p.exec("t", "exec sleep 1000")
+	in := open(t, e, "stdin", os.O_WRONLY)
+	ctx, cancel := context.WithCancel(t.Context())
+	type result struct {
+		n   int
+		err error
+	}
+	ended := make(chan result)
+	go func() {
+		for {
+			n, err := in.h.WriteAt(ctx, make([]byte, 1<<20), 0)
+			ended <- result{n, err}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	cancel()
+	for r := range ended {
+		if r.err != nil {
+			if !errors.Is(r.err, context.Canceled) {
+				t.Error(r.err)
+			}
+			break
+		}
+	}
+}
+
+// TestExactContinuation reads what is left of a short read with the very
+// count that 9P servers answer with nothing.
+func TestExactContinuation(t *testing.T) {
+	p := newPair(t)
+	e := p.exec("t", "exec cat")
+	out, in := open(t, e, "stdout", os.O_RDONLY), open(t, e, "stdin", os.O_WRONLY)
+	io.WriteString(in, "1234")
+	b := make([]byte, 10)
+	if n, err := io.ReadAtLeast(out, b, 4); n != 4 || err != nil {
+		t.Fatalf("%d, %v", n, err)
+	}
+	io.WriteString(in, "5")
+	if n, err := out.Read(b[4:]); n != 1 || err != nil {
+		t.Fatalf("continuation: %d, %v", n, err)
+	}
+	io.WriteString(in, "67890")
+	if n, err := io.ReadFull(out, b[5:]); n != 5 || err != nil || string(b) != "1234567890" {
+		t.Fatalf("%d, %v, %q", n, err, b)
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	p := newPair(t)
+	var work sync.WaitGroup
+	for i := range 50 {
+		work.Go(func() {
+			e := p.exec(fmt.Sprint("n", i), fmt.Sprintf("sh echo out %d; echo err %d >&2; exit %d", i, i, i))
+			if s := all(t, e, "stdout"); s != fmt.Sprintf("out %d\n", i) {
+				t.Errorf("%d: stdout %q", i, s)
+			}
+			if s := all(t, e, "stderr"); s != fmt.Sprintf("err %d\n", i) {
+				t.Errorf("%d: stderr %q", i, s)
+			}
+			if s := all(t, e, "wait"); !strings.HasPrefix(s, fmt.Sprint(i, " ")) {
+				t.Errorf("%d: wait %q", i, s)
+			}
+			if err := e.Remove(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	work.Wait()
+}
+
+// TestLostConnections reads a long stream over many connections.
+func TestLostConnections(t *testing.T) {
+	p := newPair(t)
+	const size = 32 << 20
+	e := p.exec("t", "limit 1MiB", "exec cat")
+	out, wait := open(t, e, "stdout", os.O_RDONLY), open(t, e, "wait", os.O_RDONLY)
+	var work sync.WaitGroup
+	work.Go(func() {
+		in, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/0", pid(t, e)), os.O_WRONLY, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer in.Close()
+		if err := e.Ctl(t.Context(), "eof"); err != nil { // ours stays
+			t.Error(err)
+		}
+		io.CopyN(in, rand.NewChaCha8([32]byte{7}), size)
+	})
+	ended := make(chan string, 1)
+	work.Go(func() {
+		b, err := io.ReadAll(wait)
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- string(b)
+	})
+	want := rand.NewChaCha8([32]byte{7})
+	got, expect := make([]byte, 128<<10), make([]byte, 128<<10)
+	total, next := 0, 0
+	guestEnd := net.Conn(nil)
+	for {
+		if total >= next {
+			if guestEnd != nil {
+				guestEnd.Close()
+			}
+			guestEnd = p.connect()
+			next += 1 << 20
+		}
+		n, err := out.Read(got)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Read(expect[:n])
+		if !bytes.Equal(got[:n], expect[:n]) {
+			t.Fatalf("differs after %d", total)
+		}
+		total += n
+	}
+	work.Wait()
+	if total != size {
+		t.Errorf("%d bytes came", total)
+	}
+	if line := <-ended; !strings.HasPrefix(line, "0 ") {
+		t.Errorf("wait %q", line)
+	}
+}
+
+// pid returns the number of an exec's process.
+func pid(t testing.TB, e *guest.Exec) int {
+	s, err := e.Read(t.Context(), "status")
+	if err != nil {
+		t.Error(err)
+	}
+	var n int
+	if _, rest, ok := strings.Cut(s, "pid "); ok {
+		fmt.Sscan(rest, &n)
+	}
+	return n
+}
+
+// TestBlockedReadOutlivesConnection has a reader wait while there is none.
+func TestBlockedReadOutlivesConnection(t *testing.T) {
+	p := newPair(t)
+	e := p.exec("t", "exec cat")
+	out := open(t, e, "stdout", os.O_RDONLY)
+	got := make(chan string)
+	go func() {
+		b, err := io.ReadAll(out)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- string(b)
+	}()
+	in := open(t, e, "stdin", os.O_WRONLY)
+	io.WriteString(in, "one ")
+	p.connect() // the newest wins
+	io.WriteString(in, "two")
+	in.Close()
+	if s := <-got; s != "one two" {
+		t.Errorf("got %q", s)
+	}
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	p := newPair(t)
+	e := p.exec("t", "exec cat")
+	out := open(t, e, "stdout", os.O_RDONLY)
+	ended := make(chan error)
+	go func() {
+		_, err := out.Read(make([]byte, 1))
+		ended <- err
+	}()
+	p.g.Close()
+	if err := <-ended; !errors.Is(err, node.ErrIO) {
+		t.Error(err)
+	}
+	if err := p.g.Ready(t.Context()); !errors.Is(err, node.ErrIO) {
+		t.Error(err)
+	}
+}
+
+func TestConsole(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	p := newPair(t)
+	h, err := p.g.Cons(t.Context(), os.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &stream{h: h, ctx: t.Context()}
+	io.WriteString(c, "echo o''ne\n")
+	until(t, c, "one\r\n")
+	p.connect()
+	io.WriteString(c, "echo t''wo\n")
+	if s := until(t, c, "two\r\n"); strings.Contains(s, "one") {
+		t.Errorf("read again: %q", s)
+	}
+	c.Close()
+}
+
+func until(t testing.TB, r io.Reader, text string) string {
+	t.Helper()
+	var got strings.Builder
+	b := make([]byte, 4096)
+	for !strings.Contains(got.String(), text) {
+		n, err := r.Read(b)
+		got.Write(b[:n])
+		if err != nil {
+			t.Fatalf("%q, then %v; want %q", &got, err, text)
+		}
+	}
+	return got.String()
+}
+
+func TestRoot(t *testing.T) {
+	p := newPair(t)
+	ctx, dir := t.Context(), t.TempDir()
+	d := walk(t, p.g.Root(), dir)
+	f, h, err := d.Create(ctx, "f", os.O_RDWR, 0o640)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := bytes.Repeat([]byte("0123456789"), 100<<10)
+	if n, err := h.WriteAt(ctx, text, 0); n != len(text) || err != nil {
+		t.Fatalf("wrote %d, %v", n, err)
+	}
+	p.connect() // an open file goes on
+	s := &stream{h: h, ctx: ctx}
+	if b, err := io.ReadAll(s); !bytes.Equal(b, text) || err != nil {
+		t.Errorf("read %d, %v", len(b), err)
+	}
+	if err := h.(node.Syncer).Sync(ctx); err != nil {
+		t.Error(err)
+	}
+	h.Close()
+	size := uint64(5)
+	if err := f.Set(ctx, node.Change{Size: &size}); err != nil {
+		t.Error(err)
+	}
+	if st, err := f.Stat(ctx); st.Size != 5 || st.Mode != 0o640 || st.Name != "f" || st.Qid>>48 != 0 || err != nil {
+		t.Errorf("stat %+v, %v", st, err)
+	}
+	deep := d
+	for i := range 20 { // more than one walk takes
+		if deep, err = deep.Mkdir(ctx, fmt.Sprint("d", i), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Rename(ctx, "f", deep, "g"); err != nil {
+		t.Error(err)
+	}
+	g, err := deep.Walk(ctx, "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Link(ctx, "hard", g); err != nil {
+		t.Error(err)
+	}
+	l, err := d.Symlink(ctx, "soft", "hard")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if to, err := l.Readlink(ctx); to != "hard" || err != nil {
+		t.Errorf("link to %q, %v", to, err)
+	}
+	if _, err := l.Open(ctx, os.O_RDONLY); !errors.Is(err, node.ErrPermission) {
+		t.Errorf("opened a link: %v", err)
+	}
+	list, err := d.List(ctx)
+	if err != nil || len(list) != 3 || list[0].Name != "d0" || !list[0].Mode.IsDir() || list[2].Mode.Type() != os.ModeSymlink {
+		t.Errorf("list %v, %v", list, err)
+	}
+	if err := d.Remove(ctx, "d0", true); !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, node.ErrNotEmpty) {
+		t.Errorf("removed what is not empty: %v", err)
+	}
+	if err := d.Remove(ctx, "hard", false); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "d0/d1/d2/d3/d4/d5/d6/d7/d8/d9/d10/d11/d12/d13/d14/d15/d16/d17/d18/d19/g")); string(b) != "01234" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	if _, err := d.Walk(ctx, "nothing"); !errors.Is(err, node.ErrNotExist) {
+		t.Errorf("walk to nothing: %v", err)
+	}
+}
+
+func walk(t testing.TB, n node.Node, path string) node.Node {
+	t.Helper()
+	for _, name := range strings.Split(strings.Trim(path, "/"), "/") {
+		var err error
+		if n, err = n.Walk(t.Context(), name); err != nil {
+			t.Fatalf("walk %s: %v", path, err)
+		}
+	}
+	return n
+}
+
+func TestShutdown(t *testing.T) {
+	t.Setenv("HUTCH_PORTS", t.TempDir())
+	l, err := net.Listen("unix", filepath.Join(os.Getenv("HUTCH_PORTS"), "5000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var d net.Dialer
+	a, err := agent.New(agent.Config{Dial: func(ctx context.Context) (net.Conn, error) {
+		return d.DialContext(ctx, "unix", l.Addr().String())
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- a.Run(context.Background()) }()
+	g := guest.New()
+	defer g.Close()
+	for range 3 { // it dials again
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Attach(c)
+	p := &pair{t: t, a: a, g: g}
+	p.exec("t", "exec sleep 1000")
+	if err := g.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,260 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"hutch/fs/node"
+)
+
+// Root returns the root of the guest's file system.
+func (g *Guest) Root() node.Node { return &rootNode{g: g, path: []string{"root"}} }
+
+// rootNode is a file of the guest, known by its path. Names that a guest
+// gives and no file can have are hidden; qids are folded into 48 bits.
+type rootNode struct {
+	g    *Guest
+	path []string
+	seen atomic.Pointer[sight] // what the walk saw, until it is asked for
+}
+
+// A sight is what a file was like at a time.
+type sight struct {
+	at time.Time
+	st node.Stat
+}
+
+// freshness is how long a walk's sight answers for the file: long enough for
+// the stat that every client has follow a walk, and that once.
+const freshness = 100 * time.Millisecond
+
+func (r *rootNode) child(name string) *rootNode {
+	return &rootNode{g: r.g, path: append(r.path[:len(r.path):len(r.path)], name)}
+}
+
+func (r *rootNode) Stat(ctx context.Context) (node.Stat, error) {
+	if s := r.seen.Swap(nil); s != nil && time.Since(s.at) < freshness {
+		return s.st, nil
+	}
+	return r.g.stat(ctx, r.path)
+}
+
+func (r *rootNode) Walk(ctx context.Context, name string) (node.Node, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	c := r.child(name)
+	st, err := r.g.stat(ctx, c.path)
+	if err != nil {
+		return nil, err
+	}
+	c.seen.Store(&sight{time.Now(), st})
+	return c, nil
+}
+
+func (r *rootNode) List(ctx context.Context) ([]node.Entry, error) {
+	var list []node.Entry
+	err := r.g.try(ctx, func(ctx context.Context, n *conn) (err error) {
+		list, err = n.list(ctx, r.path)
+		return err
+	})
+	return list, err
+}
+
+func (r *rootNode) Open(ctx context.Context, flags int) (node.Handle, error) {
+	f, err := r.g.openFile(ctx, r.path, flags, false)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// change does f with a fid of this directory, which is to change.
+func (r *rootNode) change(ctx context.Context, name string, f func(context.Context, *conn, uint32) error) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	return r.g.once(ctx, func(ctx context.Context, n *conn) error {
+		fid, err := n.walk(ctx, r.path)
+		if err != nil {
+			return err
+		}
+		defer n.clunk(fid)
+		return f(ctx, n, fid)
+	})
+}
+
+func (r *rootNode) Create(ctx context.Context, name string, flags int, perm fs.FileMode) (node.Node, node.Handle, error) {
+	c := r.child(name)
+	f := &file{g: r.g, path: c.path, flags: linuxFlags(flags &^ os.O_EXCL), opened: true, turn: make(chan struct{}, 1)}
+	if err := checkName(name); err != nil {
+		return nil, nil, err
+	}
+	err := r.g.once(ctx, func(ctx context.Context, n *conn) error {
+		fid, err := n.walk(ctx, r.path)
+		if err != nil {
+			return err
+		}
+		_, err = n.call(ctx, tlcreate, func(b []byte) []byte {
+			b = put32(putString(put32(b, fid), name), linuxFlags(flags))
+			return put32(put32(b, linuxMode(perm)), 0)
+		})
+		if err != nil {
+			n.clunk(fid)
+			return err
+		}
+		f.n, f.fid = n, fid
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, f, nil
+}
+
+func (r *rootNode) Mkdir(ctx context.Context, name string, perm fs.FileMode) (node.Node, error) {
+	err := r.change(ctx, name, func(ctx context.Context, n *conn, dir uint32) error {
+		return n.mkdir(ctx, dir, name, linuxMode(perm))
+	})
+	return r.child(name), err
+}
+
+func (r *rootNode) Remove(ctx context.Context, name string, dir bool) error {
+	return r.change(ctx, name, func(ctx context.Context, n *conn, fid uint32) error {
+		return n.unlink(ctx, fid, name, dir)
+	})
+}
+
+func (r *rootNode) Rename(ctx context.Context, name string, dst node.Node, newname string) error {
+	to, ok := node.Inner(ctx, dst).(*rootNode)
+	if !ok || to.g != r.g {
+		return syscall.EXDEV
+	}
+	if err := checkName(newname); err != nil {
+		return err
+	}
+	return r.change(ctx, name, func(ctx context.Context, n *conn, dir uint32) error {
+		newdir, err := n.walk(ctx, to.path)
+		if err != nil {
+			return err
+		}
+		defer n.clunk(newdir)
+		_, err = n.call(ctx, trenameat, func(b []byte) []byte {
+			return putString(put32(putString(put32(b, dir), name), newdir), newname)
+		})
+		return err
+	})
+}
+
+func (r *rootNode) Symlink(ctx context.Context, name, target string) (node.Node, error) {
+	if len(target) > 4096 {
+		return nil, fmt.Errorf("%w: link target of %d bytes", node.ErrTooLong, len(target))
+	}
+	err := r.change(ctx, name, func(ctx context.Context, n *conn, dir uint32) error {
+		_, err := n.call(ctx, tsymlink, func(b []byte) []byte {
+			return put32(putString(putString(put32(b, dir), name), target), 0)
+		})
+		return err
+	})
+	return r.child(name), err
+}
+
+func (r *rootNode) Link(ctx context.Context, name string, target node.Node) (node.Node, error) {
+	from, ok := target.(*rootNode)
+	if !ok || from.g != r.g {
+		return nil, syscall.EXDEV
+	}
+	err := r.change(ctx, name, func(ctx context.Context, n *conn, dir uint32) error {
+		fid, err := n.walk(ctx, from.path)
+		if err != nil {
+			return err
+		}
+		defer n.clunk(fid)
+		_, err = n.call(ctx, tlink, func(b []byte) []byte { return putString(put32(put32(b, dir), fid), name) })
+		return err
+	})
+	return r.child(name), err
+}
+
+func (r *rootNode) Readlink(ctx context.Context) (string, error) {
+	var target string
+	err := r.g.try(ctx, func(ctx context.Context, n *conn) error {
+		fid, err := n.walk(ctx, r.path)
+		if err != nil {
+			return err
+		}
+		defer n.clunk(fid)
+		a, err := n.call(ctx, treadlink, func(b []byte) []byte { return put32(b, fid) })
+		if err != nil {
+			return err
+		}
+		if target = a.str(); a.end() != nil {
+			return n.liar("malformed link")
+		}
+		return nil
+	})
+	return target, err
+}
+
+// Bits of the mask of Tsetattr.
+const (
+	setMode = 1 << iota
+	setUID
+	setGID
+	setSize
+	setAtime
+	setMtime
+	setCtime
+	setAtimeTo
+	setMtimeTo
+)
+
+func (r *rootNode) Set(ctx context.Context, c node.Change) error {
+	mask, fields := attrs(c)
+	if mask == 0 {
+		return nil
+	}
+	return r.g.once(ctx, func(ctx context.Context, n *conn) error {
+		fid, err := n.walk(ctx, r.path)
+		if err != nil {
+			return err
+		}
+		defer n.clunk(fid)
+		_, err = n.call(ctx, tsetattr, func(b []byte) []byte {
+			return append(put32(put32(b, fid), mask), fields...)
+		})
+		return err
+	})
+}
+
+// attrs returns the mask and the fields of a Tsetattr.
+func attrs(c node.Change) (uint32, []byte) {
+	var mask, mode, uid, gid uint32
+	var size uint64
+	var atime, mtime time.Time
+	if c.Mode != nil {
+		mask, mode = mask|setMode, linuxMode(*c.Mode)
+	}
+	if c.UID != nil {
+		mask, uid = mask|setUID, *c.UID
+	}
+	if c.GID != nil {
+		mask, gid = mask|setGID, *c.GID
+	}
+	if c.Size != nil {
+		mask, size = mask|setSize, *c.Size
+	}
+	if c.Atime != nil {
+		mask, atime = mask|setAtime|setAtimeTo, *c.Atime
+	}
+	if c.Mtime != nil {
+		mask, mtime = mask|setMtime|setMtimeTo, *c.Mtime
+	}
+	b := put64(put32(put32(put32(nil, mode), uid), gid), size)
+	return mask, putTime(putTime(b, atime), mtime)
+}
