@@ -1,0 +1,225 @@
+package vmm
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"hutch/fs/node"
+)
+
+// A Config says what machine a VM wants. Its text is key value lines; blank
+// lines and lines that start with # mean nothing.
+type Config struct {
+	Image    string // "": host
+	Profile  string // "": default
+	Driver   string // "": the first that the table has
+	Hostname string // "": the VM's name
+	RAM      int64  // bytes; 0: no limit
+	CPUs     int    // 0: all
+	Net      string // "": none
+}
+
+// A Key is a row of the table of config keys.
+type Key struct {
+	Name string
+	Doc  string
+	set  func(c *Config, v string) error
+	get  func(c *Config) string
+}
+
+// Keys are the keys of a config, in the order its text has them.
+var Keys = []Key{
+	{"image", "the image to start from: a name below images/", setName(func(c *Config) *string { return &c.Image }), func(c *Config) string { return c.Image }},
+	{"profile", "the profile, a name below profiles/", setName(func(c *Config) *string { return &c.Profile }), func(c *Config) string { return c.Profile }},
+	{"driver", "the driver, a name in drivers", setName(func(c *Config) *string { return &c.Driver }), func(c *Config) string { return c.Driver }},
+	{"hostname", "the host name that the guest sees", setHostname, func(c *Config) string { return c.Hostname }},
+	{"ram", "most memory: 512MiB, 2GiB", setRAM, func(c *Config) string { return formatSize(c.RAM) }},
+	{"cpus", "how many processors the guest has", setCPUs, func(c *Config) string { return formatCount(c.CPUs) }},
+	{"net", "the network: none", setNet, func(c *Config) string { return c.Net }},
+}
+
+const maxConfig = 64 << 10
+
+// ParseConfig returns the meaning of text. Keys it does not have are unset.
+func ParseConfig(text string) (Config, error) {
+	var c Config
+	if len(text) > maxConfig {
+		return c, fmt.Errorf("%w: config has %d bytes, at most %d", node.ErrTooLong, len(text), maxConfig)
+	}
+	seen := make(map[string]bool)
+	for i, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		key, value := line, ""
+		if at := strings.IndexAny(line, " \t"); at >= 0 {
+			key, value = line[:at], strings.TrimSpace(line[at:])
+		}
+		if seen[key] {
+			return Config{}, fmt.Errorf("%w: config line %d: %s is there twice", node.ErrInvalid, i+1, key)
+		}
+		seen[key] = true
+		if err := c.set(key, value); err != nil {
+			return Config{}, fmt.Errorf("config line %d: %w", i+1, err)
+		}
+	}
+	return c, nil
+}
+
+// set gives key the value v; an empty v unsets it.
+func (c *Config) set(key, v string) error {
+	for i := range Keys {
+		if k := &Keys[i]; k.Name == key {
+			if strings.ContainsAny(v, "\x00\n\r") {
+				return fmt.Errorf("%w: %s has a line end or NUL in it", node.ErrInvalid, key)
+			}
+			return k.set(c, v)
+		}
+	}
+	return fmt.Errorf("%w: unknown key %q", node.ErrInvalid, shorten(key))
+}
+
+// Text returns the keys that are set, one a line.
+func (c Config) Text() string {
+	var b bytes.Buffer
+	for i := range Keys {
+		if v := Keys[i].get(&c); v != "" {
+			fmt.Fprintf(&b, "%s %s\n", Keys[i].Name, v)
+		}
+	}
+	return b.String()
+}
+
+// edit returns text with key's line changed to say v, or with a new last line.
+// An empty v takes the line away.
+func edit(text, key, v string) string {
+	lines := strings.SplitAfter(text, "\n")
+	done := v == ""
+	var b strings.Builder
+	for _, line := range lines {
+		if f := strings.Fields(line); len(f) > 0 && f[0] == key {
+			if !done {
+				fmt.Fprintf(&b, "%s %s\n", key, v)
+				done = true
+			}
+			continue
+		}
+		b.WriteString(line)
+	}
+	if !done {
+		if s := b.String(); s != "" && !strings.HasSuffix(s, "\n") {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "%s %s\n", key, v)
+	}
+	return b.String()
+}
+
+func setName(field func(*Config) *string) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		if v != "" && (v[0] == '.' || len(v) > 255 || strings.ContainsAny(v, "/ \t")) {
+			return fmt.Errorf("%w: %q is not a name", node.ErrInvalid, shorten(v))
+		}
+		*field(c) = v
+		return nil
+	}
+}
+
+func setHostname(c *Config, v string) error {
+	ok := func(r rune) bool { return nameRune(r) && r != '_' }
+	if len(v) > 63 || strings.IndexFunc(v, func(r rune) bool { return !ok(r) }) >= 0 {
+		return fmt.Errorf("%w: %q is not a host name", node.ErrInvalid, shorten(v))
+	}
+	c.Hostname = v
+	return nil
+}
+
+const minRAM = 64 << 20
+
+func setRAM(c *Config, v string) error {
+	n, err := parseSize(v)
+	if err != nil {
+		return err
+	}
+	if v != "" && n < minRAM {
+		return fmt.Errorf("%w: ram is too small: %s < %s", node.ErrInvalid, v, formatSize(minRAM))
+	}
+	c.RAM = n
+	return nil
+}
+
+func setCPUs(c *Config, v string) error {
+	if v == "" {
+		c.CPUs = 0
+		return nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || n > 1024 {
+		return fmt.Errorf("%w: cpus %q is not a number from 1 to 1024", node.ErrInvalid, shorten(v))
+	}
+	c.CPUs = n
+	return nil
+}
+
+func setNet(c *Config, v string) error {
+	if v != "" && v != "none" {
+		return fmt.Errorf("%w: net %q: a guest has no network but its MCP port: only none is supported", node.ErrInvalid, shorten(v))
+	}
+	c.Net = v
+	return nil
+}
+
+var units = []struct {
+	name string
+	n    int64
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}, {"", 1}}
+
+// parseSize returns the bytes that v says: 512MiB, 2G, 1048576.
+func parseSize(v string) (int64, error) {
+	if v == "" {
+		return 0, nil
+	}
+	for _, u := range units {
+		num, ok := strings.CutSuffix(v, u.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(num, 10, 64)
+		if err != nil || n < 1 || n > math.MaxInt64/u.n {
+			break
+		}
+		return n * u.n, nil
+	}
+	return 0, fmt.Errorf("%w: %q is not a size like 512MiB", node.ErrInvalid, shorten(v))
+}
+
+// formatSize is the shortest exact text for n bytes, and "" for 0.
+func formatSize(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	for _, u := range units {
+		if n%u.n == 0 {
+			return strconv.FormatInt(n/u.n, 10) + u.name
+		}
+	}
+	return ""
+}
+
+func formatCount(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func shorten(s string) string {
+	if len(s) > 80 {
+		return s[:80] + "…"
+	}
+	return s
+}

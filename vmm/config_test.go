@@ -1,0 +1,111 @@
+package vmm
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"hutch/fs/node"
+)
+
+func TestParseConfig(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want Config
+		err  string
+	}{
+		{"", Config{}, ""},
+		{"# a remark\n\nimage debian\n", Config{Image: "debian"}, ""},
+		{"image\tdebian\n  cpus   2  \nram 512MiB", Config{Image: "debian", CPUs: 2, RAM: 512 << 20}, ""},
+		{"ram 2G\nnet none\nhostname a-b.c\nprofile p\ndriver d\n", Config{RAM: 2 << 30, Net: "none", Hostname: "a-b.c", Profile: "p", Driver: "d"}, ""},
+		{"image\n", Config{}, ""},
+		{"imag debian\n", Config{}, `config line 1: invalid argument: unknown key "imag"`},
+		{"image a\nimage b\n", Config{}, "config line 2: image is there twice"},
+		{"image a/b\n", Config{}, `"a/b" is not a name`},
+		{"image ..\n", Config{}, `".." is not a name`},
+		{"cpus 0\n", Config{}, `cpus "0" is not a number`},
+		{"cpus many\n", Config{}, `cpus "many" is not a number`},
+		{"cpus 99999\n", Config{}, "is not a number"},
+		{"ram 1MiB\n", Config{}, "ram is too small: 1MiB < 64MiB"},
+		{"ram -1\n", Config{}, "is not a size"},
+		{"ram 99999999999GiB\n", Config{}, "is not a size"},
+		{"ram GiB\n", Config{}, "is not a size"},
+		{"net host\n", Config{}, `net "host": a guest has no network`},
+		{"hostname a_b\n", Config{}, "is not a host name"},
+		{"hostname " + strings.Repeat("a", 64), Config{}, "is not a host name"},
+		{"image a\x00b\n", Config{}, "line end or NUL"},
+		{"image a\rb\n", Config{}, "line end or NUL"},
+		{strings.Repeat("#", 65<<10), Config{}, "at most 65536"},
+	} {
+		got, err := ParseConfig(c.text)
+		if c.err == "" && (err != nil || got != c.want) {
+			t.Errorf("%q: %+v, %v; want %+v", shorten(c.text), got, err, c.want)
+		}
+		if c.err != "" && (err == nil || !strings.Contains(node.Text(err), strings.TrimPrefix(c.err, "config line 1: invalid argument: "))) {
+			t.Errorf("%q: error %v; want %s", shorten(c.text), err, c.err)
+		}
+	}
+}
+
+func TestEdit(t *testing.T) {
+	for _, c := range [][4]string{
+		{"", "cpus", "2", "cpus 2\n"},
+		{"# mine\nimage a", "cpus", "2", "# mine\nimage a\ncpus 2\n"},
+		{"# mine\ncpus 1\nimage a\n", "cpus", "2", "# mine\ncpus 2\nimage a\n"},
+		{"# mine\ncpus 1\nimage a\n", "cpus", "", "# mine\nimage a\n"},
+		{"\tcpus 1\n#cpus 3\n", "cpus", "2", "cpus 2\n#cpus 3\n"},
+		{"image a\n", "cpus", "", "image a\n"},
+	} {
+		if got := edit(c[0], c[1], c[2]); got != c[3] {
+			t.Errorf("edit(%q, %q, %q) = %q, want %q", c[0], c[1], c[2], got, c[3])
+		}
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	for _, s := range []string{"", "image host\n", "ram 512MiB\ncpus 2", "# x\n\n net none", "ram 1K\n", "cpus 007"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := ParseConfig(text)
+		if err != nil {
+			return
+		}
+		again, err := ParseConfig(c.Text())
+		if err != nil || again != c {
+			t.Errorf("%q means %+v, whose text %q means %+v, %v", text, c, c.Text(), again, err)
+		}
+	})
+}
+
+func TestCheckName(t *testing.T) {
+	for name, want := range map[string]error{
+		"dev": nil, "a": nil, "A.b_c-9": nil, "1": nil, "-x": nil, strings.Repeat("a", 64): nil,
+		"": node.ErrInvalid, ".": node.ErrInvalid, "..": node.ErrInvalid, ".x": node.ErrInvalid, "a/b": node.ErrInvalid,
+		"a b": node.ErrInvalid, "a\x00": node.ErrInvalid, "ä": node.ErrInvalid, "a\n": node.ErrInvalid,
+		strings.Repeat("a", 65): node.ErrTooLong, strings.Repeat("a", 300): node.ErrTooLong,
+	} {
+		if err := CheckName(name); !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", name, err, want)
+		}
+	}
+}
+
+func TestCheckEnv(t *testing.T) {
+	for key, ok := range map[string]bool{
+		"A": true, "_": true, "a_1": true, "LD_PRELOAD": true,
+		"": false, "1A": false, "A-B": false, "A=B": false, "A ": false, ".swp": false, "A~": false, strings.Repeat("A", 257): false,
+	} {
+		if err := CheckEnvKey(key); (err == nil) != ok {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+	for value, ok := range map[string]bool{
+		"": true, "a=b\n": true, strings.Repeat("a", 128<<10): true,
+		"\x00": false, strings.Repeat("a", 128<<10+1): false,
+	} {
+		if err := CheckEnvValue(value); (err == nil) != ok {
+			t.Errorf("%d bytes: %v", len(value), err)
+		}
+	}
+}

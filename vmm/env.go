@@ -1,0 +1,103 @@
+package vmm
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"hutch/fs/node"
+	"hutch/vmm/image"
+)
+
+const (
+	maxEnvKey   = 256
+	maxEnvValue = 128 << 10
+)
+
+// CheckEnvKey says what is wrong with key as the name of a variable.
+func CheckEnvKey(key string) error {
+	if len(key) > maxEnvKey {
+		return fmt.Errorf("%w: a variable's name has at most %d bytes", node.ErrTooLong, maxEnvKey)
+	}
+	for i, r := range key {
+		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
+			return fmt.Errorf("%w: %q is not the name of a variable: letters, digits and '_', no digit first", node.ErrInvalid, shorten(key))
+		}
+	}
+	if key == "" {
+		return fmt.Errorf("%w: a variable's name is empty", node.ErrInvalid)
+	}
+	return nil
+}
+
+// CheckEnvValue says what is wrong with value as the value of a variable.
+func CheckEnvValue(value string) error {
+	if len(value) > maxEnvValue {
+		return fmt.Errorf("%w: a variable has at most %d bytes", node.ErrInvalid, maxEnvValue)
+	}
+	if strings.IndexByte(value, 0) >= 0 {
+		return fmt.Errorf("%w: a variable has no NUL in it", node.ErrInvalid)
+	}
+	return nil
+}
+
+// Env returns the VM's variables as K=V, sorted, from the folder env, each
+// without the newline that may end its file. Files whose names are no
+// variables, as editors leave them, mean nothing; a value that cannot be one
+// is an error.
+func (v *VM) Env() ([]string, error) {
+	entries, err := os.ReadDir(v.path("env"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var env []string
+	for _, e := range entries {
+		if CheckEnvKey(e.Name()) != nil || !e.Type().IsRegular() {
+			continue
+		}
+		value, err := readEnv(v.path(filepath.Join("env", e.Name())))
+		if err != nil {
+			return nil, fmt.Errorf("env/%s: %w", e.Name(), err)
+		}
+		env = append(env, e.Name()+"="+value)
+	}
+	return env, nil
+}
+
+// imageEnv returns the variables that the image sets. Those that cannot be
+// variables, or would be taken for hutch's own, are left out.
+func imageEnv(img image.Image) []string {
+	var env []string
+	for _, kv := range img.Env {
+		key, value, _ := strings.Cut(kv, "=")
+		if CheckEnvKey(key) != nil || CheckEnvValue(value) != nil || strings.HasPrefix(key, "HUTCH_") || len(env) == maxImageEnv {
+			continue
+		}
+		if key == "PATH" {
+			value = strings.TrimSuffix(value, ":") + ":" + guestBin
+		}
+		env = append(env, key+"="+value)
+	}
+	return env
+}
+
+// maxImageEnv is how many variables an image may set.
+const maxImageEnv = 1000
+
+func readEnv(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxEnvValue+2))
+	if err != nil {
+		return "", err
+	}
+	value := strings.TrimSuffix(string(data), "\n")
+	return value, CheckEnvValue(value)
+}

@@ -1,0 +1,26 @@
+package vmm
+
+import "time"
+
+// An Event is something that happened to a VM.
+type Event struct {
+	Time time.Time
+	VM   string
+	Kind Kind
+	Text string // the reason, where there is one
+}
+
+// A Kind says what happened, in one word.
+type Kind string
+
+// The kinds of events.
+const (
+	EventMade     Kind = "made"
+	EventStarting Kind = "starting"
+	EventRunning  Kind = "running"
+	EventStopping Kind = "stopping"
+	EventStopped  Kind = "stopped"
+	EventFailed   Kind = "failed"
+	EventAdopted  Kind = "adopted"
+	EventRemoved  Kind = "removed"
+)

@@ -1,0 +1,61 @@
+package vmm_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"hutch/vmm"
+)
+
+func TestConfigIsKeptAsWritten(t *testing.T) {
+	w := newWorld(t)
+	v := w.make("dev")
+	if got := v.ConfigText(); got != "image host\nprofile default\ndriver fake\nnet none\n" {
+		t.Errorf("new config %q", got)
+	}
+	good := "# mine\nimage  host\n\ncpus 1\n"
+	if err := v.SetConfig(w.limit(), good); err != nil || v.ConfigText() != good {
+		t.Errorf("config %q, %v", v.ConfigText(), err)
+	}
+	bad := "cpus 1\nfrobs 3\n"
+	wantErr(t, v.SetConfig(w.limit(), bad), `invalid argument: config line 2: unknown key "frobs"`)
+	wantErr(t, v.Err(), `invalid argument: config line 2: unknown key "frobs"`)
+	wantErr(t, v.SetConfig(w.limit(), "driver warp\n"), `invalid argument: no driver "warp" here`)
+	v.SetConfig(w.limit(), bad)
+	for range 2 { // and after a restart
+		if v.ConfigText() != bad || v.Config().CPUs != 1 {
+			t.Errorf("config %q means %+v", v.ConfigText(), v.Config())
+		}
+		w.close()
+		w.open()
+		v = w.lookup("dev")
+	}
+	if err := v.Set(w.limit(), "cpus", "2"); err != nil {
+		t.Error(err)
+	}
+	if want := "# mine\nimage  host\n\ncpus 2\n"; v.ConfigText() != want {
+		t.Errorf("config %q, want %q", v.ConfigText(), want)
+	}
+	wantErr(t, v.Set(w.limit(), "frobs", "3"), `invalid argument: unknown key "frobs"`)
+	if v.Config().CPUs != 2 {
+		t.Error("a refused set changed the config")
+	}
+}
+
+func TestEnv(t *testing.T) {
+	w := newWorld(t)
+	v := w.make("dev")
+	dir := filepath.Join(v.Dir(), "env")
+	for name, value := range map[string]string{"B": "two\n", "A": "one", "E": "x\n\n", ".B.swp": "junk", "B~": "junk", "LD_PRELOAD": "mine"} {
+		os.WriteFile(filepath.Join(dir, name), []byte(value), 0o644)
+	}
+	got, err := v.Env()
+	if want := []string{"A=one", "B=two", "E=x\n", "LD_PRELOAD=mine"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("env %q, %v", got, err)
+	}
+	os.WriteFile(filepath.Join(dir, "BAD"), []byte("a\x00b"), 0o644)
+	wantErr(t, v.Start(w.limit()), "invalid argument: env/BAD: a variable has no NUL in it")
+	w.is(v, vmm.Created)
+}

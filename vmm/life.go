@@ -1,0 +1,228 @@
+package vmm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"hutch/fs/node"
+	"hutch/vmm/guest"
+)
+
+// What the owner does from start to end:
+//
+//	1. config, driver and image are looked up; up to here nothing changes
+//	2. state starting; Hooks.Start
+//	3. Driver.Start; the state file says how to find the machine again
+//	4. the guest's agent connects; state running
+//	5. the agent shuts the guest down, or the machine is killed, or dies
+//	6. Guest.Close, Hooks.Stop; state stopped or failed
+//
+// A step that fails after the first leads to 6.
+
+// start does steps 1 to 4.
+func (v *VM) start() error {
+	ctx, done := v.unhurried(v.t.cfg.StartLimit)
+	defer done()
+	c := v.Config()
+	d, err := v.t.driver(c.Driver)
+	if err != nil {
+		return err
+	}
+	// From here on the image is in use; one that is not there is none.
+	v.change(func(s *seen) { s.Image = c.Image })
+	img, err := v.t.images.Lookup(c.Image)
+	var env []string
+	if err == nil {
+		env, err = v.Env()
+	}
+	if err != nil {
+		v.change(func(s *seen) { s.Image = "" })
+		return err
+	}
+	spec := v.spec(c, img, env)
+	if err := errors.Join(folders(v.dir), removeAll(spec.Dir), os.MkdirAll(spec.Dir, 0o755)); err != nil {
+		return err
+	}
+	g := v.attend(d)
+	v.enter(Starting, "", EventStarting)
+	hooked, err := v.hookStart(ctx)
+	if err == nil {
+		err = v.boot(ctx, d, spec, g)
+	}
+	if err == nil {
+		v.enter(Running, "", EventRunning)
+		return nil
+	}
+	return v.undo(ctx, err, hooked)
+}
+
+// attend makes the guest that the connections of driver d's machine go to.
+func (v *VM) attend(d Driver) *guest.Guest {
+	g := guest.New()
+	v.change(func(s *seen) { s.guest, s.Driver = g, d.Name() })
+	return g
+}
+
+func (v *VM) hookStart(ctx context.Context) (bool, error) {
+	if h := v.t.cfg.Hooks.Start; h != nil {
+		if err := h(ctx, v); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// boot starts the machine and waits for its guest to connect.
+func (v *VM) boot(ctx context.Context, d Driver, spec Spec, g *guest.Guest) error {
+	m, err := d.Start(ctx, spec)
+	if err != nil {
+		return err
+	}
+	v.machine = m
+	v.keepMachine()
+	return v.awaitGuest(ctx, m, g)
+}
+
+// keepMachine writes to the state file what Adopt will need.
+func (v *VM) keepMachine() {
+	var now stored
+	v.change(func(s *seen) {
+		s.Machine, s.pids = v.machine.State(), v.machine.PIDs()
+		now = s.stored
+	})
+	v.fail(now.save(v.dir, false))
+}
+
+func (v *VM) awaitGuest(ctx context.Context, m Machine, g *guest.Guest) error {
+	ready, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-m.Done():
+			stop(fmt.Errorf("%w: %s before the agent connected", node.ErrIO, endText(m.Err())))
+		case <-ready.Done():
+		}
+	}()
+	err := g.Ready(ready)
+	cause := context.Cause(ready)
+	stop(nil)
+	<-watched
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(cause, context.DeadlineExceeded):
+		return fmt.Errorf("%w: the guest did not connect in %s; see log/serial", node.ErrTimedOut, v.t.cfg.StartLimit)
+	case cause != nil:
+		return cause
+	}
+	return err
+}
+
+func endText(err error) string {
+	if err == nil {
+		return "guest shut down"
+	}
+	return err.Error()
+}
+
+// undo ends what start began and returns its error.
+func (v *VM) undo(ctx context.Context, err error, hooked bool) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errKilled) {
+		err = fmt.Errorf("%w: vm %q was killed while it started", node.ErrInterrupted, v.name)
+	}
+	if v.machine != nil {
+		kctx, cancel := context.WithTimeout(context.Background(), killLimit)
+		defer cancel()
+		if kerr := v.machine.Kill(kctx); kerr != nil {
+			err = fmt.Errorf("%w; and killing it: %w", err, kerr)
+			v.machine.Release()
+		}
+	}
+	v.finish(Failed, node.Text(err), EventFailed, hooked)
+	return err
+}
+
+// stop does steps 5 and 6.
+func (v *VM) stop(orderly bool) error {
+	v.enter(Stopping, "", EventStopping)
+	if orderly {
+		v.shutDown()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), killLimit)
+	defer cancel()
+	if err := v.machine.Kill(ctx); err != nil {
+		v.enter(Running, "", EventRunning)
+		return fmt.Errorf("vm %q does not end: %w", v.name, err)
+	}
+	v.finish(Stopped, "", EventStopped, true)
+	if v.anon {
+		return v.remove()
+	}
+	return nil
+}
+
+// shutDown asks the agent, then the guest's init, to end, each with a grace
+// time. A kill of the VM cuts both short.
+func (v *VM) shutDown() {
+	ctx, done := v.unhurried(v.t.cfg.StopGrace)
+	defer done()
+	if g, err := v.Guest(); err == nil && g.Shutdown(ctx) == nil {
+		select {
+		case <-v.machine.Done():
+			return
+		case <-ctx.Done():
+		}
+	}
+	if errors.Is(context.Cause(ctx), errKilled) {
+		return
+	}
+	ctx, done = v.unhurried(v.t.cfg.StopGrace)
+	defer done()
+	v.machine.Stop(ctx)
+}
+
+// machineEnded does step 6 for a machine that ended by itself.
+func (v *VM) machineEnded() {
+	if err := v.machine.Err(); err != nil {
+		v.fail(fmt.Errorf("%w: vm %q: %w", node.ErrIO, v.name, err))
+		v.finish(Failed, err.Error(), EventFailed, true)
+		return
+	}
+	v.finish(Stopped, "guest shut down", EventStopped, true)
+}
+
+// finish does step 6.
+func (v *VM) finish(s State, reason string, kind Kind, hooked bool) {
+	v.machine = nil
+	v.leave(hooked)
+	removeAll(v.path("machine"))
+	v.enter(s, reason, kind)
+}
+
+// leave gives up the guest and what Hooks.Start made.
+func (v *VM) leave(hooked bool) {
+	if g := v.look().guest; g != nil {
+		g.Close()
+	}
+	if h := v.t.cfg.Hooks.Stop; h != nil && hooked {
+		h(v)
+	}
+	v.change(func(s *seen) { s.guest, s.Driver, s.Image = nil, "", "" })
+}
+
+// unhurried returns a context of at most limit that a kill of the VM ends early.
+func (v *VM) unhurried(limit time.Duration) (context.Context, func()) {
+	ctx, hurry := context.WithCancelCause(v.t.life)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	v.change(func(s *seen) { s.hurry = hurry })
+	return ctx, func() {
+		v.change(func(s *seen) { s.hurry = nil })
+		cancel()
+		hurry(nil)
+	}
+}

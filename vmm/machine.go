@@ -1,0 +1,71 @@
+package vmm
+
+import (
+	"context"
+	"net"
+
+	"hutch/vmm/image"
+)
+
+// A Driver turns a Spec into a machine.
+type Driver interface {
+	Name() string
+	// Probe really tries whether machines can be had here, and returns a few
+	// words on how, or the reason why not. It may keep its answer.
+	Probe(ctx context.Context) (string, error)
+	// Start returns when the machine runs, which is before its guest is up.
+	// When ctx ends first, or a step fails, nothing is left behind.
+	Start(ctx context.Context, s Spec) (Machine, error)
+	// Adopt returns the machine that an earlier process started for s, given
+	// that machine's State; or the reason why it is no more, and then has
+	// cleaned up after it.
+	Adopt(ctx context.Context, s Spec, state []byte) (Machine, error)
+}
+
+// A Machine runs one VM.
+type Machine interface {
+	// Done is closed when the machine has ended and nothing of it is left.
+	Done() <-chan struct{}
+	// Err says why the machine ended: nil if the guest shut itself down, else
+	// a text like "sandbox ended: signal killed". It is valid after Done.
+	Err() error
+	// Stop asks the guest's init to end, and returns when the machine has
+	// ended or ctx has.
+	Stop(ctx context.Context) error
+	// Kill ends the machine, and returns when it has ended or ctx has.
+	Kill(ctx context.Context) error
+	// Release lets the machine run on without this process.
+	Release()
+	// PIDs returns this machine's processes on the host, the main one first.
+	PIDs() []int
+	// State returns JSON that Adopt finds the machine by.
+	State() []byte
+}
+
+// A Spec says what machine to start. All paths are absolute.
+type Spec struct {
+	Name     string
+	Hostname string
+	Image    image.Image
+	Env      []string // K=V, for the guest's init and what it starts
+	RAM      int64    // bytes; 0: as the driver likes
+	CPUs     int      // 0: all
+	Dir      string   // a folder for the driver's own files; it is there, and empty at Start
+	Layer    string   // a folder for what the guest writes outside its workspace
+	Work     string   // the guest's /workspace
+	Ports    string   // a folder for the sockets that the guest dials
+	Serial   string   // a file: what the guest's init prints
+	Log      string   // a file: what the driver's own processes print
+	// Conn takes each connection that the guest makes, with the port it
+	// dialled. It returns at once, and the next one can be made.
+	Conn func(port uint32, c net.Conn)
+}
+
+// The ports that a guest may dial.
+const (
+	PortAgent = 5000 // the agent, serving exec and root; goes to the VM's guest.Guest
+	PortMCP   = 5002 // MCP frames; goes to Hooks.Conn
+)
+
+// Ports are all ports that a driver listens on for each machine.
+var Ports = []uint32{PortAgent, PortMCP}

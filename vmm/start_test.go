@@ -1,0 +1,176 @@
+package vmm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"hutch/fs/node"
+	"hutch/vmm"
+	"hutch/vmm/vmmtest"
+)
+
+func TestStartFailsAndStartsAgain(t *testing.T) {
+	w := newWorld(t)
+	v := w.make("dev")
+	boom := fmt.Errorf("%w: user namespaces are forbidden here", node.ErrUnsupported)
+	w.driver.Hold = func(_ context.Context, s vmmtest.Step, _ string) error {
+		if s == vmmtest.Start {
+			return boom
+		}
+		return nil
+	}
+	wantErr(t, v.Start(w.limit()), "not supported: user namespaces are forbidden here")
+	w.is(v, vmm.Failed)
+	wantErr(t, v.Err(), "not supported: user namespaces are forbidden here")
+	if !strings.Contains(v.Status(), "reason not supported: user namespaces") {
+		t.Errorf("status %q", v.Status())
+	}
+	w.driver.Hold = nil
+	if err := v.Start(w.limit()); err != nil {
+		t.Error(err)
+	}
+	w.is(v, vmm.Running)
+}
+
+func TestMissingImage(t *testing.T) {
+	w := newWorld(t)
+	v := w.make("dev")
+	if err := v.Set(w.limit(), "image", "foo"); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, v.Start(w.limit()), `file does not exist: image "foo"`)
+	w.is(v, vmm.Created)
+}
+
+func TestGuestThatDoesNotConnect(t *testing.T) {
+	w := newWorld(t)
+	w.close()
+	w.driver.Guest = func(ctx context.Context, _ vmmtest.Guest) { <-ctx.Done() }
+	w.starts = 50 * time.Millisecond
+	w.open()
+	v := w.make("dev")
+	wantErr(t, v.Start(w.limit()), "timed out: the guest did not connect in 50ms; see log/serial")
+	w.is(v, vmm.Failed)
+	if left := w.driver.Machines(); len(left) != 0 {
+		t.Errorf("machines are left: %v", left)
+	}
+}
+
+func TestGuestThatDiesBeforeItConnects(t *testing.T) {
+	w := newWorld(t)
+	w.driver.Guest = func(context.Context, vmmtest.Guest) {}
+	v := w.make("dev")
+	wantErr(t, v.Start(w.limit()), "i/o error: guest shut down before the agent connected")
+	w.is(v, vmm.Failed)
+}
+
+// held makes the driver wait at a step, and returns what tells that it is
+// there and what lets it go on.
+func (w *world) held(step vmmtest.Step) (there chan struct{}, goOn func()) {
+	there, gate := make(chan struct{}), make(chan struct{})
+	var once, open sync.Once
+	w.driver.Hold = func(ctx context.Context, s vmmtest.Step, _ string) error {
+		if s != step {
+			return nil
+		}
+		once.Do(func() { close(there) })
+		select {
+		case <-gate:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return there, func() { open.Do(func() { close(gate) }) }
+}
+
+func TestInterruptStopsTheWaitingOnly(t *testing.T) {
+	w := newWorld(t)
+	v := w.make("dev")
+	there, goOn := w.held(vmmtest.Start)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- v.Start(ctx) }()
+	<-there
+	w.is(v, vmm.Starting)
+	cancel()
+	if err := <-done; node.Errno(err) != node.Errno(node.ErrInterrupted) {
+		t.Errorf("interrupted start: %v", err)
+	}
+	goOn()
+	w.await("dev running")
+	w.is(v, vmm.Running)
+}
+
+func TestKillCutsAStartShort(t *testing.T) {
+	w := newWorld(t)
+	v := w.make("dev")
+	there, _ := w.held(vmmtest.Start)
+	done := make(chan error)
+	go func() { done <- v.Start(w.limit()) }()
+	<-there
+	if err := v.Kill(w.limit()); err != nil {
+		t.Errorf("kill: %v", err)
+	}
+	wantErr(t, <-done, `interrupted: vm "dev" was killed while it started`)
+	w.is(v, vmm.Failed)
+}
+
+func TestKillCutsAStopShort(t *testing.T) {
+	w := newWorld(t)
+	w.close()
+	w.grace = time.Hour
+	deaf := make(chan struct{})
+	w.driver.Guest = func(ctx context.Context, g vmmtest.Guest) {
+		guest, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go func() {
+			<-ctx.Done()
+			cancel()
+		}()
+		vmmtest.Agent(guest, g)
+		<-ctx.Done()
+		close(deaf)
+	}
+	w.open()
+	v := w.running("dev")
+	done := make(chan error)
+	go func() { done <- v.Stop(w.limit()) }()
+	w.await("dev stopping")
+	if err := v.Kill(w.limit()); err != nil {
+		t.Errorf("kill: %v", err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	<-deaf
+	w.is(v, vmm.Stopped)
+}
+
+func TestStopEscalates(t *testing.T) {
+	w := newWorld(t)
+	w.close()
+	w.grace = 20 * time.Millisecond
+	w.driver.Hold = func(_ context.Context, s vmmtest.Step, _ string) error {
+		if s == vmmtest.Stop {
+			return errors.New("init does not listen")
+		}
+		return nil
+	}
+	w.driver.Guest = func(ctx context.Context, g vmmtest.Guest) {
+		for ctx.Err() == nil { // one that comes back whatever it is told
+			vmmtest.Agent(ctx, g)
+		}
+	}
+	w.open()
+	v := w.running("dev")
+	if err := v.Stop(w.limit()); err != nil {
+		t.Error(err)
+	}
+	w.is(v, vmm.Stopped)
+}

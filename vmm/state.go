@@ -1,0 +1,114 @@
+package vmm
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// A State is what a VM is in, in one word.
+//
+//	                 ┌──────────── start ───────────┐
+//	                 v                              │
+//	created ──> starting ──> running ──> stopping ──> stopped
+//	                 │          │
+//	                 └──────────┴──> failed, with the reason; starts again like stopped
+type State string
+
+// The states of a VM.
+const (
+	Created  State = "created"
+	Starting State = "starting"
+	Running  State = "running"
+	Stopping State = "stopping"
+	Stopped  State = "stopped"
+	Failed   State = "failed"
+)
+
+// alive says whether a VM in state s may have a machine.
+func (s State) alive() bool { return s == Starting || s == Running || s == Stopping }
+
+// stored is what the file state says.
+type stored struct {
+	State     State           `json:"state"`
+	Reason    string          `json:"reason,omitempty"` // why it is stopped or failed
+	Since     time.Time       `json:"since"`
+	Made      time.Time       `json:"made"`
+	Anonymous bool            `json:"anonymous,omitempty"`
+	Driver    string          `json:"driver,omitempty"`  // that runs the machine
+	Image     string          `json:"image,omitempty"`   // that the machine has
+	Machine   json.RawMessage `json:"machine,omitempty"` // the driver's
+}
+
+func (s State) known() bool { return s.alive() || s == Created || s == Stopped || s == Failed }
+
+// loadState reads the file state in dir. A file that does not parse is put
+// aside, and the error says so.
+func loadState(dir string) (stored, error) {
+	path := filepath.Join(dir, "state")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return stored{}, err
+	}
+	var s stored
+	err = json.Unmarshal(data, &s)
+	if err == nil && !s.State.known() {
+		err = fmt.Errorf("unknown state %q", shorten(string(s.State)))
+	}
+	if err != nil {
+		os.Rename(path, path+".broken")
+		return stored{}, fmt.Errorf("state file does not parse, kept as state.broken: %w", err)
+	}
+	return s, nil
+}
+
+// save writes the file state. Where sync is set it is on the disk when save
+// returns; a state that only a live machine makes true need not be.
+func (s stored) save(dir string, sync bool) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return replaceFile(filepath.Join(dir, "state"), append(data, '\n'), sync)
+}
+
+// writeFile puts data in the place of the file path in one step, durably.
+func writeFile(path string, data []byte) error { return replaceFile(path, data, true) }
+
+func replaceFile(path string, data []byte, sync bool) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil && sync {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// removeAll removes dir with all below it, also what a guest made unreadable.
+func removeAll(dir string) error {
+	if err := os.RemoveAll(dir); err == nil || os.Getuid() == 0 {
+		return err
+	}
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			os.Chmod(path, 0o700) // before WalkDir reads it
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}

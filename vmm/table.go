@@ -1,0 +1,384 @@
+package vmm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"hutch/fs/node"
+	"hutch/vmm/image"
+)
+
+// Options say how Open makes a table.
+type Options struct {
+	Dir        string                    // the state folder; VMs are in Dir/vm, images in Dir/images
+	Drivers    []Driver                  // the first is the default
+	StartLimit time.Duration             // for a guest to be there; 0: 30 s
+	StopGrace  time.Duration             // for a guest to shut down, and again for its init to end; 0: 5 s
+	Profile    func(name string) Profile // what a profile says of its machines; nil: nothing
+	Hooks      Hooks
+	Event      func(Event) // is told of each event; it must not wait
+}
+
+// A Profile is what a profile says of the machines that have it. A VM's own
+// config and environment go before it.
+type Profile struct {
+	Config Config
+	Env    []string // K=V
+}
+
+// Hooks connect a VM to what serves it. Nil ones do nothing. All are called
+// from the VM's owner or the driver, so they must not wait for the VM's verbs.
+type Hooks struct {
+	// Start is called before the VM's machine starts, and when Open adopts
+	// one that runs. An error fails the start.
+	Start func(ctx context.Context, v *VM) error
+	// Conn takes a connection that the guest made to a port other than the agent's.
+	Conn func(v *VM, port uint32, c net.Conn)
+	// Stop is called once for each Start that returned nil: when the machine
+	// has ended, or when Close lets it run on without this process.
+	Stop func(v *VM)
+	// PIDs returns the processes that serve the VM beside its machine. Their
+	// memory, and that of their children, is counted as the VM's.
+	PIDs func(v *VM) []int
+	// Remove is called when the VM is gone, with its files still there to be closed.
+	Remove func(v *VM)
+}
+
+func (o Options) withDefaults() Options {
+	if o.StartLimit == 0 {
+		o.StartLimit = 30 * time.Second
+	}
+	if o.StopGrace == 0 {
+		o.StopGrace = 5 * time.Second
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	switch {
+	case !filepath.IsAbs(o.Dir):
+		return fmt.Errorf("%w: state folder %q is not absolute", node.ErrInvalid, o.Dir)
+	case len(o.Drivers) == 0:
+		return fmt.Errorf("%w: no driver", node.ErrInvalid)
+	}
+	return nil
+}
+
+// A Table holds the VMs.
+type Table struct {
+	cfg    Options
+	images *image.Store
+	life   context.Context // ends with the table
+	end    context.CancelFunc
+	tasks  sync.WaitGroup // what runs in the background
+
+	sharing sync.RWMutex // guards vms, number and closed
+	vms     map[string]*VM
+	number  int // of the last anonymous VM
+	closed  bool
+}
+
+// Open returns the table of the VMs that the state folder knows. Those whose
+// machines still run are running; anonymous ones are ended.
+func Open(cfg Options) (*Table, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	t := &Table{cfg: cfg, vms: make(map[string]*VM)}
+	if err := os.MkdirAll(t.dir(), 0o700); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(t.dir())
+	if err != nil {
+		return nil, err
+	}
+	t.images = image.Open(filepath.Join(cfg.Dir, "images"))
+	t.life, t.end = context.WithCancel(context.Background())
+	for _, e := range entries {
+		t.find(e.Name())
+	}
+	t.adoptAll()
+	return t, nil
+}
+
+func (t *Table) dir() string { return filepath.Join(t.cfg.Dir, "vm") }
+
+// find takes up what is in the folder called name.
+func (t *Table) find(name string) {
+	path := filepath.Join(t.dir(), name)
+	if strings.HasPrefix(name, ".gone-") {
+		t.background(func() { removeAll(path) })
+		return
+	}
+	if CheckName(name) != nil {
+		return
+	}
+	v := newVM(t, name, path, stored{})
+	v.load()
+	t.vms[name] = v
+}
+
+// adoptAll starts the owners, and has them find the machines that run.
+func (t *Table) adoptAll() {
+	var wait sync.WaitGroup
+	for _, v := range t.List() {
+		go v.own()
+		switch {
+		case v.anon:
+			t.background(func() { v.do(t.life, v.discard) })
+		case v.State().alive():
+			wait.Go(func() { v.do(t.life, func() error { return v.adopt(t.life) }) })
+		}
+	}
+	wait.Wait()
+}
+
+// background runs f in a goroutine that Close waits for, unless that has begun.
+func (t *Table) background(f func()) {
+	t.sharing.RLock()
+	defer t.sharing.RUnlock()
+	if !t.closed {
+		t.tasks.Go(f)
+	}
+}
+
+// Images returns the images that VMs start from.
+func (t *Table) Images() *image.Store { return t.images }
+
+// RemoveImage removes the image called name, unless a VM has it.
+func (t *Table) RemoveImage(name string) error {
+	return t.images.Remove(name, func() error {
+		for _, v := range t.List() {
+			if v.Config().Image == name || v.look().Image == name {
+				return fmt.Errorf("%w: image %s is used by vm %s", node.ErrBusy, name, v.name)
+			}
+		}
+		return nil
+	})
+}
+
+// Drivers returns a line on each driver: whether it works here, and how or
+// why not.
+func (t *Table) Drivers(ctx context.Context) string {
+	var b strings.Builder
+	for _, d := range t.cfg.Drivers {
+		how, err := d.Probe(ctx)
+		if err != nil {
+			fmt.Fprintf(&b, "%s unavailable: %s\n", d.Name(), strings.ReplaceAll(err.Error(), "\n", "; "))
+		} else {
+			fmt.Fprintf(&b, "%s ok %s\n", d.Name(), how)
+		}
+	}
+	return b.String()
+}
+
+func (t *Table) driver(name string) (Driver, error) {
+	for _, d := range t.cfg.Drivers {
+		if d.Name() == name {
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: driver %q", node.ErrNotExist, shorten(name))
+}
+
+// profile returns what c's profile says.
+func (t *Table) profile(c Config) Profile {
+	if t.cfg.Profile == nil {
+		return Profile{}
+	}
+	return t.cfg.Profile(cmp.Or(c.Profile, defaultProfile))
+}
+
+const defaultProfile = "default"
+
+// effective returns c with what its profile says, then defaults filled in.
+func (t *Table) effective(c Config) Config {
+	p := t.profile(c).Config
+	c.Image, c.Driver, c.Net = cmp.Or(c.Image, p.Image), cmp.Or(c.Driver, p.Driver), cmp.Or(c.Net, p.Net)
+	c.RAM, c.CPUs = cmp.Or(c.RAM, p.RAM), cmp.Or(c.CPUs, p.CPUs)
+	for _, d := range []struct {
+		field *string
+		value string
+	}{{&c.Image, image.Host}, {&c.Profile, defaultProfile}, {&c.Driver, t.cfg.Drivers[0].Name()}, {&c.Net, "none"}} {
+		if *d.field == "" {
+			*d.field = d.value
+		}
+	}
+	return c
+}
+
+// Make makes a VM called name, which lives until it is removed.
+func (t *Table) Make(ctx context.Context, name string) (*VM, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	return t.make(name, false)
+}
+
+// MakeAnonymous makes a VM with a number for a name, which is removed when it
+// stops, and at the latest by Close.
+func (t *Table) MakeAnonymous(ctx context.Context) (*VM, error) {
+	for {
+		t.sharing.Lock()
+		t.number++
+		name := strconv.Itoa(t.number)
+		t.sharing.Unlock()
+		if v, err := t.make(name, true); !errors.Is(err, node.ErrExist) {
+			return v, err
+		}
+	}
+}
+
+func (t *Table) make(name string, anon bool) (*VM, error) {
+	now := time.Now()
+	v := newVM(t, name, filepath.Join(t.dir(), name), stored{State: Created, Since: now, Made: now, Anonymous: anon})
+	if err := t.add(v); err != nil {
+		return nil, err
+	}
+	if err := v.lay(); err != nil {
+		t.forget(v)
+		close(v.ended)
+		return nil, err
+	}
+	go v.own()
+	t.event(name, EventMade, "")
+	return v, nil
+}
+
+// lay makes the VM's folder, complete at once under its name.
+func (v *VM) lay() error {
+	tmp, err := os.MkdirTemp(filepath.Dir(v.dir), ".gone-")
+	if err != nil {
+		return err
+	}
+	err = folders(tmp)
+	if err == nil {
+		err = v.seen.stored.save(tmp, !v.anon)
+	}
+	if err == nil {
+		err = os.Rename(tmp, v.dir)
+	}
+	if err != nil {
+		removeAll(tmp)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: vm %q", node.ErrExist, v.name)
+	}
+	return err
+}
+
+func (t *Table) add(v *VM) error {
+	t.sharing.Lock()
+	defer t.sharing.Unlock()
+	switch {
+	case t.closed:
+		return fmt.Errorf("%w: hutchd is ending", node.ErrBusy)
+	case t.vms[v.name] != nil:
+		return fmt.Errorf("%w: vm %q", node.ErrExist, v.name)
+	}
+	t.vms[v.name] = v
+	return nil
+}
+
+func (t *Table) forget(v *VM) {
+	t.sharing.Lock()
+	defer t.sharing.Unlock()
+	delete(t.vms, v.name)
+}
+
+// Lookup returns the VM called name.
+func (t *Table) Lookup(name string) (*VM, error) {
+	t.sharing.RLock()
+	defer t.sharing.RUnlock()
+	if v := t.vms[name]; v != nil {
+		return v, nil
+	}
+	return nil, notExist(name)
+}
+
+// List returns the VMs, sorted by name.
+func (t *Table) List() []*VM {
+	t.sharing.RLock()
+	defer t.sharing.RUnlock()
+	list := make([]*VM, 0, len(t.vms))
+	for _, v := range t.vms {
+		list = append(list, v)
+	}
+	slices.SortFunc(list, func(a, b *VM) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// Remove removes the VM called name, which must not be running, with all its files.
+func (t *Table) Remove(ctx context.Context, name string) error {
+	v, err := t.Lookup(name)
+	if err != nil {
+		return err
+	}
+	return v.do(ctx, v.remove)
+}
+
+// StopAll stops every VM that runs.
+func (t *Table) StopAll(ctx context.Context) error {
+	return t.each(func(v *VM) error {
+		err := v.Stop(ctx)
+		if errors.Is(err, node.ErrBusy) {
+			return nil
+		}
+		return err
+	})
+}
+
+// each does f for all VMs at the same time. One that goes meanwhile is fine.
+func (t *Table) each(f func(v *VM) error) error {
+	list := t.List()
+	errs := make([]error, len(list))
+	var wait sync.WaitGroup
+	for i, v := range list {
+		wait.Go(func() {
+			if err := f(v); !errors.Is(err, node.ErrNotExist) {
+				errs[i] = err
+			}
+		})
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// Close ends the table: no new VMs are made, anonymous VMs are ended and
+// removed, named ones that run run on. What a VM's owner is doing is waited
+// for until ctx ends, then cut short. To stop the named ones too, call
+// StopAll first.
+func (t *Table) Close(ctx context.Context) error {
+	t.sharing.Lock()
+	t.closed = true
+	t.sharing.Unlock()
+	stop := context.AfterFunc(ctx, t.end)
+	defer stop()
+	err := t.each(func(v *VM) error {
+		err := v.do(context.Background(), v.release)
+		<-v.ended
+		return err
+	})
+	t.end()
+	t.tasks.Wait()
+	t.images.Close()
+	return err
+}
+
+func (t *Table) event(vm string, kind Kind, text string) {
+	if t.cfg.Event != nil {
+		t.cfg.Event(Event{Time: time.Now(), VM: vm, Kind: kind, Text: text})
+	}
+}

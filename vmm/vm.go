@@ -1,0 +1,230 @@
+package vmm
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"hutch/fs/node"
+	"hutch/vmm/guest"
+	"hutch/vmm/image"
+)
+
+// A VM is one sandbox. Its methods may be called concurrently.
+type VM struct {
+	name string
+	dir  string
+	anon bool
+	t    *Table
+
+	posts chan func()   // to the owner goroutine
+	quit  chan struct{} // closed by the owner to end itself
+	ended chan struct{} // closed when the owner has ended
+
+	// The owner's own.
+	machine Machine // nil unless the state is alive
+	gone    bool    // removed
+
+	seeing sync.Mutex // guards seen; never held across a call that can wait
+	seen   seen
+}
+
+// seen is what others see of a VM. The owner changes it.
+type seen struct {
+	stored
+	config Config                  // in force
+	text   string                  // of the config file in force
+	bad    string                  // a later text that does not parse; "" if none
+	err    error                   // the last error of the VM
+	guest  *guest.Guest            // while the state is alive
+	pids   []int                   // the machine's processes
+	mem    memory                  // the last measurement of them
+	hurry  context.CancelCauseFunc // ends what the owner waits for in a start or stop; nil if nothing
+}
+
+func newVM(t *Table, name, dir string, s stored) *VM {
+	v := &VM{
+		name: name, dir: dir, anon: s.Anonymous, t: t,
+		posts: make(chan func(), 64), quit: make(chan struct{}), ended: make(chan struct{}),
+	}
+	v.seen.stored = s
+	return v
+}
+
+// Name returns the VM's name: a number for an anonymous one.
+func (v *VM) Name() string { return v.name }
+
+// Anonymous says whether the VM goes when it is stopped.
+func (v *VM) Anonymous() bool { return v.anon }
+
+// Dir returns the VM's own folder on the host.
+func (v *VM) Dir() string { return v.dir }
+
+// WorkDir returns the folder on the host that is the guest's /workspace.
+func (v *VM) WorkDir() string { return filepath.Join(v.dir, "work") }
+
+// SerialLog returns the file that the guest's init prints to.
+func (v *VM) SerialLog() string { return filepath.Join(v.dir, "log", "serial") }
+
+// ProcessLog returns the file that the machine's own processes print to.
+func (v *VM) ProcessLog() string { return filepath.Join(v.dir, "log", "process") }
+
+// State returns the VM's state.
+func (v *VM) State() State { return v.look().State }
+
+// Guest returns the agent of the guest that is starting, running or stopping.
+func (v *VM) Guest() (*guest.Guest, error) {
+	if g := v.look().guest; g != nil {
+		return g, nil
+	}
+	return nil, fmt.Errorf("%w: vm %q is not running", node.ErrBusy, v.name)
+}
+
+// Err returns the last error of the VM, nil if there was none.
+func (v *VM) Err() error { return v.look().err }
+
+func (v *VM) look() seen {
+	v.seeing.Lock()
+	defer v.seeing.Unlock()
+	return v.seen
+}
+
+func (v *VM) change(f func(s *seen)) {
+	v.seeing.Lock()
+	defer v.seeing.Unlock()
+	f(&v.seen)
+}
+
+// fail notes err as the VM's last error and returns it.
+func (v *VM) fail(err error) error {
+	if err != nil {
+		v.change(func(s *seen) { s.err = err })
+	}
+	return err
+}
+
+// own is the owner goroutine: it does what is posted, in order, and notices
+// when the machine ends by itself.
+func (v *VM) own() {
+	defer close(v.ended)
+	for {
+		var died <-chan struct{}
+		if v.machine != nil {
+			died = v.machine.Done()
+		}
+		select {
+		case f := <-v.posts:
+			f()
+		case <-died:
+			v.machineEnded()
+		case <-v.quit:
+			return
+		}
+	}
+}
+
+// do has the owner do f, and returns its error. When ctx ends first, f is
+// done all the same.
+func (v *VM) do(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	post := func() {
+		if v.gone {
+			done <- notExist(v.name)
+			return
+		}
+		done <- v.fail(f())
+	}
+	select {
+	case v.posts <- post:
+	case <-v.ended:
+		return notExist(v.name)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-v.ended:
+		select {
+		case err := <-done:
+			return err
+		default:
+			return notExist(v.name)
+		}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func notExist(name string) error { return fmt.Errorf("%w: vm %q", node.ErrNotExist, shorten(name)) }
+
+// enter puts the VM into state s, on disk too, and tells of it.
+func (v *VM) enter(s State, reason string, kind Kind) {
+	var now stored
+	v.change(func(sn *seen) {
+		sn.State, sn.Reason, sn.Since = s, reason, time.Now()
+		if v.machine != nil {
+			sn.Machine, sn.pids = v.machine.State(), v.machine.PIDs()
+		} else {
+			sn.Machine, sn.pids, sn.mem = nil, nil, memory{}
+		}
+		now = sn.stored
+	})
+	if s != Stopping { // which, found after a crash, is as good as running
+		if err := now.save(v.dir, !s.alive() && !v.anon); err != nil {
+			v.fail(fmt.Errorf("%w: state of vm %q is not saved: %w", node.ErrIO, v.name, err))
+		}
+	}
+	v.t.event(v.name, kind, reason)
+}
+
+// conn takes a connection that the guest made.
+func (v *VM) conn(port uint32, c net.Conn) {
+	if port == PortAgent {
+		if g, err := v.Guest(); err == nil {
+			g.Attach(c)
+			return
+		}
+	} else if h := v.t.cfg.Hooks.Conn; h != nil {
+		h(v, port, c)
+		return
+	}
+	c.Close()
+}
+
+// spec returns what the VM's driver is to start from img, with the variables
+// env of its own.
+func (v *VM) spec(c Config, img image.Image, env []string) Spec {
+	s := Spec{
+		Name: v.name, Hostname: c.Hostname, Image: img, RAM: c.RAM, CPUs: c.CPUs,
+		Env: slices.Concat([]string{"PATH=" + guestPath, "HOME=/root"}, imageEnv(img), v.t.profile(c).Env, env),
+		Dir: filepath.Join(v.dir, "machine"), Layer: filepath.Join(v.dir, "layer"),
+		Work: v.WorkDir(), Ports: filepath.Join(v.dir, "ports"),
+		Serial: v.SerialLog(), Log: v.ProcessLog(), Conn: v.conn,
+	}
+	if s.Hostname == "" {
+		s.Hostname = v.name
+	}
+	return s
+}
+
+// guestPath is the guest's PATH; its last folder has hutch's own programs.
+const (
+	guestPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:" + guestBin
+	guestBin  = "/opt/hutch/bin"
+)
+
+// folders makes the folders of a VM.
+func folders(dir string) error {
+	for _, name := range []string{"env", "work", "layer", "ports", "log"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}

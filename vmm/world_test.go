@@ -1,0 +1,141 @@
+package vmm_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"hutch/fs/node"
+	"hutch/vmm"
+	"hutch/vmm/vmmtest"
+)
+
+// A world is a state folder, a driver whose machines outlive tables, and the
+// table that is open.
+type world struct {
+	*testing.T
+	dir    string
+	driver *vmmtest.Driver
+	table  *vmm.Table
+	hooks  vmm.Hooks
+	grace  time.Duration
+	starts time.Duration
+
+	hearing sync.Mutex // guards events
+	events  []string
+	heard   chan struct{} // closed at the next event
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{T: t, dir: t.TempDir(), driver: &vmmtest.Driver{}, heard: make(chan struct{})}
+	w.open()
+	t.Cleanup(func() {
+		w.close()
+		for _, name := range w.driver.Machines() {
+			m := w.driver.Machine(name)
+			m.Die(nil)
+			<-m.Done()
+		}
+	})
+	return w
+}
+
+func (w *world) open() {
+	w.Helper()
+	table, err := vmm.Open(vmm.Options{
+		Dir: w.dir, Drivers: []vmm.Driver{w.driver}, Hooks: w.hooks, StopGrace: w.grace, StartLimit: w.starts, Event: w.hear,
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.table = table
+}
+
+func (w *world) close() {
+	w.Helper()
+	if err := w.table.Close(w.limit()); err != nil {
+		w.Error(err)
+	}
+}
+
+func (w *world) hear(e vmm.Event) {
+	w.hearing.Lock()
+	defer w.hearing.Unlock()
+	w.events = append(w.events, strings.TrimSpace(fmt.Sprintf("%s %s %s", e.VM, e.Kind, e.Text)))
+	close(w.heard)
+	w.heard = make(chan struct{})
+}
+
+// await waits until an event was told.
+func (w *world) await(want string) {
+	w.Helper()
+	limit := w.limit()
+	for {
+		w.hearing.Lock()
+		there, heard := slices.Contains(w.events, want), w.heard
+		w.hearing.Unlock()
+		if there {
+			return
+		}
+		select {
+		case <-heard:
+		case <-limit.Done():
+			w.Fatalf("no event %q in %q", want, w.events)
+		}
+	}
+}
+
+func (w *world) limit() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	w.Cleanup(cancel)
+	return ctx
+}
+
+func (w *world) make(name string) *vmm.VM {
+	w.Helper()
+	v, err := w.table.Make(w.limit(), name)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return v
+}
+
+func (w *world) running(name string) *vmm.VM {
+	w.Helper()
+	v := w.make(name)
+	if err := v.Start(w.limit()); err != nil {
+		w.Fatal(err)
+	}
+	return v
+}
+
+func (w *world) lookup(name string) *vmm.VM {
+	w.Helper()
+	v, err := w.table.Lookup(name)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return v
+}
+
+// is checks a VM's state and that its status tells it.
+func (w *world) is(v *vmm.VM, want vmm.State) {
+	w.Helper()
+	if got := v.State(); got != want {
+		w.Errorf("vm %s is %s, want %s", v.Name(), got, want)
+	}
+	if !strings.HasPrefix(v.Status(), string(want)+"\n") {
+		w.Errorf("status %q, want %s", v.Status(), want)
+	}
+}
+
+func wantErr(t testing.TB, err error, want string) {
+	t.Helper()
+	if got := node.Text(err); got != want {
+		t.Errorf("error %q, want %q", got, want)
+	}
+}
