@@ -1,0 +1,57 @@
+// Package gvisor runs VMs in gVisor sandboxes, by its runsc, which is used as
+// an OCI runtime (vmm/gvisor/runsc pins and builds it). It needs Linux, and
+// either the superuser or user namespaces; KVM and a network it does not need.
+//
+// One runsc command is run for each machine, "run -detach", in a mount
+// namespace of the machine's own, and for an ordinary user in a user
+// namespace too. There the guest's root is mounted: an overlay of the VM's
+// layer on the image. The namespace goes with the machine's last process, so
+// no mount can be left behind, and killing two processes is all that ending a
+// machine takes.
+//
+// A machine is a sandbox process, which runs the guest, and a gofer, which
+// opens files for it. Both outlive hutchd. They are watched by pidfd.
+//
+// Limits. For an ordinary user only root exists in the guest as far as files
+// of the layer and the workspace go: chown to others fails, and other users can
+// write to /tmp alone. A program of the machine that is replaced stays the old
+// one for the guests that run. Memory is not limited, processors are by
+// affinity. What a guest writes to its init's output fills log/serial.
+package gvisor
+
+import (
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// A Config says what a Driver runs.
+type Config struct {
+	Runsc    string // the runsc program, built static
+	Guest    string // the guest's program, static: "hutch-guest init" is the guest's PID 1
+	Dir      string // a folder of the driver's own, on the file system of the VMs' layers
+	Platform string // gVisor's platform; "": the first of systrap and ptrace that works
+}
+
+// A Driver starts sandboxes.
+type Driver struct {
+	cfg Config
+
+	laying sync.Mutex // held while the guest's programs are laid out
+
+	probing sync.Mutex // guards what follows
+	how     string     // of the last probe that succeeded
+	failed  error      // of the last probe, if that did not
+	at      time.Time  // of the last probe
+	chosen  string     // the platform that works
+}
+
+// New returns a driver. What is missing for it to work, Probe and Start tell.
+func New(cfg Config) *Driver { return &Driver{cfg: cfg} }
+
+// Name returns "gvisor".
+func (d *Driver) Name() string { return "gvisor" }
+
+// bin is the folder with what the guest runs of hutch: the driver's own copy,
+// since a build may write over cfg.Guest while guests run it.
+func (d *Driver) bin() string { return filepath.Join(d.cfg.Dir, "bin") }

@@ -1,0 +1,172 @@
+//go:build linux
+
+package gvisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hutch/vmm"
+)
+
+// A machine is one sandbox.
+type machine struct {
+	spec    vmm.Spec
+	sandbox *process
+	gofer   *process
+	ports   *ports
+	done    chan struct{}
+	err     error // valid after done
+
+	releasing sync.Once
+	released  chan struct{}
+	watched   chan struct{} // closed when watch has returned
+}
+
+// found is what a machine's State says, and runsc's own notes before that.
+type found struct {
+	Sandbox int `json:"sandbox"`
+	Gofer   int `json:"gofer"`
+}
+
+// findPIDs reads what runsc has noted of the machine in dir.
+func findPIDs(dir string) (found, error) {
+	files, _ := filepath.Glob(filepath.Join(dir, "runsc", "*.state"))
+	if len(files) != 1 {
+		return found{}, fmt.Errorf("runsc has no notes of a sandbox")
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		return found{}, err
+	}
+	var notes struct {
+		GoferPid int
+		Sandbox  struct{ Pid int }
+	}
+	if err := json.Unmarshal(data, &notes); err != nil {
+		return found{}, fmt.Errorf("runsc's notes: %w", err)
+	}
+	return found{notes.Sandbox.Pid, notes.GoferPid}, nil
+}
+
+// attach returns the running machine of s whose processes are in f. It has
+// no ports yet and is not watched.
+func attach(s vmm.Spec, f found) (*machine, error) {
+	m := &machine{spec: s, done: make(chan struct{}), released: make(chan struct{}), watched: make(chan struct{})}
+	var err error
+	if m.sandbox, err = openProcess(f.Sandbox, s.Dir); err != nil {
+		return nil, err
+	}
+	if m.gofer, err = openProcess(f.Gofer, s.Dir); err != nil {
+		m.sandbox.letGo()
+		return nil, err
+	}
+	return m, nil
+}
+
+// goferAlone is how long a sandbox may go on without its gofer. One that ends
+// does not need that; any other can only hang.
+const goferAlone = 100 * time.Millisecond
+
+// watch waits for the end of the machine, and sees to it that nothing is left.
+func (m *machine) watch() {
+	defer close(m.watched)
+	var err error
+	select {
+	case <-m.released:
+		return
+	case <-m.sandbox.gone:
+	case <-m.gofer.gone:
+		err = m.gofer.how("gofer")
+		select {
+		case <-m.released:
+			return
+		case <-m.sandbox.gone:
+		case <-time.After(goferAlone):
+			m.sandbox.signal(unix.SIGKILL)
+			<-m.sandbox.gone
+		}
+	}
+	select {
+	case <-m.released: // which ends what gone says, too
+		return
+	default:
+	}
+	if how := m.sandbox.how("sandbox"); err == nil {
+		err = how
+	}
+	m.gofer.signal(unix.SIGKILL)
+	<-m.gofer.gone
+	m.gofer.status()
+	m.err = err
+	m.ports.remove()
+	os.RemoveAll(m.spec.Dir)
+	m.letGo()
+	close(m.done)
+}
+
+// Done is closed when both processes have ended and their files are removed.
+func (m *machine) Done() <-chan struct{} { return m.done }
+
+// Err says how the sandbox ended.
+func (m *machine) Err() error { return m.err }
+
+// Stop sends SIGTERM to the guest's init: a sandbox passes on what it gets.
+func (m *machine) Stop(ctx context.Context) error { return m.end(ctx, unix.SIGTERM) }
+
+// Kill kills the sandbox.
+func (m *machine) Kill(ctx context.Context) error { return m.end(ctx, unix.SIGKILL) }
+
+func (m *machine) end(ctx context.Context, s unix.Signal) error {
+	select {
+	case <-m.done:
+		return nil
+	default:
+	}
+	if err := m.sandbox.signal(s); err != nil && !errors.Is(err, os.ErrClosed) {
+		return fmt.Errorf("sandbox: %w", err)
+	}
+	select {
+	case <-m.done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// letGo gives up the processes of a machine that is not watched.
+func (m *machine) letGo() {
+	m.sandbox.letGo()
+	m.gofer.letGo()
+}
+
+// Release stops listening and watching. The guest dials again and again until
+// another process listens.
+func (m *machine) Release() {
+	m.releasing.Do(func() {
+		close(m.released)
+		m.letGo()
+		<-m.watched
+		m.ports.close()
+	})
+}
+
+// PIDs returns the sandbox's process, the gofer's, and those that carry the
+// guest's threads.
+func (m *machine) PIDs() []int {
+	return append([]int{m.sandbox.pid, m.gofer.pid}, children(m.sandbox.pid)...)
+}
+
+// State returns the processes' numbers.
+func (m *machine) State() []byte {
+	data, _ := json.Marshal(found{m.sandbox.pid, m.gofer.pid})
+	return data
+}

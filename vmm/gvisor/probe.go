@@ -1,0 +1,163 @@
+//go:build linux
+
+package gvisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"hutch/fs/node"
+	"hutch/vmm"
+)
+
+const (
+	probeLimit = 10 * time.Second // for a platform to boot in
+	probeAgain = 10 * time.Second // a probe that failed stands this long
+)
+
+// platforms are tried in this order.
+var platforms = []string{"systrap", "ptrace"}
+
+// Probe boots a sandbox with each platform until one works, and keeps the
+// answer: for good if it works, for some seconds if not.
+func (d *Driver) Probe(ctx context.Context) (string, error) {
+	d.probing.Lock()
+	defer d.probing.Unlock()
+	if d.how != "" || d.failed != nil && time.Since(d.at) < probeAgain {
+		return d.how, d.failed
+	}
+	d.how, d.failed = "", d.usable()
+	if d.failed == nil {
+		d.how, d.failed = d.tryAll(ctx)
+	}
+	d.at = time.Now()
+	if ctx.Err() != nil && d.failed != nil {
+		d.at = time.Time{} // that was the caller, not the machine
+	}
+	return d.how, d.failed
+}
+
+// tryAll tries the platforms until one works. Where none does, it returns why
+// each did not.
+func (d *Driver) tryAll(ctx context.Context) (string, error) {
+	var errs []string
+	for _, platform := range d.candidates() {
+		how, err := d.try(ctx, platform)
+		if err == nil {
+			d.chosen = platform
+			return how, nil
+		}
+		if errors.Is(err, node.ErrUnsupported) || ctx.Err() != nil {
+			return "", err
+		}
+		errs = append(errs, platform+": "+err.Error())
+	}
+	return "", fmt.Errorf("%w: no platform works: %s", node.ErrUnsupported, strings.Join(errs, "; "))
+}
+
+func (d *Driver) candidates() []string {
+	if d.cfg.Platform != "" {
+		return []string{d.cfg.Platform}
+	}
+	return platforms
+}
+
+// usable says what is missing before anything is tried.
+func (d *Driver) usable() error {
+	if st, err := os.Stat(d.cfg.Runsc); err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
+		return fmt.Errorf("%w: no runsc program at %s", node.ErrNotExist, d.cfg.Runsc)
+	}
+	if _, err := os.Stat(d.cfg.Guest); err != nil {
+		return fmt.Errorf("%w: no guest program at %s", node.ErrNotExist, d.cfg.Guest)
+	}
+	return nil
+}
+
+// try boots a sandbox that has runsc itself, a static program, print its
+// version, on an overlay as VMs have it.
+func (d *Driver) try(ctx context.Context, platform string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	if err := os.MkdirAll(d.cfg.Dir, 0o755); err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp(d.cfg.Dir, "probe-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	for _, name := range []string{"image", "layer", "rootfs"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			return "", err
+		}
+	}
+	c := base(filepath.Join(dir, "rootfs"), "/runsc", "--version")
+	c.Mounts = append(c.Mounts, bind("/runsc", d.cfg.Runsc, "ro"))
+	if err := c.write(dir); err != nil {
+		return "", err
+	}
+	log := filepath.Join(dir, "log")
+	err = run(ctx, entry{
+		Lower: filepath.Join(dir, "image"), Layer: filepath.Join(dir, "layer"), Root: filepath.Join(dir, "rootfs"),
+		Runsc: d.cfg.Runsc, Flags: append(d.flags(dir, platform), "--log="+log), Log: log,
+		Args: []string{"run", "-bundle", dir, "probe"},
+	}, filepath.Join(dir, "out"))
+	if err != nil {
+		sweep(dir)
+		return "", err
+	}
+	return platform + " rootless=" + yes(!privileged()) + " layer=" + layerKept(log), nil
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// layerKept says where the guest's writes go: to the disk, or to memory where
+// the system has no overlay for us.
+func layerKept(log string) string {
+	data, _ := os.ReadFile(log)
+	if strings.Contains(string(data), noOverlay) {
+		return "memory"
+	}
+	return "disk"
+}
+
+// platform returns the platform to start with. Before any probe that is the
+// first: whether it works, the start will tell.
+func (d *Driver) platform(ctx context.Context) (string, error) {
+	if err := d.usable(); err != nil {
+		return "", err
+	}
+	d.probing.Lock()
+	defer d.probing.Unlock()
+	if d.chosen != "" {
+		return d.chosen, nil
+	}
+	return d.candidates()[0], nil
+}
+
+// again starts the machine of s with another platform than the one that
+// failed with err, if a probe finds one. Where nothing can be started here,
+// the probe's reason is the error.
+func (d *Driver) again(ctx context.Context, s vmm.Spec, failed string, err error) (*machine, error) {
+	if ctx.Err() != nil || errors.Is(err, node.ErrUnsupported) {
+		return nil, err
+	}
+	if _, perr := d.Probe(ctx); perr != nil {
+		return nil, perr
+	}
+	platform, perr := d.platform(ctx)
+	if perr != nil || platform == failed {
+		return nil, err
+	}
+	return d.launch(ctx, s, platform)
+}
