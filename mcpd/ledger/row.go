@@ -1,0 +1,106 @@
+package ledger
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"hutch/fs/node"
+)
+
+// A Row is a record of any table but mcp_calls, by column. A column that is
+// left out is null. Text columns take a string or []byte, number columns an
+// integer or a float64, and duration_ms a time.Duration as well. The key
+// "timestamp" takes the time.Time of the event; without it, it is now.
+type Row map[string]any
+
+// encode returns the record's line without its head: the committer numbers
+// the records of a table in the order in which they are written.
+func (t *table) encode(red *Redactor, r Row) ([]byte, error) {
+	when := time.Now()
+	if v, ok := r["timestamp"]; ok {
+		if when, ok = v.(time.Time); !ok {
+			return nil, fmt.Errorf("%w: timestamp is a %T", node.ErrInvalid, v)
+		}
+	}
+	b := make([]byte, 0, 512)
+	b = append(b, `,"timestamp":`...)
+	b = appendTime(b, when)
+	seen := 0
+	for _, c := range t.columns {
+		v, ok := r[c.name]
+		if ok {
+			seen++
+		}
+		b = append(b, ',', '"')
+		b = append(b, c.name...)
+		b = append(b, '"', ':')
+		var err error
+		if b, err = c.append(b, red, v); err != nil {
+			return nil, fmt.Errorf("%w: table %s, column %s", err, t.name, c.name)
+		}
+	}
+	if _, ok := r["timestamp"]; ok {
+		seen++
+	}
+	if seen != len(r) {
+		return nil, t.unknown(r)
+	}
+	return append(b, '}', '\n'), nil
+}
+
+// appendHead appends what stands before an encoded row: its number.
+func appendHead(b []byte, id uint64) []byte {
+	b = append(b, `{"id":`...)
+	return strconv.AppendUint(b, id, 10)
+}
+
+func (c *column) append(b []byte, red *Redactor, v any) ([]byte, error) {
+	if v == nil {
+		return append(b, "null"...), nil
+	}
+	if c.kind == number {
+		return appendNumber(b, v)
+	}
+	limit := wordMax
+	if c.kind == text {
+		limit = textMax
+	}
+	switch v := v.(type) {
+	case string:
+		return appendText(b, red.Preview([]byte(v), limit)), nil
+	case []byte:
+		return appendText(b, red.Preview(v, limit)), nil
+	}
+	return nil, fmt.Errorf("%w: a %T is not text", node.ErrInvalid, v)
+}
+
+func appendNumber(b []byte, v any) ([]byte, error) {
+	switch v := v.(type) {
+	case int:
+		return strconv.AppendInt(b, int64(v), 10), nil
+	case int64:
+		return strconv.AppendInt(b, v, 10), nil
+	case uint64:
+		return strconv.AppendUint(b, v, 10), nil
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return append(b, "null"...), nil
+		}
+		return strconv.AppendFloat(b, v, 'g', -1, 64), nil
+	case time.Duration:
+		return appendMillis(b, v), nil
+	}
+	return nil, fmt.Errorf("%w: a %T is not a number", node.ErrInvalid, v)
+}
+
+// unknown returns the error for a row with a column that the table lacks.
+func (t *table) unknown(r Row) error {
+	for name := range r {
+		if name != "timestamp" && t.column(name) == nil {
+			return fmt.Errorf("%w: table %s has no column %q", node.ErrInvalid, t.name, name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package ledger
+
+// The tables of a session database.
+const (
+	Calls    = "mcp_calls"       // every MCP request; written by Begin and End only
+	Execs    = "exec_events"     // every command that was run in the VM
+	VMs      = "vm_events"       // the VM's life: started, stopped, failed …
+	Security = "security_events" // refusals and other things worth a look
+)
+
+// How much of a column's text is kept.
+const (
+	wordMax = 256      // names, ids, states
+	textMax = 4 * 1024 // previews, commands, reasons
+)
+
+// A kind says what a column holds.
+type kind byte
+
+const (
+	word   kind = iota // text of at most wordMax bytes
+	text               // text of at most textMax bytes
+	number             // an integer, or a duration in milliseconds
+)
+
+type column struct {
+	name string
+	kind kind
+}
+
+// A table is a bucket and the columns of its records. Every record has
+// every column, in this order, after id and timestamp.
+type table struct {
+	name    string
+	columns []column
+}
+
+var tables = []table{
+	{Calls, []column{
+		{"server_name", word}, {"method", word}, {"tool_name", word}, {"request_id", word},
+		{"decision", word}, {"duration_ms", number},
+		{"request_preview", text}, {"response_preview", text}, {"error_message", text},
+		{"process_name", word}, {"bytes_sent", number}, {"bytes_received", number},
+		{"policy_action", word}, {"policy_rule", word}, {"policy_reason", text},
+		{"trace_id", word}, {"outcome", word},
+	}},
+	{Execs, []column{
+		{"exec_id", word}, {"command", text}, {"exit_code", number}, {"signal", word},
+		{"duration_ms", number}, {"stdout_preview", text}, {"stderr_preview", text},
+		{"stdout_bytes", number}, {"stderr_bytes", number}, {"error_message", text},
+		{"source", word}, {"process_name", word}, {"pid", number},
+		{"mcp_call_id", number}, {"trace_id", word},
+	}},
+	{VMs, []column{
+		{"event", word}, {"state", word}, {"driver", word}, {"image", word}, {"text", text},
+	}},
+	{Security, []column{{"event", word}, {"rule", word}, {"text", text}}},
+}
+
+// calls is the position of the table mcp_calls.
+const calls = 0
+
+// pendingBucket holds the calls that have begun and not ended. It is no table.
+const pendingBucket = "pending"
+
+// Tables returns the names of the tables.
+func Tables() []string {
+	names := make([]string, len(tables))
+	for i, t := range tables {
+		names[i] = t.name
+	}
+	return names
+}
+
+// Columns returns the names of a table's columns in their order, nil if
+// there is no such table.
+func Columns(name string) []string {
+	i := tableIndex(name)
+	if i < 0 {
+		return nil
+	}
+	names := []string{"id", "timestamp"}
+	for _, c := range tables[i].columns {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+func tableIndex(name string) int {
+	for i, t := range tables {
+		if t.name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+func (t *table) column(name string) *column {
+	for i := range t.columns {
+		if t.columns[i].name == name {
+			return &t.columns[i]
+		}
+	}
+	return nil
+}
