@@ -1,0 +1,61 @@
+package aggd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"hutch/aggd/wire"
+)
+
+// acquire returns the live connection, connecting first where there is none. The
+// caller releases it.
+func (u *upstream) acquire(ctx context.Context) (*conn, error) {
+	tries := -1
+	for {
+		u.mu.Lock()
+		if tries < 0 {
+			tries = u.tries
+		}
+		c, state, cause, change, tried := u.conn, u.state, u.cause, u.change, u.tries > tries
+		dying := c != nil && c.isOver() // run is about to notice
+		switch {
+		case dying:
+		case c != nil:
+			u.busy++
+		case state == wire.Stopped || state == wire.Failed && !tried:
+			u.need()
+		}
+		u.mu.Unlock()
+		switch {
+		case dying:
+		case c != nil:
+			return c, nil
+		case errors.Is(cause, errClosed):
+			return nil, cause
+		case state == wire.Failed && tried:
+			return nil, fmt.Errorf("server %s is not connected: %w", u.name, cause)
+		}
+		select {
+		case <-change:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// need wakes run.
+func (u *upstream) need() {
+	select {
+	case u.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (u *upstream) release() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.busy--
+	u.used = time.Now()
+}

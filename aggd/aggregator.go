@@ -1,0 +1,257 @@
+package aggd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+)
+
+// Config is what an aggregator is started with.
+type Config struct {
+	MaxRequest int           // the longest line from the host
+	MaxResult  int           // the longest message from a server
+	ListWait   time.Duration // how long a list waits for servers that are late
+	Local      string        // the program of the server `local`; none where empty
+	Environ    []string      // of which stdio servers get a little
+	Version    string        // told to servers
+	Log        io.Writer
+}
+
+func (cfg Config) withDefaults() Config {
+	if cfg.MaxRequest <= 0 {
+		cfg.MaxRequest = wire.MaxRequest
+	}
+	if cfg.MaxResult <= 0 {
+		cfg.MaxResult = wire.MaxResult
+	}
+	if cfg.ListWait <= 0 {
+		cfg.ListWait = listWait
+	}
+	if cfg.Version == "" {
+		cfg.Version = "1"
+	}
+	if cfg.Log == nil {
+		cfg.Log = io.Discard
+	}
+	return cfg
+}
+
+// An aggregator answers one host.
+type aggregator struct {
+	cfg      Config
+	out      *wire.Writer
+	requests sync.WaitGroup // being answered
+	tasks    sync.WaitGroup // what requests and servers leave behind
+
+	workers sync.WaitGroup
+	waiting atomic.Int32 // workers that wait
+	idle    chan func()  // to them; closed at the end
+
+	logMu sync.Mutex // guards cfg.Log
+
+	// mu guards the fields below.
+	mu       sync.Mutex
+	set      *set
+	clients  map[string]json.RawMessage // capabilities, by key
+	inFlight map[string]context.CancelCauseFunc
+	asked    map[uint64]asked
+	rid      uint64
+}
+
+// asked is a request of a server that the host has not answered yet.
+type asked struct {
+	c  *conn
+	id json.RawMessage
+}
+
+// endGrace is how long requests under way may go on after the end of the input.
+const endGrace = 5 * time.Second
+
+// Run answers the lines of in on out until in ends or fails, or a shutdown is
+// asked for. At the end of in, requests under way may still be answered within a
+// few seconds, unless ctx ends. All servers are disconnected when Run returns.
+func Run(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error {
+	a := &aggregator{
+		cfg:      cfg.withDefaults(),
+		out:      wire.NewWriter(out),
+		set:      &set{},
+		idle:     make(chan func()),
+		clients:  make(map[string]json.RawMessage),
+		inFlight: make(map[string]context.CancelCauseFunc),
+		asked:    make(map[uint64]asked),
+	}
+	defer a.workers.Wait()
+	defer close(a.idle)
+	defer a.close()
+	err := a.serve(wire.NewReader(in, a.cfg.MaxRequest))
+	if errors.Is(err, io.EOF) {
+		a.finish(ctx)
+		return nil
+	}
+	return err
+}
+
+// finish waits for the requests under way.
+func (a *aggregator) finish(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		a.requests.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(endGrace)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	a.close()
+	<-done
+}
+
+func (a *aggregator) logf(format string, args ...any) {
+	a.logMu.Lock()
+	defer a.logMu.Unlock()
+	fmt.Fprintf(a.cfg.Log, format+"\n", args...)
+}
+
+// serve reads the servers, then request after request.
+func (a *aggregator) serve(in *wire.Reader) error {
+	for first := true; ; first = false {
+		line, err := in.Read()
+		var long *wire.TooLong
+		switch {
+		case errors.Is(err, io.EOF):
+			return io.EOF
+		case errors.As(err, &long):
+			a.refuse(long.ID, "the request: "+long.Error())
+			continue
+		case err != nil:
+			return fmt.Errorf("reading requests: %w", err)
+		}
+		if first && line[0] == '[' {
+			a.begin(line)
+			continue
+		}
+		if first {
+			a.logf("the first line holds no array of servers: there are none")
+			a.define(nil)
+		}
+		if stop := a.request(line); stop != nil {
+			a.close()
+			return a.out.Write(stop)
+		}
+	}
+}
+
+// begin takes the first line.
+func (a *aggregator) begin(line []byte) {
+	if !json.Valid(line) {
+		a.logf("the first line is not JSON: there are no servers")
+		line = []byte("[]")
+	}
+	a.define(decodeServers(line))
+}
+
+// refuse answers a line that is no request, if an id can be read from it.
+func (a *aggregator) refuse(id json.RawMessage, why string) {
+	a.logf("skipped a line: %s", why)
+	if id != nil {
+		a.answer(id, nil, errors.New(why))
+	}
+}
+
+// answer writes the answer to a request: fields or an error.
+func (a *aggregator) answer(id json.RawMessage, fields []byte, err error) {
+	a.out.Write(encodeAnswer(id, fields, err))
+}
+
+func encodeAnswer(id json.RawMessage, fields []byte, err error) []byte {
+	line := make([]byte, 0, len(fields)+64)
+	line = append(append(line, `{"id":`...), id...)
+	if err == nil {
+		line = append(append(line, ','), fields...)
+		return append(line, '}')
+	}
+	line = append(append(line, `,"error":`...), rawjson.Quote(err.Error())...)
+	var r rpcError
+	if errors.As(err, &r) {
+		line = append(append(line, `,"rpc_error":`...), r...)
+	}
+	return append(line, '}')
+}
+
+// tell writes something a server said: a notification, or a request with a rid. It
+// returns when the line is out, so that a server cannot say more than is read.
+func (a *aggregator) tell(what string, rid uint64, client, server, method string, params json.RawMessage, from *call) {
+	line := make([]byte, 0, len(params)+256)
+	line = append(append(append(line, `{"`...), what...), `":{`...)
+	if rid != 0 {
+		line = append(line, `"rid":`...)
+		line = append(strconv.AppendUint(line, rid, 10), ',')
+	}
+	line = append(append(line, `"client":`...), rawjson.Quote(client)...)
+	line = append(append(line, `,"server":`...), rawjson.Quote(server)...)
+	line = append(append(line, `,"method":`...), rawjson.Quote(method)...)
+	if len(params) > 0 {
+		line = append(append(line, `,"params":`...), params...)
+	}
+	line = append(line, `,"call":`...)
+	if from != nil && from.request != nil {
+		line = append(line, from.request...)
+	} else {
+		line = append(line, '0')
+	}
+	a.out.Write(append(line, "}}"...))
+}
+
+// ask notes a request of a server and returns its rid.
+func (a *aggregator) ask(c *conn, id json.RawMessage) uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.rid++
+	a.asked[a.rid] = asked{c, id}
+	return a.rid
+}
+
+// forget takes back a request of a server.
+func (a *aggregator) forget(rid uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.asked, rid)
+}
+
+// capabilities returns what a client key stands for.
+func (a *aggregator) capabilities(client string) (json.RawMessage, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c, ok := a.clients[client]
+	return c, ok
+}
+
+// close gives up everything under way, disconnects all servers and waits.
+func (a *aggregator) close() {
+	a.mu.Lock()
+	for _, cancel := range a.inFlight {
+		cancel(errClosed)
+	}
+	servers := a.set.order
+	a.set = &set{}
+	a.mu.Unlock()
+	var all sync.WaitGroup
+	for _, s := range servers {
+		all.Go(s.close)
+	}
+	all.Wait()
+	a.requests.Wait()
+	a.tasks.Wait()
+}

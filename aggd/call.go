@@ -1,0 +1,120 @@
+package aggd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+)
+
+// call makes a request of the server. A session that the server has forgotten,
+// and a connection that was gone before the request was sent, cost nothing but
+// the time to make another.
+func (u *upstream) call(ctx context.Context, request json.RawMessage, client, method string, params json.RawMessage) outcome {
+	ctx, cancel := context.WithTimeoutCause(ctx, u.def.callTimeout(), u.timedOut)
+	defer cancel()
+	o := u.attempt(ctx, request, client, method, params)
+	if again(o.err) {
+		o = u.attempt(ctx, request, client, method, params)
+	}
+	return o
+}
+
+// again reports whether a request that failed so has done nothing yet.
+func again(err error) bool { return dead(err) || errors.Is(err, errOver) }
+
+// dead reports whether a connection that fails so is worth nothing any more.
+func dead(err error) bool { return errors.Is(err, errSession) || errors.Is(err, errNotSent) }
+
+func (u *upstream) attempt(ctx context.Context, request json.RawMessage, client, method string, params json.RawMessage) outcome {
+	c, err := u.acquire(ctx)
+	if err != nil {
+		return outcome{err: err}
+	}
+	defer u.release()
+	o := c.call(ctx, request, client, method, params)
+	u.check(c, o.err)
+	if o.result != nil {
+		u.remember(method, params)
+	}
+	return o
+}
+
+// notify sends a notification to the server.
+func (u *upstream) notify(ctx context.Context, method string, params json.RawMessage) error {
+	c, err := u.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer u.release()
+	err = c.notify(ctx, method, params)
+	u.check(c, err)
+	return err
+}
+
+// check takes a dead connection out of use.
+func (u *upstream) check(c *conn, err error) {
+	if !dead(err) {
+		return
+	}
+	c.fail(err)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.conn == c {
+		u.setLocked(wire.Starting, nil)
+	}
+}
+
+// sticky is what clients asked of the server that lasts longer than one
+// connection: it is asked again on the next one.
+type sticky struct {
+	level         json.RawMessage            // the params of the last logging/setLevel
+	subscriptions map[string]json.RawMessage // the params of each resources/subscribe, by URI
+}
+
+// maxSubscriptions bounds what a guest can make us remember.
+const maxSubscriptions = 1024
+
+func (s *sticky) subscribed() bool { return len(s.subscriptions) > 0 }
+
+// remember notes a request that succeeded, if it has a lasting effect.
+func (u *upstream) remember(method string, params json.RawMessage) {
+	switch method {
+	case "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+	default:
+		return
+	}
+	uri := rawjson.GetString(params, "uri")
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case method == "logging/setLevel":
+		u.sticky.level = params
+	case method == "resources/unsubscribe":
+		delete(u.sticky.subscriptions, uri)
+	case len(u.sticky.subscriptions) < maxSubscriptions:
+		if u.sticky.subscriptions == nil {
+			u.sticky.subscriptions = make(map[string]json.RawMessage)
+		}
+		u.sticky.subscriptions[uri] = params
+	}
+}
+
+// recall asks a new connection for what the last one was asked.
+func (u *upstream) recall(ctx context.Context, c *conn) {
+	u.mu.Lock()
+	level := u.sticky.level
+	var subscriptions []json.RawMessage
+	for _, params := range u.sticky.subscriptions {
+		subscriptions = append(subscriptions, params)
+	}
+	u.mu.Unlock()
+	if level != nil {
+		c.call(ctx, nil, u.client, "logging/setLevel", level)
+	}
+	for _, params := range subscriptions {
+		c.call(ctx, nil, u.client, "resources/subscribe", params)
+	}
+}

@@ -1,0 +1,223 @@
+package aggd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+)
+
+// A kind is one of the lists that a server has.
+type kind struct {
+	index      int
+	method     string
+	field      string // of the result
+	capability string // without which there is no list
+	changed    string // the notification that it changed
+}
+
+var (
+	tools     = &kind{0, "tools/list", "tools", "tools", "notifications/tools/list_changed"}
+	resources = &kind{1, "resources/list", "resources", "resources", "notifications/resources/list_changed"}
+	templates = &kind{2, "resources/templates/list", "resourceTemplates", "resources", "notifications/resources/list_changed"}
+	prompts   = &kind{3, "prompts/list", "prompts", "prompts", "notifications/prompts/list_changed"}
+)
+
+var kinds = [...]*kind{tools, resources, templates, prompts}
+
+// A shelf keeps one list of an upstream.
+type shelf struct {
+	items   [][]byte
+	filled  bool // items were fetched, now or once
+	fresh   bool // nothing has changed since
+	epoch   int  // counts the changes the server told of
+	err     error
+	fetch   chan struct{} // closed when the fetch under way ends; nil if none is
+	told    bool          // the host was given this list
+	toldSum uint64        // the sum of what it was given
+}
+
+// maxPages guards against a server whose list never ends.
+const maxPages = 1000
+
+// invalidate notes that a list changed.
+func (u *upstream) invalidate(k *kind) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.shelves[k.index].fresh = false
+	u.shelves[k.index].epoch++
+}
+
+// items returns a list of the server. It waits for a server that is starting and
+// for a list to be fetched, but not past the end of ctx, and for a server that
+// was late once not at all.
+func (u *upstream) items(ctx context.Context, k *kind) [][]byte {
+	if wait := u.restock(k); wait != nil {
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			u.mu.Lock()
+			u.late = true
+			u.mu.Unlock()
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s := &u.shelves[k.index]
+	s.told, s.toldSum = true, sum(s.items)
+	return s.items
+}
+
+// restock has a list fetched if it needs to be, and returns what to wait for.
+func (u *upstream) restock(k *kind) <-chan struct{} {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s := &u.shelves[k.index]
+	switch {
+	case s.fetch != nil:
+	case u.state == wire.Connected && s.fresh, u.state != wire.Connected && s.filled:
+		return nil
+	case u.state == wire.Failed:
+		if u.lazy {
+			u.need()
+		}
+		return nil
+	default:
+		s.fetch = make(chan struct{})
+		u.agg.tasks.Go(func() { u.stock(k) })
+	}
+	if u.late {
+		return nil
+	}
+	return s.fetch
+}
+
+// stock fetches a list, connecting first where there is no connection.
+func (u *upstream) stock(k *kind) {
+	limit := 2 * u.def.connectTimeout()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, fmt.Errorf("no answer within %v", limit))
+	defer cancel()
+	c, err := u.acquire(ctx)
+	if err == nil {
+		u.fetch(ctx, c, k)
+		u.release()
+	}
+	u.mu.Lock()
+	s := &u.shelves[k.index]
+	close(s.fetch)
+	s.fetch = nil
+	late := u.late
+	if err == nil && s.err == nil {
+		u.late = false
+	}
+	u.mu.Unlock()
+	if late {
+		u.tellNews()
+	}
+}
+
+// fetchAll fetches all lists of a new connection.
+func (u *upstream) fetchAll(ctx context.Context, c *conn) {
+	u.mu.Lock()
+	for i := range u.shelves {
+		u.shelves[i].fresh = false
+	}
+	u.mu.Unlock()
+	var all sync.WaitGroup
+	for _, k := range kinds {
+		all.Go(func() { u.fetch(ctx, c, k) })
+	}
+	all.Wait()
+}
+
+// fetch fetches a list unless it is fresh.
+func (u *upstream) fetch(ctx context.Context, c *conn, k *kind) {
+	u.mu.Lock()
+	s := &u.shelves[k.index]
+	fresh, epoch, offered := s.fresh, s.epoch, u.session.offers(k.capability)
+	u.mu.Unlock()
+	if fresh {
+		return
+	}
+	var items [][]byte
+	var err error
+	if offered {
+		items, err = u.pages(ctx, c, k)
+	}
+	if err != nil {
+		u.logf("%v", err)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s.err = err
+	if err != nil {
+		return
+	}
+	s.items, s.filled, s.fresh = items, true, epoch == s.epoch
+}
+
+// pages fetches a list page by page.
+func (u *upstream) pages(ctx context.Context, c *conn, k *kind) ([][]byte, error) {
+	var items [][]byte
+	var params []byte
+	seen := make(map[string]bool)
+	size := 0
+	for range maxPages {
+		o := c.call(ctx, nil, u.client, k.method, params)
+		switch {
+		case o.err != nil:
+			return nil, fmt.Errorf("%s: %w", k.method, o.err)
+		case o.rpcError != nil && string(rawjson.Get(o.rpcError, "code")) == "-32601":
+			return items, nil
+		case o.rpcError != nil:
+			return nil, fmt.Errorf("%s: %w", k.method, rpcError(o.rpcError))
+		}
+		items = append(items, rawjson.Elements(rawjson.Get(o.result, k.field))...)
+		if size += len(o.result); size > u.agg.cfg.MaxResult {
+			return nil, fmt.Errorf("%s: over the limit of %d bytes", k.method, u.agg.cfg.MaxResult)
+		}
+		cursor := rawjson.Get(o.result, "nextCursor")
+		if rawjson.String(cursor) == "" {
+			return items, nil
+		}
+		if seen[string(cursor)] {
+			return nil, fmt.Errorf("%s: the server repeats the cursor %.40s", k.method, cursor)
+		}
+		seen[string(cursor)] = true
+		params = fmt.Appendf(nil, `{"cursor":%s}`, cursor)
+	}
+	return nil, fmt.Errorf("%s: %w", k.method, errors.New("more than 1000 pages"))
+}
+
+// tellNews tells the host of lists that are not as it was given them.
+func (u *upstream) tellNews() {
+	told := make(map[string]bool)
+	for _, k := range kinds {
+		u.mu.Lock()
+		s := &u.shelves[k.index]
+		news := s.told && s.filled && sum(s.items) != s.toldSum
+		u.mu.Unlock()
+		if news && !told[k.changed] {
+			told[k.changed] = true
+			u.agg.tell("notification", 0, u.client, u.name, k.changed, nil, nil)
+		}
+	}
+}
+
+// sum tells two lists apart.
+func sum(items [][]byte) uint64 {
+	h := fnv.New64a()
+	for _, item := range items {
+		h.Write(item)
+		h.Write([]byte{0})
+	}
+	return h.Sum64()
+}
+
+// listWait is how long a list waits for servers that are late.
+const listWait = 5 * time.Second

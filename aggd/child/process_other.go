@@ -1,0 +1,26 @@
+//go:build !linux
+
+package child
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// isolate gives the process a session of its own.
+func isolate(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+}
+
+// awaitExit leaves the waiting to the caller's Wait.
+func awaitExit(int) {}
+
+// kill kills the process with its group.
+func kill(pid int) {
+	syscall.Kill(-pid, syscall.SIGKILL)
+	syscall.Kill(pid, syscall.SIGKILL)
+}
+
+// sweep has nothing to find the rest of a session by; the servers end with their
+// input.
+func sweep(int) {}

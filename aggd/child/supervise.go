@@ -1,0 +1,82 @@
+package child
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"hutch/aggd/wire"
+	"hutch/fs/node"
+)
+
+// Back-off between two starts: at once after a good run, then doubling.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = 30 * time.Second
+	goodRun    = 10 * time.Second
+)
+
+// supervise keeps a process running until ctx ends.
+func (c *Child) supervise(ctx context.Context) {
+	defer close(c.done)
+	pause := time.Duration(0)
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := c.once(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		c.cfg.Down(err)
+		if time.Since(began) > goodRun {
+			pause = 0
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(max(2*pause, firstPause), lastPause)
+	}
+	c.set(nil, fmt.Errorf("%w: the aggregator is closed", node.ErrIO), false)
+}
+
+// once starts one process and returns why it ended.
+func (c *Child) once(ctx context.Context) error {
+	r, err := c.launch(ctx)
+	if err != nil {
+		missing := errors.Is(err, fs.ErrNotExist)
+		if missing {
+			err = fmt.Errorf("%w: the aggregator %s is missing", node.ErrNotExist, c.cfg.Path)
+		}
+		c.set(nil, err, missing)
+		return err
+	}
+	c.cfg.Up()
+	select {
+	case <-r.exited:
+	case <-ctx.Done():
+		r.end()
+	}
+	err = r.wait()
+	c.set(nil, err, false)
+	return err
+}
+
+// launch starts a process and tells it its servers and the declared clients.
+func (c *Child) launch(ctx context.Context) (*run, error) {
+	r, err := start(ctx, &c.cfg)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.putServers(c.servers)
+	for _, capabilities := range c.clients {
+		r.request(c.ids.Add(1), wire.Client, wire.ClientParams{Capabilities: capabilities})
+	}
+	c.run, c.cause, c.missing = r, nil, false
+	close(c.change)
+	c.change = make(chan struct{})
+	return r, nil
+}

@@ -1,0 +1,195 @@
+package aggd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+)
+
+// A transport carries the messages of one session. What comes from the server it
+// hands to its conn's receive, tooLong and fail.
+type transport interface {
+	// send carries msg. c is the request that msg is, or nil. Over HTTP send
+	// returns when the server took the message; ctx bounds the whole exchange.
+	send(ctx context.Context, msg []byte, c *call) error
+	// begin tells that the session was initialized.
+	begin(protocol string)
+	// close ends the session and waits for all that the transport started.
+	close()
+}
+
+// A call is a request under way at a server.
+type call struct {
+	id      uint64          // at the server, and its progress token there
+	request json.RawMessage // its id at the host; nil for the aggregator's own
+	client  string          // the key of the client it was made for
+	token   json.RawMessage // the progress token it came with
+	outcome chan outcome
+	settled atomic.Bool
+}
+
+// An outcome is what became of a call: one of the three.
+type outcome struct {
+	result, rpcError json.RawMessage
+	err              error
+}
+
+// A conn is one live session with a server.
+type conn struct {
+	up        *upstream
+	transport transport
+	over      chan struct{} // closed when the session has ended
+	brake     *brake
+
+	// mu guards the fields below.
+	mu    sync.Mutex
+	last  uint64
+	calls map[uint64]*call
+	asked map[string]uint64 // requests of the server the host is answering: its id → rid
+	cause error             // why the session ended
+}
+
+// maxAsked is the most requests of one server that may wait for answers.
+const maxAsked = 64
+
+// errWrongID is returned for a call that was answered under another id.
+var errWrongID = errors.New("the server answered with a wrong id")
+
+func newConn(up *upstream) *conn {
+	return &conn{
+		up:    up,
+		over:  make(chan struct{}),
+		brake: newBrake(notificationBurst, notificationRate),
+		calls: make(map[uint64]*call),
+		asked: make(map[string]uint64),
+	}
+}
+
+// call makes a request and waits for its outcome. request is the host's id of it.
+func (c *conn) call(ctx context.Context, request json.RawMessage, client, method string, params json.RawMessage) outcome {
+	q := &call{request: request, client: client, outcome: make(chan outcome, 1)}
+	if err := c.enter(q); err != nil {
+		return outcome{err: err}
+	}
+	defer c.leave(q)
+	if token := rawjson.Get(params, "_meta", "progressToken"); token != nil {
+		q.token = token
+		params = rawjson.Set(params, strconv.AppendUint(nil, q.id, 10), "_meta", "progressToken")
+	}
+	err := c.transport.send(ctx, encodeRequest(q.id, method, params), q)
+	if err != nil && ctx.Err() == nil {
+		q.settle(outcome{err: err})
+	}
+	select {
+	case o := <-q.outcome:
+		return o
+	case <-ctx.Done():
+		if method != "initialize" {
+			c.cancelled(q, context.Cause(ctx))
+		}
+		return outcome{err: context.Cause(ctx)}
+	}
+}
+
+func (c *conn) enter(q *call) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cause != nil {
+		return fmt.Errorf("%w: %w", errOver, c.cause)
+	}
+	c.last++
+	q.id = c.last
+	c.calls[q.id] = q
+	return nil
+}
+
+func (c *conn) leave(q *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.calls, q.id)
+}
+
+// cancelled tells the server that nobody waits for q any more.
+func (c *conn) cancelled(q *call, cause error) {
+	params := fmt.Appendf(nil, `{"requestId":%d,"reason":%s}`, q.id, rawjson.Quote(cause.Error()))
+	c.up.agg.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		c.transport.send(ctx, encodeRequest(0, "notifications/cancelled", params), nil)
+	})
+}
+
+// notify sends a notification.
+func (c *conn) notify(ctx context.Context, method string, params json.RawMessage) error {
+	return c.transport.send(ctx, encodeRequest(0, method, params), nil)
+}
+
+// settle gives a call its outcome; the first one counts.
+func (q *call) settle(o outcome) {
+	if q.settled.CompareAndSwap(false, true) {
+		q.outcome <- o
+	}
+}
+
+// fail ends the session: every call under way fails with err, and what the host
+// is being asked is not asked any more.
+func (c *conn) fail(err error) {
+	c.mu.Lock()
+	if c.cause != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.cause = err
+	asked := c.asked
+	c.asked = nil
+	for _, q := range c.calls {
+		q.settle(outcome{err: err})
+	}
+	close(c.over)
+	c.mu.Unlock()
+	for _, rid := range asked {
+		c.up.agg.forget(rid)
+		params := fmt.Appendf(nil, `{"requestId":%d,"reason":%s}`, rid, rawjson.Quote(err.Error()))
+		c.up.agg.tell("notification", 0, c.up.client, c.up.name, "notifications/cancelled", params, nil)
+	}
+}
+
+// isOver reports whether the session has ended.
+func (c *conn) isOver() bool {
+	select {
+	case <-c.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// end closes the session from our side.
+func (c *conn) end(err error) {
+	c.fail(err)
+	c.transport.close()
+}
+
+// tooLong fails the call whose answer was over the limit.
+func (c *conn) tooLong(e *wire.TooLong, from *call) {
+	id, err := strconv.ParseUint(string(e.ID), 10, 64)
+	c.mu.Lock()
+	q := c.calls[id]
+	c.mu.Unlock()
+	if err != nil || q == nil {
+		q = from
+	}
+	if q == nil {
+		c.up.logf("dropped a message: %v", e)
+		return
+	}
+	q.settle(outcome{err: fmt.Errorf("the answer of the server: %w", e)})
+}

@@ -1,0 +1,123 @@
+package aggd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"hutch/aggd/rawjson"
+)
+
+// offered is the revision of MCP that servers are offered, and accepted are those
+// they may answer with.
+const offered = "2025-11-25"
+
+var accepted = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
+
+// A session is what a server said of itself at initialize.
+type session struct {
+	protocol     string
+	capabilities json.RawMessage
+	serverInfo   json.RawMessage
+	instructions string
+}
+
+// offers reports whether the server declared a capability.
+func (s session) offers(capability string) bool {
+	return rawjson.Get(s.capabilities, capability) != nil
+}
+
+// connect makes a connection: transport, initialize, and the lists.
+func (u *upstream) connect(ctx context.Context) (*conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, u.def.connectTimeout(),
+		fmt.Errorf("no answer within %v", u.def.connectTimeout()))
+	defer cancel()
+	c, err := u.establish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	u.recall(ctx, c)
+	u.fetchAll(ctx, c)
+	return c, nil
+}
+
+// establish tries the transports that the server may speak, one after the other.
+func (u *upstream) establish(ctx context.Context) (*conn, error) {
+	var first error
+	for _, open := range u.transports() {
+		c := newConn(u)
+		err := open(ctx, c)
+		if err == nil {
+			err = u.initialize(ctx, c)
+		}
+		if err == nil {
+			return c, nil
+		}
+		if c.transport != nil {
+			c.end(err)
+		}
+		if first == nil {
+			first = err
+		}
+		if !errors.Is(err, errNotSpoken) {
+			break
+		}
+	}
+	return nil, first
+}
+
+// errNotSpoken is returned when a server answers as one of the older transport does.
+var errNotSpoken = errors.New("streamable HTTP is not spoken there")
+
+// transports returns what to try.
+func (u *upstream) transports() []func(context.Context, *conn) error {
+	stdio := func(_ context.Context, c *conn) error { return openStdio(c, u.def, u.agg.cfg.Environ) }
+	streamable := func(_ context.Context, c *conn) error { return openStreamable(c, u.def) }
+	sse := func(ctx context.Context, c *conn) error { return openSSE(ctx, c, u.def) }
+	type list = []func(context.Context, *conn) error
+	switch {
+	case u.def.Stdio():
+		return list{stdio}
+	case u.def.Type == "sse":
+		return list{sse}
+	case u.def.Type == "streamable-http" || u.def.Type == "streamable":
+		return list{streamable}
+	}
+	return list{streamable, sse}
+}
+
+// initialize makes the handshake.
+func (u *upstream) initialize(ctx context.Context, c *conn) error {
+	capabilities := u.capabilities
+	if len(capabilities) == 0 {
+		capabilities = json.RawMessage("{}")
+	}
+	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"hutch","version":%s}}`,
+		offered, rawjson.Line(capabilities), rawjson.Quote(u.agg.cfg.Version))
+	o := c.call(ctx, nil, u.client, "initialize", params)
+	switch {
+	case o.err != nil:
+		return fmt.Errorf("initialize: %w", o.err)
+	case o.rpcError != nil:
+		return fmt.Errorf("initialize: %w", rpcError(o.rpcError))
+	}
+	s := session{
+		protocol:     rawjson.GetString(o.result, "protocolVersion"),
+		capabilities: rawjson.Get(o.result, "capabilities"),
+		serverInfo:   rawjson.Get(o.result, "serverInfo"),
+		instructions: rawjson.GetString(o.result, "instructions"),
+	}
+	if !slices.Contains(accepted, s.protocol) {
+		return fmt.Errorf("initialize: the server speaks protocol version %.40q", s.protocol)
+	}
+	u.mu.Lock()
+	u.session = s
+	u.mu.Unlock()
+	c.transport.begin(s.protocol)
+	if err := c.notify(ctx, "notifications/initialized", nil); err != nil {
+		return fmt.Errorf("initialize: %w", err)
+	}
+	return nil
+}

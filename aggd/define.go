@@ -1,0 +1,118 @@
+package aggd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+)
+
+// decodeServers reads an array of definitions. One that cannot be read stands as
+// a server with that fault, and costs the others nothing.
+func decodeServers(array []byte) []definition {
+	var defs []definition
+	for _, raw := range rawjson.Elements(array) {
+		var d wire.Server
+		err := json.Unmarshal(raw, &d)
+		if err != nil {
+			err = fmt.Errorf("its definition does not parse: %w", err)
+			d = wire.Server{Name: text(raw, "name"), Enabled: true}
+		}
+		defs = append(defs, definition{d, err})
+	}
+	return defs
+}
+
+// withLocal adds the server of built-in tools, or completes its definition.
+func (a *aggregator) withLocal(defs []definition) []definition {
+	for i, d := range defs {
+		if d.Name != wire.Local {
+			continue
+		}
+		if d.Command == "" && d.URL == "" && a.cfg.Local != "" {
+			defs[i].Server = a.local(d.Server)
+		}
+		return defs
+	}
+	if a.cfg.Local == "" {
+		return defs
+	}
+	return append(defs, definition{Server: a.local(wire.Server{Name: wire.Local, Enabled: true, Source: "builtin"})})
+}
+
+func (a *aggregator) local(d wire.Server) wire.Server {
+	d.Command = a.cfg.Local
+	if len(d.AllowPrivate) > 0 {
+		env := map[string]string{"LOCALD_ALLOW_PRIVATE": strings.Join(d.AllowPrivate, ",")}
+		for k, v := range d.Env {
+			env[k] = v
+		}
+		d.Env = env
+	}
+	return d
+}
+
+// A set is the servers in force.
+type set struct {
+	byName map[string]*server
+	order  []*server // as defined, with those that have a fault
+}
+
+// find returns the server that a request names.
+func (s *set) find(name string) (*server, error) {
+	found := s.byName[name]
+	if found == nil || checkName(name) != nil {
+		return nil, fmt.Errorf("server not found: %s", name)
+	}
+	return found, nil
+}
+
+// current returns the set in force.
+func (a *aggregator) current() *set {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.set
+}
+
+// define puts a new set in force. A server that needs no other connection than
+// it has keeps it; the connections of the others are ended meanwhile.
+func (a *aggregator) define(defs []definition) {
+	old := a.current()
+	next := &set{byName: make(map[string]*server)}
+	kept := make(map[*server]bool)
+	for _, def := range a.withLocal(defs) {
+		s := old.byName[def.Name]
+		switch {
+		case next.byName[def.Name] != nil && checkName(def.Name) == nil:
+			s = &server{agg: a, def: def, state: wire.Failed, fault: fmt.Errorf("another server is named %s", def.Name)}
+		case s != nil && s.definition().sameConnection(def):
+			s.redefine(def)
+			next.byName[def.Name] = s
+		default:
+			s = a.newServer(def)
+			next.byName[def.Name] = s
+		}
+		kept[s] = true
+		next.order = append(next.order, s)
+	}
+	a.mu.Lock()
+	a.set = next
+	a.mu.Unlock()
+	for _, s := range old.order {
+		if !kept[s] {
+			a.tasks.Go(s.close)
+		}
+	}
+}
+
+func (a *aggregator) newServer(def definition) *server {
+	local := def.Name == wire.Local && def.Command == a.cfg.Local
+	if _, err := os.Stat(def.Command); local && err != nil {
+		def.fault = errors.New("there is no program for the built-in tools beside the aggregator")
+	}
+	return newServer(a, def, local)
+}

@@ -1,0 +1,258 @@
+package aggd
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+	"hutch/fs/node/need"
+)
+
+// everything returns the program of @modelcontextprotocol/server-everything.
+func everything(t testing.TB) string {
+	need.Tool(t, "node")
+	var roots []string
+	if dir := os.Getenv("HUTCH_NPM"); dir != "" {
+		roots = append(roots, dir, filepath.Join(dir, "node_modules"))
+	}
+	for dir, _ := os.Getwd(); ; dir = filepath.Dir(dir) {
+		roots = append(roots, filepath.Join(dir, "node_modules"))
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	if out, err := exec.Command("npm", "root", "-g").Output(); err == nil {
+		roots = append(roots, strings.TrimSpace(string(out)))
+	}
+	for _, root := range roots {
+		path := filepath.Join(root, "@modelcontextprotocol", "server-everything", "dist", "index.js")
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	need.Missing(t, "@modelcontextprotocol/server-everything is not installed (npm i, and name its folder in HUTCH_NPM)")
+	return ""
+}
+
+// direct speaks with a stdio server with nothing between.
+type direct struct {
+	t    testing.TB
+	in   io.WriteCloser
+	out  *bufio.Reader
+	next int
+}
+
+func openDirect(t testing.TB, capabilities string, argv ...string) *direct {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err1 != nil || err2 != nil || cmd.Start() != nil {
+		t.Fatal("cannot start", argv)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	d := &direct{t: t, in: in, out: bufio.NewReaderSize(out, 1<<20)}
+	d.rpc("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"hutch","version":"1"}}`)
+	fmt.Fprintln(d.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return d
+}
+
+// rpc makes a request and returns its answer; what else comes it passes over.
+func (d *direct) rpc(method, params string) []byte {
+	d.next++
+	fmt.Fprintf(d.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", d.next, method, params)
+	for {
+		line, err := d.out.ReadBytes('\n')
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		switch m, _ := open(line); {
+		case m.method == "roots/list":
+			fmt.Fprintf(d.in, `{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}`+"\n", m.id)
+		case m.method != "" && m.id != nil:
+			fmt.Fprintf(d.in, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`+"\n", m.id)
+		case string(m.id) == fmt.Sprint(d.next):
+			return outcomeOf(m)
+		}
+	}
+}
+
+func outcomeOf(m message) []byte {
+	if m.err != nil {
+		return append(append([]byte(`{"error":`), m.err...), '}')
+	}
+	return append(append([]byte(`{"result":`), m.result...), '}')
+}
+
+// same asks both the same and compares.
+func (d *direct) same(h *host, client, what, method, params string) []byte {
+	d.t.Helper()
+	want := d.rpc(method, params)
+	got := rawjson.Get([]byte(h.rpc(client, "ev", method, params)), "response")
+	sameJSON(d.t, what, got, want)
+	return got
+}
+
+// calls are arguments for the tools that need some; a name left out is called with
+// none, one with "" not at all, for its answer differs from call to call.
+var calls = map[string]string{
+	"echo":                           `{"message":"<a> \u00e4 & b"}`,
+	"get-sum":                        `{"a":2,"b":3}`,
+	"get-annotated-message":          `{"messageType":"error","includeImage":true}`,
+	"get-structured-content":         `{"location":"New York"}`,
+	"get-resource-links":             `{"count":3}`,
+	"get-resource-reference":         `{"resourceType":"Text","resourceId":1}`,
+	"get-env":                        "", // its own environment
+	"gzip-file-as-resource":          "", // fetches from the network
+	"trigger-long-running-operation": `{"duration":0.2,"steps":2}`,
+	"toggle-simulated-logging":       "", // starts what comes by time
+	"toggle-subscriber-updates":      "",
+	"simulate-research-query":        "", // a task
+}
+
+// compareAll compares every list, call, prompt and resource of server-everything.
+func compareAll(t *testing.T, d *direct, h *host, client string) {
+	lists := map[string]string{"tools/list": "tools", "resources/list": "resources", "resources/templates/list": "resourceTemplates", "prompts/list": "prompts"}
+	listed := map[string][][]byte{}
+	for method, field := range lists {
+		got := d.same(h, client, method, method, "{}")
+		listed[field] = rawjson.Elements(rawjson.Get(got, "result", field))
+		if len(listed[field]) == 0 {
+			t.Errorf("%s is empty", method)
+		}
+	}
+	compareCatalog(t, h, client, listed)
+	for _, tool := range listed["tools"] {
+		name := text(tool, "name")
+		arguments, special := calls[name]
+		if special && arguments == "" || strings.HasPrefix(name, "trigger-") && !special {
+			continue
+		}
+		if arguments == "" {
+			arguments = "{}"
+		}
+		d.same(h, client, name, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments))
+	}
+	d.same(h, client, "bad arguments", "tools/call", `{"name":"get-sum","arguments":{"a":"x"}}`)
+	d.same(h, client, "no tool", "tools/call", `{"name":"no-such-tool","arguments":{}}`)
+	for _, p := range listed["prompts"] {
+		d.same(h, client, "prompt", "prompts/get", fmt.Sprintf(`{"name":%q,"arguments":{"city":"Paris","state":"x","department":"Engineering","name":"Alice","resourceType":"Text","resourceId":"1"}}`, text(p, "name")))
+	}
+	for _, r := range listed["resources"] {
+		d.same(h, client, "resource", "resources/read", fmt.Sprintf(`{"uri":%q}`, text(r, "uri")))
+	}
+	d.same(h, client, "completion", "completion/complete", `{"ref":{"type":"ref/prompt","name":"completable-prompt"},"argument":{"name":"department","value":"E"}}`)
+	d.same(h, client, "level", "logging/setLevel", `{"level":"error"}`)
+	d.same(h, client, "subscribe", "resources/subscribe", `{"uri":"demo://resource/dynamic/text/1"}`)
+	d.same(h, client, "unknown", "no/such/method", `{}`)
+}
+
+// compareCatalog compares the raw items of the catalog with those of the lists.
+func compareCatalog(t *testing.T, h *host, client string, listed map[string][][]byte) {
+	for method, field := range map[string]string{"list_tools": "tools", "list_resources": "resources", "list_templates": "resourceTemplates", "list_prompts": "prompts"} {
+		var items []struct{ Raw json.RawMessage }
+		line := []byte(h.ask(method, fmt.Sprintf(`{"client":%q}`, client)))
+		own := strings.TrimPrefix(method, "list_")
+		if err := json.Unmarshal(rawjson.Get(line, own), &items); err != nil {
+			t.Fatal(err)
+		}
+		if len(items) != len(listed[field]) {
+			t.Errorf("%s has %d items, the server %d", method, len(items), len(listed[field]))
+			continue
+		}
+		for i := range items {
+			if string(items[i].Raw) != string(listed[field][i]) {
+				t.Errorf("%s: %s, want %s", method, items[i].Raw, listed[field][i])
+			}
+		}
+	}
+}
+
+// answerRoots answers what servers ask while a test does other things.
+func answerRoots(h *host, stop <-chan struct{}) {
+	for {
+		select {
+		case line := <-h.unread:
+			rid := rawjson.Get([]byte(line), "request", "rid")
+			if strings.Contains(line, `"method":"roots/list"`) {
+				h.post("reply", `{"rid":`+string(rid)+`,"result":{"roots":[]}}`)
+			} else if rid != nil {
+				h.post("reply", `{"rid":`+string(rid)+`,"error":{"code":-32601,"message":"no"}}`)
+			}
+		case <-stop:
+			return
+		}
+	}
+}
+
+func TestEverything(t *testing.T) {
+	program := everything(t)
+	for _, capabilities := range []string{`{}`, `{"sampling":{},"elicitation":{},"roots":{"listChanged":true}}`} {
+		t.Run("stdio "+capabilities, func(t *testing.T) {
+			h := start(t, Config{}, wire.Server{Name: "ev", Command: "node", Args: []string{program, "stdio"}})
+			compareWith(t, h, program, capabilities)
+		})
+		t.Run("http "+capabilities, func(t *testing.T) {
+			h := start(t, Config{}, wire.Server{Name: "ev", URL: serveEverything(t, program)})
+			compareWith(t, h, program, capabilities)
+		})
+	}
+}
+
+func compareWith(t *testing.T, h *host, program, capabilities string) {
+	stop := make(chan struct{})
+	defer close(stop)
+	go answerRoots(h, stop)
+	d := openDirect(t, capabilities, "node", program, "stdio")
+	client := h.client(capabilities)
+	// some tools are registered a moment after the session has begun
+	for len(rawjson.Elements(rawjson.Get(d.rpc("tools/list", "{}"), "result", "tools"))) !=
+		len(rawjson.Elements(rawjson.Get([]byte(h.rpc(client, "ev", "tools/list", "")), "response", "result", "tools"))) {
+	}
+	compareAll(t, d, h, client)
+}
+
+// serveEverything runs the server over streamable HTTP and returns its URL.
+func serveEverything(t *testing.T, program string) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	cmd := exec.Command("node", program, "streamableHttp")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("PORT=%d", port))
+	stderr, err := cmd.StderrPipe()
+	if err != nil || cmd.Start() != nil {
+		t.Fatal("cannot start the server")
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	url := fmt.Sprintf("http://127.0.0.1:%d/mcp", port)
+	scan := bufio.NewScanner(stderr)
+	for scan.Scan() {
+		if strings.Contains(scan.Text(), "listening") {
+			break
+		}
+	}
+	go io.Copy(io.Discard, stderr)
+	if resp, err := http.Get(url); err == nil {
+		resp.Body.Close()
+	}
+	return url
+}

@@ -1,0 +1,158 @@
+package aggd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"hutch/aggd/wire"
+)
+
+// FuzzRequests feeds lines of a host to an aggregator without servers.
+func FuzzRequests(f *testing.F) {
+	f.Add([]byte("[]\n{\"id\":1,\"method\":\"list_servers\"}\n{\"id\":2,\"method\":\"call_tool\",\"params\":{\"name\":\"a__b\"}}\n"))
+	f.Add([]byte("[{\"name\":5},{\"name\":\"a__b\"}]\n{\"id\":{},\"method\":\"rpc\"}\n"))
+	f.Add([]byte("{\"id\":1,\"method\":\"reply\",\"params\":{\"rid\":1}}\n{\"id\":2,\"method\":\"client\",\"params\":{\"capabilities\":{}}}"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if bytes.Contains(in, []byte("command")) || bytes.Contains(in, []byte("url")) || bytes.Contains(in, []byte(`\u`)) {
+			return // it would start programs
+		}
+		var out bytes.Buffer
+		if err := Run(context.Background(), Config{MaxRequest: 1 << 16}, bytes.NewReader(in), &out); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n")) {
+			if len(line) > 0 && !json.Valid(line) {
+				t.Errorf("answered %q", line)
+			}
+		}
+	})
+}
+
+// FuzzReceive feeds messages of a server to a connection with a call under way.
+func FuzzReceive(f *testing.F) {
+	for _, line := range []string{
+		`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"id":"x","method":"sampling/createMessage"}`, `[{"id":1,"error":{}}]`,
+		`{"method":"notifications/progress","params":{"progressToken":1}}`, `{"id":null,"error":{"code":1}}`,
+		`{"method":"notifications/cancelled","params":{"requestId":"x"}}`, `{"method":"notifications/tools/list_changed"}`,
+	} {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if bytes.ContainsAny(line, "\r\n") {
+			return // a transport hands on single lines
+		}
+		var out bytes.Buffer
+		a := &aggregator{cfg: Config{Log: io.Discard}.withDefaults(), out: wire.NewWriter(&out), asked: make(map[uint64]asked)}
+		u := &upstream{agg: a, name: "s", client: "c1"}
+		c := newConn(u)
+		c.transport = deafTransport{}
+		q := &call{request: json.RawMessage("7"), token: json.RawMessage(`"t"`), outcome: make(chan outcome, 1)}
+		c.enter(q)
+		c.receive(line, nil)
+		c.receive(line, q)
+		c.fail(errors.New("over"))
+		a.tasks.Wait()
+		for _, l := range bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n")) {
+			if len(l) > 0 && !json.Valid(l) {
+				t.Errorf("told %q", l)
+			}
+		}
+	})
+}
+
+type deafTransport struct{}
+
+func (deafTransport) send(context.Context, []byte, *call) error { return nil }
+func (deafTransport) begin(string)                              {}
+func (deafTransport) close()                                    {}
+
+func FuzzEvents(f *testing.F) {
+	f.Add([]byte("event: message\ndata: {\"id\":1}\n\n: c\r\nid: 5\nretry: 10\ndata:a\ndata:b\r\n\r\n"))
+	f.Add([]byte("data: " + strings.Repeat("x", 300) + "\n\ndata: y\n\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		r := newEventReader(bytes.NewReader(in), 100)
+		for range len(in) + 1 {
+			e, err := r.next()
+			var long *wire.TooLong
+			if err != nil && !errors.As(err, &long) {
+				return
+			}
+			if len(e.data) > 102 {
+				t.Fatalf("%d bytes of data", len(e.data))
+			}
+		}
+		t.Fatal("more events than bytes")
+	})
+}
+
+func TestEvents(t *testing.T) {
+	in := "\ufeffid: 1\nevent: a\ndata: one\ndata:  two\n\n: comment\n\nretry: 1500\r\ndata: three\r\n\r\ndata\n\ndata: " +
+		strings.Repeat("x", 300) + "\nid: 9\n\ndata: {\"id\":7,\ndata: \"x\":\"" + strings.Repeat("y", 95) + "\"}\n\nevent: z\ndata: last\n\ndata: cut"
+	r := newEventReader(strings.NewReader(in), 100)
+	var got []string
+	for {
+		e, err := r.next()
+		var long *wire.TooLong
+		if errors.As(err, &long) {
+			got = append(got, "long "+string(long.ID))
+			continue
+		}
+		if err != nil {
+			break
+		}
+		got = append(got, e.name+"|"+string(e.data))
+	}
+	want := []string{"a|one\n two", "|three", "|", "long ", "long 7", "z|last"}
+	if strings.Join(got, "+") != strings.Join(want, "+") {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if r.lastID != "9" || r.retry.Milliseconds() != 1500 {
+		t.Error(r.lastID, r.retry)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, bad := range []string{"", "builtin", "a__b", "__", "a/b", "a\x00", "a\nb"} {
+		if checkName(bad) == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+	for _, good := range []string{"a", "a_b", "GitHub-2", "local"} {
+		if err := checkName(good); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, want := range map[string]string{"a__b": "a b", "a__b__c": "a b__c", "a___b": "a _b", "a__": "a "} {
+		if s, own, err := splitName(name); err != nil || s+" "+own != want {
+			t.Errorf("%s: %s %s %v", name, s, own, err)
+		}
+	}
+	for uri, want := range map[string]string{"capsem://a/b://c/d": "a b://c/d", "capsem://a/": "a "} {
+		if s, own, err := splitURI(uri); err != nil || s+" "+own != want {
+			t.Errorf("%s: %s %s %v", uri, s, own, err)
+		}
+	}
+	for _, bad := range []string{"__b", "a_b", "", "capsem:///x", "http://a/b"} {
+		_, _, err1 := splitName(bad)
+		_, _, err2 := splitURI(bad)
+		if err1 == nil || err2 == nil {
+			t.Errorf("%q is split", bad)
+		}
+	}
+}
+
+func TestBackOff(t *testing.T) {
+	for failures := range 100 {
+		if d := backOff(failures); d > lastPause || d < firstPause/2 {
+			t.Errorf("after %d failures %v", failures, d)
+		}
+	}
+	if backOff(50) < lastPause/2 {
+		t.Error("it does not grow")
+	}
+}

@@ -1,0 +1,142 @@
+package aggd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+)
+
+const (
+	sessionHeader  = "Mcp-Session-Id"
+	protocolHeader = "MCP-Protocol-Version"
+	maxRedirects   = 10
+	eventStream    = "text/event-stream"
+)
+
+// A httpError is an answer that is no success.
+type httpError struct {
+	status int
+	text   string // the start of the body
+}
+
+func (e *httpError) Error() string {
+	if e.text == "" {
+		return fmt.Sprintf("HTTP %d %s", e.status, http.StatusText(e.status))
+	}
+	return fmt.Sprintf("HTTP %d %s: %s", e.status, http.StatusText(e.status), e.text)
+}
+
+// A httpPeer makes requests of one server with its credentials.
+type httpPeer struct {
+	def    definition
+	client *http.Client
+}
+
+func newHTTPPeer(def definition) *httpPeer {
+	p := &httpPeer{def: def}
+	p.client = &http.Client{
+		CheckRedirect: p.redirect,
+		Transport: &http.Transport{
+			DialContext:           (&net.Dialer{Timeout: def.connectTimeout()}).DialContext,
+			TLSHandshakeTimeout:   def.connectTimeout(),
+			MaxIdleConnsPerHost:   64,
+			IdleConnTimeout:       90 * time.Second,
+			ForceAttemptHTTP2:     true,
+			ResponseHeaderTimeout: 0, // a call may take as long as its own limit
+		},
+	}
+	return p
+}
+
+// redirect follows a redirect, but takes the credentials nowhere else, and does
+// not let a message become a GET.
+func (p *httpPeer) redirect(req *http.Request, via []*http.Request) error {
+	first := via[0]
+	switch {
+	case len(via) >= maxRedirects:
+		return errors.New("too many redirects")
+	case req.Method != first.Method:
+		return fmt.Errorf("redirected to %s in a way that drops the message", req.URL.Host)
+	}
+	if req.URL.Host != first.URL.Host || req.URL.Scheme != first.URL.Scheme {
+		for name := range p.def.Headers {
+			req.Header.Del(name)
+		}
+		req.Header.Del("Authorization")
+		req.Header.Del("Cookie")
+		req.Header.Del(sessionHeader)
+	}
+	return nil
+}
+
+// do makes a request with the server's headers.
+func (p *httpPeer) do(ctx context.Context, method, target string, body io.Reader, header http.Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, target, body)
+	if err != nil {
+		return nil, errors.New("the url is not valid")
+	}
+	for name, value := range p.def.Headers {
+		req.Header.Set(name, value)
+	}
+	if p.def.BearerToken != "" {
+		req.Header.Set("Authorization", "Bearer "+p.def.BearerToken)
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	resp, err := p.client.Do(req)
+	return resp, plain(err)
+}
+
+// plain takes the URL out of an error, for there may be a secret in it, and marks
+// those that come before anything was sent.
+func plain(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return fmt.Errorf("%w: %w", errNotSent, err)
+	}
+	return err
+}
+
+// failure reads the start of an answer that is no success.
+func failure(resp *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
+	line := strings.Join(strings.Fields(strings.ToValidUTF8(string(text), "")), " ")
+	return &httpError{resp.StatusCode, line}
+}
+
+// body reads a whole message. One over the limit is a wire.TooLong.
+func body(resp *http.Response, limit int) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
+	if err != nil {
+		return nil, plain(err)
+	}
+	if len(text) <= limit {
+		return rawjson.Line(text), nil
+	}
+	skim := &rawjson.Skim{}
+	skim.Write(text)
+	rest, err := io.Copy(skim, io.LimitReader(resp.Body, 64<<20))
+	if err != nil {
+		return nil, plain(err)
+	}
+	return nil, &wire.TooLong{ID: skim.ID(), Size: int64(len(text)) + rest, Limit: limit}
+}
+
+func contentType(resp *http.Response) string {
+	t, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}

@@ -1,0 +1,249 @@
+package aggd
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+)
+
+func TestStreamable(t *testing.T) {
+	for _, asJSON := range []bool{true, false} {
+		t.Run(fmt.Sprintf("json=%t", asJSON), func(t *testing.T) {
+			f := &streamableFake{json: asJSON}
+			s := serveStreamable(t, f)
+			h := start(t, Config{}, wire.Server{Name: "s", URL: s.URL})
+			h.awaitState("s", wire.Connected)
+			params := `{ "name":"x", "big": 12345678901234567890, "u":"<\u00e4>" }`
+			line := h.rpc("", "s", "tools/call", params)
+			if got := rawjson.Get([]byte(line), "response", "result", "echo"); string(got) != params {
+				t.Errorf("params came back as %s, want %s", got, params)
+			}
+			wants(t, h.rpc("", "s", "nope", ""), `"response":{"error":{"code":-32601,"message":"no <such> method","data":{"big":12345678901234567890}}}`)
+			if !asJSON {
+				line = h.rpc("", "s", "tools/call", `{"name":"progress","_meta":{"progressToken":"mine"}}`)
+				wants(t, line, `"token":`)
+				wants(t, h.unasked(), `"progressToken":"mine"`, `"progress":1`, `"new":12345678901234567890`)
+				wants(t, h.unasked(), `"progressToken":"mine"`, `"progress":2`)
+			}
+		})
+	}
+}
+
+func TestSessionExpiry(t *testing.T) {
+	f := &streamableFake{}
+	h := start(t, Config{}, wire.Server{Name: "s", URL: serveStreamable(t, f).URL})
+	h.awaitState("s", wire.Connected)
+	for range 3 {
+		f.expire()
+		wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), `"response":{"result":{"echo"`)
+	}
+	if f.made != 4 {
+		t.Errorf("%d sessions were made, want 4", f.made)
+	}
+}
+
+func TestSessionGivenBack(t *testing.T) {
+	f := &streamableFake{}
+	h := start(t, Config{}, wire.Server{Name: "s", URL: serveStreamable(t, f).URL})
+	h.awaitState("s", wire.Connected)
+	wants(t, h.ask("shutdown", ""), `"ok":true`)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.deleted != 1 {
+		t.Errorf("%d sessions were given back, want 1", f.deleted)
+	}
+}
+
+// TestListening hears what a server says unasked, and after the stream broke.
+func TestListening(t *testing.T) {
+	f := &streamableFake{get: make(chan string)}
+	h := start(t, Config{}, wire.Server{Name: "s", URL: serveStreamable(t, f).URL})
+	h.awaitState("s", wire.Connected)
+	f.get <- `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://a"}}`
+	wants(t, h.unasked(), `{"notification":{"client":"","server":"s","method":"notifications/resources/updated","params":{"uri":"test://a"},"call":0}}`)
+}
+
+// TestListsDoNotWaitAgain has a server that fails, and hangs when it is tried
+// again: lists go on without it.
+func TestListsDoNotWaitAgain(t *testing.T) {
+	again, end := make(chan struct{}), make(chan struct{})
+	var tries atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if tries.Add(1) == 1 {
+			http.Error(w, "not yet", http.StatusInternalServerError)
+			return
+		}
+		if tries.Load() == 2 {
+			close(again)
+		}
+		<-end
+	}))
+	t.Cleanup(s.Close)
+	t.Cleanup(func() { close(end) })
+	h := start(t, Config{ListWait: time.Hour}, wire.Server{Name: "s", URL: s.URL, ConnectTimeout: wire.Duration(time.Hour)})
+	<-again
+	wants(t, h.ask("list_tools", ""), `"tools":[]`)
+}
+
+// TestResume loses the stream before the answer; the server goes on by event id.
+func TestResume(t *testing.T) {
+	f := &streamableFake{json: true}
+	f.sessions = make(map[string]bool)
+	var resumed atomic.Bool
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Header.Get("Last-Event-ID") == "e1":
+			resumed.Store(true)
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "id: e2\ndata: {\"jsonrpc\":\"2.0\",\"id\":"+r.Header.Get("X-Want")+",\"result\":{\"late\":true}}\n\n")
+		case r.Header.Get("Mcp-Session-Id") != "" && r.Method == "POST" && r.Header.Get("X-Break") != "" && r.ContentLength > 90:
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "retry: 1\nid: e1\ndata:\n\n")
+		default:
+			f.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	// after initialize and the five pages of lists, the next id is 7
+	h := start(t, Config{}, wire.Server{Name: "s", URL: s.URL, Headers: map[string]string{"X-Break": "1", "X-Want": "7"}})
+	h.awaitState("s", wire.Connected)
+	line := h.rpc("", "s", "tools/call", `{"name":"x","pad":"`+strings.Repeat("x", 200)+`"}`)
+	wants(t, line, `"result":{"late":true}`)
+	if !resumed.Load() {
+		t.Error("not resumed")
+	}
+}
+
+// TestRedirect follows a redirect to another host without the credentials.
+func TestRedirect(t *testing.T) {
+	leaks := make(chan string, 100)
+	f := &streamableFake{see: func(r *http.Request) {
+		leaks <- r.Header.Get("Authorization") + r.Header.Get("X-Api-Key")
+	}}
+	other := serveStreamable(t, f)
+	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret" || r.Header.Get("X-Api-Key") != "key" {
+			t.Error("the first host did not get the credentials")
+		}
+		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(first.Close)
+	h := start(t, Config{}, wire.Server{Name: "s", URL: first.URL, BearerToken: "secret", Headers: map[string]string{"X-Api-Key": "key"}, Type: "streamable-http"})
+	if leak := <-leaks; leak != "" {
+		t.Errorf("the other host got %q", leak)
+	}
+	_ = h
+
+	turned := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusFound))
+	t.Cleanup(turned.Close)
+	h = start(t, Config{}, wire.Server{Name: "s", URL: turned.URL, Type: "streamable-http"})
+	wants(t, h.awaitState("s", wire.Failed).Error, "drops the message")
+}
+
+func TestLegacySSE(t *testing.T) {
+	for _, kind := range []string{"sse", ""} { // told, and found out
+		t.Run("type="+kind, func(t *testing.T) {
+			f := &sseFake{}
+			s := httptest.NewServer(f)
+			t.Cleanup(s.Close)
+			h := start(t, Config{}, wire.Server{Name: "s", URL: s.URL + "/sse", Type: kind})
+			t.Cleanup(func() { s.CloseClientConnections() })
+			h.awaitState("s", wire.Connected)
+			wants(t, h.rpc("", "s", "tools/call", `{"name":"progress","_meta":{"progressToken":7}}`), `"result"`)
+			wants(t, h.unasked(), `"progressToken":7`, `"call":`)
+			answer, _ := h.post("rpc", rpcParams("", "s", "tools/call", `{"name":"hang"}`))
+			for !strings.Contains(h.unasked(), "hanging") {
+			}
+			f.mu.Lock()
+			close(f.hangUp)
+			f.mu.Unlock()
+			wants(t, h.await(answer), `"error":"connection lost`)
+			h.awaitState("s", wire.Connected) // again
+			wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), `"echo"`)
+		})
+	}
+}
+
+// TestForeignEndpoint keeps the token from a host that the stream names.
+func TestForeignEndpoint(t *testing.T) {
+	s := httptest.NewServer(&sseFake{endpoint: "http://example.org/messages"})
+	t.Cleanup(s.Close)
+	h := start(t, Config{}, wire.Server{Name: "s", URL: s.URL + "/sse", Type: "sse", BearerToken: "secret"})
+	wants(t, h.awaitState("s", wire.Failed).Error, "another host, example.org")
+}
+
+// TestHanging has a server that never answers beside one that does.
+func TestHanging(t *testing.T) {
+	stuck := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body) // or the end of the connection goes unseen
+		<-r.Context().Done()
+	}))
+	t.Cleanup(stuck.Close)
+	good := serveStreamable(t, &streamableFake{})
+	h := start(t, Config{ListWait: 50 * time.Millisecond},
+		wire.Server{Name: "stuck", URL: stuck.URL, ConnectTimeout: wire.Duration(300 * time.Millisecond)},
+		wire.Server{Name: "good", URL: good.URL})
+	h.awaitState("good", wire.Connected)
+	if names := h.tools(); len(names) != 3 || names[0] != "good__odd" {
+		t.Errorf("tools %v", names)
+	}
+	wants(t, h.rpc("", "good", "tools/call", `{"name":"x"}`), `"echo"`)
+	wants(t, h.awaitState("stuck", wire.Failed).Error, "no answer within 300ms")
+	wants(t, h.rpc("", "stuck", "tools/call", `{"name":"x"}`), `"error":"server stuck is not connected: initialize: no answer within 300ms"`)
+}
+
+// TestUnreachable has a server that is not there, and then is.
+func TestUnreachable(t *testing.T) {
+	f := &streamableFake{sessions: make(map[string]bool)}
+	s := httptest.NewUnstartedServer(f)
+	url := "http://" + s.Listener.Addr().String()
+	address := s.Listener.Addr().String()
+	s.Listener.Close()
+	h := start(t, Config{}, wire.Server{Name: "s", URL: url + "/?key=hidden"})
+	st := h.awaitState("s", wire.Failed)
+	wants(t, st.Error, "connection refused")
+	if strings.Contains(st.Error, "hidden") {
+		t.Errorf("a secret of the url is in %q", st.Error)
+	}
+	startAt(t, address, f)
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), `"echo"`)
+}
+
+func TestStatuses(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		want   string
+	}{
+		{401, "HTTP 401 Unauthorized: go away"}, {403, "HTTP 403"}, {500, "HTTP 500"}, {404, "HTTP 404"}, {418, "HTTP 418"},
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "go away", c.status) }))
+		h := start(t, Config{}, wire.Server{Name: "s", URL: s.URL})
+		wants(t, h.awaitState("s", wire.Failed).Error, c.want)
+		t.Cleanup(s.Close)
+	}
+}
+
+func TestHTTPTooLong(t *testing.T) {
+	for _, asJSON := range []bool{true, false} {
+		f := &streamableFake{json: asJSON}
+		h := start(t, Config{MaxResult: 1 << 20}, wire.Server{Name: "s", URL: serveStreamable(t, f).URL})
+		h.awaitState("s", wire.Connected)
+		wants(t, h.rpc("", "s", "tools/call", `{"name":"medium"}`), `"error":"the answer of the server: message of `, "over the limit of 1048576")
+		wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), `"echo"`)
+	}
+}
+
+func TestWrongIDOverHTTP(t *testing.T) {
+	f := &streamableFake{json: true}
+	h := start(t, Config{}, wire.Server{Name: "s", URL: serveStreamable(t, f).URL})
+	h.awaitState("s", wire.Connected)
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"wrong"}`), `answered with a wrong id: \"nobody\"`)
+}

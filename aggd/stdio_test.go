@@ -1,0 +1,389 @@
+package aggd
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+)
+
+func TestStdioBytes(t *testing.T) {
+	h := start(t, Config{}, stdioServer(t, "s", "plain"))
+	if st := h.status("s"); st.State != wire.Stopped || !st.IsStdio {
+		t.Errorf("before its first use: %+v", st)
+	}
+	if names := h.tools(); !slices.Equal(names, []string{"s__odd", "s__echo", "s__a__b"}) {
+		t.Errorf("tools %v", names)
+	}
+	wants(t, h.ask("list_tools", ""), `"raw":`+odd+`}`, `"input_schema":{"type":"object","$defs":{"a":{"const":12345678901234567890}},"unevaluatedProperties":false}`)
+	wants(t, h.ask("list_templates", ""), `"namespaced_uri_template":"capsem://s/test://{x}"`)
+	wants(t, h.ask("get_prompt", `{"name":"s__p__q"}`), `"result":{"echo":{"name":"p__q"}}`)
+	wants(t, h.ask("read_resource", `{"uri":"capsem://s/test://a/b?c"}`), `"result":{"echo":{"uri":"test://a/b?c"}}`)
+	params := `{  "name" : "x","n":12345678901234567890, "é<":1e400 }`
+	wants(t, h.rpc("", "s", "tools/call", params), `"response":{"result":{"echo":`+params+`}}`)
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"fail"}`), `"response":{"error":{"code":-32602,"message":"bad <args>","data":[12345678901234567890]}}`)
+	wants(t, h.rpc("", "s", "initialize", "{}"), `"error":"the aggregator initializes`)
+	wants(t, h.rpc("c123", "s", "tools/list", "{}"), `"error":"unknown client: c123"`)
+	st := h.status("s")
+	if st.State != wire.Connected || st.ToolCount != 3 || st.TemplateCount != 1 || st.ProtocolVersion != "2025-06-18" || st.Instructions != "be kind" {
+		t.Errorf("in use: %+v", st)
+	}
+}
+
+// TestBadServers has servers that do what they should not, beside a good one that
+// goes on working, and the connection goes on too where it can.
+func TestBadServers(t *testing.T) {
+	h := start(t, Config{MaxResult: 16 << 20}, stdioServer(t, "s", "plain"), stdioServer(t, "good", "plain"))
+	for _, c := range []struct{ tool, want string }{
+		{"rubbish", `"result":{"ok":1}`},
+		{"wrong", `answered with a wrong id: \"nobody\"`},
+		{"null", `"response":{"error":{"code":-32700,"message":"what?"}}`},
+		{"big", `over the limit of 16777216"`},
+		{"flood", `"result":{"ok":1}`},
+		{"askping", `"result":{}`},
+		{"die", `dying words`},
+	} {
+		t.Run(c.tool, func(t *testing.T) {
+			wants(t, h.rpc("", "s", "tools/call", `{"name":"`+c.tool+`"}`), c.want)
+			wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), `"result":{"echo"`)
+			wants(t, h.rpc("", "good", "tools/call", `{"name":"x"}`), `"result":{"echo"`)
+		})
+	}
+	wants(t, h.log.String(), "s: sent rubbish", "s: dying words")
+}
+
+func TestBadStarts(t *testing.T) {
+	silent := stdioServer(t, "silent", "silent")
+	silent.ConnectTimeout = wire.Duration(200 * time.Millisecond)
+	deaf := stdioServer(t, "deaf", "deaf")
+	deaf.ConnectTimeout = wire.Duration(200 * time.Millisecond)
+	absent := wire.Server{Name: "absent", Command: "no-such-program"}
+	h := start(t, Config{ListWait: 50 * time.Millisecond}, silent, deaf, absent,
+		stdioServer(t, "crash", "crash"), stdioServer(t, "old", "old"), stdioServer(t, "cursor", "cursor"))
+	for name, want := range map[string]string{
+		"silent": "no answer within 200ms",
+		"deaf":   "no answer within 200ms",
+		"absent": `no program \"no-such-program\" in the PATH`,
+		"crash":  "the server died (exit status 3): cannot find module x",
+		"old":    `the server speaks protocol version \"1999-01-01\"`,
+	} {
+		wants(t, h.rpc("", name, "tools/call", `{"name":"x"}`), `"error":"server `+name+" is not connected", want)
+	}
+	wants(t, h.rpc("", "cursor", "tools/call", `{"name":"x"}`), `"echo"`)
+	if st := h.status("cursor"); !strings.Contains(st.Error, "repeats the cursor") || st.State != wire.Connected {
+		t.Errorf("%+v", st)
+	}
+	if names := h.tools(); len(names) != 0 {
+		t.Errorf("tools %v", names)
+	}
+}
+
+func TestCallTimeout(t *testing.T) {
+	s := stdioServer(t, "s", "plain")
+	s.CallTimeout = wire.Duration(100 * time.Millisecond)
+	h := start(t, Config{}, s)
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"hang"}`), `"error":"timed out: server s did not answer within 100ms"`)
+	for !strings.Contains(h.log.String(), `cancelled {"requestId":`) {
+		h.status("s")
+	}
+}
+
+func TestCancel(t *testing.T) {
+	h := start(t, Config{}, stdioServer(t, "s", "plain"))
+	answer, id := h.post("rpc", rpcParams("", "s", "tools/call", `{"name":"hang"}`))
+	line := h.unasked()
+	wants(t, line, `"data":"hanging"`, `"call":`+id)
+	wants(t, h.ask("cancel", `{"id":`+id+`,"reason":"enough"}`), `"ok":true`)
+	wants(t, h.await(answer), `"error":"enough"`)
+	for !strings.Contains(h.log.String(), `"reason":"enough"}`) {
+		h.status("s")
+	}
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), `"echo"`)
+}
+
+// TestProgress has two clients use the same token at once.
+func TestProgress(t *testing.T) {
+	h := start(t, Config{}, stdioServer(t, "s", "plain"))
+	params := rpcParams("", "s", "tools/call", `{"name":"progress","_meta":{"progressToken":"same","x":12345678901234567890}}`)
+	one, id1 := h.post("rpc", params)
+	two, id2 := h.post("rpc", params)
+	wants(t, h.await(one), `"result":{"token":`)
+	wants(t, h.await(two), `"result":{"token":`)
+	count := map[string]int{}
+	for range 4 {
+		line := h.unasked()
+		wants(t, line, `"progressToken":"same","new":12345678901234567890`)
+		count[string(rawjson.Get([]byte(line), "notification", "call"))]++
+	}
+	if count[id1] != 2 || count[id2] != 2 {
+		t.Errorf("progress by call: %v", count)
+	}
+}
+
+func TestServerRequests(t *testing.T) {
+	h := start(t, Config{}, stdioServer(t, "s", "plain"))
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"caps"}`), `{"caps":{}}`)
+
+	client := h.client(`{"sampling":{},"x":{"big":12345678901234567890}}`)
+	if again := h.client(` { "x":{"big":12345678901234567890},"sampling":{}}`); again != client || client == "" {
+		t.Errorf("keys %q, %q", client, again)
+	}
+	if none := h.client(`{}`); none != "" {
+		t.Errorf("the empty set has the key %q", none)
+	}
+	wants(t, h.rpc(client, "s", "tools/call", `{"name":"caps"}`), `{"caps":{"sampling":{},"x":{"big":12345678901234567890}}}`)
+
+	answer, id := h.post("rpc", rpcParams(client, "s", "tools/call", `{"name":"ask"}`))
+	line := h.unasked()
+	wants(t, line, `"request":{"rid":`, `"client":"`+client+`"`, `"method":"sampling/createMessage"`, `"params":{"big":12345678901234567890}`, `"call":`+id)
+	rid := string(rawjson.Get([]byte(line), "request", "rid"))
+	wants(t, h.ask("reply", `{"rid":`+rid+`,"result":{"deep":12345678901234567890}}`), `"ok":true`)
+	wants(t, h.unasked(), `"data":{"jsonrpc":"2.0","id":"q-1","result":{"deep":12345678901234567890}}`)
+	wants(t, h.ask("reply", `{"rid":`+rid+`,"result":{}}`), "nobody waits")
+	wants(t, h.ask("reply", `{"rid":"x"}`), "reply needs")
+
+	// one that the server itself gives up
+	wants(t, h.rpc(client, "s", "tools/call", `{"name":"askstop"}`), `"result":{}`)
+	rid = string(rawjson.Get([]byte(h.unasked()), "request", "rid"))
+	wants(t, h.unasked(), `"method":"notifications/cancelled","params":{"requestId":`+rid+`,"reason":"late"}`)
+
+	// one that dies with its server
+	h.post("rpc", rpcParams(client, "s", "tools/call", `{"name":"ask"}`))
+	rid = string(rawjson.Get([]byte(h.unasked()), "request", "rid"))
+	h.post("rpc", rpcParams(client, "s", "tools/call", `{"name":"die"}`))
+	wants(t, h.unasked(), `"method":"notifications/cancelled","params":{"requestId":`+rid)
+
+	// to a client without capabilities nothing comes
+	h.post("rpc", rpcParams("", "s", "tools/call", `{"name":"ask"}`))
+	wants(t, h.unasked(), `"call":`, `"data":{"jsonrpc":"2.0","id":"q-1","error":{"code":-32601,`)
+	_ = answer
+}
+
+func TestNotify(t *testing.T) {
+	h := start(t, Config{}, stdioServer(t, "s", "plain"))
+	wants(t, h.ask("notify", rpcParams("", "s", "notifications/roots/list_changed", "")), `"ok":true`)
+	wants(t, h.unasked(), `"data":"roots changed"`, `"call":0`)
+	wants(t, h.ask("notify", rpcParams("", "nobody", "notifications/x", "")), "server not found")
+}
+
+func TestListChanged(t *testing.T) {
+	h := start(t, Config{}, stdioServer(t, "s", "plain"))
+	if n := len(h.tools()); n != 3 {
+		t.Errorf("%d tools", n)
+	}
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"change"}`), `"result"`)
+	wants(t, h.unasked(), `"method":"notifications/tools/list_changed"`)
+	if names := h.tools(); !slices.Contains(names, "s__extra") {
+		t.Errorf("tools %v", names)
+	}
+}
+
+// TestSticky finds what was asked of a server asked again of its successor.
+func TestSticky(t *testing.T) {
+	h := start(t, Config{}, stdioServer(t, "s", "plain"))
+	h.rpc("", "s", "logging/setLevel", `{"level":"debug"}`)
+	h.rpc("", "s", "resources/subscribe", `{"uri":"test://a"}`)
+	h.rpc("", "s", "resources/subscribe", `{"uri":"test://b"}`)
+	h.rpc("", "s", "resources/unsubscribe", `{"uri":"test://b"}`)
+	h.rpc("", "s", "tools/call", `{"name":"die"}`)
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), `"echo"`)
+	for strings.Count(h.log.String(), "asked for logging/setLevel") < 2 || strings.Count(h.log.String(), "asked for resources/subscribe") < 3 {
+		h.status("s")
+	}
+}
+
+func TestAllowedAndPinned(t *testing.T) {
+	s := stdioServer(t, "s", "plain")
+	s.AllowedTools = []string{"odd", "echo"}
+	h := start(t, Config{}, s)
+	if names := h.tools(); !slices.Equal(names, []string{"s__odd", "s__echo"}) {
+		t.Errorf("tools %v", names)
+	}
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"a__b"}`), `"error":"tool not allowed: a__b"`)
+	wants(t, h.ask("call_tool", `{"name":"s__a__b"}`), `"error":"tool not allowed: a__b"`)
+	var list struct{ Tools []wire.Tool }
+	json.Unmarshal([]byte(h.ask("list_tools", "")), &list)
+	pid := h.rpc("", "s", "tools/call", `{"name":"echo"}`)
+	_ = pid
+
+	s.AllowedTools = nil
+	s.Pin = map[string]string{"odd": list.Tools[0].Hash, "echo": "something else"}
+	h.refresh(s)
+	if names := h.tools(); !slices.Equal(names, []string{"s__odd", "s__a__b"}) {
+		t.Errorf("tools %v", names)
+	}
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"echo"}`), `"error":"tool held back: echo changed since it was approved"`)
+	if st := h.status("s"); st.Held["echo"] != list.Tools[1].Hash {
+		t.Errorf("held %v", st.Held)
+	}
+}
+
+func (h *host) refresh(servers ...wire.Server) {
+	h.t.Helper()
+	line, err := rawjson.Encode(wire.RefreshParams{Servers: servers})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	wants(h.t, h.ask("refresh", string(line)), `"ok":true`)
+}
+
+func (h *host) pid(server string) string {
+	h.t.Helper()
+	return string(rawjson.Get([]byte(h.rpc("", server, "tools/call", `{"name":"pid"}`)), "response", "result", "pid"))
+}
+
+// TestRefresh changes one server of three and sees the others untouched.
+func TestRefresh(t *testing.T) {
+	a, b, c := stdioServer(t, "a", "plain"), stdioServer(t, "b", "plain"), stdioServer(t, "c", "plain")
+	h := start(t, Config{}, a, b, c)
+	pa, pb := h.pid("a"), h.pid("b")
+	answer, _ := h.post("rpc", rpcParams("", "a", "tools/call", `{"name":"hang"}`))
+	h.unasked()
+	gone, _ := h.post("rpc", rpcParams("", "b", "tools/call", `{"name":"hang"}`))
+	h.unasked()
+	b.Env["NEW"] = "1"
+	h.refresh(b, a, stdioServer(t, "d", "plain"))
+	wants(t, h.await(gone), `"error":"the server was removed`)
+	if h.pid("a") != pa {
+		t.Error("a was restarted")
+	}
+	if h.pid("b") == pb {
+		t.Error("b was not restarted")
+	}
+	h.pid("d")
+	wants(t, h.rpc("", "c", "tools/call", `{"name":"x"}`), "server not found: c")
+	select {
+	case line := <-answer:
+		t.Errorf("the call to a ended: %s", line)
+	default:
+	}
+}
+
+// alive returns a FIFO for a server's ALIVE, and what tells of its end.
+func alive(t *testing.T) (path string, up, gone <-chan struct{}) {
+	path = filepath.Join(t.TempDir(), "alive")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u, g := make(chan struct{}), make(chan struct{})
+	r, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	go func() {
+		in := bufio.NewReader(r)
+		for {
+			if _, err := in.ReadString('\n'); err == nil {
+				break
+			}
+		}
+		close(u)
+		for {
+			if _, err := in.ReadByte(); err != nil {
+				break
+			}
+		}
+		close(g)
+	}()
+	return path, u, g
+}
+
+func within(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatal(what + " does not come")
+	}
+}
+
+func TestIdle(t *testing.T) {
+	path, up, gone := alive(t)
+	s := stdioServer(t, "s", "plain", "ALIVE", path)
+	s.IdleTimeout = wire.Duration(100 * time.Millisecond)
+	h := start(t, Config{}, s)
+	h.tools()
+	within(t, "the start", up)
+	within(t, "the end by idleness", gone)
+	h.awaitState("s", wire.Stopped)
+	if n := len(h.tools()); n != 3 {
+		t.Errorf("%d tools of a stopped server, want the 3 it had", n)
+	}
+	if st := h.status("s"); st.State != wire.Stopped || st.ToolCount != 3 || st.Error != "" {
+		t.Errorf("listing started it again: %+v", st)
+	}
+}
+
+// TestFamily ends a server that has a child holding its pipes: the child dies too.
+func TestFamily(t *testing.T) {
+	for _, how := range []string{"shutdown", "crash"} {
+		t.Run(how, func(t *testing.T) {
+			h := start(t, Config{}, stdioServer(t, "s", "family"))
+			h.pid("s")
+			m := regexp.MustCompile(`kid (\d+)`).FindStringSubmatch(h.log.String())
+			for m == nil {
+				h.status("s")
+				m = regexp.MustCompile(`kid (\d+)`).FindStringSubmatch(h.log.String())
+			}
+			if how == "shutdown" {
+				wants(t, h.ask("shutdown", ""), `"ok":true`)
+			} else {
+				wants(t, h.rpc("", "s", "tools/call", `{"name":"die"}`), "exit status 7")
+			}
+			kid, _ := strconv.Atoi(m[1])
+			for end := time.Now().Add(patience); running(kid); {
+				if time.Now().After(end) {
+					t.Fatalf("process %d still runs", kid)
+				}
+			}
+		})
+	}
+}
+
+// running reports whether a process is there and no zombie.
+func running(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return syscall.Kill(pid, 0) == nil && os.IsPermission(err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(rest, "Z")
+}
+
+func TestEnvironment(t *testing.T) {
+	h := start(t, Config{Environ: []string{"PATH=/x", "SECRET=1", "LANG=C"}}, stdioServer(t, "s", "plain", "OWN", "2"))
+	line := h.rpc("", "s", "tools/call", `{"name":"env"}`)
+	wants(t, line, `PATH=/x`, `LANG=C`, `OWN=2`, `HOME=`)
+	if strings.Contains(line, "SECRET") {
+		t.Error("the secret was passed on: " + line)
+	}
+}
+
+func TestRequestTooLong(t *testing.T) {
+	h := start(t, Config{MaxRequest: 4096}, stdioServer(t, "s", "plain"))
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"`+strings.Repeat("x", 5000)+`"}`), `"error":"the request: message of 5`, "over the limit of 4096")
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), `"echo"`)
+}
+
+// TestEndOfInput lets what is under way be answered and ends the servers.
+func TestEndOfInput(t *testing.T) {
+	path, up, gone := alive(t)
+	h := start(t, Config{}, stdioServer(t, "s", "plain", "ALIVE", path))
+	answer, _ := h.post("rpc", rpcParams("", "s", "tools/call", `{"name":"x"}`))
+	h.in.Close()
+	wants(t, h.await(answer), `"echo"`)
+	within(t, "the start", up)
+	within(t, "the end", gone)
+}

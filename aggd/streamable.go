@@ -1,0 +1,271 @@
+package aggd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"hutch/aggd/wire"
+)
+
+// A streamable carries messages by streamable HTTP (revision 2025-03-26 and
+// later): each in a POST of its own, answered by JSON or by a stream of events, and
+// one more stream, by GET, for what the server says unasked.
+type streamable struct {
+	c      *conn
+	peer   *httpPeer
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+
+	// mu guards the fields below.
+	mu       sync.Mutex
+	session  string
+	protocol string
+}
+
+const (
+	retryEvents    = time.Second // before a stream that broke is resumed, unless the server says otherwise
+	retryEventsMax = 30 * time.Second
+	maxResumes     = 5 // tries in a row that bring nothing
+	lingerEvents   = 2 * time.Second
+)
+
+func openStreamable(c *conn, def definition) error {
+	t := &streamable{c: c, peer: newHTTPPeer(def)}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	c.transport = t
+	return nil
+}
+
+func (t *streamable) header() http.Header {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := http.Header{}
+	if t.session != "" {
+		h.Set(sessionHeader, t.session)
+	}
+	if t.protocol != "" {
+		h.Set(protocolHeader, t.protocol)
+	}
+	return h
+}
+
+// send posts one message and takes the answer.
+func (t *streamable) send(ctx context.Context, msg []byte, q *call) error {
+	if t.ctx.Err() != nil {
+		return errClosed
+	}
+	header := t.header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Accept", "application/json, "+eventStream)
+	exchange, cancel := context.WithCancel(t.ctx)
+	abandon := context.AfterFunc(ctx, cancel)
+	resp, err := t.peer.do(exchange, http.MethodPost, t.peer.def.URL, bytes.NewReader(msg), header)
+	if err != nil {
+		abandon()
+		cancel()
+		return err
+	}
+	if err := t.accept(resp); err != nil {
+		resp.Body.Close()
+		abandon()
+		cancel()
+		return err
+	}
+	if contentType(resp) == eventStream {
+		t.tasks.Go(func() {
+			defer cancel()
+			defer resp.Body.Close()
+			t.events(ctx, resp.Body, q)
+		})
+		if abandon() { // the stream ends with the call, or a little later
+			context.AfterFunc(ctx, func() { time.AfterFunc(lingerEvents, cancel) })
+		}
+		return nil
+	}
+	defer cancel()
+	defer abandon()
+	defer resp.Body.Close()
+	return t.single(resp, q)
+}
+
+// accept looks at the status of an answer.
+func (t *streamable) accept(resp *http.Response) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if id := resp.Header.Get(sessionHeader); id != "" && t.session == "" {
+		t.session = id
+	}
+	code := resp.StatusCode
+	switch {
+	case code >= 200 && code < 300:
+		return nil
+	case code == http.StatusNotFound && t.session != "":
+		return errSession
+	case t.protocol == "" && (code == 400 || code == 404 || code == 405 || code == 406 || code == 415 || code == 422):
+		return fmt.Errorf("%w: %w", errNotSpoken, failure(resp))
+	}
+	return failure(resp)
+}
+
+// single takes an answer that is no stream.
+func (t *streamable) single(resp *http.Response, q *call) error {
+	text, err := body(resp, t.c.up.agg.cfg.MaxResult)
+	var long *wire.TooLong
+	switch {
+	case errors.As(err, &long):
+		t.c.tooLong(long, q)
+		return nil
+	case err != nil:
+		return fmt.Errorf("connection lost in the middle of the answer: %w", err)
+	case q == nil && contentType(resp) != "application/json":
+		return nil
+	case contentType(resp) == "application/json" && len(bytes.TrimSpace(text)) > 0:
+		t.c.receive(bytes.TrimSpace(text), q)
+	}
+	if q != nil {
+		q.settle(outcome{err: fmt.Errorf("the server's answer (HTTP %d, %q) holds no response", resp.StatusCode, contentType(resp))})
+	}
+	return nil
+}
+
+// events reads the stream that answers q. One that breaks before the answer is
+// resumed, where the server gave its events ids.
+func (t *streamable) events(ctx context.Context, stream io.Reader, q *call) {
+	r := newEventReader(stream, t.c.up.agg.cfg.MaxResult)
+	err := t.read(r, q)
+	for tries := 0; q != nil && !q.settled.Load() && r.lastID != "" && tries < maxResumes; tries++ {
+		if !pause(ctx, t.ctx, resumeAfter(r)) {
+			return
+		}
+		next, stop, e := t.resume(ctx, r)
+		if e != nil {
+			err = e
+			continue
+		}
+		last := next.lastID
+		err = t.read(next, q)
+		stop()
+		if next.lastID != last {
+			tries = 0
+		}
+		r = next
+	}
+	if q != nil {
+		q.settle(outcome{err: fmt.Errorf("connection lost before the answer: %w", err)})
+	}
+}
+
+// read hands on what a stream brings until it ends.
+func (t *streamable) read(r *eventReader, q *call) error {
+	for {
+		e, err := r.next()
+		var long *wire.TooLong
+		switch {
+		case errors.As(err, &long):
+			t.c.tooLong(long, q)
+		case err != nil:
+			return plain(err)
+		case len(e.data) > 0 && (e.name == "" || e.name == "message"):
+			t.c.receive(oneLine(e.data), q)
+		}
+	}
+}
+
+// resume opens a stream that goes on where r ended. It ends with ctx, or by stop.
+func (t *streamable) resume(ctx context.Context, r *eventReader) (next *eventReader, stop func(), err error) {
+	header := t.header()
+	header.Set("Accept", eventStream)
+	if r.lastID != "" {
+		header.Set("Last-Event-ID", r.lastID)
+	}
+	exchange, cancel := context.WithCancel(t.ctx)
+	abandon := context.AfterFunc(ctx, cancel)
+	resp, err := t.peer.do(exchange, http.MethodGet, t.peer.def.URL, nil, header)
+	if err == nil && (resp.StatusCode != http.StatusOK || contentType(resp) != eventStream) {
+		err = failure(resp)
+		resp.Body.Close()
+	}
+	if err != nil {
+		abandon()
+		cancel()
+		return nil, nil, err
+	}
+	next = newEventReader(resp.Body, r.limit)
+	next.lastID, next.retry = r.lastID, r.retry
+	return next, func() { abandon(); cancel(); resp.Body.Close() }, nil
+}
+
+func resumeAfter(r *eventReader) time.Duration {
+	if r.retry > 0 {
+		return min(r.retry, retryEventsMax)
+	}
+	return retryEvents
+}
+
+// pause waits for d; it returns false when one of the contexts ends first.
+func pause(a, b context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-a.Done():
+	case <-b.Done():
+	}
+	return false
+}
+
+// begin opens the stream for what the server says unasked.
+func (t *streamable) begin(protocol string) {
+	t.mu.Lock()
+	t.protocol = protocol
+	t.mu.Unlock()
+	t.tasks.Go(t.listen)
+}
+
+// listen reads that stream, if the server offers one, and opens it again when it
+// breaks.
+func (t *streamable) listen() {
+	r := newEventReader(nil, t.c.up.agg.cfg.MaxResult)
+	for failures := 0; ; {
+		next, stop, err := t.resume(t.ctx, r)
+		var refused *httpError
+		switch {
+		case errors.As(err, &refused) && refused.status < 500:
+			return // there is none
+		case err != nil:
+			failures++
+		default:
+			failures = 0
+			t.read(next, nil)
+			stop()
+			r = next
+		}
+		wait := min(resumeAfter(r)<<min(failures, 5), retryEventsMax)
+		if !pause(t.ctx, t.ctx, wait) {
+			return
+		}
+	}
+}
+
+// close gives the session back.
+func (t *streamable) close() {
+	t.cancel()
+	header := t.header()
+	if header.Get(sessionHeader) != "" && !errors.Is(t.c.cause, errSession) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if resp, err := t.peer.do(ctx, http.MethodDelete, t.peer.def.URL, nil, header); err == nil {
+			resp.Body.Close()
+		}
+	}
+	t.tasks.Wait()
+	t.peer.client.CloseIdleConnections()
+}

@@ -1,0 +1,131 @@
+// Package wire defines the lines that pass between a host and its aggregator
+// child: newline-ended JSON, as Capsem's aggregator has it, with hutch's
+// additions.
+//
+// The first line to the child is an array of Server. Every further line to it is
+// a Request, and every line from it is a Response with the request's id, a
+// Notification or a ServerRequest. Answers come in any order.
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// The limits of a line unless the aggregator is told others.
+const (
+	MaxRequest = 1 << 20
+	MaxResult  = 16 << 20
+)
+
+// Local is the name of the server of built-in tools.
+const Local = "local"
+
+// A Server is one MCP server as the host defines it. The fields up to
+// UnsupportedStdio are the reference's, the others are hutch's.
+type Server struct {
+	Name             string            `json:"name"`
+	URL              string            `json:"url"`
+	Headers          map[string]string `json:"headers"`
+	BearerToken      string            `json:"bearer_token,omitempty"`
+	Enabled          bool              `json:"enabled"` // true where a line does not say
+	Source           string            `json:"source"`
+	UnsupportedStdio bool              `json:"unsupported_stdio"`
+
+	Command string            `json:"command,omitempty"`
+	Args    []string          `json:"args,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	Dir     string            `json:"dir,omitempty"`
+	Type    string            `json:"type,omitempty"` // stdio, http, streamable-http or sse; found out where empty
+
+	IdleTimeout    Duration `json:"idle_timeout,omitempty"`    // a stdio server unused for so long is stopped
+	ConnectTimeout Duration `json:"connect_timeout,omitempty"` // to start, initialize and list
+	CallTimeout    Duration `json:"call_timeout,omitempty"`
+
+	// AllowedTools, where not nil, are the tools of the server, by their own
+	// names, that exist for the host; the others are neither listed nor called.
+	AllowedTools []string `json:"allowed_tools,omitempty"`
+	// Pin maps a tool's own name to the Tool.Hash it was approved with. A tool
+	// that has another hash now is held back: see Status.Held.
+	Pin map[string]string `json:"pin,omitempty"`
+	// AllowPrivate lists the hosts and CIDRs inside private networks that the
+	// built-in tools may reach. It means something for the server Local only.
+	AllowPrivate []string `json:"allow_private,omitempty"`
+}
+
+// UnmarshalJSON takes a server as enabled unless it says otherwise.
+func (s *Server) UnmarshalJSON(data []byte) error {
+	type plain Server
+	p := plain{Enabled: true}
+	if err := json.Unmarshal(data, &p); err != nil {
+		return err
+	}
+	*s = Server(p)
+	return nil
+}
+
+// Stdio reports whether the server is a program to start.
+func (s Server) Stdio() bool { return s.Command != "" && s.URL == "" || s.Type == "stdio" }
+
+// A Duration is written as Go writes it ("1m30s"); a bare number means seconds.
+type Duration time.Duration
+
+// MarshalJSON writes d as Go does.
+func (d Duration) MarshalJSON() ([]byte, error) {
+	return json.Marshal(time.Duration(d).String())
+}
+
+// UnmarshalJSON reads a duration as Go writes it, or a number of seconds.
+func (d *Duration) UnmarshalJSON(data []byte) error {
+	var seconds float64
+	if json.Unmarshal(data, &seconds) == nil {
+		*d = Duration(seconds * float64(time.Second))
+		return nil
+	}
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return fmt.Errorf("duration %s: %w", data, err)
+	}
+	parsed, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("duration: %w", err)
+	}
+	*d = Duration(parsed)
+	return nil
+}
+
+// The states of a server.
+const (
+	Starting    = "starting"
+	Connected   = "connected"
+	Failed      = "failed"      // Status.Error says why; tried again with back-off
+	Stopped     = "stopped"     // a program that runs when it is needed
+	Unsupported = "unsupported" // a program the host may not run, or a transport that does not exist
+	Disabled    = "disabled"
+)
+
+// A Status is a server as list_servers gives it. The fields up to PromptCount are the
+// reference's, the others are hutch's.
+type Status struct {
+	Name          string `json:"name"`
+	URL           string `json:"url"`
+	Enabled       bool   `json:"enabled"`
+	Source        string `json:"source"`
+	IsStdio       bool   `json:"is_stdio"`
+	Connected     bool   `json:"connected"`
+	ToolCount     int    `json:"tool_count"`
+	ResourceCount int    `json:"resource_count"`
+	PromptCount   int    `json:"prompt_count"`
+
+	State           string            `json:"state"`
+	Error           string            `json:"error,omitempty"`
+	ProtocolVersion string            `json:"protocol_version,omitempty"`
+	TemplateCount   int               `json:"template_count,omitempty"`
+	Instructions    string            `json:"instructions,omitempty"`
+	Held            map[string]string `json:"held,omitempty"` // tools held back by Pin, with the hash they have now
+
+	// What the server said of itself at initialize, as it came.
+	Capabilities json.RawMessage `json:"capabilities,omitempty"`
+	ServerInfo   json.RawMessage `json:"server_info,omitempty"`
+}
