@@ -1,0 +1,205 @@
+// Package call is the MCP client of programs in the guest that are no MCP
+// clients: shell scripts, and measurements. It calls one tool, or the same
+// tool many times, over a connection of its own to the endpoint.
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"hutch/mcpd/frame"
+)
+
+// Version is the MCP revision that the client offers.
+const Version = "2025-11-25"
+
+// A Client is one MCP session.
+type Client struct {
+	conn net.Conn
+	w    *frame.Writer
+	name string
+
+	mu      sync.Mutex // guards what follows; held over a write, so that streams are numbered in order
+	stream  uint32
+	waiting map[uint32]chan response
+	err     error // why no more answers come
+
+	read sync.WaitGroup
+}
+
+// response is what is read of an answer.
+type response struct {
+	Result json.RawMessage `json:"result"`
+	Error  *Error          `json:"error"`
+}
+
+// An Error is a JSON-RPC error, as the endpoint or the server gave it.
+type Error struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
+
+// New starts a session on conn for the program called name.
+func New(ctx context.Context, conn net.Conn, name string) (*Client, error) {
+	c := &Client{conn: conn, w: frame.NewWriter(conn), name: name, waiting: map[uint32]chan response{}}
+	if err := c.w.Preamble(name); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	c.read.Add(1)
+	go c.receive()
+	_, err := c.Do(ctx, "initialize", json.RawMessage(`{"protocolVersion":"`+Version+
+		`","capabilities":{},"clientInfo":{"name":"hutch-relay call","version":"1"}}`))
+	if err == nil {
+		err = c.w.WriteFrame(frame.Frame{Version: 2, Flags: frame.Notification, Process: name,
+			Payload: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)})
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// receive hands each answer to the one who waits for it.
+func (c *Client) receive() {
+	defer c.read.Done()
+	r := frame.NewReader(c.conn)
+	for {
+		f, err := r.Next()
+		var bad *frame.BadFrame
+		if errors.As(err, &bad) {
+			continue
+		}
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		if f.Flags&frame.FromHost != 0 {
+			continue // a request to a client that offered nothing; the endpoint does not send any
+		}
+		c.mu.Lock()
+		answer := c.waiting[f.Stream]
+		delete(c.waiting, f.Stream)
+		c.mu.Unlock()
+		if answer == nil {
+			continue // a notification, or the answer to one who gave up
+		}
+		var resp response
+		if err := json.Unmarshal(f.Payload, &resp); err != nil {
+			resp.Error = &Error{-32700, err.Error()}
+		}
+		answer <- resp
+	}
+}
+
+// fail tells everybody who waits that nothing comes any more.
+func (c *Client) fail(err error) {
+	if err == io.EOF {
+		err = errors.New("the endpoint hung up")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
+	for stream, answer := range c.waiting {
+		delete(c.waiting, stream)
+		close(answer)
+	}
+}
+
+// Do makes a request and returns its result.
+func (c *Client) Do(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	answer := make(chan response, 1)
+	if err := c.send(method, params, answer); err != nil {
+		return nil, err
+	}
+	select {
+	case resp, ok := <-answer:
+		switch {
+		case !ok:
+			return nil, c.err
+		case resp.Error != nil:
+			return nil, resp.Error
+		}
+		return resp.Result, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (c *Client) send(method string, params json.RawMessage, answer chan response) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	c.stream++
+	c.waiting[c.stream] = answer
+	payload := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, c.stream, method, params)
+	return c.w.WriteFrame(frame.Frame{Version: 2, Stream: c.stream, Process: c.name, Payload: payload})
+}
+
+// Tool calls a tool with the arguments args, a JSON object.
+func (c *Client) Tool(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, error) {
+	params, err := json.Marshal(struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}{name, args})
+	if err != nil {
+		return nil, fmt.Errorf("arguments are not JSON: %w", err)
+	}
+	return c.Do(ctx, "tools/call", params)
+}
+
+// Close ends the session.
+func (c *Client) Close() error {
+	err := c.conn.Close()
+	c.read.Wait()
+	return err
+}
+
+// A Load is what many calls took.
+type Load struct {
+	N    int     `json:"n"`
+	P50  float64 `json:"p50_ms"`
+	P99  float64 `json:"p99_ms"`
+	Rate float64 `json:"rate"`
+}
+
+// Many calls a tool n times, with up to at calls under way at once.
+func (c *Client) Many(ctx context.Context, name string, args json.RawMessage, n, at int) (Load, error) {
+	took := make([]time.Duration, n)
+	errs := make([]error, at)
+	var next atomic.Int64
+	var callers sync.WaitGroup
+	began := time.Now()
+	for i := range at {
+		callers.Go(func() {
+			for k := int(next.Add(1)); k <= n; k = int(next.Add(1)) {
+				one := time.Now()
+				if _, errs[i] = c.Tool(ctx, name, args); errs[i] != nil {
+					return
+				}
+				took[k-1] = time.Since(one)
+			}
+		})
+	}
+	callers.Wait()
+	whole := time.Since(began)
+	if err := errors.Join(errs...); err != nil {
+		return Load{}, err
+	}
+	slices.Sort(took)
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	return Load{N: n, P50: ms(took[n/2]), P99: ms(took[n*99/100]), Rate: float64(n) / whole.Seconds()}, nil
+}

@@ -1,0 +1,93 @@
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+
+	"hutch/relay/port"
+)
+
+// Main is the program: call [-n N] [-c C] TOOL [JSON]. It prints the text of
+// the tool's result, or with -n what N calls took, and returns the status to
+// exit with: 0, 1 for an error, 2 for wrong usage.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("call", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	n := flags.Int("n", 0, "call it `N` times and print what that took")
+	at := flags.Int("c", 1, "with -n: `C` calls at once")
+	raw := flags.Bool("json", false, "print the whole result as JSON")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	if flags.NArg() < 1 || flags.NArg() > 2 || *n < 0 || *at < 1 {
+		fmt.Fprintln(stderr, "usage: call [-json] [-n N] [-c C] TOOL [JSON]")
+		return 2
+	}
+	toolArgs := json.RawMessage("{}")
+	if flags.NArg() == 2 {
+		toolArgs = json.RawMessage(flags.Arg(1))
+	}
+	failed, err := run(ctx, stdout, flags.Arg(0), toolArgs, *n, *at, *raw)
+	if err != nil {
+		fmt.Fprintf(stderr, "call: %v\n", err)
+	}
+	if failed || err != nil {
+		return 1
+	}
+	return 0
+}
+
+func run(ctx context.Context, stdout io.Writer, tool string, args json.RawMessage, n, at int, raw bool) (failed bool, err error) {
+	conn, err := port.Dial(ctx, port.MCP)
+	if err != nil {
+		return false, err
+	}
+	c, err := New(ctx, conn, "call")
+	if err != nil {
+		return false, err
+	}
+	defer c.Close()
+	if n > 0 {
+		load, err := c.Many(ctx, tool, args, n, at)
+		if err != nil {
+			return false, err
+		}
+		return false, json.NewEncoder(stdout).Encode(load)
+	}
+	result, err := c.Tool(ctx, tool, args)
+	if err != nil {
+		return false, err
+	}
+	return show(stdout, result, raw)
+}
+
+// show prints the texts of a result, or all of it where it has others, and
+// says whether the tool reports an error.
+func show(w io.Writer, result json.RawMessage, raw bool) (failed bool, err error) {
+	var r struct {
+		Content []struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		} `json:"content"`
+		IsError bool `json:"isError"`
+	}
+	if err := json.Unmarshal(result, &r); err != nil {
+		return false, fmt.Errorf("result: %w", err)
+	}
+	for _, c := range r.Content {
+		raw = raw || c.Type != "text"
+	}
+	if raw || len(r.Content) == 0 {
+		_, err := fmt.Fprintf(w, "%s\n", result)
+		return r.IsError, err
+	}
+	for _, c := range r.Content {
+		if _, err := fmt.Fprintln(w, c.Text); err != nil {
+			return r.IsError, err
+		}
+	}
+	return r.IsError, nil
+}

@@ -1,0 +1,295 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"hutch/mcpd/frame"
+)
+
+// A link is one connection to the host. Stream ids and the requests under
+// way belong to it and end with it.
+type link struct {
+	r       *relay
+	conn    net.Conn
+	out     *frame.Writer
+	greeted bool // it began with the client's initialize
+
+	mu      sync.Mutex // guards what follows
+	dead    bool
+	last    uint32            // stream of the last request
+	pending map[uint32]asked  // requests of the client
+	asked   map[string]uint32 // requests of the host, by id
+	closing chan struct{}     // closed when the last of pending is answered, once half-closed
+	half    bool
+}
+
+// An asked is a request that the host has not answered.
+type asked struct {
+	id     []byte
+	silent bool          // the relay's own, whose answer the client does not see
+	done   chan struct{} // closed at the answer, if not nil
+	first  bool          // initialize
+}
+
+// connect makes one connection after the other until ctx is done. It tries
+// again at once when one that worked is lost, and waits longer and longer
+// while the host does not answer.
+func (r *relay) connect(ctx context.Context) {
+	pause := firstPause
+	for ctx.Err() == nil {
+		conn, err := r.dial(ctx)
+		if err == nil && r.serve(ctx, conn) {
+			pause = firstPause
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// serve relays over conn until it ends, and says whether it was of use.
+func (r *relay) serve(ctx context.Context, conn net.Conn) bool {
+	l := &link{
+		r: r, conn: conn, out: frame.NewWriter(conn),
+		pending: make(map[uint32]asked), asked: make(map[string]uint32), closing: make(chan struct{}),
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		l.read()
+		conn.Close()
+		l.out.Close()
+		l.fail()
+	})
+	useful := l.out.Preamble(r.name) == nil && l.greet()
+	if useful {
+		r.install(l)
+	} else {
+		conn.Close()
+	}
+	reading.Wait()
+	r.withdraw(l)
+	return useful
+}
+
+// greet says on a new connection what the client said on an earlier one.
+func (l *link) greet() bool {
+	l.r.mu.Lock()
+	first, second, answered := l.r.initialize, l.r.initialized, l.r.answered
+	l.r.mu.Unlock()
+	if first == nil {
+		return true
+	}
+	l.greeted = true
+	done := make(chan struct{})
+	m := parse(first)
+	if !l.ask(&m, asked{id: m.id, silent: answered, first: true, done: done}) {
+		return false
+	}
+	<-done
+	if l.isDead() {
+		return false
+	}
+	if second != nil {
+		m := parse(second)
+		l.send(&m)
+	}
+	return true
+}
+
+func (r *relay) install(l *link) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.link = l
+	close(r.came)
+}
+
+func (r *relay) withdraw(l *link) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.link == l {
+		r.link = nil
+		r.came = make(chan struct{})
+	}
+}
+
+// send sends a message, and says whether it or its sender has been taken
+// care of; if not the next connection has to.
+func (l *link) send(m *message) bool {
+	f := frame.Frame{Version: l.r.version, Process: l.r.name, Payload: m.line}
+	switch m.kind {
+	case notice:
+		f.Flags = frame.Notification
+	case response:
+		l.mu.Lock()
+		stream, ok := l.asked[string(m.id)]
+		delete(l.asked, string(m.id))
+		l.mu.Unlock()
+		if !ok {
+			return true // to a question that nobody waits for any more
+		}
+		f.Version, f.Stream, f.Flags = frame.Version2, stream, frame.FromHost
+	default:
+		return l.ask(m, asked{id: m.id, first: m.method == "initialize"})
+	}
+	return l.out.WriteFrame(f) == nil
+}
+
+// ask sends a request. One that was sent is answered, if need be by fail.
+func (l *link) ask(m *message, a asked) bool {
+	a.id = bytes.Clone(a.id)
+	l.mu.Lock()
+	if l.dead {
+		l.mu.Unlock()
+		return false
+	}
+	l.last++
+	stream := l.last
+	l.pending[stream] = a
+	l.mu.Unlock()
+	f := frame.Frame{Version: l.r.version, Stream: stream, Process: l.r.name, Payload: m.line}
+	if l.out.WriteFrame(f) != nil {
+		l.conn.Close()
+	}
+	return true
+}
+
+// read takes the host's messages until the connection ends.
+func (l *link) read() {
+	in := frame.NewReader(l.conn)
+	for {
+		f, err := in.Next()
+		var bad *frame.BadFrame
+		switch {
+		case errors.As(err, &bad):
+			l.answered(bad.Stream)
+			continue
+		case err != nil:
+			return
+		case f.Flags&frame.Notification != 0:
+			l.r.print(f.Payload)
+		case f.Flags&frame.FromHost != 0:
+			l.question(f)
+		default:
+			l.answer(f)
+		}
+	}
+}
+
+// question passes on a request of the host.
+func (l *link) question(f frame.Frame) {
+	m := parse(f.Payload)
+	l.mu.Lock()
+	if len(l.asked) < maxAsked {
+		l.asked[string(m.id)] = f.Stream
+	}
+	l.mu.Unlock()
+	l.r.print(f.Payload)
+}
+
+// owes says whether the client owes the host an answer to the request id.
+func (l *link) owes(id []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.asked[string(id)]
+	return ok
+}
+
+const maxAsked = 1 << 16 // requests of the host that the client owes an answer
+
+// answer passes on the answer to a request.
+func (l *link) answer(f frame.Frame) {
+	l.mu.Lock()
+	a, ok := l.pending[f.Stream]
+	delete(l.pending, f.Stream)
+	l.mu.Unlock()
+	if !ok {
+		return
+	}
+	if !a.silent {
+		l.r.print(f.Payload)
+	}
+	if a.first {
+		l.r.mu.Lock()
+		l.r.answered = true
+		l.r.mu.Unlock()
+	}
+	l.finished(a)
+}
+
+// answered ends a request whose answer was not to be understood.
+func (l *link) answered(stream uint32) {
+	l.mu.Lock()
+	a, ok := l.pending[stream]
+	delete(l.pending, stream)
+	l.mu.Unlock()
+	if ok {
+		l.r.fail(a.id, codeLost, "the host's answer was malformed")
+		l.finished(a)
+	}
+}
+
+// finished tells those who wait for answers.
+func (l *link) finished(a asked) {
+	if a.done != nil {
+		close(a.done)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settle()
+}
+
+// settle closes closing when nothing is to be waited for. It is called with
+// mu held.
+func (l *link) settle() {
+	if l.half && len(l.pending) == 0 {
+		l.half = false
+		close(l.closing)
+	}
+}
+
+// fail answers what was under way when the connection was lost. An
+// unanswered initialize is said again on the next one.
+func (l *link) fail() {
+	l.mu.Lock()
+	l.dead = true
+	lost := l.pending
+	l.pending = nil
+	l.mu.Unlock()
+	for _, a := range lost {
+		if !a.first {
+			l.r.fail(a.id, codeLost, "connection to the host lost")
+		}
+		l.finished(a)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settle()
+}
+
+func (l *link) isDead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+// halfClose ends this side of the connection. What it returns is closed when
+// nothing is to be waited for any more.
+func (l *link) halfClose() <-chan struct{} {
+	if c, ok := l.conn.(interface{ CloseWrite() error }); ok {
+		c.CloseWrite()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.half = true
+	l.settle()
+	return l.closing
+}
