@@ -1,0 +1,180 @@
+package mcpd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strconv"
+	"sync"
+	"time"
+
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+	"hutch/mcpd/frame"
+)
+
+const (
+	maxAsks = 256              // of the host in one session that have no answer
+	askTime = 10 * time.Minute // that a guest may take for one
+)
+
+// askable are the requests that a server may make of a client, and the
+// capability with which the client offers to answer them.
+var askable = map[string]string{
+	"sampling/createMessage": "sampling",
+	"elicitation/create":     "elicitation",
+	"roots/list":             "roots",
+	"tasks/get":              "tasks",
+	"tasks/result":           "tasks",
+	"tasks/list":             "tasks",
+	"tasks/cancel":           "tasks",
+}
+
+// asks are the requests of the host to a guest that wait for an answer.
+type asks struct {
+	// mu guards what follows.
+	mu      sync.Mutex
+	last    uint32
+	waiting map[uint32]*ask
+}
+
+// An ask is one of them.
+type ask struct {
+	client, server string
+	token          []byte // of its progress
+	answer         chan answer
+}
+
+type answer struct{ result, err json.RawMessage }
+
+// asked answers a server's request: the guest does whose call it belongs to.
+func (e *Endpoint) asked(ctx context.Context, r wire.ServerRequest) (result, rpcError json.RawMessage) {
+	if r.Method == "ping" {
+		return json.RawMessage(`{}`), nil
+	}
+	s := e.asker(r)
+	if s == nil || !s.offers(askable[r.Method]) {
+		return nil, failure(codeMethod, "method not found: %s", r.Method).Raw()
+	}
+	if c, ok := r.Owner.(*call); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = joined(ctx, c.ctx)
+		defer cancel()
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, askTime, &overdue{askTime})
+	defer cancel()
+	return s.ask(ctx, r)
+}
+
+// joined returns a context that ends with either of two.
+func joined(ctx, other context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// asker returns the session that a server's request is for: that of the call
+// it belongs to. Where a server's protocol does not say which that is, it is
+// the only session of the connection, or the one that called the server last.
+func (e *Endpoint) asker(r wire.ServerRequest) *session {
+	if c, ok := r.Owner.(*call); ok {
+		return c.session
+	}
+	sessions := e.each(func(s *session) bool { return s.client.Load().key == r.Client })
+	if len(sessions) == 1 {
+		return sessions[0]
+	}
+	var last *call
+	for _, s := range sessions {
+		if c := s.busy(r.Server); c != nil && (last == nil || c.begun.After(last.begun)) {
+			last = c
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	return last.session
+}
+
+// offers reports whether the guest can be asked for what a capability is for.
+func (s *session) offers(capability string) bool {
+	if s.out == nil || capability == "" || s.version.Load() == frame.Version1 {
+		return false
+	}
+	return rawjson.Get(s.client.Load().capabilities, capability) != nil
+}
+
+// ask sends a request to the guest and waits for its answer.
+func (s *session) ask(ctx context.Context, r wire.ServerRequest) (result, rpcError json.RawMessage) {
+	a := &ask{client: r.Client, server: r.Server, token: rawjson.Get(r.Params, "_meta", "progressToken"), answer: make(chan answer, 1)}
+	stream, ok := s.asks.add(a)
+	if !ok {
+		return nil, failure(codeBusy, "too many requests to the client: %d", maxAsks).Raw()
+	}
+	defer s.asks.remove(stream)
+	b := strconv.AppendUint([]byte(`{"jsonrpc":"2.0","id":`), uint64(stream), 10)
+	b = append(append(b, `,"method":`...), quote(r.Method)...)
+	if len(r.Params) > 0 {
+		b = append(append(b, `,"params":`...), r.Params...)
+	}
+	b = append(b, '}')
+	err := s.out.WriteFrame(frame.Frame{Version: frame.Version2, Stream: stream, Flags: frame.FromHost, Process: s.process, Payload: b})
+	if err != nil {
+		return nil, failure(codeInternal, "client: %s", err).Raw()
+	}
+	select {
+	case got := <-a.answer:
+		return got.result, got.err
+	case <-s.ctx.Done():
+		return nil, failure(codeInternal, "client: %s", context.Cause(s.ctx)).Raw()
+	case <-ctx.Done():
+		s.notify("notifications/cancelled", append(strconv.AppendUint([]byte(`{"requestId":`), uint64(stream), 10), '}'))
+		return nil, failure(codeInternal, "client: %s", context.Cause(ctx)).Raw()
+	}
+}
+
+func (as *asks) add(a *ask) (stream uint32, ok bool) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if len(as.waiting) >= maxAsks {
+		return 0, false
+	}
+	if as.waiting == nil {
+		as.waiting = make(map[uint32]*ask)
+	}
+	as.last++
+	as.waiting[as.last] = a
+	return as.last, true
+}
+
+func (as *asks) remove(stream uint32) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	delete(as.waiting, stream)
+}
+
+// answer gives an ask what the guest answered.
+func (as *asks) answer(stream uint32, result, err []byte) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if a := as.waiting[stream]; a != nil && (result != nil || err != nil) {
+		delete(as.waiting, stream)
+		a.answer <- answer{result, err}
+	}
+}
+
+// about returns the ask that a progress notification of the guest is about.
+func (as *asks) about(token []byte) *ask {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	var latest uint32
+	for stream, a := range as.waiting {
+		if a.token != nil && bytes.Equal(a.token, token) {
+			latest = max(latest, stream)
+		}
+	}
+	return as.waiting[latest]
+}

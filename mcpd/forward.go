@@ -1,0 +1,80 @@
+package mcpd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"hutch/aggd/wire"
+)
+
+// forward returns the step that sends the call to a server, with the member
+// of its params set to the server's own name for what it is about. Without a
+// member (-1) the params go as they came.
+func (c *call) forward(server, own string, member int) step {
+	params := c.message.params.raw
+	if member >= 0 {
+		params = c.message.params.with(member, own)
+	}
+	return func(ctx context.Context) (json.RawMessage, *Error) {
+		return c.send(ctx, server, c.message.method, params)
+	}
+}
+
+// send makes the request of a server and waits for its answer.
+func (c *call) send(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, *Error) {
+	e := c.session.e
+	aggregator, err := e.child()
+	if err != nil {
+		return nil, c.failed(ctx, err)
+	}
+	if d := e.rules.Load().servers[server].CallTimeout; d > 0 && method == "tools/call" {
+		// aggd keeps to this limit as well, with an error of its own.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(d), &overdue{time.Duration(d)})
+		defer cancel()
+	}
+	c.upstream.Store(&server)
+	defer c.upstream.Store(nil)
+	result, rpcError, err := aggregator.Call(ctx, wire.Call{
+		Client: c.session.client.Load().key, Server: server, Method: method, Params: params,
+		Owner: c, Progress: c.progress,
+	})
+	switch {
+	case err != nil:
+		return nil, c.failed(ctx, err)
+	case rpcError != nil:
+		return nil, forwarded(rpcError)
+	case result == nil:
+		return json.RawMessage(`{}`), nil
+	}
+	return result, nil
+}
+
+// failed is the error for a call that came to nothing on the way.
+func (c *call) failed(ctx context.Context, err error) *Error {
+	if ctx.Err() != nil {
+		return ended(ctx)
+	}
+	if c.message.method == "tools/call" {
+		return failure(codeInternal, "tool call failed: %s", c.session.e.redact(err.Error()))
+	}
+	return failure(codeInternal, "%s failed: %s", c.message.method, c.session.e.redact(err.Error()))
+}
+
+// ended is the error for a call whose context ended.
+func ended(ctx context.Context) *Error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, errTimeout) {
+		return failure(codeTimeout, "%s", cause)
+	}
+	return failure(codeInternal, "%s", cause)
+}
+
+// progress passes a progress notification of the call on to the guest.
+func (c *call) progress(params json.RawMessage) {
+	if c.ctx.Err() == nil {
+		c.session.notify("notifications/progress", params)
+	}
+}

@@ -1,0 +1,138 @@
+package mcpd
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+	"hutch/mcpd/frame"
+)
+
+// revisions are the revisions of MCP that are spoken with the guest.
+var revisions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
+
+// maxKeys is how many sets of client capabilities servers get connections of
+// their own for. Clients beyond that share the one that offers nothing.
+const maxKeys = 16
+
+// hello takes in what a client says of itself.
+func (s *session) hello(c *call) *Error {
+	asked, ok := c.message.params.str(pProtocolVersion)
+	if !ok {
+		return missing("protocolVersion")
+	}
+	cl := &client{revision: revisions[len(revisions)-1]}
+	if slices.Contains(revisions, asked) {
+		cl.revision = asked
+	}
+	if c.version != frame.Version1 { // in which the host cannot ask the guest anything
+		cl.capabilities = c.message.params.get(pCapabilities)
+		cl.key = s.e.key(s.ctx, cl.capabilities)
+	}
+	s.client.Store(cl)
+	return nil
+}
+
+// key returns the aggregator's key for a set of client capabilities.
+func (e *Endpoint) key(ctx context.Context, capabilities json.RawMessage) string {
+	key, err := wire.ClientKey(capabilities)
+	if err != nil || key == "" || !e.declare(key, capabilities) {
+		return ""
+	}
+	if c, err := e.child(); err == nil { // else Start declares it
+		c.Client(ctx, capabilities)
+	}
+	return key
+}
+
+// declare remembers a set of client capabilities, unless there are too many.
+func (e *Endpoint) declare(key string, capabilities json.RawMessage) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.declared[key] == nil && len(e.declared) >= maxKeys {
+		return false
+	}
+	e.declared[key] = capabilities
+	return true
+}
+
+func planInitialize(_ context.Context, c *call) (step, *Error) {
+	return func(ctx context.Context) (json.RawMessage, *Error) {
+		e := c.session.e
+		all := e.settled(ctx)
+		b := append([]byte(`{"protocolVersion":`), quote(c.session.client.Load().revision)...)
+		b = append(b, `,"capabilities":`...)
+		b = append(b, offer(all)...)
+		b = append(b, `,"serverInfo":{"name":"hutch","title":"hutch","version":`...)
+		b = append(rawjson.AppendString(b, e.cfg.Version), '}')
+		if text := instructions(all); text != "" {
+			b = rawjson.AppendString(append(b, `,"instructions":`...), text)
+		}
+		return append(b, '}'), nil
+	}, nil
+}
+
+// settled returns the state of the servers. It waits a little for those that
+// are just starting, because what they offer is asked only once.
+func (e *Endpoint) settled(ctx context.Context) []wire.Status {
+	c, err := e.child()
+	if err != nil {
+		return nil
+	}
+	all, err := c.Servers(ctx)
+	if err != nil || !slices.ContainsFunc(all, unknown) {
+		return all
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Settle)
+	defer cancel()
+	c.Tools(ctx, "") // makes servers start, and waits for them
+	if now, err := c.Servers(context.WithoutCancel(ctx)); err == nil {
+		all = now
+	}
+	return all
+}
+
+// unknown reports whether a server has yet to say what it offers.
+func unknown(s wire.Status) bool {
+	return s.Enabled && s.Capabilities == nil && (s.State == wire.Starting || s.State == wire.Stopped)
+}
+
+// offer returns the capabilities that the guest is told: what any server
+// offers. What is not known yet is offered, since it cannot be later.
+func offer(all []wire.Status) []byte {
+	has := func(path ...string) bool {
+		return slices.ContainsFunc(all, func(s wire.Status) bool {
+			if s.Capabilities == nil {
+				return s.Enabled && s.State != wire.Unsupported && s.State != wire.Disabled
+			}
+			v := rawjson.Get(s.Capabilities, path...)
+			return v != nil && string(v) != "false"
+		})
+	}
+	b := []byte(`{"tools":{"listChanged":true},"resources":{`)
+	if has("resources", "subscribe") {
+		b = append(b, `"subscribe":true,`...)
+	}
+	b = append(b, `"listChanged":true},"prompts":{"listChanged":true}`...)
+	if has("logging") {
+		b = append(b, `,"logging":{}`...)
+	}
+	if has("completions") {
+		b = append(b, `,"completions":{}`...)
+	}
+	return append(b, '}')
+}
+
+// instructions joins what the servers want clients to know.
+func instructions(all []wire.Status) string {
+	var parts []string
+	for _, s := range all {
+		if text := strings.TrimSpace(s.Instructions); text != "" {
+			parts = append(parts, "# "+s.Name+"\n\n"+text)
+		}
+	}
+	return strings.Join(parts, "\n\n")
+}

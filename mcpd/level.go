@@ -1,0 +1,79 @@
+package mcpd
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+)
+
+// levels are those of logging, the most talkative first.
+var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// noLevel is the level of a session that has set none: it gets everything.
+const noLevel = -1
+
+// planLevel plans a logging/setLevel: for all servers that log.
+func planLevel(_ context.Context, c *call) (step, *Error) {
+	name, ok := c.message.params.str(pLevel)
+	if !ok {
+		return nil, missing("level")
+	}
+	level := slices.Index(levels, name)
+	if level < 0 {
+		return nil, failure(codeParams, "invalid level: %s", name)
+	}
+	return func(ctx context.Context) (json.RawMessage, *Error) {
+		c.session.level.Store(int32(level))
+		return json.RawMessage(`{}`), c.fanOutLevel(ctx)
+	}, nil
+}
+
+// fanOutLevel tells the servers the most talkative level that any session on
+// the same connections wants; each session is told only what it wants.
+func (c *call) fanOutLevel(ctx context.Context) *Error {
+	e, key := c.session.e, c.session.client.Load().key
+	level := c.session.level.Load()
+	for _, s := range e.each(func(s *session) bool { return s.client.Load().key == key }) {
+		if l := s.level.Load(); l != noLevel {
+			level = min(level, l)
+		}
+	}
+	aggregator, err := e.child()
+	if err != nil {
+		return nil
+	}
+	all, err := aggregator.Servers(ctx)
+	if err != nil {
+		return c.failed(ctx, err)
+	}
+	params := c.message.params.with(pLevel, levels[level])
+	done := make(chan struct{})
+	asked := 0
+	for _, s := range all {
+		if s.State != wire.Connected || rawjson.Get(s.Capabilities, "logging") == nil {
+			continue
+		}
+		asked++
+		go func() {
+			c.send(ctx, s.Name, c.message.method, params)
+			done <- struct{}{}
+		}()
+	}
+	for range asked {
+		<-done
+	}
+	return nil
+}
+
+// logged passes a log message on to the sessions that want its level.
+func (e *Endpoint) logged(n wire.Notification) {
+	level := int32(slices.Index(levels, rawjson.GetString(n.Params, "level")))
+	for _, s := range e.recipients(n) {
+		if level < 0 || level >= s.level.Load() {
+			s.notify(n.Method, n.Params)
+		}
+	}
+}

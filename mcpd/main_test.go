@@ -1,0 +1,32 @@
+package mcpd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"hutch/aggd"
+)
+
+// otherServers are MCP servers that are not a testServer.
+var otherServers = map[string]func() int{}
+
+// TestMain lets the test binary be the programs that an endpoint needs: the
+// aggregator, and the MCP servers that it starts.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "-max-request" {
+		if err := aggd.Run(context.Background(), aggd.Config{Log: os.Stderr}, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if len(os.Args) == 3 && os.Args[1] == "-mcp-server" {
+		if serve := otherServers[os.Args[2]]; serve != nil {
+			os.Exit(serve())
+		}
+		os.Exit(serveTest(os.Args[2]))
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,329 @@
+package mcpd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"hutch/aggd/rawjson"
+	"hutch/mcpd/frame"
+)
+
+const (
+	maxInFlight = 1024             // requests of one session
+	linger      = 10 * time.Second // for answers when a guest that said all it had to may have gone
+	watch       = 100 * time.Millisecond
+)
+
+// Why a request is given up.
+var (
+	errLost    = errors.New("connection lost")
+	errTimeout = errors.New("timed out")
+)
+
+// A session is one connection of the relay, or, without a connection, the
+// tree's own requests.
+type session struct {
+	e       *Endpoint
+	conn    net.Conn
+	in      *frame.Reader
+	out     *frame.Writer
+	ctx     context.Context // ends with the connection
+	cancel  context.CancelCauseFunc
+	calls   sync.WaitGroup
+	process string // of the preamble
+	asks    asks   // the host's requests to the guest
+	noted   sync.Map
+
+	version atomic.Uint32          // of the last frame
+	client  atomic.Pointer[client] // what initialize said
+	level   atomic.Int32           // of logging/setLevel
+
+	// mu guards what follows.
+	mu       sync.Mutex
+	inFlight map[*call]struct{}
+	byID     map[string]*call
+}
+
+// A client is what a session's client said of itself.
+type client struct {
+	key          string // of its capabilities, for the aggregator
+	capabilities []byte
+	revision     string
+	ready        atomic.Bool // notifications/initialized came
+}
+
+func newSession(e *Endpoint, conn net.Conn) *session {
+	s := &session{e: e, conn: conn, process: "unknown", inFlight: make(map[*call]struct{}), byID: make(map[string]*call)}
+	s.ctx, s.cancel = context.WithCancelCause(e.ctx)
+	s.client.Store(&client{})
+	s.level.Store(noLevel)
+	s.version.Store(frame.Version1)
+	if conn != nil {
+		s.in, s.out = frame.NewReader(conn), frame.NewWriter(conn)
+		s.in.Ordered = true
+	}
+	return s
+}
+
+// hangUp ends the session from this side.
+func (s *session) hangUp() {
+	s.cancel(errLost)
+	s.conn.Close()
+}
+
+// serve reads messages until the connection ends, and waits for its calls.
+func (s *session) serve() error {
+	err := s.read()
+	if err == nil {
+		s.drain()
+		s.out.Flush()
+	}
+	s.hangUp()
+	s.calls.Wait()
+	s.out.Close()
+	return err
+}
+
+func (s *session) read() error {
+	name, err := s.in.Preamble()
+	if name != "" {
+		s.process = name
+	}
+	for err == nil {
+		var f frame.Frame
+		f, err = s.in.Next()
+		var bad *frame.BadFrame
+		switch {
+		case err == nil:
+			s.version.Store(uint32(f.Version))
+			s.take(f)
+		case errors.As(err, &bad):
+			err = s.discarded(bad)
+		}
+	}
+	switch {
+	case s.ctx.Err() != nil:
+		return context.Cause(s.ctx)
+	case errors.Is(err, io.EOF):
+		return nil
+	case errors.Is(err, frame.ErrLength), errors.Is(err, frame.ErrOrder), errors.Is(err, frame.ErrStream), errors.Is(err, frame.ErrPartial):
+		s.note("mcp.frame", err.Error())
+	}
+	return fmt.Errorf("mcp connection: %w", err)
+}
+
+// discarded answers a frame that made no sense.
+func (s *session) discarded(bad *frame.BadFrame) error {
+	s.note("mcp.frame", bad.Reason)
+	if bad.Stream == 0 {
+		return nil
+	}
+	f := frame.Frame{Version: bad.Version, Stream: bad.Stream, Process: s.process}
+	f.Payload = response(nil, nil, nil, invalid("invalid MCP frame"))
+	return s.out.WriteFrame(f)
+}
+
+// note tells of a security event, each kind once a session.
+func (s *session) note(kind, text string) {
+	if _, told := s.noted.LoadOrStore(kind, true); !told {
+		s.e.alert(kind, fmt.Sprintf("process %s: %s", s.process, text))
+	}
+}
+
+// take handles one message.
+func (s *session) take(f frame.Frame) {
+	if f.Process = frame.SanitizeName(f.Process); f.Process == "" {
+		f.Process = "unknown"
+	}
+	m, merr := parse(f.Payload)
+	switch {
+	case f.Flags&frame.FromHost != 0:
+		if merr == nil && m.method == "" {
+			rawjson.OneLine(f.Payload)
+			s.asks.answer(f.Stream, m.result, m.err)
+		}
+	case f.Flags&frame.Notification != 0:
+		if merr != nil || m.id != nil || m.method == "" {
+			s.e.cfg.Log.Debug("notification dropped", "vm", s.e.cfg.VM, "process", f.Process)
+			return
+		}
+		rawjson.OneLine(f.Payload)
+		s.notification(m)
+	default:
+		if merr == nil && m.method == "" {
+			merr = invalid("invalid request: the method is missing")
+		}
+		if merr == nil && m.id == nil {
+			merr = invalid("invalid request: a request needs an id")
+		}
+		if merr != nil {
+			s.out.WriteFrame(frame.Frame{Version: f.Version, Stream: f.Stream, Process: f.Process, Payload: response(nil, m.id, nil, merr)})
+			return
+		}
+		rawjson.OneLine(f.Payload)
+		s.request(f, m)
+	}
+}
+
+// request starts a call, unless there are too many.
+func (s *session) request(f frame.Frame, m message) {
+	c := &call{session: s, stream: f.Stream, version: f.Version, process: f.Process, message: m, begun: time.Now(), sent: len(f.Payload)}
+	if !s.begin(c) {
+		c.reply(nil, failure(codeBusy, "too many requests in flight: %d", maxInFlight))
+		return
+	}
+	if m.method == "initialize" {
+		if err := s.hello(c); err != nil { // here, so that what follows finds it done
+			c.invalid = err
+		}
+	}
+	go c.serve()
+}
+
+// begin counts a call in.
+func (s *session) begin(c *call) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.inFlight) >= maxInFlight {
+		return false
+	}
+	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
+	s.inFlight[c] = struct{}{}
+	if c.message.id != nil {
+		s.byID[string(c.message.id)] = c
+	}
+	s.calls.Add(1)
+	return true
+}
+
+// end counts a call out.
+func (s *session) end(c *call) {
+	c.cancel(nil)
+	s.mu.Lock()
+	delete(s.inFlight, c)
+	if id := c.message.id; id != nil && s.byID[string(id)] == c {
+		delete(s.byID, string(id))
+	}
+	s.mu.Unlock()
+	s.calls.Done()
+}
+
+// busy returns the call in flight to server that came last, or nil.
+func (s *session) busy(server string) *call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var last *call
+	for c := range s.inFlight {
+		if c.target() == server && (last == nil || c.begun.After(last.begun)) {
+			last = c
+		}
+	}
+	return last
+}
+
+// drain waits for the answers to what was asked before the guest closed its
+// side. If the guest is gone altogether nobody will read them.
+func (s *session) drain() {
+	done := make(chan struct{})
+	go func() {
+		s.calls.Wait()
+		close(done)
+	}()
+	tick := time.NewTicker(watch)
+	defer tick.Stop()
+	began := time.Now()
+	for {
+		select {
+		case <-done:
+			return
+		case <-s.ctx.Done():
+		case <-tick.C:
+		}
+		gone, known := hungUp(s.conn)
+		if s.ctx.Err() != nil || gone || !known && time.Since(began) > linger {
+			s.cancel(errLost)
+			s.conn.Close()
+			<-done
+			return
+		}
+	}
+}
+
+// notify sends a notification to the guest. It never blocks: a guest that
+// does not read loses notifications.
+func (s *session) notify(method string, params []byte) {
+	if s.out == nil {
+		return
+	}
+	b := append([]byte(`{"jsonrpc":"2.0","method":`), quote(method)...)
+	if params != nil {
+		b = append(append(b, `,"params":`...), params...)
+	}
+	b = append(b, '}')
+	if !s.out.Post(frame.Frame{Version: uint8(s.version.Load()), Flags: frame.Notification, Process: s.process, Payload: b}) {
+		s.e.cfg.Log.Debug("notification lost", "vm", s.e.cfg.VM, "method", method)
+	}
+}
+
+// notification handles a notification of the guest.
+func (s *session) notification(m message) {
+	switch m.method {
+	case "notifications/initialized":
+		s.client.Load().ready.Store(true)
+	case "notifications/cancelled":
+		s.cancelled(m)
+	case "notifications/progress":
+		if a := s.asks.about(m.params.get(pProgressToken)); a != nil {
+			s.e.notifyServer(a.client, a.server, m.method, m.params.raw)
+		}
+	case "notifications/roots/list_changed":
+		s.e.toServers(s, m.method, m.params.raw)
+	default:
+		s.e.cfg.Log.Debug("unknown notification dropped", "vm", s.e.cfg.VM, "method", m.method)
+	}
+}
+
+// cancelled gives up the request that the guest does not want any more.
+func (s *session) cancelled(m message) {
+	id := m.params.get(pRequestID)
+	s.mu.Lock()
+	c := s.byID[string(id)]
+	s.mu.Unlock()
+	if c == nil || c.message.method == "initialize" { // which the protocol does not let be cancelled
+		return
+	}
+	reason, _ := m.params.str(pReason)
+	c.cancel(&cancellation{reason})
+}
+
+// A cancellation is the cause of a call's end when the guest cancelled it.
+type cancellation struct{ reason string }
+
+func (c *cancellation) Error() string {
+	if c.reason == "" {
+		return "cancelled by the client"
+	}
+	return c.reason
+}
+
+// response returns b with a JSON-RPC response appended.
+func response(b, id, result []byte, err *Error) []byte {
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	if id == nil {
+		id = []byte("null")
+	}
+	b = append(b, id...)
+	if err != nil {
+		b = append(append(b, `,"error":`...), err.Raw()...)
+	} else {
+		b = append(append(b, `,"result":`...), bytes.TrimSpace(result)...)
+	}
+	return append(b, '}')
+}

@@ -1,0 +1,522 @@
+package mcpd
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"hutch/mcpd/frame"
+	"hutch/mcpd/policy"
+)
+
+func TestInitialize(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	for _, tt := range []struct{ asked, want string }{
+		{"2024-11-05", "2024-11-05"}, {"2025-03-26", "2025-03-26"}, {"2025-06-18", "2025-06-18"}, {"2025-11-25", "2025-11-25"},
+		{"2026-07-28", "2025-11-25"}, {"1.0", "2025-11-25"},
+	} {
+		g := st.dial(t, 1)
+		var got struct {
+			ProtocolVersion string
+			Capabilities    json.RawMessage
+			ServerInfo      struct{ Name string }
+			Instructions    string
+		}
+		json.Unmarshal(g.ok("initialize", `{"protocolVersion":"`+tt.asked+`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`), &got)
+		if got.ProtocolVersion != tt.want || got.ServerInfo.Name != "hutch" {
+			t.Errorf("asked for %s: %+v, want %s", tt.asked, got, tt.want)
+		}
+		want := `{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"logging":{},"completions":{}}`
+		if string(got.Capabilities) != want || got.Instructions != "# one\n\nbe kind to one" {
+			t.Errorf("capabilities %s, instructions %q", got.Capabilities, got.Instructions)
+		}
+	}
+	st.dial(t, 1).fails("initialize", `{}`, codeParams, "protocolVersion")
+}
+
+func TestPingAndUnknown(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, nil)
+	g := st.hello(t, 1, `{}`)
+	if r := g.ok("ping", ""); string(r) != "{}" {
+		t.Errorf("ping: %s", r)
+	}
+	g.fails("tools/eat", "", codeMethod, "method not found: tools/eat")
+	g.fails("tools/list", `{"cursor":"x"}`, codeParams, "cursor")
+	g.fails("tools/call", `{}`, codeParams, "missing parameter: name")
+	g.fails("tools/call", `{"name":7}`, codeParams, "missing parameter: name")
+	g.fails("resources/read", `{}`, codeParams, "missing parameter: uri")
+	g.fails("prompts/get", `{}`, codeParams, "missing parameter: name")
+	g.fails("prompts/get", `{"name":"greet"}`, codeParams, "unknown prompt")
+	g.fails("completion/complete", `{}`, codeParams, "missing parameter: ref")
+	g.fails("completion/complete", `{"ref":{"type":"ref/tool","name":"x"}}`, codeParams, "invalid ref")
+	g.fails("logging/setLevel", `{"level":"loud"}`, codeParams, "invalid level")
+	g.fails("resources/read", `{"uri":"capsem://x"}`, codeParams, "invalid uri")
+	g.fails("resources/read", `{"uri":"test://nowhere"}`, codeResource, "not found")
+}
+
+// Ids come back with the bytes they came with.
+func TestIDs(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, nil)
+	g := st.dial(t, 1)
+	for _, id := range []string{`1`, `"1"`, `-7`, `9007199254740993`, `1.0`, `1e2`, `"\u00e9\""`, `""`} {
+		m := g.wait(g.send(`{"id":` + id + `,"method":"ping","jsonrpc":"2.0"}`))
+		if string(m.ID) != id {
+			t.Errorf("id %s came back as %s", id, m.ID)
+		}
+	}
+}
+
+func TestCallThrough(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one", "two"))
+	g := st.hello(t, 1, `{}`)
+	params := `{ "name":"one__echo", "arguments":{"big":9007199254740993,"f":1.50,"s":"<&>\u003c","dup":1,"dup":2},"odd":[1e400],"_meta":{"x":null} }`
+	got := string(g.ok("tools/call", params))
+	want := `{"content":[{"type":"hologram","x":9007199254740993}],"structuredContent":{"params":` +
+		strings.Replace(params, "one__echo", "echo", 1) + `},"_meta":{"odd":"<&>"},"future":[1.50]}`
+	if got != want {
+		t.Errorf("got\n%s, want\n%s", got, want)
+	}
+	if got := string(g.ok("tools/call", `{"name":"one__a__b"}`)); !strings.Contains(got, `"name":"a__b"`) {
+		t.Errorf("a tool with __ in its name: %s", got)
+	}
+	m := g.do("tools/call", `{"name":"two__error"}`)
+	if m.Error == nil || m.Error.Code != -32042 || m.Error.Message != "told <so>" || string(m.Error.Data) != `{"big":9007199254740993}` {
+		t.Errorf("a server's error: %+v", m.Error)
+	}
+	records := st.lines(4)
+	r := records[1]
+	if r["server_name"] != "one" || r["method"] != "tools/call" || r["tool_name"] != "one__echo" || r["decision"] != "allowed" ||
+		r["process_name"] != "agent" || r["request_id"] != "2" || len(r["trace_id"].(string)) != 32 || r["outcome"] != "ok" {
+		t.Errorf("record: %v", r)
+	}
+	if r := records[3]; r["decision"] != "error" || r["error_message"] != "told <so>" {
+		t.Errorf("record of an error: %v", r)
+	}
+}
+
+func TestLists(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("two", "one"))
+	g := st.hello(t, 2, `{"roots":{}}`)
+	var got struct {
+		Tools []struct {
+			Name string
+			Raw  json.RawMessage `json:"-"`
+		}
+	}
+	raw := g.ok("tools/list", "")
+	json.Unmarshal(raw, &got)
+	var names []string
+	for _, tool := range got.Tools {
+		names = append(names, tool.Name)
+	}
+	if !slices.IsSorted(names) || len(names) != 6+2*16 || !slices.Contains(names, "file_read") || !slices.Contains(names, "two__a__b") {
+		t.Errorf("tools: %q", names)
+	}
+	want := `{"name":"one__echo","description":"say it again","inputSchema":{"type":"object","unevaluatedProperties":false,"x-unknown":9007199254740993},"future":{"a":[1.50,"<&>"]}}`
+	if !strings.Contains(string(raw), want) {
+		t.Errorf("tools/list lacks %s:\n%s", want, raw)
+	}
+	for _, tt := range []struct{ method, want string }{
+		{"resources/list", `{"uri":"capsem://one/test://one/one","name":"one","size":9007199254740993}`},
+		{"resources/templates/list", `{"resourceTemplates":[{"uriTemplate":"capsem://one/test://one/t/{id}","name":"t"},{"uriTemplate":"capsem://two/`},
+		{"prompts/list", `{"prompts":[{"name":"one__greet","arguments":[{"name":"who"}],"icon":"x"},{"name":"two__greet"`},
+	} {
+		if raw := string(g.ok(tt.method, `{}`)); !strings.Contains(raw, tt.want) {
+			t.Errorf("%s: %s, want %s", tt.method, raw, tt.want)
+		}
+	}
+}
+
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one", "two"))
+	g := st.hello(t, 1, `{}`)
+	for _, tt := range []struct{ method, params, want string }{
+		{"resources/read", `{"uri":"capsem://two/test://two/one","x":1}`, `{"contents":[{"uri":"test://two/one","text":"content","odd":1e400}]}`},
+		{"resources/read", `{"uri":"test://one/one"}`, `{"contents":[{"uri":"test://one/one","text":"content","odd":1e400}]}`},
+		{"resources/read", `{"uri":"test://two/t/5"}`, `{"contents":[{"uri":"test://two/t/5","text":"content","odd":1e400}]}`},
+		{"prompts/get", `{"name":"two__greet","arguments":{"who":"me"}}`, `{"method":"prompts/get","got":{"name":"greet","arguments":{"who":"me"}}}`},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"one__greet"},"argument":{"name":"who","value":"m"}}`,
+			`{"method":"completion/complete","got":{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"who","value":"m"}}}`},
+		{"completion/complete", `{"ref":{"uri":"capsem://one/test://one/t/{id}","type":"ref/resource"}}`,
+			`{"method":"completion/complete","got":{"ref":{"uri":"test://one/t/{id}","type":"ref/resource"}}}`},
+		{"resources/subscribe", `{"uri":"capsem://two/test://two/one"}`, `{"method":"resources/subscribe","got":{"uri":"test://two/one"}}`},
+	} {
+		if got := string(g.ok(tt.method, tt.params)); got != tt.want {
+			t.Errorf("%s %s:\n%s, want\n%s", tt.method, tt.params, got, tt.want)
+		}
+	}
+	g.fails("resources/read", `{"uri":"test://shared"}`, codeParams, "one and two have it")
+}
+
+func TestDenied(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"), policy.Rule{Server: "one", Blocked: []string{"echo"}})
+	g := st.hello(t, 1, `{}`)
+	g.fails("tools/call", `{"name":"one__echo"}`, codeInvalid, "MCP request blocked by policy: mcpServers.one.blocked_tools: tool \"echo\"")
+	g.fails("tools/call", `{"name":"one__none"}`, codeInvalid, "MCP request blocked by policy: unregistered: tool \"one__none\" is not registered")
+	g.fails("tools/call", `{"name":"gone__tool"}`, codeInvalid, `tool "gone__tool" is not registered`)
+	g.fails("tools/call", `{"name":"bare"}`, codeInvalid, `tool "bare" is not registered`)
+	g.fails("tools/call", `{"name":"__x"}`, codeInvalid, "not registered")
+	g.fails("resources/read", `{"uri":"capsem://gone/x"}`, codeInvalid, `server "gone" is not registered`)
+	g.fails("prompts/get", `{"name":"gone__x"}`, codeInvalid, "not registered")
+	for _, r := range st.lines(8)[1:] {
+		if r["decision"] != "denied" || r["policy_rule"] == nil || r["policy_reason"] == nil || r["outcome"] != "error" {
+			t.Errorf("record: %v", r)
+		}
+	}
+	if !st.saw(`gone__tool`) || !st.saw("one__echo") {
+		t.Errorf("security events: %q", st.events)
+	}
+	// What would be refused is not shown.
+	if list := string(g.ok("tools/list", `{}`)); strings.Contains(list, `"one__echo"`) || !strings.Contains(list, `"one__`) {
+		t.Errorf("tools/list: %s", list)
+	}
+	for _, tool := range st.Tools() {
+		if tool.Name == "one__echo" {
+			t.Error("the tree shows a tool that is refused")
+		}
+	}
+}
+
+func TestWorkspace(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, nil)
+	os.WriteFile(filepath.Join(st.work, "f"), []byte("hello"), 0o644)
+	g := st.hello(t, 1, `{}`)
+	if got := string(g.ok("tools/call", `{"name":"file_read","arguments":{"path":"/workspace/f"}}`)); !strings.Contains(got, `"text":"hello"`) {
+		t.Errorf("file_read: %s", got)
+	}
+	if got := string(g.ok("tools/call", `{"name":"file_read","arguments":{"path":"../f"}}`)); !strings.Contains(got, `"isError":true`) {
+		t.Errorf("file_read of ..: %s", got)
+	}
+	if r := st.lines(2)[1]; r["server_name"] != "file" || r["tool_name"] != "file_read" {
+		t.Errorf("record: %v", r)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	a, b := st.hello(t, 1, `{}`), st.hello(t, 1, `{}`)
+	for _, token := range []string{`"my token"`, `9007199254740993`} {
+		a.ok("tools/call", `{"name":"one__progress","_meta":{"progressToken":`+token+`}}`)
+		for i := range 3 {
+			want := fmt.Sprintf(`{"progressToken":%s,"progress":%d,"total":9007199254740993,"odd":[]}`, token, i)
+			if n := a.note("notifications/progress"); string(n.Params) != want {
+				t.Errorf("progress %s, want %s", n.Params, want)
+			}
+		}
+	}
+	if len(b.notes) > 0 {
+		t.Errorf("the other session got %+v", <-b.notes)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	g := st.hello(t, 1, `{}`)
+	answer := g.send(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"one__wait","_meta":{"progressToken":1}}}`)
+	g.note("notifications/progress")
+	g.notify("notifications/cancelled", `{"requestId":"y"}`)
+	g.notify("notifications/cancelled", `{"requestId":"x","reason":"bored"}`)
+	if r := st.lines(2)[1]; r["decision"] != "error" || r["error_message"] != "cancelled by the client: bored" {
+		t.Errorf("record: %v", r)
+	}
+	for !strings.Contains(string(g.ok("tools/call", `{"name":"one__events"}`)), `cancelled: bored`) {
+	}
+	if len(answer) > 0 {
+		t.Error("a cancelled request was answered")
+	}
+}
+
+func TestLostConnection(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	g, other := st.hello(t, 1, `{}`), st.hello(t, 1, `{}`)
+	g.send(g.request("tools/call", `{"name":"one__wait","_meta":{"progressToken":1}}`))
+	g.note("notifications/progress")
+	g.conn.Close()
+	if r := st.lines(3)[2]; r["error_message"] != "connection lost" {
+		t.Errorf("record: %v", r)
+	}
+	for !strings.Contains(string(other.ok("tools/call", `{"name":"one__events"}`)), `cancelled: `) {
+	}
+}
+
+// A guest that writes no more still gets its answers.
+func TestHalfClosed(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	g := st.hello(t, 1, `{}`)
+	ch := g.send(g.request("tools/call", `{"name":"one__progress","_meta":{"progressToken":1}}`))
+	g.conn.(interface{ CloseWrite() error }).CloseWrite()
+	if m := g.wait(ch); m.Error != nil {
+		t.Errorf("answer: %+v", m.Error)
+	}
+	<-g.over
+}
+
+func TestServerRequests(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	g := st.hello(t, 2, `{"sampling":{},"elicitation":{}}`)
+	other := st.hello(t, 2, `{"sampling":{},"elicitation":{}}`)
+	ch := g.send(g.request("tools/call", `{"name":"one__sample"}`))
+	f := <-g.asks
+	var q reply
+	json.Unmarshal(f.Payload, &q)
+	if f.Version != 2 || f.Flags != frame.FromHost || q.Method != "sampling/createMessage" || string(q.Params) != `{"messages":[],"maxTokens":9007199254740993}` {
+		t.Errorf("asked %+v %s", f, f.Payload)
+	}
+	f.Payload = []byte(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"result":{"model":"m","n":9007199254740993}}`)
+	g.w.WriteFrame(f)
+	if m := g.wait(ch); string(m.Result) != `{"content":[],"answer":{"model":"m","n":9007199254740993}}` {
+		t.Errorf("answer %s %+v", m.Result, m.Error)
+	}
+	ch = g.send(g.request("tools/call", `{"name":"one__elicit"}`))
+	f = <-g.asks
+	json.Unmarshal(f.Payload, &q)
+	f.Payload = []byte(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"error":{"code":-1,"message":"no","data":1.50}}`)
+	g.w.WriteFrame(f)
+	if m := g.wait(ch); string(m.Result) != `{"content":[],"answer":{"code":-1,"message":"no","data":1.50}}` {
+		t.Errorf("answer %s %+v", m.Result, m.Error)
+	}
+	if got := string(g.ok("tools/call", `{"name":"one__roots"}`)); !strings.Contains(got, "-32601") {
+		t.Errorf("roots, which were not offered: %s", got)
+	}
+	if len(other.asks) > 0 {
+		t.Error("the other session was asked")
+	}
+	old := st.hello(t, 1, `{"sampling":{}}`)
+	if got := string(old.ok("tools/call", `{"name":"one__sample"}`)); !strings.Contains(got, "-32601") {
+		t.Errorf("sampling in version 1: %s", got)
+	}
+}
+
+func TestLogging(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	a, b := st.hello(t, 1, `{}`), st.hello(t, 1, `{}`)
+	a.ok("logging/setLevel", `{"level":"warning"}`)
+	b.ok("logging/setLevel", `{"level":"debug"}`)
+	a.ok("tools/call", `{"name":"one__log"}`)
+	if n := a.note("notifications/message"); string(n.Params) != `{"level":"warning","data":{"n":9007199254740993}}` {
+		t.Errorf("a got %s", n.Params)
+	}
+	b.ok("tools/call", `{"name":"one__log"}`)
+	if n := b.note("notifications/message"); !strings.Contains(string(n.Params), "debug") {
+		t.Errorf("b got %s", n.Params)
+	}
+}
+
+func TestSubscriptions(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	a, b := st.hello(t, 1, `{}`), st.hello(t, 1, `{}`)
+	a.ok("resources/subscribe", `{"uri":"capsem://one/test://one/one"}`)
+	b.ok("resources/subscribe", `{"uri":"test://one/one"}`)
+	a.ok("tools/call", `{"name":"one__touch"}`)
+	if n := a.note("notifications/resources/updated"); string(n.Params) != `{"uri":"capsem://one/test://one/one","odd":1}` {
+		t.Errorf("a got %s", n.Params)
+	}
+	if n := b.note("notifications/resources/updated"); string(n.Params) != `{"uri":"test://one/one","odd":1}` {
+		t.Errorf("b got %s", n.Params)
+	}
+	if got := string(a.ok("resources/unsubscribe", `{"uri":"capsem://one/test://one/one"}`)); got != `{}` {
+		t.Errorf("the server was told though b still listens: %s", got)
+	}
+	if got := string(b.ok("resources/unsubscribe", `{"uri":"test://one/one"}`)); !strings.Contains(got, "resources/unsubscribe") {
+		t.Errorf("the server was not told: %s", got)
+	}
+}
+
+func TestListChanged(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	g := st.hello(t, 1, `{}`)
+	before := string(g.ok("tools/list", ""))
+	g.ok("tools/call", `{"name":"one__grow"}`)
+	g.note(toolsChanged)
+	if after := string(g.ok("tools/list", "")); strings.Contains(before, "one__grown") || !strings.Contains(after, "one__grown") {
+		t.Errorf("tools after the change: %s", after)
+	}
+	g.ok("tools/call", `{"name":"one__grown"}`)
+}
+
+func TestReload(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	g := st.hello(t, 1, `{}`)
+	g.ok("tools/call", `{"name":"one__echo"}`)
+	if err := st.Reload(t.Context(), testServers("two"), policy.New(nil)); err != nil {
+		t.Fatal(err)
+	}
+	g.note(toolsChanged)
+	g.fails("tools/call", `{"name":"one__echo"}`, codeInvalid, "not registered")
+	g.ok("tools/call", `{"name":"two__echo"}`)
+	if text := st.PolicyText(); text == "" {
+		t.Errorf("policy: %s", text)
+	}
+	if list := string(g.ok("tools/list", "")); strings.Contains(list, "one__") || !strings.Contains(list, "two__echo") {
+		t.Errorf("tools: %s", list)
+	}
+}
+
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, nil)
+	g := st.dial(t, 1)
+	const id = "4bf92f3577b34da6a3ce929d0e0e4736"
+	g.do("tools/list", `{"_meta":{"traceparent":"00-`+id+`-00f067aa0ba902b7-01"}}`)
+	g.do("tools/list", `{"_meta":{"traceparent":"rubbish"}}`)
+	r := st.lines(2)
+	if r[0]["trace_id"] != id || r[1]["trace_id"] == id || len(r[1]["trace_id"].(string)) != 32 {
+		t.Errorf("trace ids %v and %v", r[0]["trace_id"], r[1]["trace_id"])
+	}
+}
+
+func TestTree(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	result, err := st.Call(t.Context(), "hutch", "one__echo", json.RawMessage(`{"a":9007199254740993}`))
+	if err != nil || !strings.Contains(string(result), `"params":{"name":"echo","arguments":{"a":9007199254740993}}`) {
+		t.Errorf("call: %s, %v", result, err)
+	}
+	if result, err = st.ReadResource(t.Context(), "hutch", "capsem://one/test://one/one"); err != nil || !strings.Contains(string(result), "content") {
+		t.Errorf("read: %s, %v", result, err)
+	}
+	if result, err = st.GetPrompt(t.Context(), "hutch", "one__greet", nil); err != nil || !strings.Contains(string(result), "prompts/get") {
+		t.Errorf("prompt: %s, %v", result, err)
+	}
+	if _, err = st.Call(t.Context(), "hutch", "nothing", nil); err == nil || !strings.HasPrefix(err.Error(), "permission denied: MCP request blocked by policy: unregistered: ") {
+		t.Errorf("unregistered: %v", err)
+	}
+	if r := st.lines(4)[0]; r["process_name"] != "hutch" {
+		t.Errorf("record: %v", r)
+	}
+	st.hello(t, 1, `{}`).ok("tools/list", "") // by then the lists have been fetched
+	var names []string
+	for _, tool := range st.Tools() {
+		names = append(names, tool.Name)
+	}
+	if len(names) != 6+16 || !slices.Contains(names, "one__echo") || st.Sessions() != 1 {
+		t.Errorf("tools: %q, %d sessions", names, st.Sessions())
+	}
+	if text := st.ServersText(); !strings.HasPrefix(text, "one connected transport stdio tools 16 resources 2 templates 1 prompts 1 protocol 2025-06-18") {
+		t.Errorf("servers: %s", text)
+	}
+}
+
+func TestNoAggregator(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"", "/nonexistent/aggd"} {
+		st := newSite(t, func(cfg *Config) { cfg.AggdPath = path }, testServers("one"))
+		g := st.hello(t, 1, `{}`)
+		g.fails("tools/call", `{"name":"one__echo"}`, codeInternal, "tool call failed: ")
+		g.fails("resources/read", `{"uri":"capsem://one/x"}`, codeInternal, "resources/read failed: ")
+		var list struct{ Tools []struct{ Name string } }
+		if json.Unmarshal(g.ok("tools/list", ""), &list); len(list.Tools) != 6 {
+			t.Errorf("tools: %+v", list)
+		}
+		if text := st.ServersText(); !strings.Contains(text, "error") {
+			t.Errorf("servers: %s", text)
+		}
+	}
+}
+
+func TestMatchTemplate(t *testing.T) {
+	for _, tt := range []struct {
+		template, uri string
+		want          bool
+	}{
+		{"a://b/{id}", "a://b/5", true}, {"a://b/{id}", "a://b/5/6", false}, {"a://b/{id}", "a://b/", false},
+		{"a://b/{id}/c", "a://b/5/c", true}, {"a://b/{id}/c", "a://b/5/d", false}, {"a://b/{+path}", "a://b/x/y", true},
+		{"a://b/{x}/{y}", "a://b/1/2", true}, {"a://b/{x}/{y}", "a://b/1", false}, {"a://b/{x}-{y}", "a://b/1-2-3", true},
+		{"a://b{?q}", "a://b?q=1", true}, {"a://b", "a://b", true}, {"a://b", "a://c", false}, {"a://{", "a://{", false},
+		{"a://{x}.txt", "a://f.txt", true}, {"a://{x}.txt", "a://.txt", false}, {"a://{x}.txt", "a://a.txt.txt", true},
+	} {
+		if got := matchTemplate(tt.template, tt.uri); got != tt.want {
+			t.Errorf("%s against %s: %v", tt.template, tt.uri, got)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, tt := range []struct {
+		in   string
+		code int
+		id   string
+	}{
+		{`{"jsonrpc":"2.0","id":1,"method":"x"}`, 0, `1`},
+		{`{"jsonrpc":"2.0","method":"x","params":null}`, 0, ``},
+		{`{"jsonrpc":"2.0","id":1,"result":null}`, 0, `1`},
+		{`{`, codeParse, ``}, {``, codeParse, ``}, {"\xff", codeParse, ``}, {`nothing`, codeParse, ``},
+		{`{"jsonrpc":"2.0","id":1,"method":"x"}}`, codeParse, ``},
+		{strings.Repeat("[", 1<<20), codeParse, ``},
+		{`{"jsonrpc":"2.0","id":1,"method":"x","params":` + strings.Repeat(`{"a":`, 1<<16) + "1" + strings.Repeat("}", 1<<16) + `}`, codeParse, ``},
+		{`[]`, codeInvalid, ``}, {` [{"jsonrpc":"2.0","id":1,"method":"x"}]`, codeInvalid, ``}, {`"x"`, codeInvalid, ``}, {`null`, codeInvalid, ``},
+		{`{}`, codeInvalid, ``}, {`{"id":1,"method":"x"}`, codeInvalid, `1`}, {`{"jsonrpc":"1.0","id":1,"method":"x"}`, codeInvalid, `1`},
+		{`{"jsonrpc":2.0,"id":1,"method":"x"}`, codeInvalid, `1`}, {`{"jsonrpc":"2.0","id":"a"}`, codeInvalid, `"a"`},
+		{`{"jsonrpc":"2.0","id":1,"method":7}`, codeInvalid, `1`}, {`{"jsonrpc":"2.0","id":1,"method":""}`, codeInvalid, `1`},
+		{`{"jsonrpc":"2.0","id":null,"method":"x"}`, codeInvalid, ``}, {`{"jsonrpc":"2.0","id":{},"method":"x"}`, codeInvalid, ``},
+		{`{"jsonrpc":"2.0","id":true,"method":"x"}`, codeInvalid, ``},
+		{`{"jsonrpc":"2.0","id":1,"method":"x","params":[1]}`, codeInvalid, `1`}, {`{"jsonrpc":"2.0","id":1,"method":"x","params":"p"}`, codeInvalid, `1`},
+		{`{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}`, codeInvalid, ``}, {`{"jsonrpc":"2.0","id":1,"method":"x","Method":"y"}`, codeInvalid, ``},
+		{`{"jsonrpc":"2.0","id":1,"method":"x","params":{"name":"a","name":"b"}}`, codeInvalid, `1`},
+		{`{"jsonrpc":"2.0","id":1,"method":"x","params":{"name":"a","na\u006de":"b"}}`, codeInvalid, `1`},
+		{`{"jsonrpc":"2.0","id":1,"method":"x","params":{"name":"a","NAME":"b"}}`, codeInvalid, `1`},
+	} {
+		m, err := parse([]byte(tt.in))
+		code := 0
+		if err != nil {
+			code = err.Code
+		}
+		if code != tt.code || string(m.id) != tt.id {
+			t.Errorf("parse(%.80s): id %s, %v, want id %s, code %d", tt.in, m.id, err, tt.id, tt.code)
+		}
+	}
+}
+
+// FuzzParse replaces the name in a request that parses: the rest must decode
+// to what it was.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b","arguments":{"x":9007199254740993}}}`), "b")
+	f.Add([]byte(`{"jsonrpc":"2.0","id":"x","method":"m","params":{ "n\u0061me" : "\ud800" , "a":[1e400]}}`), "\"")
+	f.Fuzz(func(t *testing.T, in []byte, name string) {
+		m, err := parse(in)
+		if err != nil || m.params.get(pName) == nil {
+			return
+		}
+		before, after := decodeNumbers(t, m.params.raw), decodeNumbers(t, m.params.with(pName, name))
+		if got, ok := after["name"].(string); !ok || got != string([]rune(name)) {
+			t.Fatalf("name %q became %v", name, after["name"])
+		}
+		delete(before, "name")
+		delete(after, "name")
+		if !reflect.DeepEqual(before, after) {
+			t.Fatalf("%q: %v became %v", in, before, after)
+		}
+	})
+}
+
+func decodeNumbers(t *testing.T, data []byte) map[string]any {
+	d := json.NewDecoder(strings.NewReader(string(data)))
+	d.UseNumber()
+	var v map[string]any
+	if err := d.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}

@@ -1,0 +1,110 @@
+package mcpd
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+)
+
+// subscriptions are the resources that sessions want news of.
+type subscriptions struct {
+	e *Endpoint
+
+	// mu guards the map, and those in it.
+	mu     sync.Mutex
+	topics map[topic]map[*session]string // the URI as the session knows it
+}
+
+// A topic is a resource of a server, on the connection for one set of
+// client capabilities.
+type topic struct{ key, server, uri string }
+
+func (s *subscriptions) init(e *Endpoint) {
+	s.e = e
+	s.topics = make(map[topic]map[*session]string)
+}
+
+func (s *subscriptions) add(t topic, who *session, uri string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.topics[t] == nil {
+		s.topics[t] = make(map[*session]string)
+	}
+	s.topics[t][who] = uri
+}
+
+// remove reports whether nobody is left.
+func (s *subscriptions) remove(t topic, who *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.topics[t], who)
+	if len(s.topics[t]) > 0 {
+		return false
+	}
+	delete(s.topics, t)
+	return true
+}
+
+// drop ends all subscriptions of a session that has ended.
+func (s *subscriptions) drop(who *session) {
+	s.mu.Lock()
+	var done []topic
+	for t, sessions := range s.topics {
+		if _, ok := sessions[who]; !ok {
+			continue
+		}
+		if delete(sessions, who); len(sessions) == 0 {
+			delete(s.topics, t)
+			done = append(done, t)
+		}
+	}
+	s.mu.Unlock()
+	if len(done) == 0 {
+		return
+	}
+	s.e.background(func(ctx context.Context) {
+		for _, t := range done {
+			s.e.tell(ctx, t, "resources/unsubscribe")
+		}
+	})
+}
+
+// tell makes a request about a topic whose answer nobody waits for.
+func (e *Endpoint) tell(ctx context.Context, t topic, method string) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
+	defer cancel()
+	c, err := e.child()
+	if err != nil {
+		return
+	}
+	params := append(rawjson.AppendString([]byte(`{"uri":`), t.uri), '}')
+	if _, _, err := c.Call(ctx, wire.Call{Client: t.key, Server: t.server, Method: method, Params: params}); err != nil {
+		e.cfg.Log.Debug(method, "vm", e.cfg.VM, "server", t.server, "err", err)
+	}
+}
+
+// A listener is a session that subscribed, and the URI it is to be told of.
+type listener struct {
+	session *session
+	uri     string
+}
+
+// listeners returns who is to be told that a resource was updated. It may be
+// one below the one that was subscribed to.
+func (s *subscriptions) listeners(key, server, uri string) []listener {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []listener
+	for t, sessions := range s.topics {
+		if t.key != key || t.server != server || !strings.HasPrefix(uri, t.uri) {
+			continue
+		}
+		for who, known := range sessions {
+			list = append(list, listener{who, known + uri[len(t.uri):]})
+		}
+	}
+	return list
+}

@@ -1,0 +1,167 @@
+package mcpd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+	"hutch/fs/node"
+	"hutch/mcpd/frame"
+)
+
+// A Tool is a tool that the VM's agent can call.
+type Tool struct {
+	Name   string // server__tool
+	Server string
+	Raw    json.RawMessage // as tools/list shows it
+}
+
+// A Resource is a resource that the VM's agent can read.
+type Resource struct {
+	Name   string // capsem://server/uri
+	Server string
+	URI    string          // the server's own
+	Raw    json.RawMessage // as resources/list shows it
+}
+
+// A Prompt is a prompt that the VM's agent can get.
+type Prompt struct {
+	Name   string // server__prompt
+	Server string
+	Raw    json.RawMessage // as prompts/list shows it
+}
+
+// Tools returns the tools, from memory: it asks no server.
+func (e *Endpoint) Tools() []Tool {
+	var list []Tool
+	for _, it := range e.catalogs.of("").tools.memory() {
+		if !e.hides(&it) {
+			list = append(list, Tool{it.Name, it.Server, it.Raw})
+		}
+	}
+	return list
+}
+
+// Resources returns the resources, from memory.
+func (e *Endpoint) Resources() []Resource {
+	var list []Resource
+	for _, it := range e.catalogs.of("").resources.memory() {
+		list = append(list, Resource{it.Name, it.Server, it.Original, it.Raw})
+	}
+	return list
+}
+
+// Prompts returns the prompts, from memory.
+func (e *Endpoint) Prompts() []Prompt {
+	var list []Prompt
+	for _, it := range e.catalogs.of("").prompts.memory() {
+		list = append(list, Prompt{it.Name, it.Server, it.Raw})
+	}
+	return list
+}
+
+// statusTime is how long ServersText waits for the aggregator.
+const statusTime = 2 * time.Second
+
+// ServersText returns a line for each server: name, state, then pairs of key
+// and value.
+func (e *Endpoint) ServersText() string {
+	ctx, cancel := context.WithTimeout(e.ctx, statusTime)
+	defer cancel()
+	var b strings.Builder
+	c, err := e.child()
+	var all []wire.Status
+	if err == nil {
+		all, err = c.Servers(ctx)
+	}
+	if err != nil {
+		for _, s := range e.rules.Load().list {
+			fmt.Fprintf(&b, "%s %s error %s\n", node.Quote(s.Name), wire.Stopped, node.Quote(err.Error()))
+		}
+		return b.String()
+	}
+	for _, s := range all {
+		transport := "http"
+		if s.IsStdio {
+			transport = "stdio"
+		}
+		fmt.Fprintf(&b, "%s %s transport %s tools %d resources %d templates %d prompts %d",
+			node.Quote(s.Name), s.State, transport, s.ToolCount, s.ResourceCount, s.TemplateCount, s.PromptCount)
+		if s.ProtocolVersion != "" {
+			fmt.Fprintf(&b, " protocol %s", node.Quote(s.ProtocolVersion))
+		}
+		if len(s.Held) > 0 {
+			fmt.Fprintf(&b, " held %d", len(s.Held))
+		}
+		if s.Error != "" {
+			fmt.Fprintf(&b, " error %s", node.Quote(e.redact(s.Error)))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// PolicyText returns the policy in force, a line for each rule.
+func (e *Endpoint) PolicyText() string {
+	if p := e.rules.Load().policy; p != nil {
+		return p.Text()
+	}
+	return ""
+}
+
+// Call calls a tool as a guest's program would, through policy and ledger.
+// The ledger shows process as the one that asked. An error object of the
+// server is an *Error.
+func (e *Endpoint) Call(ctx context.Context, process, tool string, args json.RawMessage) (json.RawMessage, error) {
+	return e.request(ctx, process, "tools/call", "name", tool, args)
+}
+
+// ReadResource reads a resource as a guest's program would.
+func (e *Endpoint) ReadResource(ctx context.Context, process, uri string) (json.RawMessage, error) {
+	return e.request(ctx, process, "resources/read", "uri", uri, nil)
+}
+
+// GetPrompt gets a prompt as a guest's program would.
+func (e *Endpoint) GetPrompt(ctx context.Context, process, name string, args json.RawMessage) (json.RawMessage, error) {
+	return e.request(ctx, process, "prompts/get", "name", name, args)
+}
+
+func (e *Endpoint) request(ctx context.Context, process, method, member, value string, args json.RawMessage) (json.RawMessage, error) {
+	b := append([]byte(`{`), quote(member)...)
+	b = rawjson.AppendString(append(b, ':'), value)
+	if len(args) > 0 {
+		if err := rawjson.Check(args); err != nil {
+			return nil, fmt.Errorf("%w: arguments: %w", node.ErrInvalid, err)
+		}
+		b = append(append(b, `,"arguments":`...), args...)
+	}
+	b = rawjson.OneLine(append(b, '}'))
+	p, perr := scanParams(b)
+	if perr != nil {
+		return nil, perr
+	}
+	s := e.local
+	c := &call{session: s, process: frame.SanitizeName(process), message: message{method: method, params: p}, begun: time.Now(), sent: len(b)}
+	if !s.begin(c) {
+		return nil, fmt.Errorf("%w: %d requests in flight", node.ErrBusy, maxInFlight)
+	}
+	defer s.end(c)
+	stop := context.AfterFunc(ctx, func() { c.cancel(context.Cause(ctx)) })
+	defer stop()
+	result, rerr := c.run()
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case rerr == nil:
+		return result, nil
+	case c.verdict.denied:
+		return nil, fmt.Errorf("%w: %w", node.ErrPermission, rerr)
+	case rerr.Code == codeTimeout:
+		return nil, fmt.Errorf("%w: %w", node.ErrTimedOut, rerr)
+	}
+	return nil, rerr
+}

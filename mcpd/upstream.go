@@ -1,0 +1,121 @@
+package mcpd
+
+import (
+	"context"
+	"encoding/json"
+
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+)
+
+// notified passes a server's notification on to the sessions it is for. The
+// aggregator's reader calls it: it never blocks.
+func (e *Endpoint) notified(n wire.Notification) {
+	switch n.Method {
+	case toolsChanged, resourcesChanged, promptsChanged:
+		e.catalogs.each(n.Client, func(c *catalog) { c.forget(n.Method) })
+		e.broadcast(n.Client, n.Method, nil)
+		e.refresh()
+	case "notifications/resources/updated":
+		e.updated(n)
+	case "notifications/message":
+		e.logged(n)
+	default:
+		for _, s := range e.recipients(n) {
+			s.notify(n.Method, n.Params)
+		}
+	}
+}
+
+// recipients returns the session that the call belongs to which a
+// notification is about; if it is about none, all that share the connection.
+func (e *Endpoint) recipients(n wire.Notification) []*session {
+	if c, ok := n.Owner.(*call); ok {
+		return []*session{c.session}
+	}
+	return e.each(func(s *session) bool { return s.client.Load().key == n.Client })
+}
+
+// broadcast notifies the sessions that are initialized: those of one
+// set of client capabilities, or all.
+func (e *Endpoint) broadcast(key, method string, params []byte) {
+	for _, s := range e.each(func(s *session) bool {
+		c := s.client.Load()
+		return c.ready.Load() && (key == "" || c.key == key)
+	}) {
+		s.notify(method, params)
+	}
+}
+
+// changed makes all lists be fetched anew and tells the sessions.
+func (e *Endpoint) changed(key string) {
+	e.catalogs.each(key, func(c *catalog) { c.forget("") })
+	for _, method := range []string{toolsChanged, resourcesChanged, promptsChanged} {
+		e.broadcast(key, method, nil)
+	}
+	e.refresh()
+}
+
+// refresh fetches, in the background, the lists that the tree shows.
+func (e *Endpoint) refresh() {
+	if e.aggregator.Load() == nil || e.refreshing.Swap(true) {
+		return
+	}
+	e.background(func(ctx context.Context) {
+		e.refreshing.Store(false) // what changes from now on is for the next
+		for _, s := range e.catalogs.of("").shelves() {
+			s.get(ctx, e)
+		}
+	})
+}
+
+// updated tells the sessions that subscribed to a resource, each by the URI
+// it knows.
+func (e *Endpoint) updated(n wire.Notification) {
+	uri := rawjson.GetString(n.Params, "uri")
+	for _, l := range e.subs.listeners(n.Client, n.Server, uri) {
+		if params, err := rawjson.SetString(n.Params, l.uri, "uri"); err == nil {
+			l.session.notify(n.Method, params)
+		}
+	}
+}
+
+func (e *Endpoint) down(err error) {
+	e.cfg.Log.Warn("aggregator is down", "vm", e.cfg.VM, "err", err)
+	e.catalogs.empty()
+}
+
+func (e *Endpoint) up() {
+	e.cfg.Log.Debug("aggregator is up", "vm", e.cfg.VM)
+	e.changed("")
+}
+
+// toServers passes a session's notification to every server.
+func (e *Endpoint) toServers(s *session, method string, params json.RawMessage) {
+	key := s.client.Load().key
+	for _, server := range e.rules.Load().list {
+		if server.Enabled {
+			e.notifyServer(key, server.Name, method, params)
+		}
+	}
+}
+
+// maxTelling is how many notifications may be on their way to servers. More
+// come only from a guest that floods; they are lost.
+const maxTelling = 256
+
+// notifyServer sends a server a notification, without waiting for it.
+func (e *Endpoint) notifyServer(key, server, method string, params json.RawMessage) {
+	if e.telling.Add(1) > maxTelling {
+		e.telling.Add(-1)
+		return
+	}
+	e.background(func(ctx context.Context) {
+		defer e.telling.Add(-1)
+		ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
+		defer cancel()
+		if c, err := e.child(); err == nil {
+			c.Notify(ctx, key, server, method, params)
+		}
+	})
+}
