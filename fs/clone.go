@@ -1,0 +1,115 @@
+package fs
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"hutch/fs/node"
+)
+
+// wantBoth refuses to open a clone file for reading or writing alone, so
+// that programs which read every file of a tree make nothing.
+func wantBoth(flags int) error {
+	if flags&os.O_RDWR == 0 {
+		return fmt.Errorf("%w: open clone for reading and writing", node.ErrPermission)
+	}
+	return nil
+}
+
+// cloneHandle is an open clone file: the ctl of an object that goes when the
+// last of its files is closed. Reading it gives the object's name.
+type cloneHandle struct {
+	text    string
+	message *node.Writer
+	at      at
+	release func()
+}
+
+// openClone returns the ctl of the object that a leads to.
+func openClone(c call, a at, name string, verbs []verb) node.Handle {
+	do := func(ctx context.Context, m string) error {
+		return node.Run(verbs, call{Ctx: ctx, At: a, Name: "ctl"}, m)
+	}
+	return &cloneHandle{
+		text: name + "\n", at: a, release: hold(a),
+		message: node.NewWriter(do, func(part string) bool { return node.Admits(verbs, part) }),
+	}
+}
+
+func (h *cloneHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
+	return node.ReadText(h.text, p, off), nil
+}
+
+func (h *cloneHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {
+	n, err := h.message.Write(ctx, p)
+	return n, h.fail(err)
+}
+
+func (h *cloneHandle) Flush(ctx context.Context) error { return h.fail(h.message.Flush(ctx)) }
+
+func (h *cloneHandle) fail(err error) error {
+	if err != nil {
+		failed(h.at, err)
+	}
+	return err
+}
+
+func (h *cloneHandle) Close() error {
+	h.release()
+	return nil
+}
+
+// hold counts an open file of an object; what it returns counts it closed.
+// When the last file of an anonymous object is closed, the object goes.
+func hold(a at) func() {
+	switch {
+	case a.exec != nil:
+		return a.exec.hold()
+	case a.vm != nil:
+		return a.vm.hold()
+	}
+	return nil
+}
+
+func (e *exec) hold() func() {
+	of := e.vm.hold()
+	e.vm.mu.Lock()
+	e.refs++
+	e.vm.mu.Unlock()
+	return func() {
+		e.letGo()
+		of()
+	}
+}
+
+func (e *exec) letGo() {
+	e.vm.mu.Lock()
+	e.refs--
+	last := e.refs == 0
+	drop, kill := last && e.anonymous, last && e.killOnClose
+	e.vm.mu.Unlock()
+	if drop || kill {
+		e.vm.later(func(ctx context.Context) error {
+			if drop {
+				return e.drop(ctx)
+			}
+			return e.Ctl(ctx, "kill")
+		})
+	}
+}
+
+func (v *vm) hold() func() {
+	v.mu.Lock()
+	v.refs++
+	v.mu.Unlock()
+	return func() {
+		v.mu.Lock()
+		v.refs--
+		gone := v.refs == 0 && v.Anonymous()
+		v.mu.Unlock()
+		if gone {
+			v.s.later(v.destroy)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package fs
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"hutch/aggd/wire"
+	"hutch/fs/folder"
+	"hutch/mcpd"
+	"hutch/mcpd/ledger"
+	"hutch/mcpd/policy"
+	"hutch/profiles"
+	"hutch/vmm"
+)
+
+// newVM returns m with its endpoint, which is not started.
+func newVM(s *Server, m *vmm.VM) *vm {
+	v := &vm{VM: m, s: s, id: s.next(), execs: map[string]*exec{}, folders: map[string]*folder.Folder{}}
+	v.ctx, v.cancel = context.WithCancel(context.Background())
+	v.aggLog.path = filepath.Join(m.Dir(), "log", "agg")
+	v.mcp = mcpd.New(mcpd.Config{
+		VM:       m.Name(),
+		Version:  Version,
+		Work:     m.WorkDir(),
+		Ledger:   v.db,
+		AggdPath: s.cfg.Aggd,
+		Log:      s.log.With("vm", m.Name()),
+		AggLog:   &v.aggLog,
+		Event: func(kind, text string) {
+			s.tell(v, ledger.Security, Event{Time: time.Now(), VM: m.Name(), Kind: kind, Text: text})
+		},
+	})
+	return v
+}
+
+// starting readies the endpoint for a machine that is about to start.
+func (v *vm) starting(ctx context.Context) error {
+	env, _ := v.environment() // an error is told when a command starts
+	v.telling.Lock()
+	v.told = told{env: env}
+	v.telling.Unlock()
+	if err := v.configure(ctx); err != nil {
+		return err
+	}
+	return v.mcp.Start(ctx)
+}
+
+// helpers are the processes that serve the VM beside its machine.
+func (v *vm) helpers() []int {
+	if pid := v.mcp.AggregatorPID(); pid != 0 {
+		return []int{pid}
+	}
+	return nil
+}
+
+// reload gives a running VM the servers that its profile names now.
+func (v *vm) reload(ctx context.Context) error {
+	if !v.running() {
+		return nil
+	}
+	return v.configure(ctx)
+}
+
+// configure gives the endpoint what the VM's profile says, and the ledger
+// what of it is never to be written.
+func (v *vm) configure(ctx context.Context) error {
+	p, err := v.s.profiles.Get(v.Config().Profile)
+	if err != nil {
+		return err
+	}
+	db, err := v.db()
+	if err != nil {
+		return err
+	}
+	db.AddSecrets(p.Secrets()...)
+	return v.mcp.Reload(ctx, servers(p), policyOf(p))
+}
+
+// serve takes a connection that the guest made to one of its ports. It does
+// not wait for its end: nobody else could connect until then.
+func (v *vm) serve(port uint32, c net.Conn) {
+	if port != vmm.PortMCP {
+		c.Close()
+		return
+	}
+	v.later(func(ctx context.Context) error { return v.mcp.Serve(ctx, c) })
+}
+
+// stopped ends what lived with the machine.
+func (v *vm) stopped() {
+	v.mcp.Stop()
+	v.mu.Lock()
+	clear(v.execs)
+	v.mu.Unlock()
+}
+
+// later does f on a goroutine that the VM's end waits for.
+func (v *vm) later(f func(context.Context) error) {
+	v.work.Add(1)
+	go func() {
+		defer v.work.Done()
+		if err := f(v.ctx); err != nil {
+			v.s.log.Debug("not done", "vm", v.Name(), "err", err)
+		}
+	}()
+}
+
+// close ends all that was done for the VM: first its goroutines, then the
+// endpoint, the ledger and the folders.
+func (v *vm) close() {
+	v.cancel()
+	v.work.Wait()
+	v.mcp.Close()
+	v.closeLedger()
+	v.aggLog.Close()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, f := range v.folders {
+		f.Close()
+	}
+	clear(v.folders)
+}
+
+// servers puts a profile's servers as aggd is told them, with what the
+// built-in tools may do.
+func servers(p *profiles.Profile) []wire.Server {
+	var list []wire.Server
+	for _, s := range p.Servers {
+		list = append(list, wireServer(s))
+	}
+	if h := p.HTTP; len(h.Allow) > 0 || h.MaxBytes > 0 || h.Timeout > 0 {
+		list = append(list, localServer(h))
+	}
+	return list
+}
+
+// localServer defines the built-in tools with limits that are not the default.
+func localServer(h profiles.HTTP) wire.Server {
+	s := wire.Server{Name: wire.Local, Enabled: true, Source: "builtin", AllowPrivate: h.Allow}
+	if h.MaxBytes > 0 {
+		s.Args = append(s.Args, "-max-body", strconv.FormatInt(h.MaxBytes, 10))
+	}
+	if h.Timeout > 0 {
+		s.Args = append(s.Args, "-timeout", h.Timeout.String())
+	}
+	return s
+}
+
+func wireServer(s profiles.Server) wire.Server {
+	return wire.Server{
+		Name: s.Name, URL: s.URL, Type: s.Transport, Headers: s.Headers, BearerToken: s.BearerToken,
+		Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, Enabled: s.Enabled, Source: s.Source,
+		IdleTimeout: wire.Duration(s.IdleTimeout), ConnectTimeout: wire.Duration(s.ConnectTimeout),
+		CallTimeout: wire.Duration(s.CallTimeout),
+	}
+}
+
+func policyOf(p *profiles.Profile) *policy.Policy {
+	var rules []policy.Rule
+	for _, s := range p.Servers {
+		rules = append(rules, policy.Rule{Server: s.Name, Allowed: s.AllowedTools, Blocked: s.BlockedTools})
+	}
+	return policy.New(rules)
+}

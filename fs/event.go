@@ -1,0 +1,52 @@
+package fs
+
+import (
+	"encoding/json"
+	"syscall"
+	"time"
+
+	"hutch/fs/node"
+	"hutch/mcpd/ledger"
+)
+
+// An Event is one line of events: what happened to a VM, or what was refused it.
+type Event struct {
+	Time time.Time `json:"timestamp"`
+	VM   string    `json:"vm"`
+	Kind string    `json:"event"`
+	Text string    `json:"text,omitempty"`
+}
+
+// maxEvents is how much of the service's events is kept in memory, in bytes.
+const maxEvents = 1 << 20
+
+// tell records an event of the service and of the VM, and in another table
+// of the VM's ledger if it belongs there.
+func (s *Server) tell(v *vm, table string, e Event) {
+	e.Time = e.Time.UTC().Truncate(time.Microsecond)
+	line, err := json.Marshal(e)
+	if err != nil {
+		return
+	}
+	s.events.Append(line)
+	s.log.Info(e.Kind, "vm", e.VM, "text", e.Text)
+	if v == nil {
+		return
+	}
+	if table != ledger.VMs {
+		v.record(table, ledger.Row{"timestamp": e.Time, "event": e.Kind, "text": e.Text})
+	}
+	c := v.Config()
+	v.record(ledger.VMs, ledger.Row{
+		"timestamp": e.Time, "event": e.Kind, "text": e.Text,
+		"state": string(v.State()), "driver": c.Driver, "image": c.Image,
+	})
+}
+
+func rootEvents(c call, flags int) (node.Handle, error) {
+	return c.At.s.events.Open(true, flags&syscall.O_NONBLOCK != 0), nil
+}
+
+func vmEvents(c call, flags int) (node.Handle, error) {
+	return ledgerLog(ledger.VMs, true)(c, flags)
+}

@@ -1,0 +1,45 @@
+package fs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"hutch/fs/folder"
+	"hutch/fs/node"
+)
+
+func workFolder(c call) (node.Node, error) { return c.At.vm.folder("work") }
+func envFolder(c call) (node.Node, error)  { return c.At.vm.folder("env") }
+
+// folder returns the node of one of the folders that a VM has on the host.
+func (v *vm) folder(name string) (node.Node, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if f := v.folders[name]; f != nil {
+		return f.Root(), nil
+	}
+	dir := filepath.Join(v.Dir(), name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := folder.Open(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	v.folders[name] = f
+	return f.Root(), nil
+}
+
+// scratch is where editors keep their files while they edit config.
+func scratch(c call) (node.Node, error) { return c.At.vm.folder("edit") }
+
+// editorNames are the names that vim, emacs, sed -i and VS Code give to files
+// beside the one they edit.
+var editorNames = regexp.MustCompile(`^(sed\w{6}|\.?#?config\W.*|\.#config.*|#config#|config\.\w+|4913|\d{4})$`)
+
+// editorFile says whether a file of that name may be made beside config.
+func editorFile(name string) bool { return editorNames.MatchString(name) }
+
+func profileFolder(c call) (node.Node, error) { return c.At.s.profileDir.Root(), nil }
+func profileErr(c call) (string, error)       { return c.At.s.profiles.Err(), nil }

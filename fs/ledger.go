@@ -1,0 +1,125 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"syscall"
+
+	"hutch/fs/node"
+	"hutch/mcpd/ledger"
+)
+
+// db returns the VM's ledger, opened when it is first needed. A file that is
+// corrupt is set aside, and the VM goes on with a new one.
+func (v *vm) db() (*ledger.DB, error) {
+	v.ledgerMu.Lock()
+	defer v.ledgerMu.Unlock()
+	switch {
+	case v.closed:
+		return nil, fmt.Errorf("%w: vm %s", node.ErrNotExist, v.Name())
+	case v.ledger != nil:
+		return v.ledger, nil
+	}
+	path := filepath.Join(v.Dir(), "session.db")
+	db, err := ledger.Open(path, ledger.Options{})
+	if errors.Is(err, ledger.ErrCorrupt) {
+		kept, aside := ledger.SetAside(path)
+		if aside != nil {
+			return nil, err
+		}
+		v.s.log.Error("session.db was corrupt and is set aside", "vm", v.Name(), "kept", kept, "err", err)
+		v.err.set(fmt.Errorf("%w: kept as %s", err, kept))
+		db, err = ledger.Open(path, ledger.Options{})
+	}
+	if err != nil {
+		return nil, err
+	}
+	v.ledger = db
+	return db, nil
+}
+
+// record appends a row to one of the VM's tables, without waiting.
+func (v *vm) record(table string, r ledger.Row) {
+	db, err := v.db()
+	if err == nil {
+		err = db.Queue(v.ctx, table, r)
+	}
+	if err != nil {
+		v.s.log.Warn("not recorded", "vm", v.Name(), "table", table, "err", err)
+	}
+}
+
+func (v *vm) closeLedger() {
+	v.ledgerMu.Lock()
+	defer v.ledgerMu.Unlock()
+	v.closed = true
+	if v.ledger != nil {
+		v.ledger.Close()
+		v.ledger = nil
+	}
+}
+
+func mcpCalls(follow bool) func(call, int) (node.Handle, error) {
+	return ledgerLog(ledger.Calls, follow)
+}
+
+// ledgerLog opens a table of the ledger as text, a JSON line a record.
+func ledgerLog(table string, follow bool) func(call, int) (node.Handle, error) {
+	return func(c call, flags int) (node.Handle, error) {
+		db, err := c.At.vm.db()
+		if err != nil {
+			return nil, err
+		}
+		if !follow {
+			if err := settle(c, db); err != nil {
+				return nil, err
+			}
+		}
+		nonblock := flags&syscall.O_NONBLOCK != 0
+		return &tableHandle{log: db.Log(table), follow: follow, nonblock: nonblock}, nil
+	}
+}
+
+func ledgerSize(table string) func(call) uint64 {
+	return func(c call) uint64 {
+		db, err := c.At.vm.db()
+		if err != nil || settle(c, db) != nil {
+			return 0
+		}
+		return uint64(db.Log(table).Size())
+	}
+}
+
+// settle has the ledger write what it was told, so that who reads to the end
+// finds the call that was just answered.
+func settle(c call, db *ledger.DB) error {
+	err := db.Flush(c.Ctx)
+	if node.Errno(err) == node.Errno(node.ErrNoSpace) {
+		return nil // what was written can be read all the same
+	}
+	return err
+}
+
+// tableHandle is an open table.
+type tableHandle struct {
+	log              *ledger.Log
+	follow, nonblock bool
+}
+
+func (h *tableHandle) Stream() bool { return h.follow }
+
+func (h *tableHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := h.log.ReadAt(ctx, p, off, h.follow && !h.nonblock)
+	if n == 0 && err == nil && h.follow && h.nonblock {
+		return 0, node.ErrAgain
+	}
+	return n, err
+}
+
+func (h *tableHandle) WriteAt(context.Context, []byte, int64) (int, error) {
+	return 0, node.ErrPermission
+}
+
+func (h *tableHandle) Close() error { return nil }

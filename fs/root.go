@@ -1,0 +1,106 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"time"
+
+	"hutch/fs/node"
+)
+
+func rootVerbs() []verb {
+	return []verb{
+		{Name: "reload", Max: 0, Do: reload, Doc: "read the profiles anew and give running VMs their servers"},
+		{Name: "purge", Args: "[all]", Max: 1, Do: purge, Doc: "remove stopped VMs; all: stop and remove every VM"},
+		{Name: "shutdown", Max: 0, Do: shutdown, Doc: "stop every VM, then the service"},
+		{Name: "debug", Args: "on|off", Min: 1, Max: 1, Do: debug, Doc: "log more, or as usual"},
+	}
+}
+
+func settings(c call) (string, error) {
+	mode := "off"
+	if c.At.s.cfg.Level.Level() == slog.LevelDebug {
+		mode = "on"
+	}
+	return fmt.Sprintf("debug %s\nstate %s\nmount %s\nlisten %s\n", mode, c.At.s.cfg.State, c.At.s.cfg.Mount(), c.At.s.cfg.Listen), nil
+}
+
+func rootStatus(c call) (string, error) {
+	var b strings.Builder
+	for _, v := range c.At.s.vms() {
+		fmt.Fprintf(&b, "%s %s %s %s\n", v.Name(), v.State(), v.Config().Driver, v.Config().Image)
+	}
+	return b.String(), nil
+}
+
+func version(call) (string, error) {
+	return fmt.Sprintf("hutch %s %s %s/%s\n", Version, runtime.Version(), runtime.GOOS, runtime.GOARCH), nil
+}
+
+func drivers(c call) (string, error) {
+	ctx, cancel := context.WithTimeout(c.Ctx, 10*time.Second)
+	defer cancel()
+	return c.At.s.table.Drivers(ctx), nil
+}
+
+func debug(c call, args []string) error {
+	switch args[0] {
+	case "on":
+		c.At.s.cfg.Level.Set(slog.LevelDebug)
+	case "off":
+		c.At.s.cfg.Level.Set(slog.LevelInfo)
+	default:
+		return fmt.Errorf("%w: debug is on or off, not %q", node.ErrInvalid, args[0])
+	}
+	return nil
+}
+
+// reload reloads every VM, also when one of them cannot be.
+func reload(c call, _ []string) error {
+	var errs []error
+	for _, v := range c.At.s.vms() {
+		if err := v.reload(c.Ctx); err != nil {
+			errs = append(errs, fmt.Errorf("vm %s: %w", v.Name(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// purge removes the VMs that do not run, or stops and removes all.
+func purge(c call, args []string) error {
+	all := len(args) == 1
+	if all && args[0] != "all" {
+		return fmt.Errorf("%w: purge what? want \"purge\" or \"purge all\"", node.ErrInvalid)
+	}
+	for _, v := range c.At.s.vms() {
+		if v.running() {
+			if !all {
+				continue
+			}
+			if err := v.Kill(c.Ctx); err != nil {
+				return err
+			}
+		}
+		if err := c.At.s.table.Remove(c.Ctx, v.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shutdown stops every VM and then has the service end.
+func shutdown(c call, _ []string) error {
+	for _, v := range c.At.s.vms() {
+		if v.running() {
+			if err := v.Stop(c.Ctx); err != nil {
+				return err
+			}
+		}
+	}
+	c.At.s.cfg.Shutdown()
+	return nil
+}

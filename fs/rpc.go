@@ -1,0 +1,69 @@
+package fs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"hutch/fs/node"
+)
+
+// rpcHandle is an open file on which a line is written and its answer read:
+// a tool, a resource, a prompt. The answer begins wherever the reader stands
+// when it reads first, so that a shell, whose one file offset the write has
+// moved, reads it whole.
+type rpcHandle struct {
+	at   at
+	ask  func(ctx context.Context, line string) (string, error)
+	line *node.Writer
+
+	mu     sync.Mutex // guards answer and base
+	answer string
+	base   int64 // offset of the answer's first byte; -1 until it is read
+}
+
+// openRPC refuses to open for reading or writing alone, so that programs
+// which read every file of a tree call nothing.
+func openRPC(a at, flags int, ask func(ctx context.Context, line string) (string, error)) (node.Handle, error) {
+	if flags&os.O_RDWR == 0 {
+		return nil, fmt.Errorf("%w: open it for reading and writing: write the question, read the answer", node.ErrPermission)
+	}
+	h := &rpcHandle{at: a, ask: ask, base: -1}
+	h.line = node.NewLongWriter(h.do, maxQuestion)
+	return h, nil
+}
+
+// maxQuestion is the length of the longest line that can be asked.
+const maxQuestion = 1 << 20
+
+func (h *rpcHandle) do(ctx context.Context, line string) error {
+	answer, err := h.ask(ctx, strings.TrimSpace(line))
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answer, h.base = answer, -1
+	return nil
+}
+
+func (h *rpcHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.base < 0 || off < h.base {
+		h.base = off
+	}
+	return node.ReadText(h.answer, p, off-h.base), nil
+}
+
+func (h *rpcHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {
+	n, err := h.line.Write(ctx, p)
+	if err != nil {
+		failed(h.at, err)
+	}
+	return n, err
+}
+
+func (h *rpcHandle) Close() error { return nil }

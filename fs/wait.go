@@ -1,0 +1,93 @@
+package fs
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"hutch/fs/node"
+	"hutch/mcpd/ledger"
+)
+
+// An ending is how a command ended, once done is closed.
+type ending struct {
+	done chan struct{}
+	line string
+	err  error
+}
+
+// openWait opens wait: at the host's own wait for the command, or at the
+// guest's for one that an earlier service started.
+func openWait(c call, flags int) (node.Handle, error) {
+	c.At.vm.mu.Lock()
+	end := c.At.exec.end
+	c.At.vm.mu.Unlock()
+	if end == nil {
+		return c.At.exec.Open(c.Ctx, "wait", flags)
+	}
+	return &waitHandle{end: end, nonblock: flags&syscall.O_NONBLOCK != 0}, nil
+}
+
+// waitHandle is an open wait file.
+type waitHandle struct {
+	end      *ending
+	nonblock bool
+}
+
+func (h *waitHandle) Stream() bool { return true }
+
+func (h *waitHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	select {
+	case <-h.end.done:
+	default:
+		if h.nonblock {
+			return 0, node.ErrAgain
+		}
+		select {
+		case <-h.end.done:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	return node.ReadText(h.end.line, p, off), h.end.err
+}
+
+func (h *waitHandle) WriteAt(context.Context, []byte, int64) (int, error) {
+	return 0, node.ErrPermission
+}
+
+func (h *waitHandle) Close() error { return nil }
+
+// follow waits for the command's end, tells and records it.
+func (e *exec) follow(end *ending, message string, began time.Time) {
+	defer e.vm.work.Done()
+	line, err := e.waitLine(e.vm.ctx)
+	end.line, end.err = line, err
+	close(end.done)
+	r := ledger.Row{"timestamp": began, "exec_id": e.name, "command": message, "duration_ms": time.Since(began), "source": "tree"}
+	how, _, _ := strings.Cut(line, " ")
+	code, notCode := strconv.Atoi(how)
+	switch {
+	case err != nil:
+		r["error_message"] = node.Text(err)
+	case notCode != nil:
+		r["signal"] = how
+	default:
+		r["exit_code"] = code
+	}
+	e.vm.record(ledger.Execs, r)
+}
+
+// waitLine reads the command's wait file.
+func (e *exec) waitLine(ctx context.Context) (string, error) {
+	h, err := e.Open(ctx, "wait", 0)
+	if err != nil {
+		return "", err
+	}
+	defer h.Close()
+	p := make([]byte, 256)
+	n, err := h.ReadAt(ctx, p, 0)
+	return string(p[:n]), err
+}
