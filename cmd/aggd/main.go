@@ -1,0 +1,93 @@
+// Aggd is the aggregator: a child of hutchd, one for each VM, that alone holds the
+// network and the credentials of external MCP servers. See aggd(8).
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"syscall"
+
+	"hutch/aggd"
+	"hutch/aggd/wire"
+)
+
+func main() {
+	var cfg aggd.Config
+	flag.Usage = usage
+	flag.IntVar(&cfg.MaxRequest, "max-request", number("AGGD_MAX_REQUEST", wire.MaxRequest), "the longest line from the host, in `bytes`")
+	flag.IntVar(&cfg.MaxResult, "max-result", number("AGGD_MAX_RESULT", wire.MaxResult), "the longest message from a server, in `bytes`")
+	flag.DurationVar(&cfg.ListWait, "list-wait", 0, "how long a list waits for servers that are late (5s)")
+	local := flag.String("local", beside("locald"), "the `program` of the built-in tools, or none")
+	flag.Parse()
+	if flag.NArg() > 0 || cfg.MaxRequest <= 0 || cfg.MaxResult <= 0 {
+		usage()
+		os.Exit(2)
+	}
+	if err := aggd.Harden(); err != nil {
+		fail(err)
+	}
+	if *local != "none" {
+		cfg.Local = *local
+	}
+	cfg.Environ = os.Environ()
+	cfg.Version = version()
+	cfg.Log = os.Stderr
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	if err := aggd.Run(ctx, cfg, input(ctx), os.Stdout); err != nil && !errors.Is(err, fs.ErrClosed) {
+		fail(err)
+	}
+}
+
+// input returns the standard input, closed when ctx ends.
+func input(ctx context.Context) io.Reader {
+	in := os.Stdin
+	if info, err := in.Stat(); err == nil && info.Mode()&fs.ModeNamedPipe != 0 && syscall.SetNonblock(0, true) == nil {
+		in = os.NewFile(0, "stdin") // a read of this one ends when it is closed
+	}
+	context.AfterFunc(ctx, func() { in.Close() })
+	return in
+}
+
+func beside(name string) string {
+	self, err := os.Executable()
+	if err != nil {
+		return "none"
+	}
+	return filepath.Join(filepath.Dir(self), name)
+}
+
+func number(env string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(env)); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "devel"
+	}
+	return info.Main.Version
+}
+
+func fail(err error) {
+	fmt.Fprintf(os.Stderr, "aggd: %v\n", err)
+	os.Exit(1)
+}
+
+func usage() {
+	fmt.Fprintln(os.Stderr, "usage: aggd [-max-request bytes] [-max-result bytes] [-list-wait duration] [-local program]")
+	flag.PrintDefaults()
+}

@@ -1,0 +1,102 @@
+// Guest is hutch's program inside a guest: the agent, which runs commands for
+// the host; the relay, which MCP clients take for their server; and an MCP
+// client for shells. See guest(8).
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"hutch/relay"
+	"hutch/relay/agent"
+	"hutch/relay/call"
+	"hutch/relay/port"
+)
+
+func usage() {
+	fmt.Fprintln(os.Stderr, "usage: guest [-v] init | agent | relay [NAME] | call [-json] [-n N] [-c C] TOOL [JSON]")
+	os.Exit(2)
+}
+
+func main() {
+	log.SetFlags(0)
+	verbose := flag.Bool("v", false, "say what happens with connections")
+	flag.Usage = usage
+	flag.Parse()
+	verb, args := flag.Arg(0), flag.Args()
+	if name := filepath.Base(os.Args[0]); name == "relay" || name == "hutch-relay" {
+		verb, args = "relay", append([]string{"relay"}, args...)
+	}
+	if len(args) > 1 && verb == "relay" && args[1] == "call" {
+		verb, args = "call", args[1:]
+	}
+	log.SetPrefix("guest " + verb + ": ")
+	var err error
+	switch {
+	case (verb == "init" || verb == "agent") && len(args) == 1:
+		err = runAgent(verb == "init", *verbose)
+	case verb == "call":
+		os.Exit(call.Main(context.Background(), args[1:], os.Stdout, os.Stderr))
+	case verb == "relay" && len(args) <= 2:
+		err = runRelay(args[1:])
+	default:
+		usage()
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// runAgent serves the guest's tree to the host until SIGTERM.
+func runAgent(init, verbose bool) error {
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	if init {
+		agent.Prepare()
+	}
+	a, err := agent.New(agent.Config{
+		Dial: dial(port.Agent),
+		Init: os.Getpid() == 1,
+		Log:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
+	})
+	if err != nil {
+		return err
+	}
+	return a.Run(ctx)
+}
+
+// runRelay relays between stdin and stdout and the host. The host is told the
+// name given, or that of the program that started us.
+func runRelay(args []string) error {
+	name := parent()
+	if len(args) > 0 {
+		name = args[0]
+	}
+	return relay.Run(context.Background(), os.Stdin, os.Stdout, dial(port.MCP), name)
+}
+
+func parent() string {
+	comm, err := os.ReadFile("/proc/" + strconv.Itoa(os.Getppid()) + "/comm")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(comm))
+}
+
+func dial(n uint32) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) { return port.Dial(ctx, n) }
+}
