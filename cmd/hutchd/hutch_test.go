@@ -1,0 +1,190 @@
+//go:build linux
+
+package main_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"hutch/fs/node/need"
+)
+
+// ended tells how a command ended, as a shell would.
+func ended(cmd *exec.Cmd) string {
+	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return status.Signal().String()
+	}
+	return fmt.Sprint(status.ExitStatus())
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	for _, c := range []struct {
+		args                     []string
+		in, out, complaint, ends string
+	}{
+		{[]string{"true"}, "", "", "", "0"},
+		{[]string{"false"}, "", "", "", "1"},
+		{[]string{"sh", "-c", "echo out; echo err >&2; exit 42"}, "", "out\n", "err\n", "42"},
+		{[]string{"printf", "%s.", "a b", "it's", "", "$HOME"}, "", "a b.it's..$HOME.", "", "0"},
+		{[]string{"cat"}, "hi\n", "hi\n", "", "0"},
+		{[]string{"sh", "-c", "kill -TERM $$"}, "", "", "", "terminated"},
+		{[]string{"sh", "-c", "kill -KILL $$"}, "", "", "", "killed"},
+		{[]string{"/no/such/program"}, "", "", "hutch: file does not exist: ", "1"},
+		{[]string{"-image", "none", "true"}, "", "", "hutch: file does not exist: ", "1"},
+		{[]string{}, "", "", "usage: hutch run ", "2"},
+		{[]string{"sh", "-c", "cd; pwd; id -u"}, "", "/root\n0\n", "", "0"},
+	} {
+		cmd := s.command("hutch", append([]string{"run"}, c.args...)...)
+		var out, complaint bytes.Buffer
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(c.in), &out, &complaint
+		cmd.Run()
+		if out.String() != c.out || !strings.HasPrefix(complaint.String(), c.complaint) || c.complaint == "" && complaint.Len() > 0 || ended(cmd) != c.ends {
+			t.Errorf("hutch run %q ended %s, printed %q, %q", c.args, ended(cmd), out.String(), complaint.String())
+		}
+	}
+	if vms := s.read("status"); vms != "" {
+		t.Errorf("VMs are left: %s", vms)
+	}
+}
+
+// TestRunSignals sends hutch run what a terminal and a shell send.
+func TestRunSignals(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	for _, c := range []struct {
+		line, ends, out string
+		sig             syscall.Signal
+	}{
+		{"echo up; exec sleep 1000", "interrupt", "up\n", syscall.SIGINT},
+		{"echo up; exec sleep 1000", "terminated", "up\n", syscall.SIGTERM},
+		{"trap 'echo caught; exit 7' INT; echo up; while :; do sleep 0.01; done", "7", "up\ncaught\n", syscall.SIGINT},
+		{"trap 'echo usr; exit 8' USR1; echo up; while :; do sleep 0.01; done", "8", "up\nusr\n", syscall.SIGUSR1},
+	} {
+		cmd := s.command("hutch", "run", "sh", "-c", c.line)
+		printed := printing(t, cmd)
+		printed.until("up\n")
+		cmd.Process.Signal(c.sig)
+		out := printed.rest()
+		if cmd.Wait(); ended(cmd) != c.ends || out != c.out {
+			t.Errorf("%s: by %v ended %s, printed %q", c.line, c.sig, ended(cmd), out)
+		}
+	}
+}
+
+// TestRunMuch takes 50 MB through a sandbox.
+func TestRunMuch(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	seq := exec.Command(need.Tool(t, "seq"), "6500000")
+	want, got := sha256.New(), sha256.New()
+	seq.Stdout = want
+	if err := seq.Run(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := s.command("hutch", "run", "seq", "6500000")
+	count := &counter{}
+	cmd.Stdout = io.MultiWriter(got, count)
+	if err := cmd.Run(); err != nil || !bytes.Equal(got.Sum(nil), want.Sum(nil)) {
+		t.Errorf("%v, %d bytes", err, count.n)
+	}
+	if count.n < 50e6 {
+		t.Errorf("%d bytes are not much", count.n)
+	}
+	// and as input
+	in := exec.Command("seq", "2000000")
+	pipe, err := in.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Start(); err != nil {
+		t.Fatal(err)
+	}
+	cmd = s.command("hutch", "run", "cksum")
+	cmd.Stdin = pipe
+	through, err := cmd.Output()
+	in.Wait()
+	here, _ := exec.Command("sh", "-c", "seq 2000000 | cksum").Output()
+	if err != nil || string(through) != string(here) {
+		t.Errorf("cksum there %q, %v, here %q", through, err, here)
+	}
+}
+
+type counter struct{ n int }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += len(p)
+	return len(p), nil
+}
+
+// TestSubcommands uses each of the rest once.
+func TestSubcommands(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	hutch := func(in, want string, args ...string) string {
+		t.Helper()
+		cmd := s.command("hutch", args...)
+		cmd.Stdin = strings.NewReader(in)
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("hutch %s: %v, %q, want %q", strings.Join(args, " "), err, out, want)
+		}
+		return string(out)
+	}
+	hutch("", "README\nctl\n", "9p", "ls")
+	hutch("", "", "9p", "mkdir", "vm/dev")
+	hutch("", "clone\ndev/\n", "9p", "ls", "vm")
+	hutch("start\n", "", "9p", "write", "vm/dev/ctl")
+	hutch("", "running\n", "9p", "read", "vm/dev/status")
+	hutch("text", "", "9p", "write", "vm/dev/work/new")
+	hutch("", "text", "exec", "dev", "cat", "/workspace/new")
+	hutch("", "", "9p", "rm", "vm/dev/work/new")
+	hutch(`{"text":"said"}`+"\n", `"text":"said"`, "9p", "rdwr", "vm/dev/mcp/tools/local__echo/call")
+	s.mkdir("vm/dev/exec/long")
+	s.write("vm/dev/exec/long/ctl", "exec sleep 1000\n")
+	out := hutch("", "VM   STATE", "ps")
+	for _, want := range []string{"dev  running", "gvisor", "host", "long", "sleep 1000"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("ps has no %q:\n%s", want, out)
+		}
+	}
+	calls := s.command("hutch", "calls", "dev")
+	printed := printing(t, calls)
+	printed.until(`"tool_name":"local__echo"`)
+	s.call("dev", "file_list", `{}`)
+	printed.until(`"tool_name":"file_list"`)
+	calls.Process.Signal(os.Interrupt)
+	printed.rest()
+	if calls.Wait(); ended(calls) != "130" {
+		t.Errorf("calls ended %s by an interrupt", ended(calls))
+	}
+	for _, c := range []struct{ want, args string }{
+		{"hutch: file in use: vm \"dev\" is running: stop it first", "9p rm vm/dev"},
+		{"hutch: file does not exist", "9p read vm/none/status"},
+		{"hutch: file does not exist", "exec none true"},
+		{"hutch: operation not permitted", "9p mkdir junk"},
+		{"hutch: unknown command", "frob"},
+		{"usage: hutch 9p ls|read|write|rdwr|mkdir|rm PATH", "9p frob"},
+	} {
+		out, err := s.command("hutch", strings.Fields(c.args)...).CombinedOutput()
+		if err == nil || !strings.HasPrefix(string(out), c.want) {
+			t.Errorf("hutch %s: %v, %q, want %q", c.args, err, out, c.want)
+		}
+	}
+	hutch("", "", "9p", "rm", "vm/dev/exec/long")
+	hutch("stop\n", "", "9p", "write", "vm/dev/ctl")
+	hutch("", "", "9p", "rm", "vm/dev")
+	nowhere := s.command("hutch", "-s", "unix!"+s.dir+"/nowhere", "ps")
+	if out, err := nowhere.CombinedOutput(); err == nil || !strings.Contains(string(out), "is hutchd running? start it") {
+		t.Errorf("without a service: %v, %q", err, out)
+	}
+}

@@ -1,0 +1,48 @@
+// Hutchd serves sandbox VMs as a tree of files, over 9P and FUSE.
+//
+// Usage:
+//
+//	hutchd [-state DIR] [-mount DIR] [-listen unix!PATH] [-bin DIR] [-debug]
+//
+// The defaults for root are /var/lib/hutch, /mnt/hutch and unix!/run/hutch/9p;
+// for others hutch in the XDG data folder, ~/hutch, and hutch/9p in the XDG
+// runtime folder. -mount none serves 9P only. -bin is the folder of guest,
+// runsc, aggd and locald: beside hutchd if not said. See hutchd(8).
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	def := defaults()
+	var o options
+	flag.StringVar(&o.state, "state", def.state, "`folder` of the service's state")
+	flag.StringVar(&o.mount, "mount", def.mount, "`folder` to mount the tree on, or none")
+	flag.StringVar(&o.listen, "listen", def.listen, "`address` to serve 9P on, unix!PATH or tcp!127.0.0.1!PORT")
+	flag.StringVar(&o.bin, "bin", def.bin, "`folder` of guest, runsc, aggd and locald")
+	flag.BoolVar(&o.debug, "debug", false, "log more")
+	flag.Usage = usage
+	flag.Parse()
+	flag.Visit(func(f *flag.Flag) { o.mustMount = o.mustMount || f.Name == "mount" })
+	if flag.NArg() > 0 {
+		usage()
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := serve(ctx, o); err != nil {
+		fmt.Fprintf(os.Stderr, "hutchd: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func usage() {
+	fmt.Fprintf(os.Stderr, "usage: hutchd [-state DIR] [-mount DIR|none] [-listen unix!PATH] [-bin DIR] [-debug]\n\n")
+	flag.PrintDefaults()
+}

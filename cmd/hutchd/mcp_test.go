@@ -1,0 +1,201 @@
+//go:build linux
+
+package main_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"hutch/fs/node/need"
+)
+
+// everything returns node and the MCP reference server.
+func everything(t *testing.T) (nodejs, program string) {
+	t.Helper()
+	dir := os.Getenv("HUTCH_NPM")
+	if dir == "" {
+		need.Missing(t, "HUTCH_NPM does not name a folder with npm packages")
+	}
+	return need.Tool(t, "node"), need.File(t, filepath.Join(dir, "node_modules/@modelcontextprotocol/server-everything/dist/index.js"))
+}
+
+// mcpclient builds the program that does all that the reference server offers.
+func mcpclient(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "mcpclient")
+	cmd := exec.Command("go", "build", "-o", path, "./testdata/mcpclient")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+// TestMCP has a client inside a sandbox do all that the reference server
+// offers, as a program and over HTTP, and the same client without hutch.
+func TestMCP(t *testing.T) {
+	t.Parallel()
+	nodejs, program := everything(t)
+	client := mcpclient(t)
+	t.Run("stdio", func(t *testing.T) {
+		t.Parallel()
+		compareMCP(t, client, []string{nodejs, program, "stdio"}, fmt.Sprintf("command = %q\nargs = [%q, \"stdio\"]\n", nodejs, program))
+	})
+	t.Run("http", func(t *testing.T) {
+		t.Parallel()
+		url := serveHTTP(t, nodejs, program)
+		compareMCP(t, client, []string{url}, fmt.Sprintf("url = %q\n", url))
+	})
+}
+
+// serveHTTP starts the reference server on a port of its own.
+func serveHTTP(t *testing.T, nodejs, program string) (url string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	l.Close()
+	cmd := exec.Command(nodejs, program, "streamableHttp")
+	cmd.Env = append(os.Environ(), "PORT="+port)
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	lines := bufio.NewReader(said)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("the server ended: %s", line)
+		}
+		if strings.Contains(line, "listening on port") {
+			break
+		}
+	}
+	go io.Copy(io.Discard, lines)
+	return "http://127.0.0.1:" + port + "/mcp"
+}
+
+// compareMCP runs the client with direct as its server, and in a VM whose
+// profile has the server.
+func compareMCP(t *testing.T, client string, direct []string, server string) {
+	s := serve(t, false)
+	s.write("profiles/default.toml", "[mcpServers.all]\n"+server)
+	s.vm("dev")
+	program, err := os.ReadFile(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write("vm/dev/work/mcpclient", string(program))
+	if _, status := s.sh("dev", "chmod +x /workspace/mcpclient"); status != "0" {
+		t.Fatal(status)
+	}
+	here := transcript(t, s.user(client, direct...), "", "")
+	there := transcript(t, s.command("hutch", "exec", "dev", "/workspace/mcpclient", "-name", "all__", "-uri", "capsem://all/", "hutch-relay"), "all__", "capsem://all/")
+	for what, lines := range here {
+		if !reflect.DeepEqual(lines, there[what]) {
+			a, _ := json.Marshal(lines)
+			b, _ := json.Marshal(there[what])
+			t.Errorf("%s: directly\n%.1500s\nthrough hutch\n%.1500s", what, a, b)
+		}
+	}
+	for what := range there {
+		if here[what] == nil {
+			t.Errorf("%s happens through hutch only", what)
+		}
+	}
+	compareCalls(t, s, there)
+}
+
+// clock is what a server tells of the time of day, as text and in base64.
+var clock = regexp.MustCompile(`\d+:\d+:\d+ [AP]M|UmVzb3VyY2UgMjogVGhpcyBpcyBhIGJhc2U2NCBibG9i[^"]*`)
+
+// transcript runs the client, and returns what came of each deed, without
+// the prefixes of names.
+func transcript(t *testing.T, cmd *exec.Cmd, name, uri string) map[string][]any {
+	t.Helper()
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v %s\n%s", cmd.Args, err, stderr(err), out)
+	}
+	text := clock.ReplaceAllString(string(out), "then")
+	if name != "" {
+		text = strings.ReplaceAll(strings.ReplaceAll(text, name, ""), uri, "")
+	}
+	deeds := map[string][]any{}
+	for line := range strings.Lines(text) {
+		what, result, _ := strings.Cut(line, "\t")
+		var v any
+		if err := json.Unmarshal([]byte(result), &v); err != nil {
+			t.Fatalf("%v: %q", err, line)
+		}
+		deeds[what] = append(deeds[what], v)
+	}
+	if len(deeds) < 50 {
+		t.Errorf("%d deeds are not all:\n%s", len(deeds), text)
+	}
+	return deeds
+}
+
+// compareCalls checks that each call is in mcp/calls, once.
+func compareCalls(t *testing.T, s *service, deeds map[string][]any) {
+	t.Helper()
+	want := map[string]int{
+		"get-sum": 1, "trigger-long-running-operation": 2, // the calls with bad arguments, with progress, and cancelled
+		"toggle-subscriber-updates": 0, "toggle-simulated-logging": 0,
+	}
+	reads, gets := 0, 0
+	for what, lines := range deeds {
+		if tool, ok := strings.CutPrefix(what, "call "); ok && !strings.Contains(tool, " ") {
+			want[tool] += len(lines)
+		}
+		if strings.HasPrefix(what, "read ") {
+			reads++
+		}
+		if strings.HasPrefix(what, "get ") {
+			gets++
+		}
+	}
+	s.call("dev", "file_list", `{}`)
+	got, methods, ids := map[string]int{}, map[string]int{}, map[float64]bool{}
+	for line := range strings.Lines(s.calls("dev", "file_list")) {
+		var r struct {
+			ID                  float64
+			Method, Tool_name   string
+			Server_name         string
+			Decision, Timestamp string
+		}
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("%v: %q", err, line)
+		}
+		if ids[r.ID] {
+			t.Errorf("id %v is there twice", r.ID)
+		}
+		ids[r.ID] = true
+		methods[r.Method]++
+		if tool, ok := strings.CutPrefix(r.Tool_name, "all__"); ok && r.Method == "tools/call" {
+			got[tool]++
+		}
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("mcp/calls has %v, want %v", got, want)
+	}
+	if methods["resources/read"] != reads || methods["prompts/get"] != gets {
+		t.Errorf("mcp/calls has %v, want %d reads, %d gets", methods, reads, gets)
+	}
+}

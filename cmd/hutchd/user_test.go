@@ -1,0 +1,149 @@
+//go:build linux
+
+package main_test
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"hutch/fs/node/need"
+)
+
+// nobody is an ordinary user that every system has.
+const nobody = 65534
+
+// ordinary makes a service of an ordinary user, with a /dev/fuse that such a
+// user may open, as it is on most machines.
+func ordinary(t *testing.T) *service {
+	t.Helper()
+	need.Root(t)
+	need.Tool(t, "fusermount3")
+	nsenter := need.Tool(t, "nsenter")
+	if unprivileged, err := os.ReadFile("/proc/sys/kernel/unprivileged_userns_clone"); err == nil && unprivileged[0] == '0' {
+		need.Missing(t, "ordinary users may not make user namespaces")
+	}
+	s := newService(t, true)
+	s.ns = strconv.Itoa(namespace(t, s.dir))
+	bin := filepath.Join(s.dir, "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"hutchd", "hutch", "guest", "runsc", "aggd", "locald"} {
+		install(t, filepath.Join(s.bin, name), filepath.Join(bin, name))
+	}
+	s.bin = bin
+	if err := os.Chown(s.dir, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	id := strconv.Itoa(nobody)
+	s.as = func(cmd *exec.Cmd) {
+		cmd.Args = append([]string{"nsenter", "-t", s.ns, "-m", "-S", id, "-G", id, "--wd=/", cmd.Path}, cmd.Args[1:]...)
+		cmd.Path = nsenter
+		if cmd.Env == nil {
+			cmd.Env = os.Environ()
+		}
+		cmd.Env = append(cmd.Env, "HOME="+s.dir, "TMPDIR="+s.dir)
+	}
+	return s
+}
+
+// namespace starts a process with a mount namespace of its own, in which all
+// may open /dev/fuse. It goes with the test, and returns its number.
+func namespace(t *testing.T, dir string) int {
+	t.Helper()
+	dev := filepath.Join(dir, "fuse")
+	if err := unix.Mknod(dev, unix.S_IFCHR|0o666, int(unix.Mkdev(10, 229))); err != nil {
+		need.Missing(t, "no device files: "+err.Error())
+	}
+	os.Chmod(dev, 0o666)
+	home := exec.Command("sh", "-c", "mount --bind "+dev+" /dev/fuse && echo ready && exec cat")
+	home.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	hold, err := home.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := home.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := home.Start(); err != nil {
+		need.Missing(t, "no mount namespace: "+err.Error())
+	}
+	t.Cleanup(func() { hold.Close(); home.Wait() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); strings.TrimSpace(line) != "ready" {
+		t.Fatalf("namespace: %q %v", line, err)
+	}
+	return home.Process.Pid
+}
+
+// install copies a program to where anyone can run it.
+func install(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOrdinaryUser interrupts readers, kills hutchd and starts it again, as a
+// user without any power.
+func TestOrdinaryUser(t *testing.T) {
+	t.Parallel()
+	s := ordinary(t)
+	s.start()
+	s.vm("dev")
+	s.mkdir("vm/dev/exec/t")
+	s.write("vm/dev/exec/t/ctl", "sh echo one; read x; echo got $x; exit 9\n")
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
+		cat := s.user("sh", "-c", "exec cat <"+s.path("vm/dev/exec/t/stdout"))
+		printed := printing(t, cat)
+		printed.until("one\n")
+		awaitRead(t, cat.Process.Pid)
+		cat.Process.Signal(sig)
+		printed.rest()
+		if cat.Wait(); ended(cat) != sig.String() {
+			t.Errorf("cat ended %s", ended(cat))
+		}
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		if err := s.signal(sig); err != nil && sig != syscall.SIGKILL {
+			t.Errorf("hutchd: %v", err)
+		}
+		s.start()
+		out, err := s.user("sh", "-c", "cd "+s.mount+"; cat status; cat vm/dev/exec/t/cmd").CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), "dev running gvisor host\n") || !strings.Contains(string(out), "echo one") {
+			t.Errorf("after %v: %v %s", sig, err, out)
+		}
+	}
+	in := s.open("vm/dev/exec/t/stdin", os.O_WRONLY)
+	defer in.Close()
+	if _, err := in.WriteAt([]byte("two\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if out := s.read("vm/dev/exec/t/stdout"); out != "one\ngot two\n" {
+		t.Errorf("the command gave %q", out)
+	}
+	if out, err := s.command("hutch", "run", "id", "-u").CombinedOutput(); err != nil || string(out) != "0\n" {
+		t.Errorf("hutch run: %v %s", err, out)
+	}
+}
