@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"hutch/fs/ninep/client"
+)
+
+// A figure is one line of what bench prints.
+type figure struct {
+	What   string  `json:"what"`
+	N      int     `json:"n"`
+	P50    float64 `json:"p50_ms,omitempty"`
+	P99    float64 `json:"p99_ms,omitempty"`
+	Rate   float64 `json:"rate,omitempty"`
+	Unit   string  `json:"unit,omitempty"` // of rate
+	Target string  `json:"target,omitempty"`
+}
+
+// A bencher measures one service.
+type bencher struct {
+	ctx     context.Context
+	c       *client.Conn
+	mount   string // where the tree is mounted, or none
+	figures []figure
+}
+
+// bench measures the running service, or one of its own.
+func bench(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("hutch bench", flag.ContinueOnError)
+	only := flags.String("run", "", "measure what has this `word` in its name")
+	if err := flags.Parse(args); err != nil {
+		return exit(2)
+	}
+	c, err := dial(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "no service runs; measuring one of our own")
+		bin, err := programs(ctx)
+		if err != nil {
+			return err
+		}
+		s, err := startService(ctx, bin, true)
+		if err != nil {
+			return err
+		}
+		*address = s.addr
+		if c, err = dial(ctx); err != nil {
+			return s.stop(err)
+		}
+		err = benchService(ctx, c, *only)
+		c.Close()
+		return s.stop(err)
+	}
+	defer c.Close()
+	return benchService(ctx, c, *only)
+}
+
+// measures is the table of what is measured.
+var measures = []struct {
+	name string
+	run  func(*bencher) error
+}{
+	{"create", (*bencher).life},
+	{"exec", (*bencher).execs},
+	{"mcp", (*bencher).mcp},
+	{"status", (*bencher).status},
+	{"stdout", (*bencher).throughput},
+	{"ledger", (*bencher).ledger},
+	{"memory", (*bencher).memory},
+}
+
+func benchService(ctx context.Context, c *client.Conn, only string) error {
+	b := &bencher{ctx: ctx, c: c, mount: "none"}
+	if text, err := readFile(c, "ctl"); err == nil {
+		b.mount = setting(text, "mount")
+	}
+	for _, m := range measures {
+		if !strings.Contains(m.name, only) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "measuring %s …\n", m.name)
+		if err := m.run(b); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	return b.print()
+}
+
+// setting returns the value of a key in key value lines.
+func setting(text, key string) string {
+	for line := range strings.Lines(text) {
+		if k, v, _ := strings.Cut(strings.TrimSpace(line), " "); k == key {
+			return v
+		}
+	}
+	return ""
+}
+
+// times adds a figure of how long each of n uses of f took.
+func (b *bencher) times(what, target string, n int, f func() error) error {
+	took := make([]time.Duration, 0, n)
+	began := time.Now()
+	for range n {
+		if b.ctx.Err() != nil {
+			return b.ctx.Err()
+		}
+		one := time.Now()
+		if err := f(); err != nil {
+			return err
+		}
+		took = append(took, time.Since(one))
+	}
+	b.add(what, target, took, time.Since(began))
+	return nil
+}
+
+func (b *bencher) add(what, target string, took []time.Duration, whole time.Duration) {
+	slices.Sort(took)
+	b.figures = append(b.figures, figure{
+		What: what, N: len(took), Target: target, Unit: "/s", Rate: float64(len(took)) / whole.Seconds(),
+		P50: millis(took[len(took)/2]), P99: millis(took[len(took)*99/100]),
+	})
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// print prints the table, then the same as JSON.
+func (b *bencher) print() error {
+	fmt.Printf("hutch bench: %s/%s, %d cores, %s\n\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
+	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "what\tn\tp50 ms\tp99 ms\trate\t\ttarget\t")
+	for _, f := range b.figures {
+		p50, p99 := "", ""
+		if f.P50 > 0 {
+			p50, p99 = fmt.Sprintf("%.3f", f.P50), fmt.Sprintf("%.3f", f.P99)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%.1f\t%s\t%s\t\n", f.What, f.N, p50, p99, f.Rate, f.Unit, f.Target)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Println()
+	return json.NewEncoder(os.Stdout).Encode(map[string]any{"cores": runtime.NumCPU(), "arch": runtime.GOARCH, "figures": b.figures})
+}
+
+// vm makes and starts a VM, and returns what removes it.
+func (b *bencher) vm(name string) (remove func() error, err error) {
+	dir := path.Join("vm", name)
+	if err := b.c.Mkdir(dir, 0o755); err != nil {
+		return nil, explain(b.c, dir, err)
+	}
+	remove = func() error {
+		if err := writeFile(b.c, dir+"/ctl", "kill\n"); err != nil {
+			return err
+		}
+		return orExplain(b.c, dir, b.c.Remove(dir))
+	}
+	if err := writeFile(b.c, dir+"/ctl", "start\n"); err != nil {
+		b.c.Remove(dir)
+		return nil, err
+	}
+	return remove, nil
+}
+
+// exec runs a message in an anonymous exec of a VM, and returns its output.
+func (b *bencher) exec(vm, message string) (string, error) {
+	dir := path.Join("vm", vm, "exec")
+	ctl, n, err := clone(b.c, dir)
+	if err != nil {
+		return "", err
+	}
+	defer ctl.Close()
+	if err := tell(b.c, ctl, path.Join("vm", vm), message); err != nil {
+		return "", err
+	}
+	out, err := readFile(b.c, path.Join(dir, n, "stdout"))
+	if err != nil {
+		return "", err
+	}
+	wait, err := readFile(b.c, path.Join(dir, n, "wait"))
+	if err == nil && !strings.HasPrefix(wait, "0 ") {
+		text, _ := readFile(b.c, path.Join(dir, n, "stderr"))
+		return out, fmt.Errorf("%s: %s: %s", message, strings.TrimSpace(wait), text)
+	}
+	return out, err
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"hutch/mcpd/ledger"
+)
+
+// benchVM is the name of the VM that bench makes; it must be free.
+const benchVM = "hutch-bench"
+
+// life measures a VM from mkdir over its first output to rmdir.
+func (b *bencher) life() error {
+	n := 0
+	return b.times("create → first output → gone", "≤ 300 ms p50", 20, func() error {
+		n++
+		name := benchVM + strconv.Itoa(n)
+		remove, err := b.vm(name)
+		if err != nil {
+			return err
+		}
+		if _, err := b.exec(name, "exec echo ok"); err != nil {
+			remove()
+			return err
+		}
+		return remove()
+	})
+}
+
+// withVM does f with a VM that runs.
+func (b *bencher) withVM(f func() error) error {
+	remove, err := b.vm(benchVM)
+	if err != nil {
+		return err
+	}
+	err = f()
+	if rerr := remove(); err == nil {
+		err = rerr
+	}
+	return err
+}
+
+func (b *bencher) execs() error {
+	return b.withVM(func() error {
+		return b.times("exec echo ok", "≤ 5 ms p50", 300, func() error {
+			_, err := b.exec(benchVM, "exec echo ok")
+			return err
+		})
+	})
+}
+
+// mcp measures local__echo, called by a client in the guest through the
+// relay's way, at several calls at once.
+func (b *bencher) mcp() error {
+	return b.withVM(func() error {
+		for _, load := range []struct {
+			at, n  int
+			target string
+		}{{1, 5000, "≤ 0.3 ms p50"}, {10, 20000, ""}, {50, 20000, ""}, {200, 20000, "p99 ≤ 40 ms"}} {
+			out, err := b.exec(benchVM, fmt.Sprintf(`exec hutch-relay call -n %d -c %d local__echo '{"text":"ping"}'`, load.n, load.at))
+			if err != nil {
+				return err
+			}
+			var f figure
+			if err := json.Unmarshal([]byte(out), &f); err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			f.What, f.Target, f.Unit = fmt.Sprintf("MCP echo, %d at once", load.at), load.target, "/s"
+			b.figures = append(b.figures, f)
+		}
+		return nil
+	})
+}
+
+// status measures a read of a VM's status from an open file.
+func (b *bencher) status() error {
+	return b.withVM(func() error {
+		name := path.Join("vm", benchVM, "status")
+		f, err := b.c.Open(name, os.O_RDONLY)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := b.readings("status read, 9P", f); err != nil {
+			return err
+		}
+		if b.mount == "none" || b.mount == "" {
+			return nil
+		}
+		m, err := os.Open(filepath.Join(b.mount, name))
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+		return b.readings("status read, FUSE", m)
+	})
+}
+
+func (b *bencher) readings(what string, f io.ReaderAt) error {
+	p := make([]byte, 4096)
+	return b.times(what, "≤ 0.040 ms p50", 20000, func() error {
+		if n, err := f.ReadAt(p, 0); n == 0 {
+			return fmt.Errorf("nothing read: %w", err)
+		}
+		return nil
+	})
+}
+
+// throughput measures how fast a command's output comes.
+func (b *bencher) throughput() error {
+	const mib = 1024
+	return b.withVM(func() error {
+		began := time.Now()
+		ctl, n, err := clone(b.c, path.Join("vm", benchVM, "exec"))
+		if err != nil {
+			return err
+		}
+		defer ctl.Close()
+		if err := tell(b.c, ctl, path.Join("vm", benchVM), fmt.Sprintf("exec head -c %dM /dev/zero", mib)); err != nil {
+			return err
+		}
+		f, err := b.c.Open(path.Join("vm", benchVM, "exec", n, "stdout"), os.O_RDONLY)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		got, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{f}, make([]byte, 1<<20))
+		if err != nil || got != mib<<20 {
+			return fmt.Errorf("%d bytes of output: %v", got, err)
+		}
+		b.figures = append(b.figures, figure{What: "exec stdout", N: 1, Rate: mib / time.Since(began).Seconds(), Unit: "MiB/s"})
+		return nil
+	})
+}
+
+// ledger measures durable appends to a session database in the temporary folder.
+func (b *bencher) ledger() error {
+	for _, load := range []struct {
+		writers, n int
+		target     string
+	}{{16, 40000, "≥ 20k/s"}, {256, 400000, "≥ 150k/s"}} {
+		if err := b.appends(load.writers, load.n, load.target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bencher) appends(writers, n int, target string) error {
+	dir, err := os.MkdirTemp("", "hutch-ledger-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	db, err := ledger.Open(filepath.Join(dir, "session.db"), ledger.Options{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	took := make([][]time.Duration, writers)
+	errs := make([]error, writers)
+	var work sync.WaitGroup
+	began := time.Now()
+	for w := range writers {
+		work.Go(func() {
+			for range n / writers {
+				one := time.Now()
+				if errs[w] = db.Append(b.ctx, ledger.VMs, ledger.Row{"event": "bench", "text": "an append that waits until it is durable"}); errs[w] != nil {
+					return
+				}
+				took[w] = append(took[w], time.Since(one))
+			}
+		})
+	}
+	work.Wait()
+	whole := time.Since(began)
+	var all []time.Duration
+	for w := range writers {
+		if errs[w] != nil {
+			return errs[w]
+		}
+		all = append(all, took[w]...)
+	}
+	b.add(fmt.Sprintf("ledger append, %d writers", writers), target, all, whole)
+	return nil
+}
+
+// memory measures what an idle sandbox holds: all its processes on the host,
+// its aggregator's included, pages shared with others in part.
+func (b *bencher) memory() error {
+	return b.withVM(func() error {
+		text, err := b.settled(path.Join("vm", benchVM, "status"))
+		if err != nil {
+			return err
+		}
+		size := strings.TrimSuffix(setting(text, "memory"), "MiB")
+		mib, err := strconv.ParseFloat(size, 64)
+		if err != nil {
+			return fmt.Errorf("status has no memory: %s", text)
+		}
+		b.figures = append(b.figures, figure{What: "memory of an idle sandbox", N: 1, Rate: mib, Unit: "MiB", Target: "≤ 100 MiB"})
+		return nil
+	})
+}
+
+// settled returns a VM's status once it tells its memory, which is measured
+// in the background.
+func (b *bencher) settled(name string) (string, error) {
+	for range 50 {
+		text, err := readFile(b.c, name)
+		if err != nil || setting(text, "memory") != "" {
+			return text, err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-b.ctx.Done():
+			return "", b.ctx.Err()
+		}
+	}
+	return readFile(b.c, name)
+}
