@@ -1,0 +1,19 @@
+# For Plan 9's mk; each line is a command that can be typed as it stands.
+
+all:V:
+	CGO_ENABLED=0 go build -o bin/ ./cmd/...
+	CGO_ENABLED=0 go build -C vmm/gvisor/runsc -ldflags '-s -w' -o ../../../bin/runsc gvisor.dev/gvisor/runsc
+
+test:V:
+	go test ./...
+
+check:V:
+	go vet ./...
+	go test -race ./...
+
+bench:V:
+	go run ./cmd/hutch bench
+
+install:V:
+	CGO_ENABLED=0 go install ./cmd/...
+	CGO_ENABLED=0 go install -C vmm/gvisor/runsc -ldflags '-s -w' gvisor.dev/gvisor/runsc
