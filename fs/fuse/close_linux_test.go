@@ -123,6 +123,22 @@ func TestKilledServer(t *testing.T) {
 	again.gone()
 }
 
+// A killed server's mount is dead, though a program that it started lives.
+func TestKilledServerWithChild(t *testing.T) {
+	s := serving(t)
+	wait := s.reader()
+	child, _ := strconv.Atoi(s.do("child 1000"))
+	defer syscall.Kill(child, syscall.SIGKILL)
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+	if err := wait(); err == nil {
+		t.Error("the reader saw an end of file")
+	}
+	if out, err := s.command("stat", s.path("status")).CombinedOutput(); err == nil || !strings.Contains(string(out), "not connected") {
+		t.Errorf("stat: %v %s", err, out)
+	}
+}
+
 func TestMountMakesDir(t *testing.T) {
 	need.FUSE(t)
 	dir := t.TempDir()

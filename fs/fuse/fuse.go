@@ -129,7 +129,7 @@ func (s *Server) mount(top gofs.InodeEmbedder, attr *gofs.StableAttr) error {
 		NullPermissions: true,
 		RootStableAttr:  attr,
 	}
-	raw, err := gofuse.NewServer(gofs.NewNodeFS(top, opt), s.dir, &opt.MountOptions)
+	raw, err := attach(gofs.NewNodeFS(top, opt), s.dir, &opt.MountOptions)
 	if err != nil {
 		return err
 	}

@@ -8,10 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"hutch/fs/node"
@@ -23,6 +25,31 @@ const letGo = time.Second
 
 // direct says whether to mount by system call, as root may, or by fusermount3.
 func direct() bool { return os.Geteuid() == 0 }
+
+// attach mounts. The library leaves the connection to the kernel open to the
+// programs that this process starts. One of them that outlives a killed server
+// would keep the mount from dying, and who uses it waiting for ever.
+func attach(raw gofuse.RawFileSystem, dir string, opt *gofuse.MountOptions) (*gofuse.Server, error) {
+	if !opt.DirectMountStrict { // fusermount3 is one of those programs, and hands over what closes
+		return gofuse.NewServer(raw, dir, opt)
+	}
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	defer keepConnections()
+	return gofuse.NewServer(raw, dir, opt)
+}
+
+// keepConnections keeps this process's connections to the kernel from
+// programs that it starts.
+func keepConnections() {
+	files, _ := os.ReadDir("/proc/self/fd")
+	for _, f := range files {
+		if to, _ := os.Readlink("/proc/self/fd/" + f.Name()); to == "/dev/fuse" {
+			fd, _ := strconv.Atoi(f.Name())
+			unix.CloseOnExec(fd)
+		}
+	}
+}
 
 // prepare makes dir ready to be mounted on and remembers it. The function
 // it returns takes back what it made.

@@ -8,12 +8,18 @@ import (
 	"path/filepath"
 	"syscall"
 
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
 // direct says whether to mount by system call; elsewhere than on Linux a
 // helper program does it.
 func direct() bool { return false }
+
+// attach mounts.
+func attach(raw gofuse.RawFileSystem, dir string, opt *gofuse.MountOptions) (*gofuse.Server, error) {
+	return gofuse.NewServer(raw, dir, opt)
+}
 
 // prepare makes dir ready to be mounted on and remembers it. The function
 // it returns takes back what it made.

@@ -102,6 +102,10 @@ func serve(dir, work string, all bool) error {
 			answer(nil, fmt.Sprint(counters.Open.Load()))
 		case "interrupted":
 			answer(nil, fmt.Sprint(counters.Interrupted.Load()))
+		case "child":
+			child := exec.Command("sleep", arg)
+			err := child.Start()
+			answer(err, fmt.Sprint(child.Process.Pid))
 		case "close":
 			answer(s.Close())
 		case "wait":
