@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"hutch/aggd/guard"
 )
 
 // Config says what the tools may reach and how much they may take.
@@ -37,7 +39,7 @@ type web struct {
 }
 
 func newWeb(cfg Config) (*web, error) {
-	g, err := newGuard(cfg.AllowPrivate)
+	g, err := guard.New(cfg.AllowPrivate)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +53,7 @@ func newWeb(cfg Config) (*web, error) {
 	w.client = &http.Client{
 		CheckRedirect: redirect,
 		Transport: &http.Transport{
-			DialContext:            g.dial, // and no Proxy: the environment has no say
+			DialContext:            g.Dial, // and no Proxy: the environment has no say
 			TLSClientConfig:        cfg.roots,
 			TLSHandshakeTimeout:    10 * time.Second,
 			MaxResponseHeaderBytes: 64 << 10,
@@ -75,7 +77,7 @@ func redirect(req *http.Request, via []*http.Request) error {
 func checkURL(u *url.URL) error {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("%w: only http and https URLs are fetched, not %.20q", errRefused, u.Scheme)
+		return fmt.Errorf("%w: only http and https URLs are fetched, not %.20q", guard.ErrRefused, u.Scheme)
 	case u.Hostname() == "":
 		return errors.New("the URL has no host")
 	}

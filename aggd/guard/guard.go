@@ -1,4 +1,8 @@
-package local
+// Package guard decides which addresses the host may dial for a guest. What is
+// asked for is fetched from the host's place in the network, so every address
+// is judged when it is dialled, after names are resolved: a name cannot be
+// checked with one address and dialled with another.
+package guard
 
 import (
 	"context"
@@ -6,12 +10,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 )
 
-// errRefused is returned for an address that is not on the public Internet.
-var errRefused = errors.New("refused")
+// ErrRefused is returned for an address that is not on the public Internet.
+var ErrRefused = errors.New("refused")
 
 // inside are the addresses that are not, or that lead to some that may not be.
 var inside = prefixes(
@@ -40,15 +45,17 @@ func prefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
-// A guard decides which addresses may be dialled.
-type guard struct {
-	hosts map[string]bool // whatever address they have
-	nets  []netip.Prefix
+// A Guard decides which addresses may be dialled.
+type Guard struct {
+	hosts   map[string]bool // whatever address they have
+	domains []string        // .corp: and every name below corp
+	nets    []netip.Prefix
 }
 
-// newGuard reads a list of hosts, addresses and CIDRs that may be reached inside.
-func newGuard(list []string) (*guard, error) {
-	g := &guard{hosts: make(map[string]bool)}
+// New reads a list of hosts, addresses and CIDRs that may be reached though
+// they are not public. *.corp is every name below corp.
+func New(list []string) (*Guard, error) {
+	g := &Guard{hosts: make(map[string]bool)}
 	for _, entry := range list {
 		entry = strings.TrimSpace(entry)
 		if entry == "" {
@@ -60,6 +67,8 @@ func newGuard(list []string) (*guard, error) {
 			g.nets = append(g.nets, netip.PrefixFrom(a, a.BitLen()))
 		} else if strings.ContainsAny(entry, "/ :") {
 			return nil, fmt.Errorf("%q is neither a host nor an address nor a CIDR", entry)
+		} else if below, ok := strings.CutPrefix(entry, "*."); ok {
+			g.domains = append(g.domains, "."+hostName(below))
 		} else {
 			g.hosts[hostName(entry)] = true
 		}
@@ -69,8 +78,16 @@ func newGuard(list []string) (*guard, error) {
 
 func hostName(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
-// check says why an address may not be dialled.
-func (g *guard) check(a netip.Addr) error {
+// named says whether host may be dialled whatever address it has.
+func (g *Guard) named(host string) bool {
+	host = hostName(host)
+	return g.hosts[host] || slices.ContainsFunc(g.domains, func(d string) bool {
+		return len(host) > len(d) && strings.HasSuffix(host, d)
+	})
+}
+
+// Check says why an address may not be dialled.
+func (g *Guard) Check(a netip.Addr) error {
 	a = a.WithZone("").Unmap()
 	for _, p := range g.nets {
 		if p.Contains(a) {
@@ -79,37 +96,37 @@ func (g *guard) check(a netip.Addr) error {
 	}
 	for _, p := range inside {
 		if p.Contains(a) {
-			return fmt.Errorf("%w: %s is not a public address", errRefused, a)
+			return fmt.Errorf("%w: %s is not a public address", ErrRefused, a)
 		}
 	}
 	b := a.As16()
 	switch {
 	case nat64.Contains(a):
-		return g.check(netip.AddrFrom4([4]byte(b[12:16])))
+		return g.Check(netip.AddrFrom4([4]byte(b[12:16])))
 	case sixTo4.Contains(a):
-		return g.check(netip.AddrFrom4([4]byte(b[2:6])))
+		return g.Check(netip.AddrFrom4([4]byte(b[2:6])))
 	}
 	return nil
 }
 
-// dial dials an address after every name is resolved, if it may be.
-func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+// Dial dials an address after every name is resolved, if it may be.
+func (g *Guard) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
 	d := net.Dialer{}
-	if !g.hosts[hostName(host)] {
+	if !g.named(host) {
 		d.Control = g.control
 	}
 	return d.DialContext(ctx, network, address)
 }
 
 // control is called with the address that a connection is about to be made to.
-func (g *guard) control(_, address string, _ syscall.RawConn) error {
+func (g *Guard) control(_, address string, _ syscall.RawConn) error {
 	a, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return fmt.Errorf("%w: %s is not an address", errRefused, address)
+		return fmt.Errorf("%w: %s is not an address", ErrRefused, address)
 	}
-	return g.check(a.Addr())
+	return g.Check(a.Addr())
 }
