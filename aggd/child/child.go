@@ -134,12 +134,7 @@ func (c *Child) PID() int {
 	if r == nil {
 		return 0
 	}
-	select {
-	case <-r.exited:
-		return 0
-	default:
-		return r.cmd.Process.Pid
-	}
+	return r.p.PID()
 }
 
 // current returns the running process. While one is being started it waits a

@@ -3,32 +3,24 @@ package child
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os/exec"
-	"runtime"
+	"io"
 	"strconv"
 	"sync"
-	"time"
 
+	"hutch/aggd/process"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 	"hutch/fs/node"
 )
 
-// grace is how long a child has to end by itself.
-const grace = 5 * time.Second
-
 // A run is one process of the child.
 type run struct {
 	cfg    *Config
-	cmd    *exec.Cmd
+	p      *process.Process
 	in     *wire.Queue
 	ctx    context.Context // ends with the process; for answers to servers' requests
 	cancel context.CancelFunc
-	exited chan struct{} // closed when the process is gone
-	read   chan struct{} // closed when all it wrote has been read
-	status error         // how it ended; set before exited is closed
 	tasks  sync.WaitGroup
 
 	// mu guards the fields below.
@@ -46,102 +38,49 @@ type pending struct {
 
 // start starts a process.
 func start(ctx context.Context, cfg *Config) (*run, error) {
-	args := append([]string{
-		"-max-request", strconv.Itoa(cfg.MaxRequest),
-		"-max-result", strconv.Itoa(cfg.MaxResult),
-	}, cfg.Args...)
-	cmd := exec.Command(cfg.Path, args...)
-	cmd.Env = []string{}
-	cmd.Dir = "/"
-	cmd.Stderr = cfg.Log
-	cmd.WaitDelay = time.Second
-	isolate(cmd)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, fmt.Errorf("aggregator: %w", err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		stdin.Close()
-		return nil, fmt.Errorf("aggregator: %w", err)
-	}
-	r := &run{
-		cfg:     cfg,
-		cmd:     cmd,
-		exited:  make(chan struct{}),
-		read:    make(chan struct{}),
-		pending: make(map[uint64]*pending),
-		asked:   make(map[uint64]context.CancelFunc),
-	}
+	r := &run{cfg: cfg, pending: make(map[uint64]*pending), asked: make(map[uint64]context.CancelFunc)}
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	r.in = wire.NewQueue(stdin)
-	if err := r.spawn(); err != nil {
+	began := make(chan struct{})
+	p, err := process.Start(process.Config{
+		Path: cfg.Path,
+		Args: append([]string{
+			"-max-request", strconv.Itoa(cfg.MaxRequest),
+			"-max-result", strconv.Itoa(cfg.MaxResult),
+		}, cfg.Args...),
+		Log:  cfg.Log,
+		Read: func(out io.Reader) { <-began; r.receive(wire.NewReader(out, cfg.MaxResult+1<<20)) },
+		Gone: r.gone,
+	})
+	if err != nil {
 		r.cancel()
-		r.in.Close()
 		return nil, fmt.Errorf("aggregator: %w", err)
 	}
-	go func() {
-		defer close(r.read)
-		r.receive(wire.NewReader(stdout, cfg.MaxResult+1<<20))
-	}()
+	r.p, r.in = p, wire.NewQueue(p.In)
+	close(began)
 	return r, nil
 }
 
-// spawn starts the process and waits for it on one thread: the signal that a
-// child gets at its parent's death comes at the death of that thread.
-func (r *run) spawn() error {
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := r.cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		awaitExit(r.cmd.Process.Pid)
-		sweep(r.cmd.Process.Pid)
-		<-r.read
-		r.status = r.cmd.Wait()
-		r.cancel()
-		r.in.Close()
-		r.fail(r.reason())
-		close(r.exited)
-	}()
-	return <-started
-}
-
-// reason is the error of requests that the process did not live to answer.
-func (r *run) reason() error {
-	how := "exit status 0"
-	var exit *exec.ExitError
-	switch {
-	case errors.As(r.status, &exit):
-		how = exit.Error()
-	case r.status != nil:
-		how = r.status.Error()
-	}
-	return fmt.Errorf("%w: the aggregator died (%s)", node.ErrIO, how)
+// gone ends what belongs to a process that has ended.
+func (r *run) gone(how string) {
+	r.cancel()
+	r.in.Close()
+	r.fail(fmt.Errorf("%w: the aggregator died (%s)", node.ErrIO, how))
 }
 
 // wait waits for the end and for everything the run started.
 func (r *run) wait() error {
-	<-r.exited
+	<-r.p.Exited()
 	<-r.in.Done()
 	r.tasks.Wait()
-	return r.reason()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.over
 }
 
 // end ends the process: by the end of its input, or after some grace by force.
 func (r *run) end() {
 	r.in.Close()
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case <-r.exited:
-	case <-timer.C:
-		kill(r.cmd.Process.Pid)
-	}
+	r.p.End()
 }
 
 // fail answers everything pending with err, and everything later.

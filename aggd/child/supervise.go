@@ -5,39 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"time"
 
+	"hutch/aggd/process"
 	"hutch/aggd/wire"
 	"hutch/fs/node"
-)
-
-// Back-off between two starts: at once after a good run, then doubling.
-const (
-	firstPause = 50 * time.Millisecond
-	lastPause  = 30 * time.Second
-	goodRun    = 10 * time.Second
 )
 
 // supervise keeps a process running until ctx ends.
 func (c *Child) supervise(ctx context.Context) {
 	defer close(c.done)
-	pause := time.Duration(0)
-	for ctx.Err() == nil {
-		began := time.Now()
-		err := c.once(ctx)
-		if ctx.Err() != nil {
-			break
-		}
-		c.cfg.Down(err)
-		if time.Since(began) > goodRun {
-			pause = 0
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-		pause = min(max(2*pause, firstPause), lastPause)
-	}
+	process.Keep(ctx, c.once, c.cfg.Down)
 	c.set(nil, fmt.Errorf("%w: the aggregator is closed", node.ErrIO), false)
 }
 
@@ -54,7 +31,7 @@ func (c *Child) once(ctx context.Context) error {
 	}
 	c.cfg.Up()
 	select {
-	case <-r.exited:
+	case <-r.p.Exited():
 	case <-ctx.Done():
 		r.end()
 	}
