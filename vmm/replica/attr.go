@@ -1,0 +1,138 @@
+package replica
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Attributes are set in an order in which none undoes another: owner,
+// extended attributes, times, mode.
+
+// dress gives a folder of the replica the attributes of the original.
+func (p *pass) dress(from, to *folder, st *unix.Stat_t) error {
+	err := own(st, func(uid, gid int) error { return unix.Fchown(to.fd(), uid, gid) })
+	if err == nil {
+		err = copyAttrs(attrsOf(from.fd()), attrsOf(to.fd()))
+	}
+	if err == nil {
+		err = unix.UtimesNanoAt(to.fd(), ".", times(st), 0)
+	}
+	if err == nil {
+		err = unix.Fchmod(to.fd(), permissions(st))
+	}
+	if err != nil {
+		return pathError(from.path, err)
+	}
+	return nil
+}
+
+// dressFile gives an open file of the replica those of the original.
+func dressFile(in, out *os.File, to *folder, name string, st *unix.Stat_t) error {
+	fd := int(out.Fd())
+	err := own(st, func(uid, gid int) error { return unix.Fchown(fd, uid, gid) })
+	if err == nil {
+		err = copyAttrs(attrsOf(int(in.Fd())), attrsOf(fd))
+	}
+	if err == nil {
+		err = unix.UtimesNanoAt(to.fd(), name, times(st), unix.AT_SYMLINK_NOFOLLOW)
+	}
+	if err == nil {
+		err = unix.Fchmod(fd, permissions(st))
+	}
+	return err
+}
+
+// label gives what cannot be opened, a link or a device, those of the original.
+func label(from, to *folder, name string, st *unix.Stat_t) error {
+	err := own(st, func(uid, gid int) error {
+		return unix.Fchownat(to.fd(), name, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
+	})
+	if err == nil {
+		err = copyAttrs(attrsAt(from.fd(), name), attrsAt(to.fd(), name))
+	}
+	if err == nil {
+		err = unix.UtimesNanoAt(to.fd(), name, times(st), unix.AT_SYMLINK_NOFOLLOW)
+	}
+	if err == nil && stampOf(st).kind() != unix.S_IFLNK {
+		err = unix.Fchmodat(to.fd(), name, permissions(st), 0)
+	}
+	return err
+}
+
+func times(st *unix.Stat_t) []unix.Timespec { return []unix.Timespec{st.Atim, st.Mtim} }
+func permissions(st *unix.Stat_t) uint32    { return uint32(st.Mode) & 0o7777 }
+func superuser() bool                       { return os.Geteuid() == 0 }
+
+// own sets an owner. Ordinary users can give nothing away, and where users
+// are mapped not all exist.
+func own(st *unix.Stat_t, chown func(uid, gid int) error) error {
+	err := chown(int(st.Uid), int(st.Gid))
+	if errors.Is(err, unix.EPERM) && !superuser() || errors.Is(err, unix.EINVAL) {
+		return nil
+	}
+	return err
+}
+
+// attrs are the extended attributes of a file.
+type attrs struct {
+	list func(buf []byte) (int, error)
+	get  func(name string, buf []byte) (int, error)
+	set  func(name string, value []byte) error
+}
+
+func attrsOf(fd int) attrs {
+	return attrs{
+		list: func(buf []byte) (int, error) { return unix.Flistxattr(fd, buf) },
+		get:  func(name string, buf []byte) (int, error) { return unix.Fgetxattr(fd, name, buf) },
+		set:  func(name string, value []byte) error { return unix.Fsetxattr(fd, name, value, 0) },
+	}
+}
+
+func copyAttrs(from, to attrs) error {
+	names, err := sized(from.list)
+	if errors.Is(err, unix.EOPNOTSUPP) || len(names) == 0 && err == nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, b := range bytes.Split(bytes.TrimSuffix(names, []byte{0}), []byte{0}) {
+		name := string(b)
+		value, err := sized(func(buf []byte) (int, error) { return from.get(name, buf) })
+		if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.EPERM) {
+			continue
+		}
+		if err == nil {
+			err = to.set(name, value)
+		}
+		if err != nil && !given(name) {
+			return err
+		}
+	}
+	return nil
+}
+
+// given says whether the system itself gives files an attribute of that name,
+// so that not everyone can set it everywhere.
+func given(name string) bool {
+	return strings.HasPrefix(name, "security.") || strings.HasPrefix(name, "system.") || strings.HasPrefix(name, "com.apple.")
+}
+
+// sized returns what f has to say, however long it is.
+func sized(f func(buf []byte) (int, error)) ([]byte, error) {
+	buf := make([]byte, 256)
+	for {
+		n, err := f(buf)
+		if err == nil {
+			return buf[:n], nil
+		}
+		if !errors.Is(err, unix.ERANGE) || len(buf) > 1<<20 {
+			return nil, err
+		}
+		buf = make([]byte, 16*len(buf))
+	}
+}
