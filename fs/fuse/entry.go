@@ -59,6 +59,10 @@ func (e *entry) child(ctx context.Context, name string, n node.Node, out *gofuse
 		return nil, err
 	}
 	setAttr(&out.Attr, st)
+	if st.Keep > 0 {
+		out.SetEntryTimeout(st.Keep)
+		out.SetAttrTimeout(st.Keep)
+	}
 	id := gofs.StableAttr{Ino: st.Qid, Mode: typeBits(st.Mode)}
 	if st.Mode.IsDir() {
 		if h, gen, ok := e.s.host(n); ok {
@@ -77,7 +81,7 @@ func (e *entry) child(ctx context.Context, name string, n node.Node, out *gofuse
 // that lock, to write or only to open with O_TRUNC, cannot be killed. With
 // an inode each, a client of a ctl file waits for nobody else's message.
 func alone(st node.Stat) bool {
-	return st.Vers == 0 && st.Mode.IsRegular() && st.Mode&0o222 != 0
+	return st.Vers == 0 && st.Keep == 0 && st.Mode.IsRegular() && st.Mode&0o222 != 0
 }
 
 // reuse returns the inode that the entry has already, if it is the same
@@ -106,6 +110,9 @@ func (e *entry) stat(ctx context.Context, out *gofuse.AttrOut) error {
 		return err
 	}
 	setAttr(&out.Attr, st)
+	if st.Keep > 0 {
+		out.SetTimeout(st.Keep)
+	}
 	return nil
 }
 

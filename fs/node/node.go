@@ -27,6 +27,9 @@ type Stat struct {
 	Atime time.Time
 	Mtime time.Time
 	Ctime time.Time
+	// Keep is how long a client may believe that the file is there and like
+	// this, if others change it; 0 for made-up files: never.
+	Keep time.Duration
 }
 
 // An Entry is what listing a directory tells of one file in it.

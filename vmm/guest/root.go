@@ -21,6 +21,7 @@ type rootNode struct {
 	g    *Guest
 	path []string
 	seen atomic.Pointer[sight] // what the walk saw, until it is asked for
+	next ahead
 }
 
 // A sight is what a file was like at a time.
@@ -41,7 +42,16 @@ func (r *rootNode) Stat(ctx context.Context) (node.Stat, error) {
 	if s := r.seen.Swap(nil); s != nil && time.Since(s.at) < freshness {
 		return s.st, nil
 	}
-	return r.g.stat(ctx, r.path)
+	return r.look(ctx)
+}
+
+// keep is how long clients may believe what they know of the guest's files.
+const keep = time.Second
+
+func (r *rootNode) look(ctx context.Context) (node.Stat, error) {
+	st, err := r.g.stat(ctx, r.path)
+	st.Keep = keep
+	return st, err
 }
 
 func (r *rootNode) Walk(ctx context.Context, name string) (node.Node, error) {
@@ -49,7 +59,7 @@ func (r *rootNode) Walk(ctx context.Context, name string) (node.Node, error) {
 		return nil, err
 	}
 	c := r.child(name)
-	st, err := r.g.stat(ctx, c.path)
+	st, err := r.next.stat(ctx, r, name)
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +73,7 @@ func (r *rootNode) List(ctx context.Context) ([]node.Entry, error) {
 		list, err = n.list(ctx, r.path)
 		return err
 	})
+	r.next.listed(list)
 	return list, err
 }
 
