@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"sync"
 	"time"
@@ -207,10 +208,7 @@ const maxAsked = 1 << 16 // requests of the host that the client owes an answer
 
 // answer passes on the answer to a request.
 func (l *link) answer(f frame.Frame) {
-	l.mu.Lock()
-	a, ok := l.pending[f.Stream]
-	delete(l.pending, f.Stream)
-	l.mu.Unlock()
+	a, ok := l.waits(f.Stream)
 	if !ok {
 		return
 	}
@@ -222,28 +220,34 @@ func (l *link) answer(f frame.Frame) {
 		l.r.answered = true
 		l.r.mu.Unlock()
 	}
-	l.finished(a)
+	l.finished(f.Stream, a)
+}
+
+// waits returns the request that waits for an answer on stream.
+func (l *link) waits(stream uint32) (asked, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a, ok := l.pending[stream]
+	return a, ok
 }
 
 // answered ends a request whose answer was not to be understood.
 func (l *link) answered(stream uint32) {
-	l.mu.Lock()
-	a, ok := l.pending[stream]
-	delete(l.pending, stream)
-	l.mu.Unlock()
-	if ok {
+	if a, ok := l.waits(stream); ok {
 		l.r.fail(a.id, codeLost, "the host's answer was malformed")
-		l.finished(a)
+		l.finished(stream, a)
 	}
 }
 
-// finished tells those who wait for answers.
-func (l *link) finished(a asked) {
+// finished ends a request whose answer the client has: not before that, as
+// the program ends with the last.
+func (l *link) finished(stream uint32, a asked) {
 	if a.done != nil {
 		close(a.done)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	delete(l.pending, stream)
 	l.settle()
 }
 
@@ -261,18 +265,14 @@ func (l *link) settle() {
 func (l *link) fail() {
 	l.mu.Lock()
 	l.dead = true
-	lost := l.pending
-	l.pending = nil
+	lost := maps.Clone(l.pending)
 	l.mu.Unlock()
-	for _, a := range lost {
+	for stream, a := range lost {
 		if !a.first {
 			l.r.fail(a.id, codeLost, "connection to the host lost")
 		}
-		l.finished(a)
+		l.finished(stream, a)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.settle()
 }
 
 func (l *link) isDead() bool {

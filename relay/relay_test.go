@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"hutch/mcpd/frame"
 	"hutch/relay"
@@ -280,6 +281,22 @@ func TestEndOfInput(t *testing.T) {
 	if err := <-c.ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// The relay does not end before its client has the last answer.
+func TestEndOfInputWithSlowReader(t *testing.T) {
+	c := newClient(t, "2")
+	h := begin(c)
+	c.say(`{"jsonrpc":"2.0","id":1,"method":"last"}`)
+	f := h.want(0, `{"jsonrpc":"2.0","id":1,"method":"last"}`)
+	c.in.Close()
+	h.say(f.Stream, 0, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+	select {
+	case <-c.ended:
+		t.Error("the relay ended before its answer was read")
+	case <-time.After(50 * time.Millisecond):
+	}
+	c.want(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 }
 
 func TestEndOfInputWithLostConnection(t *testing.T) {
