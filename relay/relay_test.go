@@ -20,6 +20,7 @@ import (
 type client struct {
 	t     testing.TB
 	in    io.WriteCloser
+	raw   io.Reader // the program's stdout
 	out   *bufio.Reader
 	ended chan error
 	host  net.Listener
@@ -34,7 +35,7 @@ func newClient(t testing.TB, version string) *client {
 	}
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	c := &client{t: t, in: inW, out: bufio.NewReaderSize(outR, 1<<20), ended: make(chan error, 1), host: l}
+	c := &client{t: t, in: inW, raw: outR, out: bufio.NewReaderSize(outR, 1<<20), ended: make(chan error, 1), host: l}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		var d net.Dialer
@@ -289,14 +290,21 @@ func TestEndOfInputWithSlowReader(t *testing.T) {
 	h := begin(c)
 	c.say(`{"jsonrpc":"2.0","id":1,"method":"last"}`)
 	f := h.want(0, `{"jsonrpc":"2.0","id":1,"method":"last"}`)
-	c.in.Close()
 	h.say(f.Stream, 0, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(c.raw, first); err != nil {
+		t.Fatal(err)
+	}
+	c.in.Close()
+	if _, err := h.in.Next(); err != io.EOF {
+		t.Fatalf("after the end: %v", err)
+	}
 	select {
 	case <-c.ended:
 		t.Error("the relay ended before its answer was read")
 	case <-time.After(50 * time.Millisecond):
 	}
-	c.want(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	c.want(`"jsonrpc":"2.0","id":1,"result":{}}`)
 }
 
 func TestEndOfInputWithLostConnection(t *testing.T) {
