@@ -179,12 +179,16 @@ func (s *session) request(f frame.Frame, m message) {
 		c.reply(nil, failure(codeBusy, "too many requests in flight: %d", maxInFlight))
 		return
 	}
-	if m.method == "initialize" {
-		if err := s.hello(c); err != nil { // here, so that what follows finds it done
-			c.invalid = err
-		}
+	if m.method != "initialize" {
+		go c.serve()
+		return
 	}
-	go c.serve()
+	// Here, so that what follows finds it done, and is answered after it:
+	// shells send all they have to say at once.
+	if err := s.hello(c); err != nil {
+		c.invalid = err
+	}
+	c.serve()
 }
 
 // begin counts a call in.

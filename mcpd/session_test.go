@@ -40,6 +40,17 @@ func TestInitialize(t *testing.T) {
 	st.dial(t, 1).fails("initialize", `{}`, codeParams, "protocolVersion")
 }
 
+// What a client says without waiting for initialize is answered after it.
+func TestInitializeFirst(t *testing.T) {
+	t.Parallel()
+	g := newSite(t, nil, nil).dial(t, 1)
+	first := g.send(g.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`))
+	g.wait(g.send(g.request("ping", "")))
+	if len(first) == 0 {
+		t.Error("ping was answered before initialize")
+	}
+}
+
 func TestPingAndUnknown(t *testing.T) {
 	t.Parallel()
 	st := newSite(t, nil, nil)
