@@ -19,7 +19,16 @@ type Driver interface {
 	// Adopt returns the machine that an earlier process started for s, given
 	// that machine's State; or the reason why it is no more, and then has
 	// cleaned up after it.
+	// The machine may be paused.
 	Adopt(ctx context.Context, s Spec, state []byte) (Machine, error)
+	// Restore starts a machine that goes on where the one was whose Save wrote
+	// dir: with its memory, but with the name, folders and ports of s, and with
+	// new processes. It runs, whether or not the saved one was paused. s.Layer
+	// and s.Work are as they were at the Save, or copies of that; the rest of s
+	// but its names is the same. The guest has lost its connections, and dials
+	// again. dir is only read, by any number of machines, and not after Restore
+	// has returned. As for Start, what fails leaves nothing behind.
+	Restore(ctx context.Context, s Spec, dir string) (Machine, error)
 }
 
 // A Machine runs one VM.
@@ -34,6 +43,18 @@ type Machine interface {
 	Stop(ctx context.Context) error
 	// Kill ends the machine, and returns when it has ended or ctx has.
 	Kill(ctx context.Context) error
+	// Pause stops the guest: until Resume nothing of it runs, or changes its
+	// layer or its workspace. It can be killed, but not stopped. Pausing a
+	// paused machine does nothing, nor does resuming one that runs.
+	Pause(ctx context.Context) error
+	// Resume lets the guest go on.
+	Resume(ctx context.Context) error
+	// Save writes what Restore needs of a paused machine, memory and all, into
+	// the folder dir, which is empty. The machine stays paused, also when this
+	// fails, and is the caller's to kill or to resume; a guest that is resumed
+	// may have lost its connections, and then dials again. It is the caller's
+	// to see to it that what is in dir gets onto the disk.
+	Save(ctx context.Context, dir string) error
 	// Release lets the machine run on without this process.
 	Release()
 	// PIDs returns this machine's processes on the host, the main one first.

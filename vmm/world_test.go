@@ -35,11 +35,7 @@ func newWorld(t *testing.T) *world {
 	w.open()
 	t.Cleanup(func() {
 		w.close()
-		for _, name := range w.driver.Machines() {
-			m := w.driver.Machine(name)
-			m.Die(nil)
-			<-m.Done()
-		}
+		w.driver.Close()
 	})
 	return w
 }

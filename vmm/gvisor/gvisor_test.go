@@ -172,6 +172,7 @@ func (g *guest) meet() {
 	select {
 	case g.c = <-g.conns:
 		g.in = bufio.NewReader(g.c)
+		g.c.SetDeadline(time.Now().Add(2 * time.Minute))
 	case <-g.machine.Done():
 		serial, _ := os.ReadFile(g.spec.Serial)
 		g.t.Fatalf("machine ended: %v\n%s", g.machine.Err(), serial)

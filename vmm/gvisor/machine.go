@@ -19,6 +19,7 @@ import (
 
 // A machine is one sandbox.
 type machine struct {
+	d       *Driver
 	spec    vmm.Spec
 	sandbox *process
 	gofer   *process
@@ -37,24 +38,33 @@ type found struct {
 	Gofer   int `json:"gofer"`
 }
 
-// findPIDs reads what runsc has noted of the machine in dir.
-func findPIDs(dir string) (found, error) {
+// notes are what runsc itself keeps of a machine.
+type notes struct {
+	Status   string
+	GoferPid int
+	Sandbox  struct{ Pid int }
+}
+
+func readNotes(dir string) (notes, error) {
+	var n notes
 	files, _ := filepath.Glob(filepath.Join(dir, "runsc", "*.state"))
 	if len(files) != 1 {
-		return found{}, fmt.Errorf("runsc has no notes of a sandbox")
+		return n, fmt.Errorf("runsc has no notes of a sandbox")
 	}
 	data, err := os.ReadFile(files[0])
 	if err != nil {
-		return found{}, err
+		return n, err
 	}
-	var notes struct {
-		GoferPid int
-		Sandbox  struct{ Pid int }
+	if err := json.Unmarshal(data, &n); err != nil {
+		return n, fmt.Errorf("runsc's notes: %w", err)
 	}
-	if err := json.Unmarshal(data, &notes); err != nil {
-		return found{}, fmt.Errorf("runsc's notes: %w", err)
-	}
-	return found{notes.Sandbox.Pid, notes.GoferPid}, nil
+	return n, nil
+}
+
+// findPIDs returns the processes that runsc has noted of the machine in dir.
+func findPIDs(dir string) (found, error) {
+	n, err := readNotes(dir)
+	return found{n.Sandbox.Pid, n.GoferPid}, err
 }
 
 // attach returns the running machine of s whose processes are in f. It has

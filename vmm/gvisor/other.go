@@ -22,3 +22,8 @@ func (d *Driver) Start(context.Context, vmm.Spec) (vmm.Machine, error) { return 
 func (d *Driver) Adopt(context.Context, vmm.Spec, []byte) (vmm.Machine, error) {
 	return nil, errNotLinux
 }
+
+// Restore says that there is no gVisor here.
+func (d *Driver) Restore(context.Context, vmm.Spec, string) (vmm.Machine, error) {
+	return nil, errNotLinux
+}

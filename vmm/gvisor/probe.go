@@ -148,7 +148,7 @@ func (d *Driver) platform(ctx context.Context) (string, error) {
 // again starts the machine of s with another platform than the one that
 // failed with err, if a probe finds one. Where nothing can be started here,
 // the probe's reason is the error.
-func (d *Driver) again(ctx context.Context, s vmm.Spec, failed string, err error) (*machine, error) {
+func (d *Driver) again(ctx context.Context, s vmm.Spec, failed string, how []string, err error) (*machine, error) {
 	if ctx.Err() != nil || errors.Is(err, node.ErrUnsupported) {
 		return nil, err
 	}
@@ -159,5 +159,5 @@ func (d *Driver) again(ctx context.Context, s vmm.Spec, failed string, err error
 	if perr != nil || platform == failed {
 		return nil, err
 	}
-	return d.launch(ctx, s, platform)
+	return d.launch(ctx, s, platform, how)
 }

@@ -110,12 +110,16 @@ func initialUserNS() bool {
 	return err == nil && strings.Join(strings.Fields(string(m)), " ") == "0 0 4294967295"
 }
 
-// lastLine returns the last line of what was written to a file since from.
+// lastLine returns the last line of what was written to a file since from, or
+// the first of a panic.
 func lastLine(path string, from int64) string {
 	data, err := os.ReadFile(path)
 	if err != nil || int64(len(data)) < from {
 		return ""
 	}
 	text := strings.TrimSpace(string(data[from:]))
+	if at := strings.Index(text, "panic: "); at >= 0 {
+		text, _, _ = strings.Cut(text[at:], "\n")
+	}
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"hutch/fs/node"
 	"hutch/vmm"
@@ -17,6 +18,16 @@ import (
 
 // Start starts a sandbox.
 func (d *Driver) Start(ctx context.Context, s vmm.Spec) (vmm.Machine, error) {
+	return d.begin(ctx, s, "run")
+}
+
+// Restore starts a sandbox from a checkpoint.
+func (d *Driver) Restore(ctx context.Context, s vmm.Spec, dir string) (vmm.Machine, error) {
+	return d.begin(ctx, s, "restore", "-image-path", dir)
+}
+
+// begin starts a sandbox by the runsc command that how says.
+func (d *Driver) begin(ctx context.Context, s vmm.Spec, how ...string) (vmm.Machine, error) {
 	platform, err := d.platform(ctx)
 	if err == nil {
 		err = d.layGuest()
@@ -31,15 +42,15 @@ func (d *Driver) Start(ctx context.Context, s vmm.Spec) (vmm.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := d.launch(ctx, s, platform)
+	m, err := d.launch(ctx, s, platform, how)
 	if err != nil {
-		m, err = d.again(ctx, s, platform, err)
+		m, err = d.again(ctx, s, platform, how, err)
 	}
 	if err != nil {
 		p.remove()
 		return nil, err
 	}
-	m.ports = p
+	m.d, m.ports = d, p
 	go m.watch()
 	return m, nil
 }
@@ -53,11 +64,11 @@ func (d *Driver) prepare(s vmm.Spec) error {
 }
 
 // launch runs runsc and takes up the processes that it leaves.
-func (d *Driver) launch(ctx context.Context, s vmm.Spec, platform string) (*machine, error) {
+func (d *Driver) launch(ctx context.Context, s vmm.Spec, platform string, how []string) (*machine, error) {
 	e := entry{
 		Lower: s.Image.Root, Layer: s.Layer, Root: filepath.Join(s.Dir, "rootfs"), CPUs: s.CPUs, Log: s.Log,
 		Runsc: d.cfg.Runsc, Flags: append(d.flags(s.Dir, platform), "--log="+s.Log, "--panic-log="+s.Log),
-		Args: []string{"run", "-detach", "-bundle", s.Dir, s.Name},
+		Args: append(slices.Clone(how), "-detach", "-bundle", s.Dir, s.Name),
 	}
 	err := run(ctx, e, s.Serial)
 	var f found
@@ -99,6 +110,7 @@ func (d *Driver) Adopt(ctx context.Context, s vmm.Spec, state []byte) (vmm.Machi
 		m.letGo()
 		return nil, err
 	}
+	m.d = d
 	go m.watch()
 	return m, nil
 }

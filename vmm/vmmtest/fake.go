@@ -29,6 +29,11 @@ const (
 	Adopt Step = "adopt"
 	Stop  Step = "stop" // an error is that of a guest that does not listen
 	Kill  Step = "kill"
+
+	Pause   Step = "pause"
+	Resume  Step = "resume"
+	Save    Step = "save"
+	Restore Step = "restore"
 )
 
 // A Driver makes machines. Its machines outlive a table, as real ones do.
@@ -40,8 +45,10 @@ type Driver struct {
 	// Hold, if set, is called at each step; it may wait, and fail the step.
 	Hold func(ctx context.Context, step Step, vm string) error
 
-	running  sync.Mutex // guards machines
+	running  sync.Mutex // guards what follows
 	machines map[string]*Machine
+	parked   map[string]*guest // guests of machines that were killed after a Save, by what that wrote
+	saves    int
 }
 
 // A Guest is what a guest knows of the machine it runs in.
@@ -71,19 +78,45 @@ func (d *Driver) Start(ctx context.Context, s vmm.Spec) (vmm.Machine, error) {
 	if err := d.hold(ctx, Start, s.Name); err != nil {
 		return nil, err
 	}
+	return d.begin(s, nil)
+}
+
+// begin makes a machine of the guest g, or of a new one.
+func (d *Driver) begin(s vmm.Spec, g *guest) (*Machine, error) {
 	d.running.Lock()
 	defer d.running.Unlock()
 	if d.machines[s.Name] != nil {
 		return nil, fmt.Errorf("fake: %s has a machine already", s.Name)
 	}
-	life, end := context.WithCancel(context.Background())
-	m := &Machine{d: d, spec: s, end: end, done: make(chan struct{}), conn: s.Conn}
+	m := &Machine{d: d, spec: s, done: make(chan struct{}), conn: s.Conn}
 	if d.machines == nil {
 		d.machines = make(map[string]*Machine)
 	}
 	d.machines[s.Name] = m
-	go m.run(life)
+	if m.guest = g; g == nil {
+		m.guest = newGuest(m)
+	} else {
+		g.moveTo(m)
+	}
 	return m, nil
+}
+
+// Close ends every machine, and every guest that waits to be restored.
+func (d *Driver) Close() {
+	for _, name := range d.Machines() {
+		if m := d.Machine(name); m != nil {
+			m.Die(nil)
+			<-m.done
+		}
+	}
+	d.running.Lock()
+	parked := d.parked
+	d.parked = nil
+	d.running.Unlock()
+	for _, g := range parked {
+		g.end()
+		<-g.ended
+	}
 }
 
 // Adopt finds the machine that runs under the VM's name.
@@ -117,29 +150,18 @@ func (d *Driver) Machines() []string {
 
 // A Machine is a goroutine that runs Driver.Guest.
 type Machine struct {
-	d    *Driver
-	spec vmm.Spec
-	end  context.CancelFunc
-	done chan struct{}
+	d     *Driver
+	spec  vmm.Spec
+	guest *guest
+	done  chan struct{}
+	going sync.Once
 
 	talking sync.Mutex // guards what follows
 	conn    func(port uint32, c net.Conn)
 	conns   []net.Conn // the guest's ends
+	saved   string     // by the last Save, if nothing ran since
 	dead    bool
 	err     error
-}
-
-func (m *Machine) run(ctx context.Context) {
-	guest := m.d.Guest
-	if guest == nil {
-		guest = Agent
-	}
-	guest(ctx, Guest{Spec: m.spec, Dial: m.dial})
-	m.Die(nil)
-	m.d.running.Lock()
-	delete(m.d.machines, m.spec.Name)
-	m.d.running.Unlock()
-	close(m.done)
 }
 
 // Agent runs a guest's agent in this process: its commands are commands of
@@ -153,8 +175,8 @@ func Agent(ctx context.Context, g Guest) {
 	}
 }
 
-func (m *Machine) dial(ctx context.Context, port uint32) (net.Conn, error) {
-	guest, host, err := pair()
+func (m *Machine) dial(port uint32) (net.Conn, error) {
+	near, host, err := pair()
 	if err != nil {
 		return nil, err
 	}
@@ -162,16 +184,16 @@ func (m *Machine) dial(ctx context.Context, port uint32) (net.Conn, error) {
 	conn := m.conn
 	refused := m.dead || conn == nil
 	if !refused {
-		m.conns = append(m.conns, guest)
+		m.conns = append(m.conns, near)
 	}
 	m.talking.Unlock()
 	if refused {
-		guest.Close()
+		near.Close()
 		host.Close()
 		return nil, fmt.Errorf("dial port %d: %w", port, syscall.ECONNREFUSED)
 	}
 	conn(port, host)
-	return guest, nil
+	return near, nil
 }
 
 // pair returns the two ends of a connection.
@@ -196,16 +218,34 @@ func pair() (net.Conn, net.Conn, error) {
 // Die ends the machine as if it had died for the reason err: at once, with
 // all its connections. A nil err is a guest that shut itself down.
 func (m *Machine) Die(err error) {
+	if m.hangUp(err, true) {
+		m.guest.end()
+	}
+}
+
+// hangUp ends the guest's connections, and if last is set there are no more.
+func (m *Machine) hangUp(err error, last bool) bool {
 	m.talking.Lock()
 	defer m.talking.Unlock()
 	if m.dead {
-		return
+		return false
 	}
-	m.dead, m.err = true, err
+	m.dead, m.err = last, err
 	for _, c := range m.conns {
 		c.Close()
 	}
-	m.end()
+	m.conns = nil
+	return true
+}
+
+// gone takes the machine out of the driver.
+func (m *Machine) gone() {
+	m.going.Do(func() {
+		m.d.running.Lock()
+		delete(m.d.machines, m.spec.Name)
+		m.d.running.Unlock()
+		close(m.done)
+	})
 }
 
 // Done is closed when the guest's goroutine has ended.
@@ -223,11 +263,12 @@ func (m *Machine) Stop(ctx context.Context) error {
 	if err := m.d.hold(ctx, Stop, m.spec.Name); err != nil {
 		return err
 	}
-	m.end()
+	m.guest.end()
 	return m.wait(ctx)
 }
 
-// Kill ends the guest's context and its connections.
+// Kill ends the guest's context and its connections. What was saved last is
+// left for Restore.
 func (m *Machine) Kill(ctx context.Context) error {
 	select {
 	case <-m.done:
@@ -237,7 +278,12 @@ func (m *Machine) Kill(ctx context.Context) error {
 	if err := m.d.hold(ctx, Kill, m.spec.Name); err != nil {
 		return err
 	}
-	m.Die(errors.New("sandbox ended: signal killed"))
+	killed := errors.New("sandbox ended: signal killed")
+	if m.savedAs() != "" {
+		m.park(killed)
+	} else {
+		m.Die(killed)
+	}
 	return m.wait(ctx)
 }
 

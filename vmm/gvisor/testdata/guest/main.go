@@ -5,16 +5,19 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"time"
+
+	"hutch/relay/port"
 )
 
 func main() {
 	for {
-		if c, err := net.Dial("unix", "/run/hutch/5000"); err == nil {
+		if c, err := port.Dial(context.Background(), port.Agent); err == nil {
 			serve(c)
 			c.Close()
 		}
