@@ -6,11 +6,12 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"hutch/vmm/replica"
 )
 
 // counter is a program of the guest that counts, in memory and on disk.
@@ -112,8 +113,9 @@ func TestRestore(t *testing.T) {
 	dir := g.save()
 	copied := b.spec("copy")
 	for _, pair := range [][2]string{{g.spec.Layer, copied.spec.Layer}, {g.spec.Work, copied.spec.Work}} {
-		if out, err := exec.Command("cp", "-a", pair[0]+"/.", pair[1]).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+		os.Remove(pair[1])
+		if _, err := replica.Copy(limit(t), pair[0], pair[1]); err != nil {
+			t.Fatal(err)
 		}
 	}
 	os.WriteFile(filepath.Join(copied.spec.Work, "mine"), []byte("mine"), 0o644)
