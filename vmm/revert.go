@@ -1,0 +1,161 @@
+package vmm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"hutch/fs/node"
+	"hutch/vmm/image/layer"
+	"hutch/vmm/replica"
+)
+
+// How a VM is reverted:
+//
+//  1. the snapshot is copied to a folder of its own, while the VM may run
+//  2. a machine that runs is killed: what it would still write is not wanted
+//  3. the folder is renamed to reverting, which decides that it happens
+//  4. each part of it changes places with that of the VM
+//  5. the folder goes, and a VM that ran is started again
+//
+// If hutchd is killed before 3, nothing has happened but to the machine; after
+// it the next hutchd does 4 and 5, but for the start.
+
+const reverting = "reverting"
+
+// Revert makes the VM's workspace and layer what they were in the snapshot
+// called name. A VM that runs is killed, and started again when that is done.
+func (v *VM) Revert(ctx context.Context, name string) error {
+	ctx, done, err := v.errand(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	s, release, err := v.snaps.Hold(name)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := v.revertible(s.Image); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(v.dir, ".new-")
+	if err != nil {
+		return err
+	}
+	err = v.copyParts(ctx, v.snaps.Dir(name), dir)
+	if err == nil {
+		err = v.turn(ctx, func() error { return v.revert(dir, name, s.Image) })
+	}
+	return errors.Join(err, removeAll(dir))
+}
+
+// revertible says why a VM cannot be what it was with an image.
+func (v *VM) revertible(image string) error {
+	if now := v.Config().Image; now != image {
+		return fmt.Errorf("%w: the snapshot is of image %q and vm %q has %q: set image %s first", node.ErrInvalid, image, v.name, now, image)
+	}
+	return nil
+}
+
+// copyParts copies the parts of a snapshot, to be on the disk.
+func (v *VM) copyParts(ctx context.Context, from, to string) error {
+	for _, part := range partNames {
+		if _, err := replica.Copy(ctx, filepath.Join(from, part), filepath.Join(to, part)); err != nil {
+			return err
+		}
+	}
+	return layer.Settle(to)
+}
+
+// revert does steps 2 to 5.
+func (v *VM) revert(dir, name, image string) error {
+	if err := v.revertible(image); err != nil {
+		return err
+	}
+	ran := v.State().alive()
+	if ran {
+		if err := v.halt(false); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(dir, v.path(reverting)); err != nil {
+		return err
+	}
+	if err := v.finishRevert(); err != nil {
+		return err
+	}
+	if h := v.t.cfg.Hooks.Reverted; h != nil {
+		h(v)
+	}
+	v.t.event(v.name, EventReverted, name)
+	if ran {
+		return v.start()
+	}
+	return nil
+}
+
+// finishRevert does what is left of step 4, and removes the folder.
+func (v *VM) finishRevert() error {
+	next := v.path(reverting)
+	if _, err := os.Lstat(next); err != nil {
+		return nil
+	}
+	for _, part := range partNames {
+		if err := exchange(v.path(part), filepath.Join(next, part), filepath.Join(next, "old-"+part)); err != nil {
+			return fmt.Errorf("%w: vm %q is not reverted whole: %w", node.ErrIO, v.name, err)
+		}
+	}
+	if err := layer.Settle(v.dir); err != nil {
+		return err
+	}
+	gone, err := os.MkdirTemp(v.dir, ".gone-")
+	if err == nil {
+		err = os.Rename(next, filepath.Join(gone, reverting))
+	}
+	if err != nil {
+		return err
+	}
+	return removeAll(gone)
+}
+
+// exchange moves the folder now to old, and next to now. It goes on where an
+// earlier one was cut short.
+func exchange(now, next, old string) error {
+	if _, err := os.Lstat(next); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if _, err := os.Lstat(old); errors.Is(err, fs.ErrNotExist) {
+		if err := os.Rename(now, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return os.Rename(next, now) // over an empty one that somebody made meanwhile
+}
+
+// sweep removes what was being made or removed when a process was killed,
+// and finishes a revert that had been decided.
+func (v *VM) sweep() {
+	if err := v.finishRevert(); err != nil {
+		v.seen.err = err
+	}
+	left := v.snaps.Leftovers()
+	entries, _ := os.ReadDir(v.dir)
+	for _, e := range entries {
+		if name := e.Name(); strings.HasPrefix(name, ".new-") || strings.HasPrefix(name, ".gone-") {
+			left = append(left, v.path(name))
+		}
+	}
+	if len(left) == 0 {
+		return
+	}
+	v.t.background(func() {
+		for _, dir := range left {
+			removeAll(dir)
+		}
+	})
+}

@@ -1,0 +1,148 @@
+// Package snapshot keeps the snapshots of a VM: copies of folders, each set
+// of them under a name, with a record of what it holds and what it cost.
+//
+// A snapshot is a folder NAME of the store:
+//
+//	record.json   an Info
+//	PART/         a folder for each folder that was copied
+//
+// It gets its name when it is complete and on the disk. What else is there,
+// names that start with a dot, was being made or removed when a process was
+// killed.
+package snapshot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"hutch/fs/node"
+	"hutch/vmm/replica"
+)
+
+// An Info says what a snapshot is.
+type Info struct {
+	Name      string        `json:"-"`
+	Taken     time.Time     `json:"taken"`
+	Automatic bool          `json:"automatic,omitempty"` // nobody asked for it by name
+	State     string        `json:"state"`               // of the VM
+	Image     string        `json:"image"`               // of the VM
+	Frozen    time.Duration `json:"frozen"`              // how long the guest stood still
+	Cost      replica.Cost  `json:"cost"`
+}
+
+// A Store is a folder of snapshots. Its methods may be called concurrently.
+type Store struct {
+	dir string
+
+	using sync.Mutex     // guards users
+	users map[string]int // of the snapshots that are being read
+}
+
+// Open returns the store in the folder dir, which need not be there.
+func Open(dir string) *Store { return &Store{dir: dir, users: make(map[string]int)} }
+
+// Dir returns the folder of the snapshot called name.
+func (s *Store) Dir(name string) string { return filepath.Join(s.dir, name) }
+
+// Leftovers returns what of the store was being made or removed when a process
+// was killed. It is called before anything is made.
+func (s *Store) Leftovers() []string {
+	var left []string
+	entries, _ := os.ReadDir(s.dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			left = append(left, filepath.Join(s.dir, e.Name()))
+		}
+	}
+	return left
+}
+
+// Get returns what the snapshot called name is.
+func (s *Store) Get(name string) (Info, error) {
+	if name == "" || name[0] == '.' || strings.ContainsRune(name, '/') {
+		return Info{}, notExist(name)
+	}
+	data, err := os.ReadFile(filepath.Join(s.dir, name, record))
+	if err != nil {
+		return Info{}, notExist(name)
+	}
+	i := Info{Name: name}
+	if err := json.Unmarshal(data, &i); err != nil {
+		return Info{}, fmt.Errorf("%w: %s of snapshot %q: %w", node.ErrIO, record, name, err)
+	}
+	return i, nil
+}
+
+const record = "record.json"
+
+func notExist(name string) error { return fmt.Errorf("%w: snapshot %q", node.ErrNotExist, name) }
+
+// List returns the snapshots, the oldest first. Those whose records cannot
+// be read are nameless to it.
+func (s *Store) List() ([]Info, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var list []Info
+	for _, e := range entries {
+		if i, err := s.Get(e.Name()); err == nil {
+			list = append(list, i)
+		}
+	}
+	slices.SortFunc(list, func(a, b Info) int { return a.Taken.Compare(b.Taken) })
+	return list, nil
+}
+
+// Hold keeps the snapshot called name from being dropped until the function
+// it returns is called.
+func (s *Store) Hold(name string) (Info, func(), error) {
+	s.using.Lock()
+	defer s.using.Unlock()
+	i, err := s.Get(name)
+	if err != nil {
+		return Info{}, nil, err
+	}
+	s.users[name]++
+	return i, sync.OnceFunc(func() {
+		s.using.Lock()
+		defer s.using.Unlock()
+		if s.users[name]--; s.users[name] == 0 {
+			delete(s.users, name)
+		}
+	}), nil
+}
+
+// Drop removes the snapshot called name.
+func (s *Store) Drop(name string) error {
+	gone, err := s.unname(name)
+	if err != nil {
+		return err
+	}
+	return replica.Remove(gone)
+}
+
+// unname takes the name from a snapshot, which is none from then on.
+func (s *Store) unname(name string) (string, error) {
+	s.using.Lock()
+	defer s.using.Unlock()
+	if _, err := os.Lstat(filepath.Join(s.dir, name, record)); err != nil || name[0] == '.' {
+		return "", notExist(name)
+	}
+	if s.users[name] > 0 {
+		return "", fmt.Errorf("%w: snapshot %q is being read", node.ErrBusy, name)
+	}
+	gone, err := os.MkdirTemp(s.dir, ".gone-")
+	if err != nil {
+		return "", err
+	}
+	return gone, os.Rename(s.Dir(name), filepath.Join(gone, name))
+}
