@@ -63,6 +63,10 @@ func (v *VM) adopt(ctx context.Context) error {
 		return nil
 	}
 	v.machine = m
+	// It may have been killed while it took a snapshot.
+	if err := m.Resume(ctx); err != nil {
+		v.fail(fmt.Errorf("%w: vm %q may be frozen: %w", node.ErrIO, v.name, err))
+	}
 	if v.anon {
 		return v.endAdopted()
 	}
@@ -72,6 +76,7 @@ func (v *VM) adopt(ctx context.Context) error {
 	v.change(func(s *seen) { s.State, s.Reason = Running, "" })
 	v.keepMachine()
 	v.t.event(v.name, EventAdopted, "")
+	v.arm()
 	return nil
 }
 

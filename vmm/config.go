@@ -20,6 +20,7 @@ type Config struct {
 	RAM      int64  // bytes; 0: no limit
 	CPUs     int    // 0: all
 	Net      string // "": none
+	Snap     Ring   // automatic snapshots
 }
 
 // A Key is a row of the table of config keys.
@@ -39,6 +40,7 @@ var Keys = []Key{
 	{"ram", "most memory: 512MiB, 2GiB", setRAM, func(c *Config) string { return formatSize(c.RAM) }},
 	{"cpus", "how many processors the guest has", setCPUs, func(c *Config) string { return formatCount(c.CPUs) }},
 	{"net", "the network: none", setNet, func(c *Config) string { return c.Net }},
+	{"snap", "automatic snapshots while the VM runs: every=5m keep=10", setRing, func(c *Config) string { return c.Snap.String() }},
 }
 
 const maxConfig = 64 << 10

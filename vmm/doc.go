@@ -9,6 +9,8 @@
 //	env/        one file a variable
 //	work/       the guest's /workspace
 //	layer/      what the guest wrote elsewhere; the driver's to fill
+//	snap/       snapshots: copies of work and layer, see package snapshot
+//	reverting/  what work and layer are about to be; only while a revert is under way
 //	ports/      the sockets that the guest dials
 //	machine/    the driver's own files while the machine runs
 //	log/        serial, process

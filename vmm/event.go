@@ -23,4 +23,7 @@ const (
 	EventFailed   Kind = "failed"
 	EventAdopted  Kind = "adopted"
 	EventRemoved  Kind = "removed"
+	EventSnapshot Kind = "snapshot" // the text is its name
+	EventReverted Kind = "reverted" // to the snapshot that the text names
+	EventDropped  Kind = "dropped"  // a snapshot was
 )

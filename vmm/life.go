@@ -43,7 +43,7 @@ func (v *VM) start() error {
 		return err
 	}
 	spec := v.spec(c, img, env)
-	if err := errors.Join(folders(v.dir), removeAll(spec.Dir), os.MkdirAll(spec.Dir, 0o755)); err != nil {
+	if err := errors.Join(v.finishRevert(), folders(v.dir), removeAll(spec.Dir), os.MkdirAll(spec.Dir, 0o755)); err != nil {
 		return err
 	}
 	g := v.attend(d)
@@ -54,6 +54,7 @@ func (v *VM) start() error {
 	}
 	if err == nil {
 		v.enter(Running, "", EventRunning)
+		v.arm()
 		return nil
 	}
 	return v.undo(ctx, err, hooked)
@@ -147,8 +148,15 @@ func (v *VM) undo(ctx context.Context, err error, hooked bool) error {
 	return err
 }
 
-// stop does steps 5 and 6.
+// stop does steps 5 and 6. An anonymous VM goes.
 func (v *VM) stop(orderly bool) error {
+	if err := v.halt(orderly); err != nil || !v.anon {
+		return err
+	}
+	return v.remove()
+}
+
+func (v *VM) halt(orderly bool) error {
 	v.enter(Stopping, "", EventStopping)
 	if orderly {
 		v.shutDown()
@@ -160,9 +168,6 @@ func (v *VM) stop(orderly bool) error {
 		return fmt.Errorf("vm %q does not end: %w", v.name, err)
 	}
 	v.finish(Stopped, "", EventStopped, true)
-	if v.anon {
-		return v.remove()
-	}
 	return nil
 }
 
@@ -198,7 +203,7 @@ func (v *VM) machineEnded() {
 
 // finish does step 6.
 func (v *VM) finish(s State, reason string, kind Kind, hooked bool) {
-	v.machine = nil
+	v.machine, v.due = nil, nil
 	v.leave(hooked)
 	removeAll(v.path("machine"))
 	v.enter(s, reason, kind)

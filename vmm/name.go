@@ -11,17 +11,20 @@ const maxName = 64
 
 // CheckName says what is wrong with name as the name of a VM: 1 to 64
 // letters, digits, dots, underscores and dashes, of which the first is no dot.
-func CheckName(name string) error {
+func CheckName(name string) error { return checkWord("VM", name) }
+
+// checkWord says what is wrong with name as the name of a thing.
+func checkWord(thing, name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("%w: a VM's name is empty", node.ErrInvalid)
+		return fmt.Errorf("%w: a %s's name is empty", node.ErrInvalid, thing)
 	case len(name) > maxName:
-		return fmt.Errorf("%w: a VM's name has at most %d bytes, this one %d", node.ErrTooLong, maxName, len(name))
+		return fmt.Errorf("%w: a %s's name has at most %d bytes, this one %d", node.ErrTooLong, thing, maxName, len(name))
 	case name[0] == '.':
-		return fmt.Errorf("%w: VM name %q starts with a dot", node.ErrInvalid, name)
+		return fmt.Errorf("%w: %s name %q starts with a dot", node.ErrInvalid, thing, name)
 	}
 	if i := strings.IndexFunc(name, func(r rune) bool { return !nameRune(r) }); i >= 0 {
-		return fmt.Errorf("%w: VM name %q has other characters than letters, digits, '.', '_' and '-'", node.ErrInvalid, name)
+		return fmt.Errorf("%w: %s name %q has other characters than letters, digits, '.', '_' and '-'", node.ErrInvalid, thing, name)
 	}
 	return nil
 }

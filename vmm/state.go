@@ -3,10 +3,11 @@ package vmm
 import (
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
+
+	"hutch/vmm/replica"
 )
 
 // A State is what a VM is in, in one word.
@@ -100,15 +101,4 @@ func replaceFile(path string, data []byte, sync bool) error {
 }
 
 // removeAll removes dir with all below it, also what a guest made unreadable.
-func removeAll(dir string) error {
-	if err := os.RemoveAll(dir); err == nil || os.Getuid() == 0 {
-		return err
-	}
-	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			os.Chmod(path, 0o700) // before WalkDir reads it
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
-}
+func removeAll(dir string) error { return replica.Remove(dir) }

@@ -51,6 +51,8 @@ type Hooks struct {
 	// PIDs returns the processes that serve the VM beside its machine. Their
 	// memory, and that of their children, is counted as the VM's.
 	PIDs func(v *VM) []int
+	// Reverted is called when the VM's workspace is another folder, under the same name.
+	Reverted func(v *VM)
 	// Remove is called when the VM is gone, with its files still there to be closed.
 	Remove func(v *VM)
 }
@@ -127,6 +129,7 @@ func (t *Table) find(name string) {
 	}
 	v := newVM(t, name, path, stored{})
 	v.load()
+	v.sweep()
 	t.vms[name] = v
 }
 
@@ -296,6 +299,7 @@ func (t *Table) forget(v *VM) {
 	t.sharing.Lock()
 	defer t.sharing.Unlock()
 	delete(t.vms, v.name)
+	v.end()
 }
 
 // Lookup returns the VM called name.
@@ -372,6 +376,9 @@ func (t *Table) Close(ctx context.Context) error {
 		return err
 	})
 	t.end()
+	for _, v := range t.List() {
+		v.errands.Wait()
+	}
 	t.tasks.Wait()
 	t.images.Close()
 	return err

@@ -142,6 +142,7 @@ func (v *VM) remove() error {
 		os.Remove(trash)
 		return err
 	}
+	v.endErrands()
 	v.gone = true
 	close(v.quit)
 	v.t.forget(v)

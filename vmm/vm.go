@@ -13,6 +13,7 @@ import (
 	"hutch/fs/node"
 	"hutch/vmm/guest"
 	"hutch/vmm/image"
+	"hutch/vmm/snapshot"
 )
 
 // A VM is one sandbox. Its methods may be called concurrently.
@@ -22,13 +23,19 @@ type VM struct {
 	anon bool
 	t    *Table
 
+	life    context.Context // ends when the VM is removed, or the table closed
+	end     context.CancelFunc
+	errands sync.WaitGroup // what is done for the VM beside the owner
+	snaps   *snapshot.Store
+
 	posts chan func()   // to the owner goroutine
 	quit  chan struct{} // closed by the owner to end itself
 	ended chan struct{} // closed when the owner has ended
 
 	// The owner's own.
-	machine Machine // nil unless the state is alive
-	gone    bool    // removed
+	machine Machine          // nil unless the state is alive
+	due     <-chan time.Time // the next automatic snapshot; nil: none
+	gone    bool             // removed
 
 	seeing sync.Mutex // guards seen; never held across a call that can wait
 	seen   seen
@@ -52,6 +59,8 @@ func newVM(t *Table, name, dir string, s stored) *VM {
 		name: name, dir: dir, anon: s.Anonymous, t: t,
 		posts: make(chan func(), 64), quit: make(chan struct{}), ended: make(chan struct{}),
 	}
+	v.life, v.end = context.WithCancel(t.life)
+	v.snaps = snapshot.Open(v.path("snap"))
 	v.seen.stored = s
 	return v
 }
@@ -122,6 +131,8 @@ func (v *VM) own() {
 			f()
 		case <-died:
 			v.machineEnded()
+		case <-v.due:
+			v.turnRing()
 		case <-v.quit:
 			return
 		}

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -149,8 +150,8 @@ const chunk = 4 << 20
 func (p *pass) extent(in, out *os.File, begin, end int64) (int64, error) {
 	at, buf := begin, []byte(nil)
 	for end < 0 || at < end {
-		if err := p.ctx.Err(); err != nil {
-			return at - begin, err
+		if p.ctx.Err() != nil {
+			return at - begin, context.Cause(p.ctx)
 		}
 		want := int64(chunk)
 		if end >= 0 {

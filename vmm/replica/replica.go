@@ -33,13 +33,24 @@ type Replica struct {
 
 // A Cost says what a replica holds and what it took to make it.
 type Cost struct {
-	Files   int   // all but folders
-	Folders int   // the top one included
-	Bytes   int64 // the lengths of all files, one with several names once
-	Shared  int64 // of these, bytes that lie in blocks shared with the original
-	Copied  int64 // bytes that were copied; the rest are holes
-	Skipped int   // devices and sockets that cannot be made here
-	Time    time.Duration
+	Files   int           `json:"files"`             // all but folders
+	Folders int           `json:"folders"`           // the top one included
+	Bytes   int64         `json:"bytes"`             // the lengths of all files, one with several names once
+	Shared  int64         `json:"shared"`            // of these, bytes that lie in blocks shared with the original
+	Copied  int64         `json:"copied"`            // bytes that were copied; the rest are holes
+	Skipped int           `json:"skipped,omitempty"` // devices and sockets that cannot be made here
+	Time    time.Duration `json:"time"`
+}
+
+// Add adds to c the cost of another replica.
+func (c *Cost) Add(d Cost) {
+	c.Files += d.Files
+	c.Folders += d.Folders
+	c.Bytes += d.Bytes
+	c.Shared += d.Shared
+	c.Copied += d.Copied
+	c.Skipped += d.Skipped
+	c.Time += d.Time
 }
 
 // New returns a replica to be made of the folder from in the folder to,

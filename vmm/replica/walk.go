@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -23,8 +24,8 @@ func (p *pass) folder(from, to *folder, old *entry) (map[string]*entry, error) {
 	}
 	kids := make(map[string]*entry, len(names))
 	for _, name := range names {
-		if err := p.ctx.Err(); err != nil {
-			return nil, err
+		if p.ctx.Err() != nil {
+			return nil, context.Cause(p.ctx)
 		}
 		e, err := p.one(from, to, name, old.kid(name))
 		if err != nil {
