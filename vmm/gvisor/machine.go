@@ -15,14 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hutch/vmm"
+	"hutch/vmm/process"
 )
 
 // A machine is one sandbox.
 type machine struct {
 	d       *Driver
 	spec    vmm.Spec
-	sandbox *process
-	gofer   *process
+	sandbox *process.Process
+	gofer   *process.Process
 	ports   *ports
 	done    chan struct{}
 	err     error // valid after done
@@ -67,16 +68,21 @@ func findPIDs(dir string) (found, error) {
 	return found{n.Sandbox.Pid, n.GoferPid}, err
 }
 
+// family is the processes of the machine in dir.
+func family(dir string) process.Family {
+	return process.Family{Names: []string{enterName, "runsc", "runsc-sandbox", "runsc-gofer"}, Mark: dir}
+}
+
 // attach returns the running machine of s whose processes are in f. It has
 // no ports yet and is not watched.
 func attach(s vmm.Spec, f found) (*machine, error) {
 	m := &machine{spec: s, done: make(chan struct{}), released: make(chan struct{}), watched: make(chan struct{})}
 	var err error
-	if m.sandbox, err = openProcess(f.Sandbox, s.Dir); err != nil {
+	if m.sandbox, err = family(s.Dir).Open(f.Sandbox); err != nil {
 		return nil, err
 	}
-	if m.gofer, err = openProcess(f.Gofer, s.Dir); err != nil {
-		m.sandbox.letGo()
+	if m.gofer, err = family(s.Dir).Open(f.Gofer); err != nil {
+		m.sandbox.LetGo()
 		return nil, err
 	}
 	return m, nil
@@ -93,16 +99,16 @@ func (m *machine) watch() {
 	select {
 	case <-m.released:
 		return
-	case <-m.sandbox.gone:
-	case <-m.gofer.gone:
-		err = m.gofer.how("gofer")
+	case <-m.sandbox.Gone():
+	case <-m.gofer.Gone():
+		err = m.gofer.How("gofer")
 		select {
 		case <-m.released:
 			return
-		case <-m.sandbox.gone:
+		case <-m.sandbox.Gone():
 		case <-time.After(goferAlone):
-			m.sandbox.signal(unix.SIGKILL)
-			<-m.sandbox.gone
+			m.sandbox.Signal(unix.SIGKILL)
+			<-m.sandbox.Gone()
 		}
 	}
 	select {
@@ -110,12 +116,12 @@ func (m *machine) watch() {
 		return
 	default:
 	}
-	if how := m.sandbox.how("sandbox"); err == nil {
+	if how := m.sandbox.How("sandbox"); err == nil {
 		err = how
 	}
-	m.gofer.signal(unix.SIGKILL)
-	<-m.gofer.gone
-	m.gofer.status()
+	m.gofer.Signal(unix.SIGKILL)
+	<-m.gofer.Gone()
+	m.gofer.Status()
 	m.err = err
 	m.ports.remove()
 	os.RemoveAll(m.spec.Dir)
@@ -141,7 +147,7 @@ func (m *machine) end(ctx context.Context, s unix.Signal) error {
 		return nil
 	default:
 	}
-	if err := m.sandbox.signal(s); err != nil && !errors.Is(err, os.ErrClosed) {
+	if err := m.sandbox.Signal(s); err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("sandbox: %w", err)
 	}
 	select {
@@ -154,8 +160,8 @@ func (m *machine) end(ctx context.Context, s unix.Signal) error {
 
 // letGo gives up the processes of a machine that is not watched.
 func (m *machine) letGo() {
-	m.sandbox.letGo()
-	m.gofer.letGo()
+	m.sandbox.LetGo()
+	m.gofer.LetGo()
 }
 
 // Release stops listening and watching. The guest dials again and again until
@@ -172,11 +178,11 @@ func (m *machine) Release() {
 // PIDs returns the sandbox's process, the gofer's, and those that carry the
 // guest's threads.
 func (m *machine) PIDs() []int {
-	return append([]int{m.sandbox.pid, m.gofer.pid}, children(m.sandbox.pid)...)
+	return append([]int{m.sandbox.PID(), m.gofer.PID()}, process.Children(m.sandbox.PID())...)
 }
 
 // State returns the processes' numbers.
 func (m *machine) State() []byte {
-	data, _ := json.Marshal(found{m.sandbox.pid, m.gofer.pid})
+	data, _ := json.Marshal(found{m.sandbox.PID(), m.gofer.PID()})
 	return data
 }

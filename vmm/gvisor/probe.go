@@ -108,7 +108,7 @@ func (d *Driver) try(ctx context.Context, platform string) (string, error) {
 		Args: []string{"run", "-bundle", dir, "probe"},
 	}, filepath.Join(dir, "out"))
 	if err != nil {
-		sweep(dir)
+		family(dir).Sweep()
 		return "", err
 	}
 	return platform + " rootless=" + yes(!privileged()) + " layer=" + layerKept(log), nil

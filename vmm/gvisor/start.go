@@ -80,7 +80,7 @@ func (d *Driver) launch(ctx context.Context, s vmm.Spec, platform string, how []
 		m, err = attach(s, f)
 	}
 	if err != nil {
-		sweep(s.Dir)
+		family(s.Dir).Sweep()
 		return nil, err
 	}
 	return m, nil
@@ -100,9 +100,9 @@ func (d *Driver) Adopt(ctx context.Context, s vmm.Spec, state []byte) (vmm.Machi
 	}
 	m, err := attach(s, f)
 	if err != nil {
-		kill(s.Dir, f.Sandbox, f.Gofer)
+		family(s.Dir).Kill(f.Sandbox, f.Gofer)
 		if !noted {
-			sweep(s.Dir)
+			family(s.Dir).Sweep()
 		}
 		return nil, errors.New("sandbox ended while hutchd was away")
 	}

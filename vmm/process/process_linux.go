@@ -1,0 +1,204 @@
+// Package process watches and ends the processes of machines. They outlive
+// this one, and may have been started by another: they are held by pidfd, and
+// told from others by their arguments.
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Family is the processes of one machine: they go by one of Names, and have
+// Mark, the machine's folder, among their arguments.
+type Family struct {
+	Names []string
+	Mark  string
+}
+
+// A Process is another process, held by a pidfd: its number cannot come to
+// mean a different one.
+type Process struct {
+	pid  int
+	fd   *os.File
+	gone chan struct{} // closed when it has ended, or is let go of
+}
+
+// Open returns the process pid if it is of the family.
+func (f Family) Open(pid int) (*Process, error) {
+	p, err := open(pid)
+	if err != nil {
+		return nil, err
+	}
+	if !f.has(pid) {
+		p.fd.Close()
+		return nil, fmt.Errorf("process %d: %w", pid, unix.ESRCH)
+	}
+	go p.watch()
+	return p, nil
+}
+
+// Child returns the process pid, which this one has started and nobody has
+// waited for. It may have ended.
+func Child(pid int) (*Process, error) {
+	p, err := open(pid)
+	if err == nil {
+		go p.watch()
+	}
+	return p, err
+}
+
+func open(pid int) (*Process, error) {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("process %d: %w", pid, err)
+	}
+	return &Process{pid, os.NewFile(uintptr(fd), fmt.Sprintf("process %d", pid)), make(chan struct{})}, nil
+}
+
+// End kills the process, waits for its end, and lets go of it.
+func (p *Process) End() {
+	if p.Signal(unix.SIGKILL) == nil {
+		<-p.gone
+		p.Status()
+	}
+	p.LetGo()
+}
+
+func (f Family) has(pid int) bool {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	name, _, _ := bytes.Cut(line, []byte{0})
+	return err == nil && slices.Contains(f.Names, string(name)) && bytes.Contains(line, []byte(f.Mark))
+}
+
+// Sweep kills every process of the family.
+func (f Family) Sweep() {
+	names, _ := filepath.Glob("/proc/[0-9]*")
+	for _, name := range names {
+		if pid, err := strconv.Atoi(filepath.Base(name)); err == nil && f.has(pid) {
+			f.Kill(pid)
+		}
+	}
+}
+
+// Kill kills those of pids that are of the family, and waits for their end.
+func (f Family) Kill(pids ...int) {
+	for _, pid := range pids {
+		if p, err := f.Open(pid); err == nil {
+			p.End()
+		}
+	}
+}
+
+// PID returns the process' number.
+func (p *Process) PID() int { return p.pid }
+
+// Gone is closed when the process has ended, and by LetGo.
+func (p *Process) Gone() <-chan struct{} { return p.gone }
+
+// watch closes gone at the process' end. It costs no thread: a pidfd is
+// readable from then on.
+func (p *Process) watch() {
+	defer close(p.gone)
+	conn, err := p.fd.SyscallConn()
+	if err != nil {
+		return
+	}
+	conn.Read(func(fd uintptr) bool {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, _ := unix.Poll(poll, 0)
+		return n > 0
+	})
+}
+
+// LetGo closes the pidfd and ends the watch.
+func (p *Process) LetGo() {
+	p.fd.Close()
+	<-p.gone
+}
+
+// Signal sends s to the process; one that has ended gets it without an error.
+func (p *Process) Signal(s unix.Signal) error {
+	conn, err := p.fd.SyscallConn()
+	if err != nil {
+		return err
+	}
+	cerr := conn.Control(func(fd uintptr) { err = unix.PidfdSendSignal(int(fd), s, nil, 0) })
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return errors.Join(cerr, err)
+}
+
+// Status returns how the process ended, if the system tells: its stat file
+// does until its parent has asked, and from then on, since Linux 6.15, the
+// pidfd does.
+func (p *Process) Status() (ws unix.WaitStatus, ok bool) {
+	conn, err := p.fd.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	conn.Control(func(fd uintptr) {
+		ws, ok = zombie(p.pid)
+		if unix.PidfdSendSignal(int(fd), 0, nil, 0) != nil { // no longer there, or never was
+			info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
+			_, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.PIDFD_GET_INFO, uintptr(unsafe.Pointer(&info)))
+			ws, ok = unix.WaitStatus(uint32(info.Exit_code)), errno == 0 && info.Mask&unix.PIDFD_INFO_EXIT != 0
+		}
+		// The parent is this process where it started it, or is the first of a container.
+		unix.Waitid(unix.P_PIDFD, int(fd), nil, unix.WEXITED|unix.WNOHANG, nil)
+	})
+	return ws, ok
+}
+
+// zombie returns the exit status of a process whose parent has not asked yet:
+// the last field of its stat file.
+func zombie(pid int) (unix.WaitStatus, bool) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, false
+	}
+	after := bytes.LastIndexByte(data, ')') // of the name
+	f := bytes.Fields(data[after+1:])
+	if len(f) < 2 || f[0][0] != 'Z' {
+		return 0, false
+	}
+	code, err := strconv.ParseUint(string(f[len(f)-1]), 10, 32)
+	return unix.WaitStatus(code), err == nil
+}
+
+// How says how the process called name ended; nil is well.
+func (p *Process) How(name string) error {
+	ws, ok := p.Status()
+	switch {
+	case !ok:
+		return fmt.Errorf("%s ended", name)
+	case ws.Signaled():
+		return fmt.Errorf("%s ended: signal %s", name, ws.Signal())
+	case ws.ExitStatus() != 0:
+		return fmt.Errorf("%s ended: exit status %d", name, ws.ExitStatus())
+	}
+	return nil
+}
+
+// Children returns the processes that pid started, and those that they did.
+func Children(pid int) []int {
+	var all []int
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, file := range files {
+		data, _ := os.ReadFile(file)
+		for _, word := range bytes.Fields(data) {
+			if n, err := strconv.Atoi(string(word)); err == nil {
+				all = append(append(all, n), Children(n)...)
+			}
+		}
+	}
+	return all
+}
