@@ -98,6 +98,9 @@ func (v *VM) frozen(ctx context.Context, f func(context.Context) error) (time.Du
 	if m == nil {
 		return 0, f(ctx)
 	}
+	if g, err := v.Guest(); err == nil {
+		g.Sync(ctx) // one that does not has on its disk what it has
+	}
 	began := time.Now()
 	err := m.Pause(ctx)
 	if err == nil {

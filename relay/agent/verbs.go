@@ -11,6 +11,7 @@ type verb = node.Verb[place]
 
 var agentVerbs = []verb{
 	{Name: "shutdown", Doc: "end every command, and the guest", Do: doShutdown},
+	{Name: "sync", Doc: "write out what the guest's kernel keeps in memory of its files", Do: doSync},
 	{Name: "env", Args: "K V", Min: 2, Max: 2, Doc: "a variable for every command to come", Do: doAgentEnv},
 }
 
@@ -31,6 +32,14 @@ var execVerbs = []verb{
 
 func doShutdown(c call, _ []string) error {
 	c.At.a.Shutdown()
+	return nil
+}
+
+// doSync leaves a machine alone that is not the agent's.
+func doSync(c call, _ []string) error {
+	if c.At.a.cfg.Init {
+		syscall.Sync()
+	}
 	return nil
 }
 

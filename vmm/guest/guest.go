@@ -257,6 +257,9 @@ func (g *Guest) SetEnv(ctx context.Context, changes []string) error {
 // returns when the agent has been told.
 func (g *Guest) Shutdown(ctx context.Context) error { return g.Ctl(ctx, "shutdown") }
 
+// Sync has the guest write to its disk what it keeps in memory.
+func (g *Guest) Sync(ctx context.Context) error { return g.Ctl(ctx, "sync") }
+
 // Execs returns the names of the guest's execs.
 func (g *Guest) Execs(ctx context.Context) ([]string, error) {
 	var names []string
