@@ -12,15 +12,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
-
-	"hutch/fs/node"
 )
 
 // A command is a row of the table of subcommands.
@@ -52,6 +49,11 @@ func main() {
 		usage()
 		os.Exit(2)
 	}
+	if flag.Arg(0) == "help" {
+		flag.CommandLine.SetOutput(os.Stdout)
+		usage()
+		return
+	}
 	for _, c := range commands() {
 		if c.name == flag.Arg(0) {
 			os.Exit(status(call(c, flag.Args()[1:])))
@@ -70,38 +72,6 @@ func call(c command, args []string) error {
 	return c.run(ctx, args)
 }
 
-// An exit is the status that a command ended with: its own, not an error of ours.
-type exit int
-
-func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
-
-// A misuse is an error of whoever typed the command: how it is to be used.
-type misuse string
-
-func (m misuse) Error() string { return "usage: " + string(m) }
-
-// status prints err and returns the status to exit with.
-func status(err error) int {
-	var code exit
-	var sig signaled
-	var wrong misuse
-	switch {
-	case errors.As(err, &sig):
-		sig.die()
-	case err == nil:
-		return 0
-	case errors.As(err, &code):
-		return int(code)
-	case errors.As(err, &wrong):
-		fmt.Fprintln(os.Stderr, wrong.Error())
-		return 2
-	case errors.Is(err, context.Canceled):
-		return 130
-	}
-	fmt.Fprintf(os.Stderr, "hutch: %s\n", node.Text(err))
-	return 1
-}
-
 func usage() {
 	var b strings.Builder
 	b.WriteString("usage: hutch [-s unix!PATH] COMMAND [ARGUMENTS]\n\n")
@@ -109,5 +79,5 @@ func usage() {
 		fmt.Fprintf(&b, "  %-34s %s\n", c.name+" "+c.args, c.doc)
 	}
 	b.WriteString("\nThe service is hutchd; start it first. The manuals are hutch(1), hutch(4).\n")
-	fmt.Fprint(os.Stderr, b.String())
+	fmt.Fprint(flag.CommandLine.Output(), b.String())
 }

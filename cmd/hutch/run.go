@@ -129,7 +129,7 @@ func execute(ctx context.Context, c *client.Conn, vm string, words []string) err
 		message += " " + node.Quote(w)
 	}
 	if err := tell(c, ctl, s.vm, message); err != nil {
-		return err
+		return unstarted{err}
 	}
 	return s.attend(ctx)
 }
