@@ -14,21 +14,39 @@ func envFolder(c call) (node.Node, error)  { return c.At.vm.folder("env") }
 
 // folder returns the node of one of the folders that a VM has on the host.
 func (v *vm) folder(name string) (node.Node, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if f := v.folders[name]; f != nil {
-		return f.Root(), nil
-	}
 	dir := filepath.Join(v.Dir(), name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	f, err := folder.Open(dir, name)
+	f, err := v.openFolder(name, func() (*folder.Folder, error) {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+		return folder.Open(dir, name)
+	})
 	if err != nil {
 		return nil, err
 	}
-	v.folders[name] = f
 	return f.Root(), nil
+}
+
+// openFolder returns the folder that is known by key, opened if it is not yet.
+func (v *vm) openFolder(key string, open func() (*folder.Folder, error)) (*folder.Folder, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if f := v.folders[key]; f != nil {
+		return f, nil
+	}
+	f, err := open()
+	if err == nil {
+		v.folders[key] = f
+	}
+	return f, err
+}
+
+// forgetFolder has a folder opened anew when it is next asked for. Who is in
+// the old one may stay; it is closed when nobody is.
+func (v *vm) forgetFolder(key string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.folders, key)
 }
 
 // scratch is where editors keep their files while they edit config.

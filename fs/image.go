@@ -48,9 +48,7 @@ func dropImage(c call, name string) error {
 	if err := c.At.s.table.RemoveImage(name); err != nil {
 		return err
 	}
-	c.At.s.mu.Lock()
-	delete(c.At.s.items, name)
-	c.At.s.mu.Unlock()
+	c.At.s.noItem(name)
 	return nil
 }
 

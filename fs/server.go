@@ -92,11 +92,12 @@ func (s *Server) options() vmm.Options {
 		Profile: s.machines,
 		Event:   s.lifecycle,
 		Hooks: vmm.Hooks{
-			Start:  func(ctx context.Context, m *vmm.VM) error { return s.vm(m).starting(ctx) },
-			Conn:   func(m *vmm.VM, port uint32, c net.Conn) { s.vm(m).serve(port, c) },
-			Stop:   func(m *vmm.VM) { s.vm(m).stopped() },
-			PIDs:   func(m *vmm.VM) []int { return s.vm(m).helpers() },
-			Remove: s.forget,
+			Start:    func(ctx context.Context, m *vmm.VM) error { return s.vm(m).starting(ctx) },
+			Conn:     func(m *vmm.VM, port uint32, c net.Conn) { s.vm(m).serve(port, c) },
+			Stop:     func(m *vmm.VM) { s.vm(m).stopped() },
+			PIDs:     func(m *vmm.VM) []int { return s.vm(m).helpers() },
+			Reverted: func(m *vmm.VM) { s.vm(m).forgetFolder("work") },
+			Remove:   s.forget,
 		},
 	}
 }
@@ -134,8 +135,12 @@ func (s *Server) Close(ctx context.Context) error {
 // other generated entries by what they are.
 func (s *Server) ident(a at) uint64 {
 	switch {
+	case a.snap != "":
+		return s.item(fmt.Sprintf("%d snap %s", a.vm.id, a.snap))
+	case a.name != "" && a.vm != nil:
+		return s.item(fmt.Sprintf("%d %s", a.vm.id, a.name))
 	case a.name != "":
-		return s.item(a)
+		return s.item(a.name)
 	case a.exec != nil:
 		return a.exec.id
 	case a.vm != nil:
@@ -144,17 +149,20 @@ func (s *Server) ident(a at) uint64 {
 	return 0
 }
 
-func (s *Server) item(a at) uint64 {
-	key := a.name
-	if a.vm != nil {
-		key = fmt.Sprintf("%d %s", a.vm.id, a.name)
-	}
+func (s *Server) item(key string) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.items[key] == 0 {
 		s.items[key] = s.next()
 	}
 	return s.items[key]
+}
+
+// noItem has a generated entry that is made again under its name be another file.
+func (s *Server) noItem(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.items, key)
 }
 
 func (s *Server) next() uint64 { return s.ids.Add(1) }
@@ -211,6 +219,9 @@ func (s *Server) lifecycle(e vmm.Event) {
 		}
 	}
 	s.tell(v, ledger.VMs, Event{Time: e.Time, VM: e.VM, Kind: string(e.Kind), Text: e.Text})
+	if v != nil && (e.Kind == vmm.EventSnapshot || e.Kind == vmm.EventReverted || e.Kind == vmm.EventDropped) {
+		v.snapshotEvent(e)
+	}
 }
 
 // named returns the VM called name as the tree has it, or nil if it is gone.

@@ -12,6 +12,7 @@ type at struct {
 	vm   *vm
 	exec *exec
 	name string
+	snap string // of a snapshot of the VM
 }
 
 type (
@@ -72,10 +73,20 @@ func vmRow() []row {
 		{Name: "cons", Perm: 0o600, Open: openCons, Doc: "the console: a shell on a pty; blocks"},
 		{Name: "work", Perm: 0o755, Mount: workFolder, Doc: "the workspace: the guest's /workspace, live"},
 		{Name: "root", Perm: 0o755, Under: guestRoot, Doc: "the guest's whole file system, while it runs"},
+		{Name: "snap", Perm: 0o755, Names: snapNames, Enter: enterSnap, Each: snapRow(), Make: makeSnap, Drop: dropSnap, Doc: "snapshots; mkdir takes one, rmdir drops it",
+			Rows: []row{{Name: "diff", Perm: 0o600, Open: openDiff, Doc: "write two snapshots' names, read the difference, on one open file"}}},
 		{Name: "exec", Perm: 0o755, Names: execNames, Enter: enterExec, Each: execRow(), Make: makeExec, Drop: dropExec, Doc: "commands; mkdir makes one, rmdir drops it",
 			Rows: []row{{Name: "clone", Perm: 0o600, Open: cloneExec, Doc: "open for reading and writing: an anonymous exec"}}},
 		{Name: "mcp", Perm: 0o555, Rows: mcpRows(), Doc: "what the agent asks of the outside world"},
 		{Name: "log", Perm: 0o555, Rows: vmLogRows(), Doc: "logs of this VM: growing files that end"},
+	}}}
+}
+
+func snapRow() []row {
+	return []row{{Name: "NAME", Perm: 0o555, Doc: "a snapshot", Rows: []row{
+		{Name: "info", Perm: 0o444, Read: snapInfo, Doc: "when it was taken, what it has and what it cost, key value lines"},
+		{Name: "work", Perm: 0o555, Mount: snapFolder, Doc: "the workspace as it was, read-only"},
+		{Name: "layer", Perm: 0o555, Mount: snapFolder, Doc: "what the guest had written elsewhere, read-only"},
 	}}}
 }
 
@@ -132,5 +143,6 @@ func vmLogRows() []row {
 		{Name: "agg", Perm: 0o444, Open: vmLogFile("agg"), Size: vmLogSize("agg"), Doc: "the aggregator's log, with its servers' standard error"},
 		{Name: "mcp", Perm: 0o444, Open: mcpCalls(false), Size: ledgerSize(ledger.Calls), Doc: "the same as mcp/calls, but ends"},
 		{Name: "security", Perm: 0o444, Open: ledgerLog(ledger.Security, false), Size: ledgerSize(ledger.Security), Doc: "refused calls and frames, a JSON line each"},
+		{Name: "snapshots", Perm: 0o444, Open: ledgerLog(ledger.Snapshots, false), Size: ledgerSize(ledger.Snapshots), Doc: "snapshots taken, dropped and reverted to, a JSON line each"},
 	}
 }

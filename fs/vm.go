@@ -49,6 +49,8 @@ func vmVerbs() []verb {
 		{Name: "start", Max: 0, Do: startVM, Doc: "start the VM; returns when it runs"},
 		{Name: "stop", Max: 0, Do: stopVM, Doc: "stop it in good order; returns when it stopped"},
 		{Name: "kill", Max: 0, Do: killVM, Doc: "stop it at once"},
+		{Name: "snap", Args: "NAME", Min: 1, Max: 1, Do: snapVM, Doc: "take a snapshot, as mkdir snap/NAME does"},
+		{Name: "revert", Args: "NAME", Min: 1, Max: 1, Do: revertVM, Doc: "make workspace and layer what they were; a VM that runs starts anew"},
 		{Name: "set", Args: "K V", Min: 2, Max: 2, Do: setVM, Doc: "change a line of config; while stopped"},
 	}
 }

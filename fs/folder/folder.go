@@ -44,6 +44,9 @@ func (f *Folder) Close() error { return f.root.Close() }
 // Root returns the folder's own node.
 func (f *Folder) Root() node.Node { return top{&file{f: f, path: "."}} }
 
+// ReadOnly returns the folder's own node, below which nothing can be changed.
+func (f *Folder) ReadOnly() node.Node { return still{&file{f: f, path: "."}} }
+
 // top is the folder itself, which a frontend may hand to the kernel.
 type top struct{ *file }
 

@@ -2,10 +2,11 @@ package ledger
 
 // The tables of a session database.
 const (
-	Calls    = "mcp_calls"       // every MCP request; written by Begin and End only
-	Execs    = "exec_events"     // every command that was run in the VM
-	VMs      = "vm_events"       // the VM's life: started, stopped, failed …
-	Security = "security_events" // refusals and other things worth a look
+	Calls     = "mcp_calls"       // every MCP request; written by Begin and End only
+	Execs     = "exec_events"     // every command that was run in the VM
+	VMs       = "vm_events"       // the VM's life: started, stopped, failed …
+	Security  = "security_events" // refusals and other things worth a look
+	Snapshots = "snapshot_events" // snapshots that were taken, dropped, reverted to
 )
 
 // How much of a column's text is kept.
@@ -55,6 +56,11 @@ var tables = []table{
 		{"event", word}, {"state", word}, {"driver", word}, {"image", word}, {"text", text},
 	}},
 	{Security, []column{{"event", word}, {"rule", word}, {"text", text}}},
+	{Snapshots, []column{
+		{"event", word}, {"name", word}, {"state", word}, {"automatic", number},
+		{"files", number}, {"bytes", number}, {"shared", number}, {"copied", number},
+		{"frozen_ms", number}, {"duration_ms", number},
+	}},
 }
 
 // calls is the position of the table mcp_calls.
