@@ -75,6 +75,7 @@ var measures = []struct {
 	{"mcp", (*bencher).mcp},
 	{"status", (*bencher).status},
 	{"stdout", (*bencher).throughput},
+	{"snapshot", (*bencher).snapshots},
 	{"ledger", (*bencher).ledger},
 	{"memory", (*bencher).memory},
 }

@@ -19,6 +19,7 @@ func TestWalkers(t *testing.T) {
 	s.mkdir("vm/dev/exec/t")
 	s.write("vm/dev/exec/t/ctl", "sh echo out; sleep 1000\n")
 	s.write("vm/dev/work/note", "needle\n")
+	s.mkdir("vm/dev/snap/before")
 	s.call("dev", "local__echo", `{"text":"needle"}`)
 	s.calls("dev", "local__echo")
 	need.Tool(t, "find")
@@ -28,10 +29,10 @@ func TestWalkers(t *testing.T) {
 		fails string // what it may complain of
 	}{
 		{"ls -lR --ignore=root .", []string{"./vm/dev/exec/t:\n", " note\n", "./vm/dev/mcp/tools/local__echo:\n"}, ""},
-		{"find . -path ./vm/dev/root -prune -o -print", []string{"\n./vm/dev/exec/t/stdout\n", "\n./vm/dev/work/note\n"}, ""},
+		{"find . -path ./vm/dev/root -prune -o -print", []string{"\n./vm/dev/exec/t/stdout\n", "\n./vm/dev/work/note\n", "\n./vm/dev/snap/before/work/note\n"}, ""},
 		{"du -a --exclude=root .", []string{"\t./vm/dev/work/note\n", "\t.\n"}, ""},
 		// Streams say that there is no more now, and what makes things that it must be opened for writing.
-		{"grep -r --devices=skip --exclude-dir=root needle .", []string{"./vm/dev/work/note:needle\n", "./vm/dev/log/mcp:", "./vm/dev/mcp/calls:"},
+		{"grep -r --devices=skip --exclude-dir=root needle .", []string{"./vm/dev/work/note:needle\n", "./vm/dev/snap/before/work/note:needle\n", "./vm/dev/log/mcp:", "./vm/dev/mcp/calls:"},
 			"Resource temporarily unavailable|Permission denied"},
 		{"find vm/dev/root -path vm/dev/root/usr -prune -o -print", []string{"\nvm/dev/root/etc/passwd\n", "\nvm/dev/root/proc/1/status\n", "\nvm/dev/root/workspace/note\n"}, ""},
 		{"ls -lR vm/dev/root/dev vm/dev/root/run vm/dev/root/workspace vm/dev/root/tmp", []string{" note\n", " null\n"}, ""},

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"time"
+)
+
+// snapshots measures a snapshot of many files and of a large one, of a guest
+// that runs: how long it takes, and for how much of that the guest stands still.
+func (b *bencher) snapshots() error {
+	return b.withVM(func() error {
+		for _, load := range []struct {
+			what, line string
+			n          int
+		}{
+			{"1000 files", "sh i=0; while test $i -lt 1000; do i=$((i+1)); echo $i >f$i; done", 10},
+			{"1 GB", "sh rm f*; head -c 1000000000 /dev/zero >big", 3},
+		} {
+			if _, err := b.exec(benchVM, load.line); err != nil {
+				return err
+			}
+			if err := b.snapshot("snapshot of "+load.what, load.n); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// snapshot measures n snapshots. They stay until the VM goes, which is quicker.
+func (b *bencher) snapshot(what string, n int) error {
+	var frozen []time.Duration
+	err := b.times(what, "", n, func() error {
+		name := path.Join("vm", benchVM, "snap", strconv.FormatInt(time.Now().UnixNano(), 10))
+		if err := b.c.Mkdir(name, 0o755); err != nil {
+			return explain(b.c, path.Join("vm", benchVM), err)
+		}
+		text, err := readFile(b.c, name+"/info")
+		if err != nil {
+			return err
+		}
+		seconds, err := strconv.ParseFloat(setting(text, "frozen"), 64)
+		if err != nil {
+			return fmt.Errorf("%s/info: %w", name, err)
+		}
+		frozen = append(frozen, time.Duration(seconds*float64(time.Second)))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var whole time.Duration
+	for _, d := range frozen {
+		whole += d
+	}
+	b.add(what+", guest frozen", "", frozen, whole)
+	return nil
+}
