@@ -39,6 +39,7 @@ func (p *pass) leaf(from, to *folder, name string, st *unix.Stat_t, old *entry, 
 	if err == nil && !e.skipped && stampOf(st).kind() != unix.S_IFREG {
 		err = label(from, to, name, st)
 	}
+	p.work += perFile + e.copied
 	e.stamp = stampOf(st)
 	e.sure = e.stamp.sure(now)
 	return e, err

@@ -14,6 +14,7 @@ package replica
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -63,23 +64,40 @@ func Copy(ctx context.Context, from, to string) (Cost, error) { return New(from,
 
 // Ahead copies what has changed since the last pass, of a folder that may be
 // in use. What is made is not a replica yet: it is a mixture of what was
-// there at different times.
+// there at different times. Where much has changed while it was copied, that
+// is copied again, as long as it gets less.
 func (r *Replica) Ahead(ctx context.Context) error {
-	_, err := r.pass(ctx, false)
-	return err
+	most := int64(math.MaxInt64)
+	for {
+		p, err := r.pass(ctx, false)
+		if err != nil || p.work < little || p.work > most/2 {
+			return err
+		}
+		most = p.work
+	}
 }
+
+// little is how much work is left for Copy, in bytes that are copied. A file
+// is taken for as many as perFile.
+const (
+	little  = 8 << 20
+	perFile = 32 << 10
+)
 
 // Copy copies what has changed since the last pass, and makes the replica
 // complete. Files that come and go meanwhile may be in it or not.
-func (r *Replica) Copy(ctx context.Context) (Cost, error) { return r.pass(ctx, true) }
+func (r *Replica) Copy(ctx context.Context) (Cost, error) {
+	p, err := r.pass(ctx, true)
+	return p.cost, err
+}
 
-func (r *Replica) pass(ctx context.Context, last bool) (Cost, error) {
+func (r *Replica) pass(ctx context.Context, last bool) (*pass, error) {
 	began := time.Now()
 	p := &pass{r: r, ctx: ctx, last: last, links: make(map[inode]string)}
 	err := p.run()
 	r.took += time.Since(began)
 	p.cost.Time = r.took
-	return p.cost, err
+	return p, err
 }
 
 // A pass is one walk over the folder.
@@ -89,6 +107,7 @@ type pass struct {
 	last  bool
 	links map[inode]string // where in the replica the files with several names are
 	cost  Cost
+	work  int64 // what it did, see little
 }
 
 func (p *pass) run() error {
