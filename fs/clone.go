@@ -20,25 +20,25 @@ func wantBoth(flags int) error {
 // cloneHandle is an open clone file: the ctl of an object that goes when the
 // last of its files is closed. Reading it gives the object's name.
 type cloneHandle struct {
-	text    string
+	name    func() string // which a VM can change
 	message *node.Writer
 	at      at
 	release func()
 }
 
 // openClone returns the ctl of the object that a leads to.
-func openClone(c call, a at, name string, verbs []verb) node.Handle {
+func openClone(c call, a at, name func() string, verbs []verb) node.Handle {
 	do := func(ctx context.Context, m string) error {
 		return node.Run(verbs, call{Ctx: ctx, At: a, Name: "ctl"}, m)
 	}
 	return &cloneHandle{
-		text: name + "\n", at: a, release: hold(a),
+		name: name, at: a, release: hold(a),
 		message: node.NewWriter(do, func(part string) bool { return node.Admits(verbs, part) }),
 	}
 }
 
 func (h *cloneHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
-	return node.ReadText(h.text, p, off), nil
+	return node.ReadText(h.name()+"\n", p, off), nil
 }
 
 func (h *cloneHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {
@@ -109,7 +109,7 @@ func (v *vm) hold() func() {
 		gone := v.refs == 0 && v.Anonymous()
 		v.mu.Unlock()
 		if gone {
-			v.s.later(v.destroy)
+			v.s.later(v.Discard)
 		}
 	}
 }

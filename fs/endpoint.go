@@ -38,6 +38,11 @@ func newVM(s *Server, m *vmm.VM) *vm {
 
 // starting readies the endpoint for a machine that is about to start.
 func (v *vm) starting(ctx context.Context) error {
+	if v.State() != vmm.Suspended {
+		v.mu.Lock()
+		clear(v.execs)
+		v.mu.Unlock()
+	}
 	env, _ := v.environment() // an error is told when a command starts
 	v.telling.Lock()
 	v.told = told{env: env}
@@ -89,9 +94,13 @@ func (v *vm) serve(port uint32, c net.Conn) {
 	v.later(func(ctx context.Context) error { return v.mcp.Serve(ctx, c) })
 }
 
-// stopped ends what lived with the machine.
+// stopped ends what lived with the machine. The commands of a suspended VM
+// only wait.
 func (v *vm) stopped() {
 	v.mcp.Stop()
+	if v.State() == vmm.Suspended {
+		return
+	}
 	v.mu.Lock()
 	clear(v.execs)
 	v.mu.Unlock()

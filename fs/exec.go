@@ -3,11 +3,14 @@ package fs
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"hutch/fs/node"
+	"hutch/vmm"
 	"hutch/vmm/guest"
 )
 
@@ -102,9 +105,20 @@ func execNames(c call) ([]string, error) {
 	v := c.At.vm
 	g, err := v.Guest()
 	if err != nil {
-		return nil, nil // no guest, no commands
+		return v.asleep(), nil
 	}
 	return g.Execs(c.Ctx)
+}
+
+// asleep returns the names of the commands that wait in a suspended VM, as
+// far as this hutchd has met them; without a guest there are no others.
+func (v *vm) asleep() []string {
+	if v.State() != vmm.Suspended {
+		return nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Sorted(maps.Keys(v.execs))
 }
 
 func enterExec(c call, name string) (at, error) {
@@ -118,15 +132,18 @@ func enterExec(c call, name string) (at, error) {
 // exec returns the exec called name, which the guest may know from before
 // this hutchd was started.
 func (v *vm) exec(ctx context.Context, name string) (*exec, error) {
+	g, err := v.Guest()
+	if err != nil && v.State() != vmm.Suspended {
+		return nil, fmt.Errorf("%w: exec %s: vm %s is not running", node.ErrNotExist, name, v.Name())
+	}
 	v.mu.Lock()
 	e := v.execs[name]
 	v.mu.Unlock()
-	if e != nil {
+	switch {
+	case e != nil:
 		return e, nil
-	}
-	g, err := v.Guest()
-	if err != nil {
-		return nil, fmt.Errorf("%w: exec %s: vm %s is not running", node.ErrNotExist, name, v.Name())
+	case err != nil:
+		return nil, err
 	}
 	x, err := g.Exec(ctx, name)
 	if err != nil {
@@ -203,6 +220,6 @@ func cloneExec(c call, flags int) (node.Handle, error) {
 		v.mu.Lock()
 		e.anonymous = true
 		v.mu.Unlock()
-		return openClone(c, at{s: c.At.s, vm: v, exec: e}, name, execVerbs()), nil
+		return openClone(c, at{s: c.At.s, vm: v, exec: e}, func() string { return name }, execVerbs()), nil
 	}
 }

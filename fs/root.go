@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"hutch/fs/node"
+	"hutch/vmm"
 )
 
 func rootVerbs() []verb {
 	return []verb{
 		{Name: "reload", Max: 0, Do: reload, Doc: "read the profiles anew and give running VMs their servers"},
-		{Name: "purge", Args: "[all]", Max: 1, Do: purge, Doc: "remove stopped VMs; all: stop and remove every VM"},
+		{Name: "purge", Args: "[all]", Max: 1, Do: purge, Doc: "remove the VMs that neither run nor are suspended; all: stop and remove every VM"},
 		{Name: "shutdown", Max: 0, Do: shutdown, Doc: "stop every VM, then the service"},
 		{Name: "debug", Args: "on|off", Min: 1, Max: 1, Do: debug, Doc: "log more, or as usual"},
 	}
@@ -70,14 +71,15 @@ func reload(c call, _ []string) error {
 	return errors.Join(errs...)
 }
 
-// purge removes the VMs that do not run, or stops and removes all.
+// purge removes the VMs that neither run nor are suspended, or stops and
+// removes all.
 func purge(c call, args []string) error {
 	all := len(args) == 1
 	if all && args[0] != "all" {
 		return fmt.Errorf("%w: purge what? want \"purge\" or \"purge all\"", node.ErrInvalid)
 	}
 	for _, v := range c.At.s.vms() {
-		if v.running() {
+		if v.running() || v.State() == vmm.Suspended {
 			if !all {
 				continue
 			}

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,6 +52,10 @@ func vmVerbs() []verb {
 		{Name: "kill", Max: 0, Do: killVM, Doc: "stop it at once"},
 		{Name: "snap", Args: "NAME", Min: 1, Max: 1, Do: snapVM, Doc: "take a snapshot, as mkdir snap/NAME does"},
 		{Name: "revert", Args: "NAME", Min: 1, Max: 1, Do: revertVM, Doc: "make workspace and layer what they were; a VM that runs starts anew"},
+		{Name: "suspend", Max: 0, Do: suspendVM, Doc: "end its machine and keep the memory on the disk"},
+		{Name: "resume", Max: 0, Do: resumeVM, Doc: "go on where it was suspended; returns when it runs"},
+		{Name: "persist", Args: "NAME", Min: 1, Max: 1, Do: persistVM, Doc: "give an anonymous VM a name, under which it stays"},
+		{Name: "fork", Args: "[-live] NAME", Min: 1, Max: 2, Do: forkVM, Doc: "make a stopped copy called NAME; -live: one that runs, with its memory"},
 		{Name: "set", Args: "K V", Min: 2, Max: 2, Do: setVM, Doc: "change a line of config; while stopped"},
 	}
 }
@@ -62,13 +67,27 @@ func setVM(c call, args []string) error {
 	return c.At.vm.Set(c.Ctx, args[0], args[1])
 }
 
+func suspendVM(c call, _ []string) error    { return c.At.vm.Suspend(c.Ctx) }
+func resumeVM(c call, _ []string) error     { return c.At.vm.Resume(c.Ctx) }
+func persistVM(c call, args []string) error { return c.At.vm.Persist(c.Ctx, args[0]) }
+
+func forkVM(c call, args []string) error {
+	switch {
+	case len(args) == 1:
+		return c.At.vm.Fork(c.Ctx, args[0])
+	case args[0] == "-live":
+		return c.At.vm.ForkLive(c.Ctx, args[1])
+	}
+	return fmt.Errorf("%w: fork %s: want \"fork [-live] NAME\"", node.ErrInvalid, args[0])
+}
+
 // end stops the VM; an anonymous one goes with it.
 func (v *vm) end(c call, stop func(context.Context) error) error {
 	if err := stop(c.Ctx); err != nil {
 		return err
 	}
-	if v.Anonymous() {
-		return v.destroy(c.Ctx)
+	if err := v.Discard(c.Ctx); !errors.Is(err, node.ErrNotExist) {
+		return err
 	}
 	return nil
 }
@@ -131,20 +150,7 @@ func cloneVM(c call, flags int) (node.Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openClone(c, at{s: c.At.s, vm: c.At.s.vm(m)}, m.Name(), vmVerbs()), nil
-}
-
-// destroy ends and removes an anonymous VM.
-func (v *vm) destroy(ctx context.Context) error {
-	if v.running() {
-		if err := v.Kill(ctx); err != nil && v.running() {
-			return err
-		}
-	}
-	if _, err := v.s.table.Lookup(v.Name()); err != nil {
-		return nil
-	}
-	return v.s.table.Remove(ctx, v.Name())
+	return openClone(c, at{s: c.At.s, vm: c.At.s.vm(m)}, m.Name, vmVerbs()), nil
 }
 
 func openCons(c call, flags int) (node.Handle, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"hutch/fs/node"
 	"hutch/vmm/image"
@@ -20,9 +21,9 @@ func (v *VM) load() {
 		s = stored{State: Created}
 	case err != nil:
 		s = stored{State: Failed, Reason: err.Error()}
-		v.seen.err = fmt.Errorf("%w: vm %q: %w", node.ErrIO, v.name, err)
+		v.seen.err = fmt.Errorf("%w: vm %q: %w", node.ErrIO, v.Name(), err)
 	}
-	v.anon = s.Anonymous
+	s.Name = cmp.Or(s.Name, filepath.Base(v.dir))
 	v.seen.stored = s
 	if err := v.loadConfig(); err != nil {
 		v.seen.err = err
@@ -47,43 +48,73 @@ func (v *VM) loadConfig() error {
 	return err
 }
 
+// unsettled says whether an earlier process was in the middle of something,
+// or left a machine that runs.
+func (v *VM) unsettled() bool {
+	s := v.look()
+	asleep := s.State == Suspended && s.Machine == nil
+	return s.State.alive() || asleep != v.has(savedName) || v.has(restoringName)
+}
+
 // adopt finds the machine that an earlier process left running, or cleans up
 // after it. It is the first thing that the owner does.
 func (v *VM) adopt(ctx context.Context) error {
 	c := v.Config()
 	d, err := v.t.driver(cmp.Or(v.look().Driver, c.Driver))
-	if err != nil {
+	switch {
+	case err != nil && (v.has(savedName) || v.has(restoringName)):
+		v.fallAsleep(err.Error())
+		return err
+	case err != nil:
 		v.finish(Stopped, err.Error(), EventStopped, false)
 		return err
 	}
 	v.attend(d)
 	m, err := d.Adopt(ctx, v.spec(c, image.Image{Name: c.Image}, nil), v.look().Machine)
-	if err != nil {
+	if err == nil {
+		v.machine = m
+	}
+	switch {
+	case v.has(savedName):
+		v.sleep(false)
+		return nil
+	case err != nil && v.look().Unfinished:
+		return v.unmake(false)
+	case err != nil && v.has(restoringName):
+		v.fallAsleep("")
+		return nil
+	case err != nil:
 		v.finish(Stopped, err.Error(), EventStopped, false)
 		return nil
-	}
-	v.machine = m
-	// It may have been killed while it took a snapshot.
-	if err := m.Resume(ctx); err != nil {
-		v.fail(fmt.Errorf("%w: vm %q may be frozen: %w", node.ErrIO, v.name, err))
-	}
-	if v.anon {
+	case v.Anonymous():
 		return v.endAdopted()
+	}
+	return v.goOn(ctx)
+}
+
+// goOn takes up the machine that was adopted.
+func (v *VM) goOn(ctx context.Context) error {
+	// It may have been paused, for a snapshot or a copy.
+	if err := v.machine.Resume(ctx); err != nil {
+		v.fail(fmt.Errorf("%w: vm %q may be frozen: %w", node.ErrIO, v.Name(), err))
 	}
 	if hooked, err := v.hookStart(ctx); err != nil {
 		return v.undo(ctx, err, hooked)
 	}
-	v.change(func(s *seen) { s.State, s.Reason = Running, "" })
+	v.change(func(s *seen) { s.State, s.Reason, s.Unfinished = Running, "", false })
 	v.keepMachine()
-	v.t.event(v.name, EventAdopted, "")
+	v.t.event(v.Name(), EventAdopted, "")
 	v.arm()
+	if v.has(restoringName) {
+		v.awaitRestored()
+	}
 	return nil
 }
 
 // discard removes an anonymous VM of an earlier process: who held it went
 // with that.
 func (v *VM) discard() error {
-	if v.State().alive() {
+	if v.unsettled() {
 		if err := v.adopt(v.t.life); err != nil {
 			return err
 		}
@@ -103,15 +134,17 @@ func (v *VM) endAdopted() error {
 func (v *VM) release() error {
 	var err error
 	switch {
-	case v.anon && v.State().alive():
+	case v.Anonymous() && v.State().alive():
 		err = v.stop(false)
-	case v.anon:
+	case v.Anonymous():
 		err = v.remove()
 	case v.machine != nil:
 		v.keepMachine()
 		v.machine.Release()
 		v.machine = nil
 		v.leave(true)
+	case v.look().guest != nil: // suspended
+		v.look().guest.Close()
 	}
 	if !v.gone {
 		close(v.quit)

@@ -23,6 +23,12 @@ const (
 	EventFailed   Kind = "failed"
 	EventAdopted  Kind = "adopted"
 	EventRemoved  Kind = "removed"
+
+	EventSuspended Kind = "suspended"
+	EventResumed   Kind = "resumed"
+	EventPersisted Kind = "persisted" // an anonymous VM got its name; the text is the one it had
+	EventForked    Kind = "forked"    // the text is the copy's name
+
 	EventSnapshot Kind = "snapshot" // the text is its name
 	EventReverted Kind = "reverted" // to the snapshot that the text names
 	EventDropped  Kind = "dropped"  // a snapshot was

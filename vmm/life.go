@@ -134,7 +134,7 @@ func endText(err error) string {
 // undo ends what start began and returns its error.
 func (v *VM) undo(ctx context.Context, err error, hooked bool) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errKilled) {
-		err = fmt.Errorf("%w: vm %q was killed while it started", node.ErrInterrupted, v.name)
+		err = fmt.Errorf("%w: vm %q was killed while it started", node.ErrInterrupted, v.Name())
 	}
 	if v.machine != nil {
 		kctx, cancel := context.WithTimeout(context.Background(), killLimit)
@@ -150,7 +150,7 @@ func (v *VM) undo(ctx context.Context, err error, hooked bool) error {
 
 // stop does steps 5 and 6. An anonymous VM goes.
 func (v *VM) stop(orderly bool) error {
-	if err := v.halt(orderly); err != nil || !v.anon {
+	if err := v.halt(orderly); err != nil || !v.Anonymous() {
 		return err
 	}
 	return v.remove()
@@ -165,7 +165,7 @@ func (v *VM) halt(orderly bool) error {
 	defer cancel()
 	if err := v.machine.Kill(ctx); err != nil {
 		v.enter(Running, "", EventRunning)
-		return fmt.Errorf("vm %q does not end: %w", v.name, err)
+		return fmt.Errorf("vm %q does not end: %w", v.Name(), err)
 	}
 	v.finish(Stopped, "", EventStopped, true)
 	return nil
@@ -193,8 +193,13 @@ func (v *VM) shutDown() {
 
 // machineEnded does step 6 for a machine that ended by itself.
 func (v *VM) machineEnded() {
+	if v.has(restoringName) { // its guest was never there
+		err := fmt.Errorf("%w: vm %q: %s before the agent connected", node.ErrIO, v.Name(), endText(v.machine.Err()))
+		v.relapse(context.Background(), v.fail(err), true)
+		return
+	}
 	if err := v.machine.Err(); err != nil {
-		v.fail(fmt.Errorf("%w: vm %q: %w", node.ErrIO, v.name, err))
+		v.fail(fmt.Errorf("%w: vm %q: %w", node.ErrIO, v.Name(), err))
 		v.finish(Failed, err.Error(), EventFailed, true)
 		return
 	}

@@ -57,7 +57,7 @@ func (v *VM) Revert(ctx context.Context, name string) error {
 // revertible says why a VM cannot be what it was with an image.
 func (v *VM) revertible(image string) error {
 	if now := v.Config().Image; now != image {
-		return fmt.Errorf("%w: the snapshot is of image %q and vm %q has %q: set image %s first", node.ErrInvalid, image, v.name, now, image)
+		return fmt.Errorf("%w: the snapshot is of image %q and vm %q has %q: set image %s first", node.ErrInvalid, image, v.Name(), now, image)
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func (v *VM) copyParts(ctx context.Context, from, to string) error {
 
 // revert does steps 2 to 5.
 func (v *VM) revert(dir, name, image string) error {
-	if err := v.revertible(image); err != nil {
+	if err := errors.Join(v.awake(), v.revertible(image)); err != nil {
 		return err
 	}
 	ran := v.State().alive()
@@ -92,7 +92,7 @@ func (v *VM) revert(dir, name, image string) error {
 	if h := v.t.cfg.Hooks.Reverted; h != nil {
 		h(v)
 	}
-	v.t.event(v.name, EventReverted, name)
+	v.t.event(v.Name(), EventReverted, name)
 	if ran {
 		return v.start()
 	}
@@ -107,7 +107,7 @@ func (v *VM) finishRevert() error {
 	}
 	for _, part := range partNames {
 		if err := exchange(v.path(part), filepath.Join(next, part), filepath.Join(next, "old-"+part)); err != nil {
-			return fmt.Errorf("%w: vm %q is not reverted whole: %w", node.ErrIO, v.name, err)
+			return fmt.Errorf("%w: vm %q is not reverted whole: %w", node.ErrIO, v.Name(), err)
 		}
 	}
 	if err := layer.Settle(v.dir); err != nil {

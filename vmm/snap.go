@@ -62,7 +62,7 @@ func (v *VM) snap(ctx context.Context, name string, automatic bool) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("no snapshot %q: %w", name, err), d.Abandon())
 	}
-	v.t.event(v.name, EventSnapshot, name)
+	v.t.event(v.Name(), EventSnapshot, name)
 	return nil
 }
 
@@ -115,7 +115,7 @@ func (v *VM) frozen(ctx context.Context, f func(context.Context) error) (time.Du
 	default:
 	}
 	if rerr != nil {
-		rerr = fmt.Errorf("%w: vm %q is frozen: %w", node.ErrIO, v.name, rerr)
+		rerr = fmt.Errorf("%w: vm %q is frozen: %w", node.ErrIO, v.Name(), rerr)
 	}
 	return took, errors.Join(err, rerr)
 }
@@ -130,7 +130,7 @@ func (v *VM) DropSnapshot(ctx context.Context, name string) error {
 	if err := v.snaps.Drop(name); err != nil {
 		return err
 	}
-	v.t.event(v.name, EventDropped, name)
+	v.t.event(v.Name(), EventDropped, name)
 	return nil
 }
 
@@ -141,14 +141,14 @@ func (v *VM) errand(ctx context.Context) (_ context.Context, done func(), err er
 		if v.life.Err() == nil {
 			v.errands.Add(1)
 		} else {
-			err = notExist(v.name)
+			err = notExist(s.Name)
 		}
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(v.life, func() { cancel(fmt.Errorf("%w: vm %q goes", node.ErrInterrupted, v.name)) })
+	stop := context.AfterFunc(v.life, func() { cancel(fmt.Errorf("%w: vm %q goes", node.ErrInterrupted, v.Name())) })
 	return ctx, func() {
 		stop()
 		cancel(nil)

@@ -17,6 +17,9 @@ import (
 //	created ──> starting ──> running ──> stopping ──> stopped
 //	                 │          │
 //	                 └──────────┴──> failed, with the reason; starts again like stopped
+//
+//	running ──suspend──> suspended ──resume──> starting ──> running
+//	                         └──────── stop or kill ──────> stopped
 type State string
 
 // The states of a VM.
@@ -27,6 +30,8 @@ const (
 	Stopping State = "stopping"
 	Stopped  State = "stopped"
 	Failed   State = "failed"
+
+	Suspended State = "suspended" // its machine has ended; what that was is on the disk
 )
 
 // alive says whether a VM in state s may have a machine.
@@ -34,6 +39,7 @@ func (s State) alive() bool { return s == Starting || s == Running || s == Stopp
 
 // stored is what the file state says.
 type stored struct {
+	Name      string          `json:"name,omitempty"`
 	State     State           `json:"state"`
 	Reason    string          `json:"reason,omitempty"` // why it is stopped or failed
 	Since     time.Time       `json:"since"`
@@ -42,9 +48,14 @@ type stored struct {
 	Driver    string          `json:"driver,omitempty"`  // that runs the machine
 	Image     string          `json:"image,omitempty"`   // that the machine has
 	Machine   json.RawMessage `json:"machine,omitempty"` // the driver's
+	Saved     int64           `json:"saved,omitempty"`   // bytes of a suspended VM's memory and state
+
+	Unfinished bool `json:"unfinished,omitempty"` // a live fork that has not come to run
 }
 
-func (s State) known() bool { return s.alive() || s == Created || s == Stopped || s == Failed }
+func (s State) known() bool {
+	return s.alive() || s == Created || s == Stopped || s == Failed || s == Suspended
+}
 
 // loadState reads the file state in dir. A file that does not parse is put
 // aside, and the error says so.

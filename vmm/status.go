@@ -26,7 +26,7 @@ func (v *VM) Status() string {
 	if !s.Since.IsZero() {
 		line("since", s.Since.UTC().Format(time.RFC3339Nano))
 	}
-	if v.anon {
+	if v.Anonymous() {
 		line("anonymous", "yes")
 	}
 	line("image", c.Image)
@@ -36,6 +36,9 @@ func (v *VM) Status() string {
 	line("cpus", formatCount(c.CPUs))
 	if c.RAM != 0 {
 		line("ram", formatSize(c.RAM)+" not enforced")
+	}
+	if s.State == Suspended {
+		line("saved", fmt.Sprintf("%.1fMiB", float64(s.Saved)/(1<<20)))
 	}
 	if s.bad != "" {
 		line("config", "last edit refused, see err")

@@ -130,7 +130,10 @@ func (t *Table) find(name string) {
 	v := newVM(t, name, path, stored{})
 	v.load()
 	v.sweep()
-	t.vms[name] = v
+	if t.vms[v.Name()] != nil { // which nothing but a hand can have brought about
+		v.change(func(s *seen) { s.Name = name })
+	}
+	t.vms[v.Name()] = v
 }
 
 // adoptAll starts the owners, and has them find the machines that run.
@@ -139,9 +142,9 @@ func (t *Table) adoptAll() {
 	for _, v := range t.List() {
 		go v.own()
 		switch {
-		case v.anon:
+		case v.Anonymous():
 			t.background(func() { v.do(t.life, v.discard) })
-		case v.State().alive():
+		case v.unsettled():
 			wait.Go(func() { v.do(t.life, func() error { return v.adopt(t.life) }) })
 		}
 	}
@@ -165,7 +168,7 @@ func (t *Table) RemoveImage(name string) error {
 	return t.images.Remove(name, func() error {
 		for _, v := range t.List() {
 			if v.Config().Image == name || v.look().Image == name {
-				return fmt.Errorf("%w: image %s is used by vm %s", node.ErrBusy, name, v.name)
+				return fmt.Errorf("%w: image %s is used by vm %s", node.ErrBusy, name, v.Name())
 			}
 		}
 		return nil
@@ -246,8 +249,8 @@ func (t *Table) MakeAnonymous(ctx context.Context) (*VM, error) {
 
 func (t *Table) make(name string, anon bool) (*VM, error) {
 	now := time.Now()
-	v := newVM(t, name, filepath.Join(t.dir(), name), stored{State: Created, Since: now, Made: now, Anonymous: anon})
-	if err := t.add(v); err != nil {
+	v := newVM(t, name, t.folder(name), stored{State: Created, Since: now, Made: now, Anonymous: anon})
+	if err := t.add(v, name); err != nil {
 		return nil, err
 	}
 	if err := v.lay(); err != nil {
@@ -260,6 +263,18 @@ func (t *Table) make(name string, anon bool) (*VM, error) {
 	return v, nil
 }
 
+// folder returns the path for the folder of a new VM called name: of that
+// name too, unless a VM has it that was given another one since.
+func (t *Table) folder(name string) string {
+	path := filepath.Join(t.dir(), name)
+	for i := 1; ; i++ {
+		if _, err := os.Lstat(path); err != nil {
+			return path
+		}
+		path = filepath.Join(t.dir(), fmt.Sprintf("%s-%d", name, i))
+	}
+}
+
 // lay makes the VM's folder, complete at once under its name.
 func (v *VM) lay() error {
 	tmp, err := os.MkdirTemp(filepath.Dir(v.dir), ".gone-")
@@ -268,7 +283,7 @@ func (v *VM) lay() error {
 	}
 	err = folders(tmp)
 	if err == nil {
-		err = v.seen.stored.save(tmp, !v.anon)
+		err = v.seen.stored.save(tmp, !v.Anonymous())
 	}
 	if err == nil {
 		err = os.Rename(tmp, v.dir)
@@ -277,28 +292,37 @@ func (v *VM) lay() error {
 		removeAll(tmp)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w: vm %q", node.ErrExist, v.name)
+		return fmt.Errorf("%w: vm %q", node.ErrExist, v.Name())
 	}
 	return err
 }
 
-func (t *Table) add(v *VM) error {
+// errEnding is returned for what comes too late.
+var errEnding = fmt.Errorf("%w: hutchd is ending", node.ErrBusy)
+
+// add puts v into the table under a name.
+func (t *Table) add(v *VM, name string) error {
 	t.sharing.Lock()
 	defer t.sharing.Unlock()
 	switch {
 	case t.closed:
-		return fmt.Errorf("%w: hutchd is ending", node.ErrBusy)
-	case t.vms[v.name] != nil:
-		return fmt.Errorf("%w: vm %q", node.ErrExist, v.name)
+		return errEnding
+	case t.vms[name] != nil:
+		return fmt.Errorf("%w: vm %q", node.ErrExist, name)
 	}
-	t.vms[v.name] = v
+	t.vms[name] = v
 	return nil
 }
 
-func (t *Table) forget(v *VM) {
+// drop takes the VM called name out of the table.
+func (t *Table) drop(name string) {
 	t.sharing.Lock()
 	defer t.sharing.Unlock()
-	delete(t.vms, v.name)
+	delete(t.vms, name)
+}
+
+func (t *Table) forget(v *VM) {
+	t.drop(v.Name())
 	v.end()
 }
 
@@ -320,17 +344,23 @@ func (t *Table) List() []*VM {
 	for _, v := range t.vms {
 		list = append(list, v)
 	}
-	slices.SortFunc(list, func(a, b *VM) int { return strings.Compare(a.name, b.name) })
-	return list
+	slices.SortFunc(list, func(a, b *VM) int { return strings.Compare(a.Name(), b.Name()) })
+	return slices.Compact(list) // one that just gets a name has two
 }
 
-// Remove removes the VM called name, which must not be running, with all its files.
+// Remove removes the VM called name, which must be neither running nor
+// suspended, with all its files.
 func (t *Table) Remove(ctx context.Context, name string) error {
 	v, err := t.Lookup(name)
 	if err != nil {
 		return err
 	}
-	return v.do(ctx, v.remove)
+	return v.do(ctx, func() error {
+		if err := v.Editable(); err != nil {
+			return err
+		}
+		return v.remove()
+	})
 }
 
 // StopAll stops every VM that runs.

@@ -21,33 +21,43 @@ const killLimit = 15 * time.Second
 func (v *VM) Start(ctx context.Context) error {
 	return v.do(ctx, func() error {
 		if v.State().alive() {
-			return fmt.Errorf("%w: vm %q is running", node.ErrBusy, v.name)
+			return fmt.Errorf("%w: vm %q is running", node.ErrBusy, v.Name())
+		}
+		if err := v.awake(); err != nil {
+			return err
 		}
 		return v.start()
 	})
 }
 
 // Stop ends the VM in order: its agent is asked first, then its init; what is
-// still there after a grace time is killed. An anonymous VM is removed.
+// still there after a grace time is killed. Of a suspended VM the memory is
+// given up. An anonymous VM is removed.
 func (v *VM) Stop(ctx context.Context) error {
 	return v.do(ctx, func() error {
-		if !v.State().alive() {
-			return v.notRunning()
+		switch s := v.State(); {
+		case s.alive():
+			return v.stop(true)
+		case s == Suspended:
+			return v.forget()
 		}
-		return v.stop(true)
+		return v.notRunning()
 	})
 }
 
-// Kill ends the VM at once, also one that is starting or stopping.
+// Kill ends the VM at once, also one that is starting or stopping. Of a
+// suspended VM the memory is given up.
 func (v *VM) Kill(ctx context.Context) error {
 	hurry := v.look().hurry
 	if hurry != nil {
 		hurry(errKilled)
 	}
 	return v.do(ctx, func() error {
-		switch {
-		case v.State().alive():
+		switch s := v.State(); {
+		case s.alive():
 			return v.stop(false)
+		case s == Suspended:
+			return v.forget()
 		case hurry != nil: // and with that the VM has ended
 			return nil
 		}
@@ -75,9 +85,9 @@ func (v *VM) SetConfig(ctx context.Context, text string) error {
 // Editable says why the config cannot be changed now.
 func (v *VM) Editable() error {
 	if v.State().alive() {
-		return fmt.Errorf("%w: vm %q is running: stop it first", node.ErrBusy, v.name)
+		return fmt.Errorf("%w: vm %q is running: stop it first", node.ErrBusy, v.Name())
 	}
-	return nil
+	return v.awake()
 }
 
 func (v *VM) setConfig(text string) error {
@@ -124,19 +134,16 @@ func (v *VM) ConfigText() string {
 func (v *VM) Config() Config { return v.t.effective(v.look().config) }
 
 func (v *VM) notRunning() error {
-	return fmt.Errorf("%w: vm %q is not running", node.ErrBusy, v.name)
+	return fmt.Errorf("%w: vm %q is not running", node.ErrBusy, v.Name())
 }
 
 func (v *VM) path(name string) string { return filepath.Join(v.dir, name) }
 
-// remove takes the VM out of the table and off the disk.
+// remove takes the VM, which has no machine, out of the table and off the disk.
 func (v *VM) remove() error {
-	if v.State().alive() {
-		return fmt.Errorf("%w: vm %q is running: stop it first", node.ErrBusy, v.name)
-	}
 	trash, err := os.MkdirTemp(filepath.Dir(v.dir), ".gone-")
 	if err == nil {
-		err = os.Rename(v.dir, filepath.Join(trash, v.name))
+		err = os.Rename(v.dir, filepath.Join(trash, v.Name()))
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		os.Remove(trash)
@@ -149,6 +156,6 @@ func (v *VM) remove() error {
 	if h := v.t.cfg.Hooks.Remove; h != nil {
 		h(v)
 	}
-	v.t.event(v.name, EventRemoved, "")
+	v.t.event(v.Name(), EventRemoved, "")
 	return removeAll(trash)
 }

@@ -18,10 +18,8 @@ import (
 
 // A VM is one sandbox. Its methods may be called concurrently.
 type VM struct {
-	name string
-	dir  string
-	anon bool
-	t    *Table
+	dir string
+	t   *Table
 
 	life    context.Context // ends when the VM is removed, or the table closed
 	end     context.CancelFunc
@@ -48,7 +46,7 @@ type seen struct {
 	text   string                  // of the config file in force
 	bad    string                  // a later text that does not parse; "" if none
 	err    error                   // the last error of the VM
-	guest  *guest.Guest            // while the state is alive
+	guest  *guest.Guest            // while the state is alive, and kept while the VM is suspended
 	pids   []int                   // the machine's processes
 	mem    memory                  // the last measurement of them
 	hurry  context.CancelCauseFunc // ends what the owner waits for in a start or stop; nil if nothing
@@ -56,20 +54,21 @@ type seen struct {
 
 func newVM(t *Table, name, dir string, s stored) *VM {
 	v := &VM{
-		name: name, dir: dir, anon: s.Anonymous, t: t,
+		dir: dir, t: t,
 		posts: make(chan func(), 64), quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 	v.life, v.end = context.WithCancel(t.life)
 	v.snaps = snapshot.Open(v.path("snap"))
+	s.Name = name
 	v.seen.stored = s
 	return v
 }
 
 // Name returns the VM's name: a number for an anonymous one.
-func (v *VM) Name() string { return v.name }
+func (v *VM) Name() string { return v.look().Name }
 
 // Anonymous says whether the VM goes when it is stopped.
-func (v *VM) Anonymous() bool { return v.anon }
+func (v *VM) Anonymous() bool { return v.look().Anonymous }
 
 // Dir returns the VM's own folder on the host.
 func (v *VM) Dir() string { return v.dir }
@@ -88,10 +87,14 @@ func (v *VM) State() State { return v.look().State }
 
 // Guest returns the agent of the guest that is starting, running or stopping.
 func (v *VM) Guest() (*guest.Guest, error) {
-	if g := v.look().guest; g != nil {
-		return g, nil
+	s := v.look()
+	if s.State == Suspended {
+		return nil, v.awake()
 	}
-	return nil, fmt.Errorf("%w: vm %q is not running", node.ErrBusy, v.name)
+	if s.guest != nil {
+		return s.guest, nil
+	}
+	return nil, fmt.Errorf("%w: vm %q is not running", node.ErrBusy, v.Name())
 }
 
 // Err returns the last error of the VM, nil if there was none.
@@ -145,7 +148,7 @@ func (v *VM) do(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	post := func() {
 		if v.gone {
-			done <- notExist(v.name)
+			done <- notExist(v.Name())
 			return
 		}
 		done <- v.fail(f())
@@ -153,7 +156,7 @@ func (v *VM) do(ctx context.Context, f func() error) error {
 	select {
 	case v.posts <- post:
 	case <-v.ended:
-		return notExist(v.name)
+		return notExist(v.Name())
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -165,7 +168,7 @@ func (v *VM) do(ctx context.Context, f func() error) error {
 		case err := <-done:
 			return err
 		default:
-			return notExist(v.name)
+			return notExist(v.Name())
 		}
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -176,6 +179,12 @@ func notExist(name string) error { return fmt.Errorf("%w: vm %q", node.ErrNotExi
 
 // enter puts the VM into state s, on disk too, and tells of it.
 func (v *VM) enter(s State, reason string, kind Kind) {
+	v.note(s, reason)
+	v.t.event(v.Name(), kind, reason)
+}
+
+// note puts the VM into state s, on disk too.
+func (v *VM) note(s State, reason string) {
 	var now stored
 	v.change(func(sn *seen) {
 		sn.State, sn.Reason, sn.Since = s, reason, time.Now()
@@ -187,11 +196,10 @@ func (v *VM) enter(s State, reason string, kind Kind) {
 		now = sn.stored
 	})
 	if s != Stopping { // which, found after a crash, is as good as running
-		if err := now.save(v.dir, !s.alive() && !v.anon); err != nil {
-			v.fail(fmt.Errorf("%w: state of vm %q is not saved: %w", node.ErrIO, v.name, err))
+		if err := now.save(v.dir, !s.alive() && !v.Anonymous()); err != nil {
+			v.fail(fmt.Errorf("%w: state of vm %q is not saved: %w", node.ErrIO, v.Name(), err))
 		}
 	}
-	v.t.event(v.name, kind, reason)
 }
 
 // conn takes a connection that the guest made.
@@ -212,14 +220,14 @@ func (v *VM) conn(port uint32, c net.Conn) {
 // env of its own.
 func (v *VM) spec(c Config, img image.Image, env []string) Spec {
 	s := Spec{
-		Name: v.name, Hostname: c.Hostname, Image: img, RAM: c.RAM, CPUs: c.CPUs,
+		Name: v.Name(), Hostname: c.Hostname, Image: img, RAM: c.RAM, CPUs: c.CPUs,
 		Env: slices.Concat([]string{"PATH=" + guestPath, "HOME=/root"}, imageEnv(img), v.t.profile(c).Env, env),
 		Dir: filepath.Join(v.dir, "machine"), Layer: filepath.Join(v.dir, "layer"),
 		Work: v.WorkDir(), Ports: filepath.Join(v.dir, "ports"),
 		Serial: v.SerialLog(), Log: v.ProcessLog(), Conn: v.conn,
 	}
 	if s.Hostname == "" {
-		s.Hostname = v.name
+		s.Hostname = v.Name()
 	}
 	return s
 }

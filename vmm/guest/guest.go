@@ -40,6 +40,7 @@ type Guest struct {
 	last  uint64        // the number of the newest connection
 	came  chan struct{} // closed when there is a connection
 	begun net.Conn      // the newest connection, while it begins to speak
+	left  error         // why there will be no connection for a while
 }
 
 // New returns a Guest that has no connection yet.
@@ -152,6 +153,25 @@ func (g *Guest) Ready(ctx context.Context) error {
 	return err
 }
 
+// Leave says why the guest will not be there until Return: it is suspended.
+// What has a time limit fails with that meanwhile; what may block does so.
+func (g *Guest) Leave(why error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.left = why
+	if g.conn == nil { // who waits is to look again
+		close(g.came)
+		g.came = make(chan struct{})
+	}
+}
+
+// Return says that the guest will connect again.
+func (g *Guest) Return() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.left = nil
+}
+
 // connected returns the connection, as soon as there is one.
 func (g *Guest) connected(ctx context.Context) (*conn, error) {
 	for {
@@ -159,10 +179,13 @@ func (g *Guest) connected(ctx context.Context) (*conn, error) {
 		if g.conn != nil && g.conn.ended() != nil {
 			g.away()
 		}
-		n, came := g.conn, g.came
+		n, came, left := g.conn, g.came, g.left
 		g.mu.Unlock()
 		if n != nil {
 			return n, nil
+		}
+		if _, hurried := ctx.Deadline(); hurried && left != nil {
+			return nil, left
 		}
 		select {
 		case <-came:

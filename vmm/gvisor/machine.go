@@ -41,6 +41,7 @@ type found struct {
 
 // notes are what runsc itself keeps of a machine.
 type notes struct {
+	ID       string
 	Status   string
 	GoferPid int
 	Sandbox  struct{ Pid int }

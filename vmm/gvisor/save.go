@@ -12,7 +12,7 @@ import (
 
 // controlLimit is how long a sandbox may take to obey. It is not the caller's
 // to shorten: of a runsc that was killed nobody knows what it did.
-const controlLimit = time.Minute
+const controlLimit = 10 * time.Minute
 
 // control has runsc do what args say with the machine. A runsc enters where
 // the sandbox is not, to be in the user namespace of an ordinary user's own
@@ -21,16 +21,14 @@ func (m *machine) control(args ...string) error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), controlLimit,
 		fmt.Errorf("%w: sandbox does not obey %s in %s", node.ErrTimedOut, args[0], controlLimit))
 	defer cancel()
+	n, err := readNotes(m.spec.Dir) // the VM may have another name now
+	if err != nil {
+		return err
+	}
 	return run(ctx, entry{
 		Runsc: m.d.cfg.Runsc, Flags: append(m.d.flags(m.spec.Dir, platforms[0]), "--log="+m.spec.Log),
-		Args: append(args, m.spec.Name),
+		Args: append(args, n.ID),
 	}, m.spec.Log)
-}
-
-// paused says what runsc's notes say.
-func (m *machine) paused() (bool, error) {
-	n, err := readNotes(m.spec.Dir)
-	return n.Status == statusPaused, err
 }
 
 // statusPaused is what runsc calls a paused sandbox in its notes.
@@ -43,8 +41,8 @@ func (m *machine) Pause(ctx context.Context) error { return m.pause(true) }
 func (m *machine) Resume(ctx context.Context) error { return m.pause(false) }
 
 func (m *machine) pause(want bool) error {
-	is, err := m.paused()
-	if err != nil || is == want {
+	n, err := readNotes(m.spec.Dir)
+	if err != nil || (n.Status == statusPaused) == want {
 		return err
 	}
 	if want {

@@ -1,0 +1,205 @@
+package vmm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"hutch/fs/node"
+	"hutch/vmm/image/layer"
+	"hutch/vmm/replica"
+)
+
+// How a VM is forked:
+//
+//  1. what is in its folders is copied into a folder without a name, while
+//     the guest runs
+//  2. the VM's owner pauses the guest, has copied what changed since, and for
+//     a live fork has the machine saved; then the guest goes on
+//  3. the folder gets its name, and the copy is in the table
+//  4. for a live fork a machine is restored, as for a VM that is resumed
+//
+// What fails or is interrupted leaves nothing of the copy. If hutchd is killed
+// before 3, neither does that; after it the next one finds a stopped copy, or
+// a live one that runs, or removes it.
+
+// forkedParts are the folders of a VM that a fork has copies of.
+var forkedParts = []string{"env", "work", "layer"}
+
+// A fork is a copy of a VM in the making.
+type fork struct {
+	name  string
+	dir   string
+	live  bool
+	parts []*replica.Replica
+
+	config Config
+	text   string // of the config
+}
+
+// Fork makes a stopped copy of the VM called name, which stays until it is
+// removed: with its config, variables, workspace and layer.
+func (v *VM) Fork(ctx context.Context, name string) error {
+	_, err := v.fork(ctx, &fork{name: name})
+	return err
+}
+
+// ForkLive makes a copy of the VM that runs, with the memory of this one,
+// and returns when its guest has connected.
+func (v *VM) ForkLive(ctx context.Context, name string) error {
+	w, err := v.fork(ctx, &fork{name: name, live: true})
+	if err != nil {
+		return err
+	}
+	return w.do(ctx, func() error { return w.beginForked() })
+}
+
+func (v *VM) fork(ctx context.Context, f *fork) (*VM, error) {
+	if err := CheckName(f.name); err != nil {
+		return nil, err
+	}
+	if _, err := v.t.Lookup(f.name); err == nil {
+		return nil, fmt.Errorf("%w: vm %q", node.ErrExist, f.name)
+	}
+	ctx, done, err := v.errand(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if f.dir, err = os.MkdirTemp(v.t.dir(), ".gone-"); err != nil {
+		return nil, err
+	}
+	defer removeAll(f.dir)
+	for _, part := range forkedParts {
+		f.parts = append(f.parts, replica.New(v.path(part), filepath.Join(f.dir, part)))
+	}
+	if v.State().alive() {
+		err = f.ahead(ctx)
+	}
+	if err == nil {
+		err = v.turn(ctx, func() error { return v.copyInto(ctx, f) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	w, err := v.t.commit(f, v.Name())
+	if err == nil {
+		v.t.event(v.Name(), EventForked, f.name)
+	}
+	return w, err
+}
+
+func (f *fork) ahead(ctx context.Context) error {
+	for _, r := range f.parts {
+		if err := r.Ahead(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyInto does step 2. It is done by the owner.
+func (v *VM) copyInto(ctx context.Context, f *fork) error {
+	if f.live && v.machine == nil {
+		if err := v.awake(); err != nil {
+			return err
+		}
+		return v.notRunning()
+	}
+	now := v.look()
+	if f.config, f.text = now.config, now.text; f.text != "" {
+		if err := os.WriteFile(filepath.Join(f.dir, "config"), []byte(f.text), 0o600); err != nil {
+			return err
+		}
+	}
+	_, err := v.frozen(ctx, func(ctx context.Context) error {
+		var copied, saved error
+		var both sync.WaitGroup
+		both.Go(func() { copied = f.copy(ctx) })
+		if f.live {
+			saved = v.saveInto(ctx, filepath.Join(f.dir, restoringName))
+		}
+		both.Wait()
+		return errors.Join(copied, saved)
+	})
+	return err
+}
+
+func (f *fork) copy(ctx context.Context) error {
+	for _, r := range f.parts {
+		if _, err := r.Copy(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commit does step 3.
+func (t *Table) commit(f *fork, of string) (*VM, error) {
+	now := time.Now()
+	s := stored{Name: f.name, State: Stopped, Reason: "fork of " + of, Since: now, Made: now}
+	if f.live {
+		s.State, s.Reason, s.Unfinished = Starting, "", true
+	}
+	if err := errors.Join(folders(f.dir), s.save(f.dir, false), os.Chmod(f.dir, 0o755)); err != nil {
+		return nil, err
+	}
+	if !f.live {
+		if err := layer.Settle(f.dir); err != nil {
+			return nil, err
+		}
+	}
+	w := newVM(t, f.name, t.folder(f.name), s)
+	w.seen.config, w.seen.text = f.config, f.text
+	err := t.add(w, f.name)
+	if err == nil {
+		if err = os.Rename(f.dir, w.dir); err != nil {
+			t.drop(f.name)
+		}
+	}
+	if err != nil {
+		w.end()
+		return nil, err
+	}
+	go w.own()
+	t.event(f.name, EventMade, "fork of "+of)
+	return w, nil
+}
+
+// beginForked does step 4.
+func (v *VM) beginForked() error {
+	ctx, done := v.unhurried(v.t.cfg.StartLimit)
+	defer done()
+	r, err := v.restoring(restoringName)
+	hooked := false
+	if err == nil {
+		hooked, err = v.hookStart(ctx)
+	}
+	if err == nil {
+		err = v.restore(ctx, r, EventRunning)
+	}
+	if err == nil || v.State() == Running {
+		return err
+	}
+	err = fmt.Errorf("no fork %q: %w", v.Name(), err)
+	return errors.Join(err, v.unmake(hooked))
+}
+
+// unmake removes a live fork that did not come to run.
+func (v *VM) unmake(hooked bool) error {
+	if v.machine != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), killLimit)
+		defer cancel()
+		if err := v.machine.Kill(ctx); err != nil {
+			return err
+		}
+		v.machine = nil
+	}
+	v.leave(hooked)
+	v.note(Failed, "")
+	return v.remove()
+}

@@ -1,0 +1,337 @@
+package vmm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"hutch/fs/node"
+	"hutch/vmm/image/layer"
+)
+
+// How a VM is suspended and resumed:
+//
+//  1. the machine is paused, and saved into a folder without a name
+//  2. the folder is on the disk and is renamed to saved, which decides that
+//     the VM is suspended
+//  3. the machine is killed
+//  4. saved is renamed to restoring: from now on it may be out of date
+//  5. a machine is restored from it, and its guest connects
+//  6. restoring is removed
+//
+// So where there is a saved, the machine it is of has not run since; and a VM
+// never has two machines. If hutchd is killed, the next one does 3 where it
+// finds saved. Where it finds restoring it does 6 if the machine runs, and
+// else takes the VM for suspended again.
+const (
+	savedName     = "saved"
+	restoringName = "restoring"
+)
+
+// saveLimit is how long a machine may take to be saved.
+const saveLimit = 10 * time.Minute
+
+// What is in such a folder.
+const (
+	savedMachine = "machine" // the driver's
+	savedConfig  = "config"  // what the machine was started with
+)
+
+// Suspend ends the VM's machine and keeps its memory on the disk, for Resume.
+func (v *VM) Suspend(ctx context.Context) error {
+	return v.do(ctx, func() error {
+		switch v.State() {
+		case Running:
+			return v.suspend()
+		case Suspended:
+			return fmt.Errorf("%w: vm %q is suspended already", node.ErrBusy, v.Name())
+		}
+		return v.notRunning()
+	})
+}
+
+// Resume makes a suspended VM go on where it was, and returns when its guest
+// has connected.
+func (v *VM) Resume(ctx context.Context) error {
+	return v.do(ctx, func() error {
+		switch s := v.State(); {
+		case s == Suspended:
+			return v.resume()
+		case s.alive():
+			return fmt.Errorf("%w: vm %q is running", node.ErrBusy, v.Name())
+		}
+		return fmt.Errorf("%w: vm %q is not suspended: start it", node.ErrBusy, v.Name())
+	})
+}
+
+// awake says why a suspended VM cannot be dealt with as one that is stopped.
+func (v *VM) awake() error {
+	if v.State() == Suspended {
+		return fmt.Errorf("%w: %s", node.ErrBusy, v.asleep())
+	}
+	return nil
+}
+
+func (v *VM) asleep() string {
+	return fmt.Sprintf("vm %q is suspended: resume it, or stop it and lose its memory", v.Name())
+}
+
+// suspend does steps 1 to 3. What fails before 2 leaves the VM running.
+func (v *VM) suspend() error {
+	ctx, done := v.unhurried(saveLimit)
+	defer done()
+	err := v.machine.Pause(ctx)
+	if err == nil {
+		err = v.save(ctx)
+	}
+	if err != nil {
+		return v.wake(fmt.Errorf("vm %q is not suspended: %w", v.Name(), err))
+	}
+	v.sleep(true)
+	return nil
+}
+
+// save does what is left of steps 1 and 2.
+func (v *VM) save(ctx context.Context) error {
+	dir, err := os.MkdirTemp(v.dir, ".new-")
+	if err != nil {
+		return err
+	}
+	err = v.saveInto(ctx, dir)
+	if err == nil {
+		err = layer.Settle(dir)
+	}
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		err = os.Rename(dir, v.path(savedName))
+	}
+	if err != nil {
+		removeAll(dir)
+	}
+	return err
+}
+
+// saveInto writes what is to be in saved.
+func (v *VM) saveInto(ctx context.Context, dir string) error {
+	machine := filepath.Join(dir, savedMachine)
+	if err := os.MkdirAll(machine, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, savedConfig), []byte(v.Config().Text()), 0o600); err != nil {
+		return err
+	}
+	return v.machine.Save(ctx, machine)
+}
+
+// wake has the machine go on that could not be suspended for the reason err.
+func (v *VM) wake(err error) error {
+	if rerr := v.machine.Resume(context.Background()); rerr != nil {
+		select {
+		case <-v.machine.Done(): // which the owner sees next
+		default:
+			err = fmt.Errorf("%w; and it is frozen: %w", err, rerr)
+		}
+	}
+	return err
+}
+
+// sleep does step 3, for a VM with what step 2 left; hooked says whether
+// Hooks.Start was called for it.
+func (v *VM) sleep(hooked bool) {
+	v.guestLeaves()
+	v.note(Suspended, "")
+	if v.machine != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), killLimit)
+		defer cancel()
+		if err := v.machine.Kill(ctx); err != nil {
+			v.fail(fmt.Errorf("vm %q is suspended, but its machine does not end: %w", v.Name(), err))
+			v.machine.Release()
+		}
+	}
+	if h := v.t.cfg.Hooks.Stop; h != nil && hooked {
+		h(v)
+	}
+	v.machine, v.due = nil, nil
+	removeAll(v.path("machine"))
+	removeAll(v.path(restoringName))
+	size := treeSize(v.path(savedName))
+	v.change(func(s *seen) { s.Saved = size })
+	v.enter(Suspended, "", EventSuspended)
+}
+
+// guestLeaves tells those who have files of the guest open to wait.
+func (v *VM) guestLeaves() {
+	if g := v.look().guest; g != nil {
+		g.Leave(fmt.Errorf("%w: %s", node.ErrBusy, v.asleep()))
+	}
+}
+
+// resume does steps 4 to 6. The machine is the one that was saved, whatever
+// the profile says now.
+func (v *VM) resume() error {
+	ctx, done := v.unhurried(v.t.cfg.StartLimit)
+	defer done()
+	r, err := v.restoring(savedName)
+	if err != nil {
+		return err
+	}
+	hooked, err := v.hookStart(ctx)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(v.path(savedName), v.path(restoringName)); err != nil {
+		return v.relapse(ctx, err, hooked)
+	}
+	v.note(Starting, "")
+	if err := v.restore(ctx, r, EventResumed); err != nil {
+		return v.relapse(ctx, err, hooked)
+	}
+	return nil
+}
+
+// A restoring is what a machine is restored with.
+type restoring struct {
+	driver Driver
+	spec   Spec
+}
+
+// restoring looks up what is needed for what is saved in a folder of the VM.
+func (v *VM) restoring(name string) (r restoring, err error) {
+	text, err := os.ReadFile(filepath.Join(v.path(name), savedConfig))
+	if err != nil {
+		return r, err
+	}
+	c, err := ParseConfig(string(text))
+	if err == nil {
+		r.driver, err = v.t.driver(c.Driver)
+	}
+	if err != nil {
+		return r, err
+	}
+	img, err := v.t.images.Lookup(c.Image)
+	if err != nil {
+		return r, err
+	}
+	env, err := v.Env()
+	if err != nil {
+		return r, err
+	}
+	r.spec = v.spec(c, img, env)
+	return r, errors.Join(folders(v.dir), removeAll(r.spec.Dir), os.MkdirAll(r.spec.Dir, 0o755))
+}
+
+// restore does steps 5 and 6. A guest that is slow to connect is an error,
+// but runs.
+func (v *VM) restore(ctx context.Context, r restoring, kind Kind) error {
+	g := v.look().guest
+	if g == nil {
+		g = v.attend(r.driver)
+	}
+	g.Return()
+	m, err := r.driver.Restore(ctx, r.spec, filepath.Join(v.path(restoringName), savedMachine))
+	if err != nil {
+		return err
+	}
+	v.machine = m
+	v.keepMachine()
+	err = v.awaitGuest(ctx, m, g)
+	late := errors.Is(err, node.ErrTimedOut)
+	if err != nil && !late {
+		return err
+	}
+	v.change(func(s *seen) { s.Saved, s.Unfinished = 0, false })
+	v.enter(Running, "", kind)
+	v.arm()
+	if late {
+		v.awaitRestored()
+		return fmt.Errorf("%w, but the VM runs", err)
+	}
+	return removeAll(v.path(restoringName))
+}
+
+// awaitRestored does step 6 when the guest connects at last.
+func (v *VM) awaitRestored() {
+	g := v.look().guest
+	v.t.background(func() {
+		if g.Ready(v.t.life) == nil {
+			v.do(v.t.life, func() error { return removeAll(v.path(restoringName)) })
+		}
+	})
+}
+
+// relapse makes a VM suspended again that could not be resumed.
+func (v *VM) relapse(ctx context.Context, err error, hooked bool) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errKilled) {
+		err = fmt.Errorf("%w: vm %q was killed while it was resumed", node.ErrInterrupted, v.Name())
+	} else {
+		err = fmt.Errorf("vm %q stays suspended: %w", v.Name(), err)
+	}
+	if v.machine != nil {
+		kctx, cancel := context.WithTimeout(context.Background(), killLimit)
+		defer cancel()
+		if kerr := v.machine.Kill(kctx); kerr != nil {
+			v.machine.Release()
+			return errors.Join(err, kerr)
+		}
+		v.machine, v.due = nil, nil
+	}
+	if h := v.t.cfg.Hooks.Stop; h != nil && hooked {
+		h(v)
+	}
+	v.fallAsleep(node.Text(err))
+	return err
+}
+
+// fallAsleep makes saved again what a restored machine that is no more was
+// restored from.
+func (v *VM) fallAsleep(reason string) {
+	if err := os.Rename(v.path(restoringName), v.path(savedName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		v.fail(err)
+	}
+	v.guestLeaves()
+	removeAll(v.path("machine"))
+	v.enter(Suspended, reason, EventSuspended)
+}
+
+// forget makes a suspended VM a stopped one, without its memory.
+func (v *VM) forget() error {
+	gone, err := os.MkdirTemp(v.dir, ".gone-")
+	if err == nil {
+		err = os.Rename(v.path(savedName), filepath.Join(gone, savedName))
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	v.change(func(s *seen) { s.Saved = 0 })
+	v.leave(false)
+	v.enter(Stopped, "its memory was given up", EventStopped)
+	err = removeAll(gone)
+	if v.Anonymous() {
+		err = v.remove()
+	}
+	return err
+}
+
+// has says whether the VM's folder has something called name.
+func (v *VM) has(name string) bool {
+	_, err := os.Lstat(v.path(name))
+	return err == nil
+}
+
+func treeSize(dir string) int64 {
+	var sum int64
+	filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if fi, err := d.Info(); err == nil {
+				sum += fi.Size()
+			}
+		}
+		return nil
+	})
+	return sum
+}
