@@ -1,8 +1,6 @@
 package process
 
 import (
-	"bytes"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -34,21 +32,18 @@ func kill(pid int) {
 }
 
 // sweep kills what is left of the session of a process that has ended: its
-// servers are in process groups of their own, and their children too.
+// servers are in process groups of their own, and their children too. Sessions
+// are asked for by system call: a process that is stuck in an exec lets nobody
+// read its stat file, and what it is stuck on may be us.
 func sweep(session int) {
 	syscall.Kill(-session, syscall.SIGKILL)
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
-	for _, name := range stats {
-		stat, err := os.ReadFile(name)
-		if err != nil {
+	procs, _ := filepath.Glob("/proc/[0-9]*") // the pattern is good
+	for _, name := range procs {
+		pid, err := strconv.Atoi(filepath.Base(name))
+		if err != nil || pid == session {
 			continue
 		}
-		// pid (name) state ppid pgrp session …; the name may hold anything
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) < 4 || string(fields[3]) != strconv.Itoa(session) {
-			continue
-		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil && pid != session {
+		if of, err := unix.Getsid(pid); err == nil && of == session {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}

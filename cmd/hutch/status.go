@@ -57,4 +57,3 @@ func status(err error) int {
 	}
 	return 1
 }
-

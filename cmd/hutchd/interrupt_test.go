@@ -184,3 +184,21 @@ func TestInterruptedWait(t *testing.T) {
 		cat.Wait()
 	}
 }
+
+// TestKillBesideExec kills a VM by a program that starts another meanwhile.
+// The kernel has that one wait in its exec until the write ends, as it closes
+// a file that is being written; whoever reads its stat file waits with it.
+func TestKillBesideExec(t *testing.T) {
+	t.Parallel()
+	s := serve(t, true)
+	s.vm("dev")
+	program := `open F, ">>", shift or die; $pid = fork;
+		unless ($pid) { syswrite(F, "kill\n") or die "kill: $!"; exit }
+		system("/bin/true") until waitpid($pid, 1) == $pid; print "ended $?\n"`
+	cmd := s.user(need.Tool(t, "perl"), "-e", program, s.path("vm/dev/ctl"))
+	printed := printing(t, cmd)
+	late := time.AfterFunc(limit, func() { s.cmd.Process.Kill() }) // nothing else ends it
+	defer late.Stop()
+	printed.until("ended 0\n")
+	cmd.Wait()
+}
