@@ -1,0 +1,188 @@
+package line
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/yamux"
+)
+
+// A Session is what the host accepts connections from, as long as it and the
+// guest agree that it lasts.
+type Session struct {
+	l    *line
+	pipe *pipe
+	mux  *yamux.Session
+	work sync.WaitGroup
+	stop func() bool
+	once sync.Once
+
+	dialled chan dialled
+	done    chan struct{}
+	mu      sync.Mutex // guards err
+	err     error
+}
+
+type dialled struct {
+	port uint32
+	c    net.Conn
+}
+
+// Host begins a session on c, the host's end of a port, which it takes over.
+// It waits for the guest, which may still be far from ready. The session ends
+// with ctx, with c, and when the guest begins anew.
+func Host(ctx context.Context, c io.ReadWriteCloser) (*Session, error) {
+	l := newLine(c)
+	stop := context.AfterFunc(ctx, func() { l.close(context.Cause(ctx)) })
+	id := binary.BigEndian.Uint64(random())
+	if err := greet(l, id); err != nil {
+		stop()
+		l.close(err)
+		l.work.Wait()
+		return nil, errors.Join(context.Cause(ctx), err)
+	}
+	s := &Session{
+		l: l, pipe: newPipe(l, id), stop: stop,
+		dialled: make(chan dialled), done: make(chan struct{}),
+	}
+	mux, err := yamux.Server(s.pipe, muxConfig())
+	if err != nil {
+		panic(err) // the configuration is bad, which it is not
+	}
+	s.mux = mux
+	s.work.Go(s.read)
+	s.work.Go(s.accept)
+	return s, nil
+}
+
+func random() []byte {
+	b := make([]byte, 8)
+	rand.Read(b)
+	return b
+}
+
+// greet says hello until the guest agrees.
+func greet(l *line, id uint64) error {
+	say := func() error {
+		clock := binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixNano()))
+		return l.send(frame{hello, id, clock}, false)
+	}
+	if err := say(); err != nil {
+		return err
+	}
+	for {
+		f, err := l.in.next()
+		switch {
+		case err != nil:
+			return err
+		case f.kind == hello && f.session == id:
+			return nil
+		case f.kind == call:
+			if err := say(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// read passes on what the guest sends, until the session ends.
+func (s *Session) read() {
+	for {
+		f, err := s.l.in.next()
+		switch {
+		case err != nil:
+			s.end(err)
+			return
+		case f.kind == call:
+			s.end(errors.New("the guest begins anew"))
+			return
+		case f.kind == data && f.session == s.pipe.session:
+			if _, err := s.pipe.feed.Write(f.data); err != nil {
+				s.end(err)
+				return
+			}
+		}
+	}
+}
+
+const (
+	maxConns = 1024             // open in a session
+	sayLimit = 10 * time.Second // for a guest to say which port it dials
+)
+
+// accept takes up connections. Nothing that a guest does with one of them
+// keeps others waiting.
+func (s *Session) accept() {
+	for {
+		c, err := s.mux.AcceptStream()
+		if err != nil {
+			s.end(err)
+			return
+		}
+		if s.mux.NumStreams() > maxConns {
+			conn{c}.Close()
+			continue
+		}
+		s.work.Go(func() { s.admit(c) })
+	}
+}
+
+// admit reads which port c is for.
+func (s *Session) admit(c *yamux.Stream) {
+	var port [4]byte
+	c.SetReadDeadline(time.Now().Add(sayLimit))
+	if _, err := io.ReadFull(c, port[:]); err != nil {
+		conn{c}.Close()
+		return
+	}
+	c.SetReadDeadline(time.Time{})
+	select {
+	case s.dialled <- dialled{binary.BigEndian.Uint32(port[:]), conn{c}}:
+	case <-s.done:
+		conn{c}.Close()
+	}
+}
+
+// Accept returns the next connection that the guest makes, and the port that
+// it dials.
+func (s *Session) Accept() (port uint32, c net.Conn, err error) {
+	select {
+	case d := <-s.dialled:
+		return d.port, d.c, nil
+	case <-s.done:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return 0, nil, because(s.err)
+	}
+}
+
+// Done is closed when the session has ended.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// end ends the session for a reason.
+func (s *Session) end(err error) {
+	s.once.Do(func() {
+		s.mu.Lock()
+		s.err = err
+		s.mu.Unlock()
+		close(s.done)
+		s.stop()
+		s.l.close(err)
+		s.pipe.Close()
+	})
+}
+
+// Close ends the session and all its connections, and waits for that.
+func (s *Session) Close() error {
+	s.end(net.ErrClosed)
+	s.mux.Close()
+	s.work.Wait()
+	s.l.work.Wait()
+	return nil
+}
