@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"os"
+
+	"hutch/fs/node"
 )
 
 // handle is an open regular file.
@@ -30,6 +32,14 @@ func (h *handle) WriteAt(_ context.Context, p []byte, off int64) (int, error) {
 		off = fi.Size()
 	}
 	return h.f.WriteAt(p, off)
+}
+
+func (h *handle) Stat(context.Context) (node.Stat, error) {
+	fi, err := h.f.Stat()
+	if err != nil {
+		return node.Stat{}, err
+	}
+	return stat(fi), nil
 }
 
 func (h *handle) Sync(context.Context) error { return h.f.Sync() }

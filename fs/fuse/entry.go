@@ -2,6 +2,7 @@ package fuse
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"syscall"
 
@@ -18,6 +19,8 @@ type entry struct {
 	gofs.Inode
 	s  *Server
 	of atomic.Pointer[node.Node] // the node that the last walk found
+
+	keeps atomic.Bool // it is a stored file
 }
 
 func (s *Server) entry(n node.Node) *entry {
@@ -63,6 +66,8 @@ func (e *entry) child(ctx context.Context, name string, n node.Node, out *gofuse
 		out.SetEntryTimeout(st.Keep)
 		out.SetAttrTimeout(st.Keep)
 	}
+	child := e.s.entry(n)
+	child.keeps.Store(st.Vers != 0)
 	id := gofs.StableAttr{Ino: st.Qid, Mode: typeBits(st.Mode)}
 	if st.Mode.IsDir() {
 		if h, gen, ok := e.s.host(n); ok {
@@ -73,7 +78,7 @@ func (e *entry) child(ctx context.Context, name string, n node.Node, out *gofuse
 	if alone(st) {
 		id.Gen = e.s.birth.Add(1)
 	}
-	return e.reuse(ctx, name, e.s.entry(n), id), nil
+	return e.reuse(ctx, name, child, id), nil
 }
 
 // alone says whether each open file of st needs an inode of its own in the
@@ -100,8 +105,16 @@ func (e *entry) reuse(ctx context.Context, name string, ops gofs.InodeEmbedder, 
 	return e.NewInode(ctx, ops, id)
 }
 
-func (e *entry) Getattr(ctx context.Context, _ gofs.FileHandle, out *gofuse.AttrOut) syscall.Errno {
-	return e.s.do(ctx, func(ctx context.Context) error { return e.stat(ctx, out) })
+// Getattr describes the file; one that is open and no more where it was, as
+// its handle has it.
+func (e *entry) Getattr(ctx context.Context, f gofs.FileHandle, out *gofuse.AttrOut) syscall.Errno {
+	return e.s.do(ctx, func(ctx context.Context) error {
+		err := e.stat(ctx, out)
+		if open, ok := f.(*file); ok && errors.Is(err, node.ErrNotExist) {
+			return open.stat(ctx, out, err)
+		}
+		return err
+	})
 }
 
 func (e *entry) stat(ctx context.Context, out *gofuse.AttrOut) error {
@@ -140,11 +153,14 @@ func (e *entry) Open(ctx context.Context, flags uint32) (f gofs.FileHandle, how 
 		if err != nil {
 			return err
 		}
-		f, how, err = e.s.file(h, flags)
+		f, how, err = e.s.file(h, flags, e.stored())
 		return err
 	})
 	return f, how, errno
 }
+
+// stored says whether the kernel is to keep the file's pages.
+func (e *entry) stored() bool { return e.s.opt.Stored && e.keeps.Load() }
 
 // Statfs tells the length of names; a made-up tree has no blocks to count.
 func (e *entry) Statfs(_ context.Context, out *gofuse.StatfsOut) syscall.Errno {

@@ -23,8 +23,9 @@ type file struct {
 	stream bool // reads can block at the end
 }
 
-// file returns what serves h, and how the kernel is to treat it.
-func (s *Server) file(h node.Handle, flags uint32) (*file, uint32, error) {
+// file returns what serves h, and how the kernel is to treat it: pages of a
+// stored file can be kept.
+func (s *Server) file(h node.Handle, flags uint32, stored bool) (*file, uint32, error) {
 	f := &file{Handle: h, s: s}
 	if st, ok := h.(node.Streamer); ok {
 		f.stream = st.Stream()
@@ -32,6 +33,12 @@ func (s *Server) file(h node.Handle, flags uint32) (*file, uint32, error) {
 	// Streams too can be sought in: head and the shells' read take more
 	// than they need and seek back to what they leave.
 	how := uint32(gofuse.FOPEN_DIRECT_IO)
+	switch {
+	case stored && !f.stream && s.opt.Keep > 0:
+		how = gofuse.FOPEN_KEEP_CACHE
+	case stored && !f.stream:
+		how = 0
+	}
 	if _, ok := h.(node.Flusher); !ok || flags&syscall.O_ACCMODE == syscall.O_RDONLY {
 		how |= gofuse.FOPEN_NOFLUSH
 	}
@@ -80,6 +87,20 @@ func (f *file) Write(ctx context.Context, data []byte, off int64) (uint32, sysca
 	})
 	f.s.opt.Counters.Written.Add(int64(n))
 	return uint32(n), errno
+}
+
+// stat describes a file that is not where it was when it was opened, if the
+// handle can; if not it returns err.
+func (f *file) stat(ctx context.Context, out *gofuse.AttrOut, err error) error {
+	h, ok := f.Handle.(node.Statter)
+	if !ok {
+		return err
+	}
+	st, err := h.Stat(ctx)
+	if err == nil {
+		setAttr(&out.Attr, st)
+	}
+	return err
 }
 
 func (f *file) Flush(ctx context.Context) syscall.Errno {

@@ -4,7 +4,8 @@
 // closes.
 //
 // Made-up files are never cached: their attributes and entries hold for no
-// time, and reads and writes come as the client makes them. A directory that
+// time, and reads and writes come as the client makes them. Stored files are
+// cached only where the Options say so. A directory that
 // is a folder of the host (node.HostDir) is served from that folder itself,
 // and where the kernel allows it reads and writes there bypass the server.
 //
@@ -19,6 +20,7 @@ import (
 	"log"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
@@ -39,6 +41,14 @@ type Options struct {
 	Debug bool
 	// Counters are counted up, if not nil.
 	Counters *Counters
+	// Stored has the kernel keep the pages of stored files, those with a
+	// version, as long as their size and time stay. Programs can map them.
+	Stored bool
+	// Keep is how long the kernel takes names and attributes to be the
+	// same without asking, and pages too. It is for trees that hardly change.
+	Keep time.Duration
+	// ReadOnly mounts the tree read-only.
+	ReadOnly bool
 }
 
 // Counters say what a server has done so far.
@@ -129,6 +139,9 @@ func (s *Server) mount(top gofs.InodeEmbedder, attr *gofs.StableAttr) error {
 		NullPermissions: true,
 		RootStableAttr:  attr,
 	}
+	if keep := s.opt.Keep; keep > 0 {
+		opt.AttrTimeout, opt.EntryTimeout, opt.NegativeTimeout = &keep, &keep, &keep
+	}
 	raw, err := attach(gofs.NewNodeFS(top, opt), s.dir, &opt.MountOptions)
 	if err != nil {
 		return err
@@ -164,6 +177,9 @@ func (s *Server) mountOptions() gofuse.MountOptions {
 	}
 	if s.opt.AllowOther {
 		o.Options = append(o.Options, "default_permissions")
+	}
+	if s.opt.ReadOnly {
+		o.Options = append(o.Options, "ro")
 	}
 	return o
 }

@@ -37,7 +37,7 @@ func (e *entry) Create(ctx context.Context, name string, flags, mode uint32, out
 		if err != nil {
 			return nil, err
 		}
-		f, how, err = e.s.file(h, flags)
+		f, how, err = e.s.file(h, flags, e.s.opt.Stored)
 		return n, err
 	})
 	if file, ok := f.(*file); ok && errno != 0 {

@@ -101,6 +101,12 @@ type Syncer interface {
 	Sync(ctx context.Context) error
 }
 
+// A Statter is a Handle that can describe its file after that was removed or
+// renamed.
+type Statter interface {
+	Stat(ctx context.Context) (Stat, error)
+}
+
 // A HostDir is a directory Node that is nothing but a folder of the host,
 // with all below it. The FUSE frontend may hand it to the kernel.
 type HostDir interface {
