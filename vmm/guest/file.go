@@ -22,6 +22,7 @@ type file struct {
 	mu     sync.Mutex // guards what follows
 	n      *conn
 	fid    uint32
+	qid    uint64 // of what was opened
 	opened bool
 	at     int64 // where the exact continuation of a short read begins …
 	rest   int   // … and how much it asks for; 0 if the last read was not short
@@ -35,6 +36,7 @@ func (g *Guest) openFile(ctx context.Context, path []string, flags int, stream b
 	if _, _, err := f.bind(ctx); err != nil {
 		return nil, err
 	}
+	g.remember(f)
 	return f, nil
 }
 
@@ -75,18 +77,22 @@ func (f *file) open(ctx context.Context) error {
 		return err
 	}
 	f.mu.Lock()
-	flags := f.flags
-	if f.opened {
+	flags, path, again, was := f.flags, f.path, f.opened, f.qid
+	if again {
 		flags &^= oTrunc
 	}
 	f.mu.Unlock()
-	fid, err := n.open(ctx, f.path, flags)
-	if err != nil {
+	fid, qid, err := n.open(ctx, path, flags)
+	switch {
+	case err != nil:
 		return err
+	case again && f.g.host && qid != was:
+		n.clunk(fid)
+		return fmt.Errorf("%w: another file was put in the place of this one", node.ErrIO)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.n, f.fid, f.opened, f.rest = n, fid, true, 0
+	f.n, f.fid, f.qid, f.opened, f.rest = n, fid, qid, true, 0
 	return nil
 }
 
@@ -166,6 +172,7 @@ func (f *file) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
 			}
 		}
 		switch {
+		case errors.Is(err, errLost) && f.g.host: // the same bytes at the same place do no harm
 		case err != nil && total == 0:
 			return 0, err
 		case err != nil || total == len(p):
@@ -187,6 +194,7 @@ func (f *file) Sync(ctx context.Context) error {
 
 // Close closes the file in the guest. Nobody waits for that.
 func (f *file) Close() error {
+	f.g.forget(f)
 	if n, fid, ok := f.bound(); ok {
 		n.clunk(fid)
 	}
@@ -200,7 +208,7 @@ func (g *Guest) text(ctx context.Context, path []string) (string, error) {
 	var text []byte
 	err := g.try(ctx, func(ctx context.Context, n *conn) error {
 		text = text[:0]
-		fid, err := n.open(ctx, path, oRdonly)
+		fid, _, err := n.open(ctx, path, oRdonly)
 		if err != nil {
 			return err
 		}

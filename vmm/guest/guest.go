@@ -14,6 +14,9 @@
 // a context, every answer is checked, and reads need no pump of their own: a
 // cancelled one is flushed, and takes nothing, as all streams are read by
 // offset. A program whose output is not read waits.
+//
+// The same client, turned round, serves the guest of a virtual machine, which
+// mounts folders of its host (relay/ports, Share).
 package guest
 
 import (
@@ -30,22 +33,24 @@ import (
 
 // A Guest is the agent of one guest, over all its connections.
 type Guest struct {
-	limit  time.Duration   // answerLimit
+	limit  time.Duration   // answerLimit, or patience
+	host   bool            // the other side is a host, which is not given up
 	ctx    context.Context // done when the Guest is closed
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
 	mu    sync.Mutex // guards what follows
 	conn  *conn
-	last  uint64        // the number of the newest connection
-	came  chan struct{} // closed when there is a connection
-	begun net.Conn      // the newest connection, while it begins to speak
-	left  error         // why there will be no connection for a while
+	last  uint64         // the number of the newest connection
+	came  chan struct{}  // closed when there is a connection
+	begun net.Conn       // the newest connection, while it begins to speak
+	left  error          // why there will be no connection for a while
+	open  map[*file]bool // of a host's folders
 }
 
 // New returns a Guest that has no connection yet.
 func New() *Guest {
-	g := &Guest{limit: answerLimit, came: make(chan struct{})}
+	g := &Guest{limit: answerLimit, came: make(chan struct{}), open: make(map[*file]bool)}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g
 }
@@ -240,7 +245,7 @@ func (g *Guest) Ctl(ctx context.Context, line string) error {
 	err := checkLine(line)
 	if err == nil {
 		err = g.once(ctx, func(ctx context.Context, n *conn) error {
-			fid, err := n.open(ctx, []string{"ctl"}, oWronly)
+			fid, _, err := n.open(ctx, []string{"ctl"}, oWronly)
 			if err != nil {
 				return err
 			}
@@ -256,7 +261,7 @@ func (g *Guest) Ctl(ctx context.Context, line string) error {
 func (g *Guest) SetEnv(ctx context.Context, changes []string) error {
 	text := []byte(strings.Join(changes, "\x00") + "\x00")
 	err := g.try(ctx, func(ctx context.Context, n *conn) error {
-		fid, err := n.open(ctx, []string{"env"}, oWronly|oTrunc)
+		fid, _, err := n.open(ctx, []string{"env"}, oWronly|oTrunc)
 		if err != nil {
 			return err
 		}

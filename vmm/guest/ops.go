@@ -90,18 +90,18 @@ func (n *conn) giveUp(fid uint32, made bool) {
 	n.fids = append(n.fids, fid)
 }
 
-// open returns a fid of path, open.
-func (n *conn) open(ctx context.Context, path []string, flags uint32) (uint32, error) {
+// open returns a fid of path, open, and the file's qid.
+func (n *conn) open(ctx context.Context, path []string, flags uint32) (uint32, uint64, error) {
 	fid, err := n.walk(ctx, path)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	_, err = n.call(ctx, tlopen, func(b []byte) []byte { return put32(put32(b, fid), flags) })
+	r, err := n.call(ctx, tlopen, func(b []byte) []byte { return put32(put32(b, fid), flags) })
 	if err != nil {
 		n.clunk(fid)
-		return 0, err
+		return 0, 0, err
 	}
-	return fid, nil
+	return fid, r.qid(), nil
 }
 
 // execs returns the fid of the directory of execs, which is kept.
@@ -206,7 +206,7 @@ const maxEntries = 1 << 18 // in a directory that is listed
 // list returns a directory's entries. Those with names that are none are
 // left out.
 func (n *conn) list(ctx context.Context, path []string) ([]node.Entry, error) {
-	fid, err := n.open(ctx, path, oRdonly|oDirectory)
+	fid, _, err := n.open(ctx, path, oRdonly|oDirectory)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func (r *rootNode) child(name string) *rootNode {
 
 func (r *rootNode) Stat(ctx context.Context) (node.Stat, error) {
 	if s := r.seen.Swap(nil); s != nil && time.Since(s.at) < freshness {
-		return s.st, nil
+		return r.g.mark(s.st), nil
 	}
 	return r.look(ctx)
 }
@@ -50,8 +50,10 @@ const keep = time.Second
 
 func (r *rootNode) look(ctx context.Context) (node.Stat, error) {
 	st, err := r.g.stat(ctx, r.path)
-	st.Keep = keep
-	return st, err
+	if !r.g.host {
+		st.Keep = keep
+	}
+	return r.g.mark(st), err
 }
 
 func (r *rootNode) Walk(ctx context.Context, name string) (node.Node, error) {
@@ -85,12 +87,13 @@ func (r *rootNode) Open(ctx context.Context, flags int) (node.Handle, error) {
 	return f, nil
 }
 
-// change does f with a fid of this directory, which is to change.
-func (r *rootNode) change(ctx context.Context, name string, f func(context.Context, *conn, uint32) error) error {
+// change does f with a fid of this directory, which is to change. Moot is the
+// error of a change that has been made already.
+func (r *rootNode) change(ctx context.Context, name string, moot error, f func(context.Context, *conn, uint32) error) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
-	return r.g.once(ctx, func(ctx context.Context, n *conn) error {
+	return r.g.change(ctx, moot, func(ctx context.Context, n *conn) error {
 		fid, err := n.walk(ctx, r.path)
 		if err != nil {
 			return err
@@ -106,12 +109,12 @@ func (r *rootNode) Create(ctx context.Context, name string, flags int, perm fs.F
 	if err := checkName(name); err != nil {
 		return nil, nil, err
 	}
-	err := r.g.once(ctx, func(ctx context.Context, n *conn) error {
+	err := r.g.change(ctx, nil, func(ctx context.Context, n *conn) error {
 		fid, err := n.walk(ctx, r.path)
 		if err != nil {
 			return err
 		}
-		_, err = n.call(ctx, tlcreate, func(b []byte) []byte {
+		a, err := n.call(ctx, tlcreate, func(b []byte) []byte {
 			b = put32(putString(put32(b, fid), name), linuxFlags(flags))
 			return put32(put32(b, linuxMode(perm)), 0)
 		})
@@ -119,24 +122,25 @@ func (r *rootNode) Create(ctx context.Context, name string, flags int, perm fs.F
 			n.clunk(fid)
 			return err
 		}
-		f.n, f.fid = n, fid
+		f.n, f.fid, f.qid = n, fid, a.qid()
 		return nil
 	})
 	if err != nil {
 		return nil, nil, err
 	}
+	r.g.remember(f)
 	return c, f, nil
 }
 
 func (r *rootNode) Mkdir(ctx context.Context, name string, perm fs.FileMode) (node.Node, error) {
-	err := r.change(ctx, name, func(ctx context.Context, n *conn, dir uint32) error {
+	err := r.change(ctx, name, node.ErrExist, func(ctx context.Context, n *conn, dir uint32) error {
 		return n.mkdir(ctx, dir, name, linuxMode(perm))
 	})
 	return r.child(name), err
 }
 
 func (r *rootNode) Remove(ctx context.Context, name string, dir bool) error {
-	return r.change(ctx, name, func(ctx context.Context, n *conn, fid uint32) error {
+	return r.change(ctx, name, node.ErrNotExist, func(ctx context.Context, n *conn, fid uint32) error {
 		return n.unlink(ctx, fid, name, dir)
 	})
 }
@@ -149,7 +153,7 @@ func (r *rootNode) Rename(ctx context.Context, name string, dst node.Node, newna
 	if err := checkName(newname); err != nil {
 		return err
 	}
-	return r.change(ctx, name, func(ctx context.Context, n *conn, dir uint32) error {
+	err := r.change(ctx, name, node.ErrNotExist, func(ctx context.Context, n *conn, dir uint32) error {
 		newdir, err := n.walk(ctx, to.path)
 		if err != nil {
 			return err
@@ -160,13 +164,17 @@ func (r *rootNode) Rename(ctx context.Context, name string, dst node.Node, newna
 		})
 		return err
 	})
+	if err == nil {
+		r.g.moved(r.child(name).path, to.child(newname).path)
+	}
+	return err
 }
 
 func (r *rootNode) Symlink(ctx context.Context, name, target string) (node.Node, error) {
 	if len(target) > 4096 {
 		return nil, fmt.Errorf("%w: link target of %d bytes", node.ErrTooLong, len(target))
 	}
-	err := r.change(ctx, name, func(ctx context.Context, n *conn, dir uint32) error {
+	err := r.change(ctx, name, node.ErrExist, func(ctx context.Context, n *conn, dir uint32) error {
 		_, err := n.call(ctx, tsymlink, func(b []byte) []byte {
 			return put32(putString(putString(put32(b, dir), name), target), 0)
 		})
@@ -180,7 +188,7 @@ func (r *rootNode) Link(ctx context.Context, name string, target node.Node) (nod
 	if !ok || from.g != r.g {
 		return nil, syscall.EXDEV
 	}
-	err := r.change(ctx, name, func(ctx context.Context, n *conn, dir uint32) error {
+	err := r.change(ctx, name, node.ErrExist, func(ctx context.Context, n *conn, dir uint32) error {
 		fid, err := n.walk(ctx, from.path)
 		if err != nil {
 			return err
@@ -230,7 +238,7 @@ func (r *rootNode) Set(ctx context.Context, c node.Change) error {
 	if mask == 0 {
 		return nil
 	}
-	return r.g.once(ctx, func(ctx context.Context, n *conn) error {
+	return r.g.change(ctx, nil, func(ctx context.Context, n *conn) error {
 		fid, err := n.walk(ctx, r.path)
 		if err != nil {
 			return err
