@@ -34,6 +34,7 @@ import (
 type Config struct {
 	Dial func(context.Context) (net.Conn, error) // connects to the host
 	Init bool                                    // the agent is PID 1: every orphan is its child
+	Keep func(pid int) bool                      // says which processes an init does not end; nil: none
 	Log  *slog.Logger                            // nil: nothing is logged
 }
 
@@ -70,6 +71,9 @@ func New(cfg Config) (*Agent, error) {
 		down:     make(chan struct{}),
 		commands: make(map[string]*command),
 		env:      variables{set: make(map[string]string), gone: make(map[string]bool)},
+	}
+	if a.cfg.Keep == nil {
+		a.cfg.Keep = func(int) bool { return false }
 	}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)

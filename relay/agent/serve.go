@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"net"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -126,7 +127,7 @@ func (h holders) count() int {
 func (a *Agent) terminate() {
 	signal, left := a.signalCommands, a.running
 	if a.cfg.Init {
-		signal, left = signalAll, func() bool { return len(processes()) > 0 }
+		signal, left = a.signalAll, func() bool { return len(a.ours()) > 0 }
 	}
 	signal(syscall.SIGTERM)
 	signal(syscall.SIGCONT)
@@ -150,7 +151,24 @@ func (a *Agent) awaitEnd(left func() bool, limit time.Duration) bool {
 	return true
 }
 
-func signalAll(sig syscall.Signal) { syscall.Kill(-1, sig) }
+// ours are the processes that an init ends.
+func (a *Agent) ours() []process {
+	return slices.DeleteFunc(processes(), func(p process) bool { return a.cfg.Keep(p.pid) })
+}
+
+// signalAll looks again until nobody is new: some may be starting others.
+func (a *Agent) signalAll(sig syscall.Signal) {
+	told := make(map[int]bool)
+	for more := true; more; {
+		more = false
+		for _, p := range a.ours() {
+			if !told[p.pid] {
+				told[p.pid], more = true, true
+				syscall.Kill(p.pid, sig)
+			}
+		}
+	}
+}
 
 func (a *Agent) signalCommands(sig syscall.Signal) {
 	for _, name := range a.names() {

@@ -64,7 +64,8 @@ func members(leader int) []process {
 	return list
 }
 
-// processes returns what /proc has, but for zombies and for ourselves.
+// processes returns what /proc has, but for zombies, for what is the kernel's
+// and for ourselves.
 func processes() []process {
 	d, err := os.Open("/proc")
 	if err != nil {
@@ -95,7 +96,7 @@ func processes() []process {
 func parseStat(pid int, line string) (process, bool) {
 	_, rest, _ := strings.Cut(line[strings.LastIndexByte(line, ')')+1:], " ")
 	f := strings.Fields(rest)
-	if len(f) < 4 || f[0] == "Z" || f[0] == "X" {
+	if len(f) < 7 || f[0] == "Z" || f[0] == "X" || kernels(f[6]) {
 		return process{}, false
 	}
 	p := process{pid: pid}
@@ -107,4 +108,12 @@ func parseStat(pid int, line string) (process, bool) {
 		*to = n
 	}
 	return p, true
+}
+
+// kernels says whether a process with these flags is a thread of the kernel,
+// which virtual machines show.
+func kernels(flags string) bool {
+	const kernelThread = 0x00200000
+	n, err := strconv.ParseUint(flags, 10, 64)
+	return err == nil && n&kernelThread != 0
 }
