@@ -1,6 +1,6 @@
-// Guest is hutch's program inside a guest: the agent, which runs commands for
-// the host; the relay, which MCP clients take for their server; and an MCP
-// client for shells. See guest(8).
+// Guest is hutch's program inside a guest: the init of a virtual machine; the
+// agent, which runs commands for the host; the relay, which MCP clients take
+// for their server; and an MCP client for shells. See guest(8).
 package main
 
 import (
@@ -8,19 +8,17 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"log/slog"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"hutch/relay"
-	"hutch/relay/agent"
+	"hutch/relay/boot"
 	"hutch/relay/call"
 	"hutch/relay/port"
+	"hutch/relay/ports"
 )
 
 func usage() {
@@ -30,6 +28,9 @@ func usage() {
 
 func main() {
 	log.SetFlags(0)
+	if boot.Booted() {
+		runMachine()
+	}
 	verbose := flag.Bool("v", false, "say what happens with connections")
 	flag.Usage = usage
 	flag.Parse()
@@ -44,7 +45,9 @@ func main() {
 	var err error
 	switch {
 	case (verb == "init" || verb == "agent") && len(args) == 1:
-		err = runAgent(verb == "init", *verbose)
+		err = runAgent(verb == "init", *verbose, nil)
+	case verb == "ports" && len(args) == 2:
+		err = ports.Main(context.Background(), args[1])
 	case verb == "call":
 		os.Exit(call.Main(context.Background(), args[1:], os.Stdout, os.Stderr))
 	case verb == "relay" && len(args) <= 2:
@@ -55,28 +58,6 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-}
-
-// runAgent serves the guest's tree to the host until SIGTERM.
-func runAgent(init, verbose bool) error {
-	level := slog.LevelInfo
-	if verbose {
-		level = slog.LevelDebug
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
-	if init {
-		agent.Prepare()
-	}
-	a, err := agent.New(agent.Config{
-		Dial: dial(port.Agent),
-		Init: os.Getpid() == 1,
-		Log:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
-	})
-	if err != nil {
-		return err
-	}
-	return a.Run(ctx)
 }
 
 // runRelay relays between stdin and stdout and the host. The host is told the

@@ -1,5 +1,6 @@
 // Package port dials the host's ports from inside a guest: 5000, where the
-// agent serves its tree, and 5002, which takes MCP frames.
+// agent serves its tree, 5001, where the host serves folders to be mounted,
+// 5002, which takes MCP frames, and 5003, its proxy.
 package port
 
 import (
@@ -13,7 +14,9 @@ import (
 // The ports that a guest dials.
 const (
 	Agent = 5000
+	Share = 5001 // of virtual machines
 	MCP   = 5002
+	Proxy = 5003
 )
 
 // Folder is where the host's sockets are, unless $HUTCH_PORTS says otherwise.

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"hutch/relay/agent"
+	"hutch/relay/boot"
+	"hutch/relay/port"
+)
+
+// runMachine is the init of a virtual machine. It does not return: the
+// machine ends with it.
+func runMachine() {
+	m, err := boot.Up()
+	if err != nil {
+		boot.Fail(err)
+	}
+	if err := runAgent(true, false, m.Spared); err != nil {
+		boot.Fail(err)
+	}
+	m.Down()
+}
+
+// runAgent serves the guest's tree to the host until SIGTERM. As an init it
+// ends all processes then, but those that keep names.
+func runAgent(init, verbose bool, keep func(pid int) bool) error {
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	if init {
+		agent.Prepare()
+	}
+	a, err := agent.New(agent.Config{
+		Dial: dial(port.Agent),
+		Init: os.Getpid() == 1, Keep: keep,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
+	})
+	if err != nil {
+		return err
+	}
+	return a.Run(ctx)
+}

@@ -1,0 +1,24 @@
+// Package boot is the init of a virtual machine: from the kernel's start to a
+// root file system in which package agent can serve the host, and from the
+// agent's end to power-off.
+//
+// The kernel begins with an archive (vmm/qemu/initrd) that has this program as
+// /init, modules, and a Config. The modules are loaded; the disk with the
+// image, read-only, and the one for what is written become an overlay, which
+// becomes the root; a helper process connects the ports of the host and
+// mounts its folders (relay/ports).
+//
+// The helper is a process of its own because the agent starts programs: Go
+// starts one in a way that holds up its own process until the kernel has read
+// the program, which, where that is on a folder of the host, only the helper
+// can make it do.
+//
+// What fails is one line on the console, and the end: a machine that cannot be
+// reached is of no use.
+package boot
+
+// The places in the guest that the host gives a meaning.
+const (
+	programs = "/opt/hutch/bin"
+	ports    = "/run/hutch"
+)

@@ -1,0 +1,27 @@
+//go:build !linux
+
+package boot
+
+import (
+	"os"
+
+	"hutch/fs/node"
+)
+
+// Booted says that this is no machine: those run Linux.
+func Booted() bool { return false }
+
+// A Machine is a virtual machine, from the inside.
+type Machine struct{}
+
+// Up is for Linux.
+func Up() (*Machine, error) { return nil, node.ErrUnsupported }
+
+// Spared says false.
+func (*Machine) Spared(int) bool { return false }
+
+// Down ends the process.
+func (*Machine) Down() { os.Exit(0) }
+
+// Fail ends the process.
+func Fail(error) { os.Exit(1) }

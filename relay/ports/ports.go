@@ -1,0 +1,129 @@
+// Package ports is the helper process of a virtual machine's init. It
+// connects the guest with the ports of its host, and mounts the folders that
+// the host shows.
+//
+// Where the host has given the machine a serial port called "hutch", the
+// ports are unix sockets in /run/hutch, as in a sandbox without a kernel of
+// its own, and what connects to them goes over that line (relay/line).
+// Elsewhere they are the host's on AF_VSOCK, which every process can dial.
+//
+// The folders are FUSE file systems on top of 9P, over port 5001. They need
+// no more of the guest's kernel than FUSE, and go on after the connection was
+// lost, as it is by every suspension of the machine.
+package ports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+
+	"hutch/relay/boot"
+	"hutch/relay/port"
+)
+
+// all are the ports that processes of the guest may dial.
+var all = []uint32{port.Agent, port.Share, port.MCP, port.Proxy}
+
+// Run connects the ports and mounts shares until ctx is done. It calls ready
+// when all is there.
+func Run(ctx context.Context, shares []boot.Share, ready func()) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer cancel() // before the Wait above
+	device, err := openLine()
+	switch {
+	case errors.Is(err, errNoLine):
+	case err != nil:
+		return err
+	default:
+		work.Go(func() {
+			if err := device.Run(ctx); err != nil {
+				fmt.Fprintln(os.Stderr, "hutch: line to the host:", err)
+			}
+			cancel()
+		})
+		for _, n := range all {
+			l, err := listen(port.Path(n))
+			if err != nil {
+				return err
+			}
+			work.Go(func() { forward(ctx, l, n, device.Dial) })
+		}
+	}
+	closeShares, err := mountShares(ctx, shares)
+	if err != nil {
+		return err
+	}
+	defer closeShares()
+	ready()
+	<-ctx.Done()
+	return nil
+}
+
+// errNoLine says that there is no serial port.
+var errNoLine = errors.New("no serial port called hutch")
+
+// listen listens on a socket that every user of the guest may connect to.
+func listen(path string) (net.Listener, error) {
+	os.Remove(path)
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// forward connects what connects to l with the host's port n.
+func forward(ctx context.Context, l net.Listener, n uint32, dial func(context.Context, uint32) (net.Conn, error)) {
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		conns.Go(func() {
+			defer c.Close()
+			far, err := dial(ctx, n)
+			if err != nil {
+				return
+			}
+			defer far.Close()
+			stop := context.AfterFunc(ctx, func() { c.Close(); far.Close() })
+			defer stop()
+			splice(c, far)
+		})
+	}
+}
+
+// splice copies both ways until both have ended, passing on each end.
+func splice(a, b net.Conn) {
+	var other sync.WaitGroup
+	other.Go(func() { passOn(a, b) })
+	passOn(b, a)
+	other.Wait()
+}
+
+// passOn copies until from ends. A connection that was lost, not ended, is
+// the end of both ways.
+func passOn(to, from net.Conn) {
+	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, 64<<10))
+	if w, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
+		w.CloseWrite()
+		return
+	}
+	to.Close()
+	from.Close()
+}

@@ -1,0 +1,117 @@
+package ports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"hutch/fs/fuse"
+	"hutch/relay/boot"
+	"hutch/relay/port"
+	"hutch/vmm/guest"
+)
+
+// mountShares mounts the folders that the host shows. The function that it
+// returns takes them away.
+func mountShares(ctx context.Context, shares []boot.Share) (func(), error) {
+	ctx, cancel := context.WithCancel(ctx)
+	host := guest.NewHost()
+	var work sync.WaitGroup
+	work.Go(func() { attach(ctx, host) })
+	var mounted []*fuse.Server
+	undo := func() {
+		for _, s := range mounted {
+			s.Close()
+		}
+		cancel()
+		host.Close()
+		work.Wait()
+	}
+	stop := context.AfterFunc(ctx, func() { host.Close() })
+	defer stop()
+	if err := host.Ready(ctx); err != nil {
+		undo()
+		return nil, err
+	}
+	for _, s := range shares {
+		m, err := fuse.Mount(s.Path, host.Share(s.Name), options(s))
+		if err != nil {
+			undo()
+			return nil, err
+		}
+		mounted = append(mounted, m)
+	}
+	return undo, nil
+}
+
+// kept is how long what a read-only folder has is taken to be the same.
+const kept = time.Hour
+
+func options(s boot.Share) fuse.Options {
+	o := fuse.Options{Name: s.Name, AllowOther: true, Stored: true, Log: log.New(os.Stderr, "hutch: "+s.Path+": ", 0)}
+	if s.ReadOnly {
+		o.Keep, o.ReadOnly = kept, true
+	}
+	return o
+}
+
+const (
+	firstPause = time.Millisecond
+	lastPause  = time.Second
+)
+
+// attach gives host one connection after the other.
+func attach(ctx context.Context, host *guest.Guest) {
+	pause := firstPause
+	for ctx.Err() == nil {
+		c, err := port.Dial(ctx, port.Share)
+		if err == nil {
+			pause = firstPause
+			w := &watched{Conn: c, closed: make(chan struct{})}
+			host.Attach(w)
+			select {
+			case <-w.closed:
+			case <-ctx.Done():
+			}
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// A watched connection tells when its user has closed it, which is when it
+// was lost.
+type watched struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (w *watched) Close() error {
+	w.once.Do(func() { close(w.closed) })
+	return w.Conn.Close()
+}
+
+// Main is the program of the helper process: it mounts the shares that text
+// says, tells the init, and goes on until it is killed.
+func Main(ctx context.Context, text string) error {
+	shares, err := boot.ParseShares(text)
+	if err != nil {
+		return err
+	}
+	init := os.NewFile(boot.ReadyFD, "init")
+	if init == nil {
+		return errors.New("not started by an init")
+	}
+	defer init.Close()
+	os.WriteFile("/proc/self/oom_score_adj", []byte("-1000"), 0) // without it nothing is there
+	return Run(ctx, shares, func() { fmt.Fprint(init, boot.Ready) })
+}
