@@ -113,7 +113,7 @@ func (s *Server) machines(name string) vmm.Profile {
 	for k, v := range p.Env {
 		env = append(env, k+"="+v)
 	}
-	return vmm.Profile{Env: env, Config: vmm.Config{Image: p.Image, Driver: p.Driver, RAM: p.RAM, CPUs: p.CPUs, Net: p.Net}}
+	return vmm.Profile{Env: env, Config: vmm.Config{Image: p.Image, Driver: p.Driver, Kernel: p.Kernel, RAM: p.RAM, CPUs: p.CPUs, Net: p.Net}}
 }
 
 // Root returns the root of the tree.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -21,6 +22,9 @@ func (f *file) check() error {
 		if err := checkName(v.value); err != nil {
 			return key{v.key}.faultf("%q %s", shorten(v.value), err)
 		}
+	}
+	if f.Kernel != "" && !filepath.IsAbs(f.Kernel) {
+		return key{"kernel"}.faultf("%q is not an absolute path", shorten(f.Kernel))
 	}
 	if f.CPUs < 0 || f.CPUs > maxCPUs {
 		return key{"cpus"}.faultf("%d is no number of processors", f.CPUs)

@@ -9,6 +9,7 @@ import (
 type file struct {
 	Image   string            `toml:"image"`
 	Driver  string            `toml:"driver"`
+	Kernel  string            `toml:"kernel"`
 	RAM     size              `toml:"ram"`
 	Disk    size              `toml:"disk"`
 	CPUs    int               `toml:"cpus"`
@@ -58,7 +59,7 @@ func (f *file) profile(name string) (*Profile, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	p := &Profile{Name: name, Image: f.Image, Driver: f.Driver, CPUs: f.CPUs, Net: f.Net, Env: f.Env}
+	p := &Profile{Name: name, Image: f.Image, Driver: f.Driver, Kernel: f.Kernel, CPUs: f.CPUs, Net: f.Net, Env: f.Env}
 	p.HTTP.Allow = f.HTTP.Allow
 	var err error
 	if p.RAM, err = f.RAM.bytes(key{"ram"}); err != nil {

@@ -20,6 +20,7 @@ type Profile struct {
 	Name    string
 	Image   string // empty: the default
 	Driver  string // empty: the default
+	Kernel  string // an absolute path; empty: the driver's own
 	RAM     int64  // bytes; 0: the default
 	Disk    int64  // bytes; 0: no limit
 	CPUs    int    // 0: the default

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -16,6 +17,7 @@ type Config struct {
 	Image    string // "": host
 	Profile  string // "": default
 	Driver   string // "": the first that the table has
+	Kernel   string // the file of a kernel; "": the driver's own
 	Hostname string // "": the VM's name
 	RAM      int64  // bytes; 0: no limit
 	CPUs     int    // 0: all
@@ -36,6 +38,7 @@ var Keys = []Key{
 	{"image", "the image to start from: a name below images/", setName(func(c *Config) *string { return &c.Image }), func(c *Config) string { return c.Image }},
 	{"profile", "the profile, a name below profiles/", setName(func(c *Config) *string { return &c.Profile }), func(c *Config) string { return c.Profile }},
 	{"driver", "the driver, a name in drivers", setName(func(c *Config) *string { return &c.Driver }), func(c *Config) string { return c.Driver }},
+	{"kernel", "the kernel to boot, a file vmlinuz-RELEASE of this machine; for the driver qemu", setPath(func(c *Config) *string { return &c.Kernel }), func(c *Config) string { return c.Kernel }},
 	{"hostname", "the host name that the guest sees", setHostname, func(c *Config) string { return c.Hostname }},
 	{"ram", "most memory: 512MiB, 2GiB", setRAM, func(c *Config) string { return formatSize(c.RAM) }},
 	{"cpus", "how many processors the guest has", setCPUs, func(c *Config) string { return formatCount(c.CPUs) }},
@@ -125,6 +128,16 @@ func setName(field func(*Config) *string) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		if v != "" && (v[0] == '.' || len(v) > 255 || strings.ContainsAny(v, "/ \t")) {
 			return fmt.Errorf("%w: %q is not a name", node.ErrInvalid, shorten(v))
+		}
+		*field(c) = v
+		return nil
+	}
+}
+
+func setPath(field func(*Config) *string) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		if v != "" && !filepath.IsAbs(v) {
+			return fmt.Errorf("%w: %q is not an absolute path", node.ErrInvalid, shorten(v))
 		}
 		*field(c) = v
 		return nil

@@ -31,6 +31,8 @@ func TestParseConfig(t *testing.T) {
 		{"ram 99999999999GiB\n", Config{}, "is not a size"},
 		{"ram GiB\n", Config{}, "is not a size"},
 		{"net host\n", Config{}, `net "host": a guest has no network`},
+		{"kernel vmlinuz-6.1\n", Config{}, "is not an absolute path"},
+		{"kernel /boot/vmlinuz-6.1\n", Config{Kernel: "/boot/vmlinuz-6.1"}, ""},
 		{"hostname a_b\n", Config{}, "is not a host name"},
 		{"hostname " + strings.Repeat("a", 64), Config{}, "is not a host name"},
 		{"image a\x00b\n", Config{}, "line end or NUL"},

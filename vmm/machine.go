@@ -69,6 +69,7 @@ type Spec struct {
 	Hostname string
 	Image    image.Image
 	Env      []string // K=V, for the guest's init and what it starts
+	Kernel   string   // the file of the kernel to boot, where the driver boots one; "": the driver's own
 	RAM      int64    // bytes; 0: as the driver likes
 	CPUs     int      // 0: all
 	Dir      string   // a folder for the driver's own files; it is there, and empty at Start

@@ -213,6 +213,7 @@ const defaultProfile = "default"
 func (t *Table) effective(c Config) Config {
 	p := t.profile(c).Config
 	c.Image, c.Driver, c.Net = cmp.Or(c.Image, p.Image), cmp.Or(c.Driver, p.Driver), cmp.Or(c.Net, p.Net)
+	c.Kernel = cmp.Or(c.Kernel, p.Kernel)
 	c.RAM, c.CPUs = cmp.Or(c.RAM, p.RAM), cmp.Or(c.CPUs, p.CPUs)
 	for _, d := range []struct {
 		field *string

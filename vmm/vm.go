@@ -220,7 +220,7 @@ func (v *VM) conn(port uint32, c net.Conn) {
 // env of its own.
 func (v *VM) spec(c Config, img image.Image, env []string) Spec {
 	s := Spec{
-		Name: v.Name(), Hostname: c.Hostname, Image: img, RAM: c.RAM, CPUs: c.CPUs,
+		Name: v.Name(), Hostname: c.Hostname, Image: img, Kernel: c.Kernel, RAM: c.RAM, CPUs: c.CPUs,
 		Env: slices.Concat([]string{"PATH=" + guestPath, "HOME=/root"}, imageEnv(img), v.t.profile(c).Env, env),
 		Dir: filepath.Join(v.dir, "machine"), Layer: filepath.Join(v.dir, "layer"),
 		Work: v.WorkDir(), Ports: filepath.Join(v.dir, "ports"),
