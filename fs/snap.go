@@ -45,7 +45,8 @@ func (v *vm) snapshotEvent(e vmm.Event) {
 		if i.Automatic {
 			r["automatic"] = 1
 		}
-		r["files"], r["bytes"], r["shared"], r["copied"] = i.Cost.Files, i.Cost.Bytes, i.Cost.Shared, i.Cost.Copied
+		r["files"], r["bytes"], r["shared"] = i.Cost.Files, i.Cost.Bytes, i.Cost.Shared
+		r["linked"], r["copied"] = i.Cost.Linked, i.Cost.Copied
 		r["frozen_ms"], r["duration_ms"] = i.Frozen, i.Cost.Time
 	}
 	v.record(ledger.Snapshots, r)
@@ -91,6 +92,7 @@ func snapInfo(c call) (string, error) {
 	line("folders", i.Cost.Folders)
 	line("bytes", i.Cost.Bytes)
 	line("shared", i.Cost.Shared)
+	line("linked", i.Cost.Linked)
 	line("copied", i.Cost.Copied)
 	if i.Cost.Skipped > 0 {
 		line("skipped", i.Cost.Skipped)

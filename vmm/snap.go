@@ -48,6 +48,7 @@ func (v *VM) snap(ctx context.Context, name string, automatic bool) error {
 		return err
 	}
 	i := snapshot.Info{Automatic: automatic, Image: v.Config().Image}
+	v.sync(ctx) // so that there is little to write out later, which changes files' times
 	err = d.Ahead(ctx)
 	if err == nil {
 		err = v.turn(ctx, func() (err error) {
@@ -98,9 +99,7 @@ func (v *VM) frozen(ctx context.Context, f func(context.Context) error) (time.Du
 	if m == nil {
 		return 0, f(ctx)
 	}
-	if g, err := v.Guest(); err == nil {
-		g.Sync(ctx) // one that does not has on its disk what it has
-	}
+	v.sync(ctx)
 	began := time.Now()
 	err := m.Pause(ctx)
 	if err == nil {
@@ -118,6 +117,14 @@ func (v *VM) frozen(ctx context.Context, f func(context.Context) error) (time.Du
 		rerr = fmt.Errorf("%w: vm %q is frozen: %w", node.ErrIO, v.Name(), rerr)
 	}
 	return took, errors.Join(err, rerr)
+}
+
+// sync has the guest write out what it keeps in memory of its files. One that
+// does not has on its disk what it has.
+func (v *VM) sync(ctx context.Context) {
+	if g, err := v.Guest(); err == nil {
+		g.Sync(ctx)
+	}
 }
 
 // DropSnapshot removes the snapshot called name.

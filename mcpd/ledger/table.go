@@ -58,7 +58,7 @@ var tables = []table{
 	{Security, []column{{"event", word}, {"rule", word}, {"text", text}}},
 	{Snapshots, []column{
 		{"event", word}, {"name", word}, {"state", word}, {"automatic", number},
-		{"files", number}, {"bytes", number}, {"shared", number}, {"copied", number},
+		{"files", number}, {"bytes", number}, {"shared", number}, {"linked", number}, {"copied", number},
 		{"frozen_ms", number}, {"duration_ms", number},
 	}},
 }

@@ -11,7 +11,9 @@ type entry struct {
 	stamp   stamp
 	sure    bool // a change that comes later shows in the stamp
 	skipped bool // is not in the replica, and cannot be
+	clean   bool // a store through a mapping shows too: no page of it was dirty
 	shared  int64
+	linked  int64
 	copied  int64
 	kids    map[string]*entry // of a folder
 }

@@ -23,7 +23,10 @@ func (p *pass) leaf(from, to *folder, name string, st *unix.Stat_t, old *entry, 
 			return nil, err
 		}
 	}
-	e := &entry{}
+	if e := p.r.link(from, to, name, st); e != nil {
+		return e, nil
+	}
+	e := &entry{clean: !p.last}
 	var err error
 	switch stampOf(st).kind() {
 	case unix.S_IFREG:

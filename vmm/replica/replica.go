@@ -29,6 +29,8 @@ type Replica struct {
 	from, to string
 	known    *entry // what there was at the last pass; nil before the first
 	alone    bool   // files of it cannot share blocks with files of to
+	base     string // an earlier replica
+	then     Record // of that
 	took     time.Duration
 }
 
@@ -38,6 +40,7 @@ type Cost struct {
 	Folders int           `json:"folders"`           // the top one included
 	Bytes   int64         `json:"bytes"`             // the lengths of all files, one with several names once
 	Shared  int64         `json:"shared"`            // of these, bytes that lie in blocks shared with the original
+	Linked  int64         `json:"linked,omitempty"`  // bytes of files that an earlier replica has too
 	Copied  int64         `json:"copied"`            // bytes that were copied; the rest are holes
 	Skipped int           `json:"skipped,omitempty"` // devices and sockets that cannot be made here
 	Time    time.Duration `json:"time"`
@@ -49,6 +52,7 @@ func (c *Cost) Add(d Cost) {
 	c.Folders += d.Folders
 	c.Bytes += d.Bytes
 	c.Shared += d.Shared
+	c.Linked += d.Linked
 	c.Copied += d.Copied
 	c.Skipped += d.Skipped
 	c.Time += d.Time

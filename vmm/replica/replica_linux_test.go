@@ -1,6 +1,7 @@
 package replica_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -240,8 +241,7 @@ func TestMapped(t *testing.T) {
 	must(t, err)
 	defer unix.Munmap(page)
 	copy(page, "first")
-	for old := time.Now(); time.Since(old) < 50*time.Millisecond; { // until the file's times are of the past
-	}
+	settle()
 	r := replica.New(from, to)
 	must(t, r.Ahead(t.Context()))
 	copy(page, "second")
@@ -368,5 +368,65 @@ func TestShared(t *testing.T) {
 				t.Errorf("cost is %+v, error %v", c, err)
 			}
 		})
+	}
+}
+
+// Where blocks cannot be shared, what has not changed since an earlier
+// replica is not copied again, and what has is, also by the same size at the
+// same time.
+func TestSince(t *testing.T) {
+	from, to := folders(t)
+	furnish(t, from)
+	write(t, from+"/edited", "aaaa")
+	must(t, os.Remove(from+"/deep/hard"), os.Remove(from+"/second"))
+	settle()
+	first := replica.New(from, to)
+	must(t, first.Ahead(t.Context()))
+	c, err := first.Copy(t.Context())
+	must(t, err)
+	if c.Shared > 0 {
+		need.Missing(t, "a temporary folder that shares no blocks")
+	}
+	before := picture(t, to)
+	fi, err := os.Stat(from + "/edited")
+	must(t, err, os.WriteFile(from+"/edited", []byte("bbbb"), 0), os.Chtimes(from+"/edited", fi.ModTime(), fi.ModTime()))
+	must(t, os.Chmod(from+"/name with\nnewline", 0o600), os.Rename(from+"/run", from+"/ran"))
+	settle()
+	var buf bytes.Buffer
+	must(t, first.Record().Write(&buf))
+	rec, err := replica.ReadRecord(&buf)
+	must(t, err)
+	second := replica.New(from, to+"2")
+	second.Since(to, rec)
+	must(t, second.Ahead(t.Context()))
+	write(t, from+"/late", "x")
+	if c, err = second.Copy(t.Context()); err != nil || c.Linked < 1<<20 || c.Copied == 0 || c.Copied > 20 {
+		t.Errorf("cost is %+v, %v", c, err)
+	}
+	same(t, from, to+"2")
+	if after := picture(t, to); !slices.Equal(before, after) {
+		t.Errorf("the first replica is now\n%s", strings.Join(after, "\n"))
+	}
+	third := replica.New(from, to+"3")
+	third.Since(to+"2", second.Record())
+	c, err = third.Copy(t.Context())
+	if must(t, err); c.Linked < 1<<20 || c.Copied > 20 {
+		t.Errorf("cost is %+v", c)
+	}
+	same(t, from, to+"3")
+	must(t, replica.Remove(to+"2"))
+	same(t, from, to+"3")
+	fourth := replica.New(from, to+"4")
+	fourth.Since(to+"2", second.Record())
+	c, err = fourth.Copy(t.Context())
+	if must(t, err); c.Linked != 0 {
+		t.Errorf("cost is %+v", c)
+	}
+	same(t, from, to+"4")
+}
+
+// settle waits until what has been written is of the past to the clock of files.
+func settle() {
+	for old := time.Now(); time.Since(old) < 25*time.Millisecond; {
 	}
 }

@@ -122,6 +122,7 @@ func (p *pass) try(from, to *folder, name string, old *entry) (*entry, error) {
 func (p *pass) count(e *entry) {
 	p.cost.Files++
 	p.cost.Shared += e.shared
+	p.cost.Linked += e.linked
 	p.cost.Copied += e.copied
 	if e.stamp.kind() == unix.S_IFREG {
 		p.cost.Bytes += e.stamp.size

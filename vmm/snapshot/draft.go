@@ -19,7 +19,7 @@ type Draft struct {
 	s     *Store
 	name  string
 	dir   string
-	parts []*replica.Replica
+	parts map[string]*replica.Replica
 	cost  replica.Cost
 }
 
@@ -36,9 +36,10 @@ func (s *Store) Begin(name string, folders map[string]string) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Draft{s: s, name: name, dir: dir}
+	d := &Draft{s: s, name: name, dir: dir, parts: make(map[string]*replica.Replica)}
 	for part, from := range folders {
-		d.parts = append(d.parts, replica.New(from, filepath.Join(dir, part)))
+		d.parts[part] = replica.New(from, filepath.Join(dir, part))
+		s.since(part, d.parts[part])
 	}
 	return d, nil
 }
@@ -75,6 +76,11 @@ func (d *Draft) Commit(i Info) error {
 	data, err := json.Marshal(i)
 	if err != nil {
 		return err
+	}
+	for part, r := range d.parts {
+		if err := remember(filepath.Join(d.dir, part+seen), r.Record()); err != nil {
+			return err
+		}
 	}
 	if err := os.WriteFile(filepath.Join(d.dir, record), append(data, '\n'), 0o600); err != nil {
 		return err

@@ -5,6 +5,10 @@
 //
 //	record.json   an Info
 //	PART/         a folder for each folder that was copied
+//	PART.seen     what the files were, for the next snapshot to share them
+//
+// Where the file system shares no blocks, files that have not changed since
+// the snapshot before are one file in both.
 //
 // It gets its name when it is complete and on the disk. What else is there,
 // names that start with a dot, was being made or removed when a process was
