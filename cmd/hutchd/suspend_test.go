@@ -34,7 +34,7 @@ func counted(t *testing.T, who, out string) {
 // counts waits until the command of counting in a VM has gone on.
 func (s *service) counts(vm string) {
 	s.t.Helper()
-	if out, status := s.sh(vm, `n=$(cat /workspace/n); while test "$n" = "$(cat /workspace/n)"; do :; done; echo on`); out != "on\n" || status != "0" {
+	if out, status := s.sh(vm, `until test -s /workspace/n; do :; done; n=$(cat /workspace/n); while test "$n" = "$(cat /workspace/n)"; do :; done; echo on`); out != "on\n" || status != "0" {
 		s.t.Fatalf("vm %s does not count: %q, %s", vm, out, status)
 	}
 }
