@@ -1,4 +1,5 @@
-// Package guard decides which addresses the host may dial for a guest. What is
+// Package guard decides where the host may go for a guest: by name, with
+// patterns, and by address. What is
 // asked for is fetched from the host's place in the network, so every address
 // is judged when it is dialled, after names are resolved: a name cannot be
 // checked with one address and dialled with another.

@@ -1,11 +1,14 @@
-// Locald serves the built-in tools that use the network as an MCP server on its
-// standard input and output. It is a child of aggd. See locald(8).
+// Locald reaches the network for guests. As a child of aggd it serves the
+// built-in tools that fetch, as an MCP server on its standard input and output;
+// as a child of hutchd it is the proxy of one VM. See locald(8).
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -13,6 +16,7 @@ import (
 
 	"hutch/aggd"
 	"hutch/aggd/local"
+	"hutch/aggd/proxy"
 )
 
 func main() {
@@ -22,12 +26,18 @@ func main() {
 	flag.Int64Var(&cfg.MaxBody, "max-body", 10<<20, "the most `bytes` of a page that are read")
 	flag.DurationVar(&cfg.Timeout, "timeout", 0, "the longest a call may take (30s)")
 	flag.Parse()
-	if flag.NArg() > 0 {
+	if flag.NArg() > 1 || flag.NArg() == 1 && flag.Arg(0) != "proxy" {
 		usage()
 		os.Exit(2)
 	}
 	if err := aggd.Harden(); err != nil {
 		fail(err)
+	}
+	if flag.NArg() == 1 {
+		if err := serveProxy(); err != nil {
+			fail(err)
+		}
+		return
 	}
 	cfg.AllowPrivate = strings.Split(*allow, ",")
 	cfg.Version = "1"
@@ -43,12 +53,26 @@ func main() {
 	}
 }
 
+// serveProxy serves the connections that come on the standard input until that ends.
+func serveProxy() error {
+	in, err := net.FileConn(os.Stdin)
+	if err != nil {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	os.Stdin.Close()
+	c, ok := in.(*net.UnixConn)
+	if !ok {
+		return errors.New("standard input is not a unix socket: locald proxy is started by hutchd")
+	}
+	return proxy.Serve(context.Background(), c, os.Stdout, os.Stderr)
+}
+
 func fail(err error) {
 	fmt.Fprintf(os.Stderr, "locald: %v\n", err)
 	os.Exit(1)
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: locald [-allow-private hosts] [-max-body bytes] [-timeout duration]")
+	fmt.Fprintln(os.Stderr, "usage: locald [-allow-private hosts] [-max-body bytes] [-timeout duration] [proxy]")
 	flag.PrintDefaults()
 }

@@ -1,0 +1,193 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// A reader reads lines, and the descriptors that come with them in the order of
+// the lines.
+type reader struct {
+	in    *net.UnixConn
+	lines []byte
+	fds   []int
+}
+
+func (r *reader) line() ([]byte, error) {
+	p, oob := make([]byte, 4096), make([]byte, syscall.CmsgSpace(4*64))
+	for {
+		if line, rest, ok := bytes.Cut(r.lines, []byte("\n")); ok {
+			r.lines = rest
+			return line, nil
+		}
+		if len(r.lines) > maxLine {
+			return nil, fmt.Errorf("a line of more than %d bytes", maxLine)
+		}
+		n, m, _, _, err := r.in.ReadMsgUnix(p, oob)
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return nil, io.EOF
+		}
+		r.lines = append(r.lines, p[:n]...)
+		if err := r.take(oob[:m]); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (r *reader) take(oob []byte) error {
+	messages, err := syscall.ParseSocketControlMessage(oob)
+	if err != nil {
+		return err
+	}
+	for i := range messages {
+		fds, err := syscall.ParseUnixRights(&messages[i])
+		if err != nil {
+			return err
+		}
+		r.fds = append(r.fds, fds...)
+	}
+	return nil
+}
+
+// conn returns the connection whose line was read last.
+func (r *reader) conn() (net.Conn, error) {
+	if len(r.fds) == 0 {
+		return nil, errors.New("a line tells of a connection, and none came")
+	}
+	f := os.NewFile(uintptr(r.fds[0]), "guest")
+	r.fds = r.fds[1:]
+	defer f.Close()
+	return net.FileConn(f)
+}
+
+func (r *reader) close() {
+	for _, fd := range r.fds {
+		syscall.Close(fd)
+	}
+}
+
+// Conns are the guest's connections, and the listener they are accepted from.
+type conns struct {
+	queue chan net.Conn
+	over  chan struct{}
+
+	mu     sync.Mutex // guards what follows
+	open   map[*conn]struct{}
+	closed bool
+}
+
+func newConns() *conns {
+	return &conns{queue: make(chan net.Conn, maxConns), over: make(chan struct{}), open: make(map[*conn]struct{})}
+}
+
+// take adds a connection. One too many is told so and closed.
+func (s *conns) take(raw net.Conn) {
+	c := &conn{Conn: raw, all: s}
+	s.mu.Lock()
+	full := s.closed || len(s.open) >= maxConns
+	if !full {
+		s.open[c] = struct{}{}
+	}
+	s.mu.Unlock()
+	if full {
+		io.WriteString(raw, raw503(fmt.Sprintf("more than %d connections at once", maxConns)))
+		raw.Close()
+		return
+	}
+	s.queue <- c // there is room for all that are open
+}
+
+// Accept returns the next connection.
+func (s *conns) Accept() (net.Conn, error) {
+	select {
+	case c := <-s.queue:
+		return c, nil
+	case <-s.over:
+		return nil, http.ErrServerClosed
+	}
+}
+
+// Close closes every connection.
+func (s *conns) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	close(s.over)
+	for c := range s.open {
+		c.Conn.Close()
+	}
+	return nil
+}
+
+// Addr is a name only.
+func (s *conns) Addr() net.Addr { return &net.UnixAddr{Name: "guest", Net: "unix"} }
+
+// A conn is a connection of the guest. It may begin with a NUL and a line that
+// names the program that made it, which is no part of what is read.
+type conn struct {
+	net.Conn
+	all     *conns
+	begun   bool
+	program string
+}
+
+// preamble is what a line begins with that names a program.
+const preamble = "\x00CAPSEM_META:"
+
+const maxPreamble = 512
+
+func (c *conn) Read(p []byte) (int, error) {
+	if c.begun || len(p) == 0 {
+		return c.Conn.Read(p)
+	}
+	n, err := c.Conn.Read(p[:1])
+	if n == 0 {
+		return 0, err
+	}
+	c.begun = true
+	if p[0] != 0 {
+		return 1, nil
+	}
+	line := []byte{0}
+	for one := make([]byte, 1); len(line) < maxPreamble; line = append(line, one[0]) {
+		if _, err := io.ReadFull(c.Conn, one); err != nil {
+			return 0, err
+		}
+		if one[0] == '\n' {
+			if name, ok := bytes.CutPrefix(line, []byte(preamble)); ok {
+				c.program = printable(string(name))
+				return c.Conn.Read(p)
+			}
+			break
+		}
+	}
+	return 0, errors.New("a connection that begins with NUL and names no program")
+}
+
+// CloseWrite tells the guest that no more comes.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+func (c *conn) Close() error {
+	c.all.mu.Lock()
+	delete(c.all.open, c)
+	c.all.mu.Unlock()
+	return c.Conn.Close()
+}

@@ -1,0 +1,57 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"hutch/aggd/guard"
+	"hutch/aggd/wire"
+)
+
+const dialTime = 30 * time.Second
+
+// dial connects to a host and port that were decided on.
+func (p *policy) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, dialTime, fmt.Errorf("no connection in %v", dialTime))
+	defer cancel()
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	// With its dot the name is whole: a resolver that has a list of domains to
+	// search does not look for another host below those.
+	if _, err := netip.ParseAddr(host); err != nil && strings.Contains(host, ".") {
+		address = net.JoinHostPort(host+".", port)
+	}
+	return p.guard.Dial(ctx, network, address)
+}
+
+// undialled returns the verdict on a request whose host was not reached.
+func (p *policy) undialled(host string, err error) verdict {
+	if errors.Is(err, guard.ErrRefused) {
+		return deny("private", "%s leads to an address that is not public, and the profile %s does not list it in private", host, p.profile)
+	}
+	var unknown *net.DNSError
+	if errors.As(err, &unknown) {
+		why := "the name " + host + " cannot be resolved"
+		if unknown.IsNotFound {
+			why = "there is no host " + host
+		}
+		return verdict{wire.Errored, "", why}
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	return verdict{wire.Errored, "", fmt.Sprintf("%s: %v", host, err)}
+}
+
+func joinPort(host string, port uint16) string {
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+}

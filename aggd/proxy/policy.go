@@ -1,0 +1,103 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"hutch/aggd/guard"
+	"hutch/aggd/wire"
+)
+
+// Limits where the profile has none of its own.
+const (
+	maxBytes = 4 << 30
+	timeout  = time.Hour
+)
+
+// A policy is what the guest may reach, in force until another one is.
+type policy struct {
+	profile      string
+	allow, block []guard.Pattern
+	guard        *guard.Guard
+	transport    *http.Transport
+	maxBytes     int64
+	timeout      time.Duration
+}
+
+func newPolicy(n wire.Network) (*policy, error) {
+	p := &policy{profile: n.Profile, maxBytes: n.MaxBytes, timeout: time.Duration(n.Timeout)}
+	if p.maxBytes <= 0 {
+		p.maxBytes = maxBytes
+	}
+	if p.timeout <= 0 {
+		p.timeout = timeout
+	}
+	var err error
+	if p.allow, err = patterns(n.Allow); err != nil {
+		return nil, fmt.Errorf("allow: %w", err)
+	}
+	if p.block, err = patterns(n.Block); err != nil {
+		return nil, fmt.Errorf("block: %w", err)
+	}
+	if p.guard, err = guard.New(n.Private); err != nil {
+		return nil, fmt.Errorf("private: %w", err)
+	}
+	p.transport = &http.Transport{
+		DialContext:            p.dial, // and no Proxy: the environment has no say
+		DisableCompression:     true,   // bytes pass as they are
+		MaxResponseHeaderBytes: maxHead,
+		MaxIdleConnsPerHost:    8,
+		IdleConnTimeout:        30 * time.Second,
+		ExpectContinueTimeout:  time.Second,
+	}
+	return p, nil
+}
+
+func patterns(list []string) ([]guard.Pattern, error) {
+	var all []guard.Pattern
+	for _, s := range list {
+		p, err := guard.ParsePattern(s)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// A verdict is what was decided of a request, and why.
+type verdict struct {
+	decision     string
+	rule, reason string
+}
+
+func deny(rule, format string, args ...any) verdict {
+	return verdict{wire.Denied, rule, fmt.Sprintf(format, args...)}
+}
+
+// decide decides whether the guest may go to port of host, which is written as
+// guard.Host writes it.
+func (p *policy) decide(host string, port uint16) verdict {
+	at := slices.IndexFunc(p.block, func(b guard.Pattern) bool {
+		return b.Match(host) && (b.Port() == 0 || b.Port() == port)
+	})
+	if at >= 0 {
+		return deny("block "+p.block[at].String(), "the profile %s blocks %s", p.profile, p.block[at])
+	}
+	named := false
+	for _, a := range p.allow {
+		if !a.Match(host) {
+			continue
+		}
+		if a.Port() == port || a.Port() == 0 && (port == 80 || port == 443) {
+			return verdict{decision: wire.Allowed, rule: "allow " + a.String()}
+		}
+		named = true
+	}
+	if named {
+		return deny("port", "the profile %s allows %s, but not its port %d", p.profile, host, port)
+	}
+	return deny("default", "the profile %s does not allow %s", p.profile, host)
+}

@@ -1,0 +1,165 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"hutch/aggd/wire"
+)
+
+// Limits that hold for every guest.
+const (
+	maxHead  = 64 << 10         // bytes of the head of a request or answer
+	maxConns = 256              // connections of the guest at once
+	maxLine  = 8 << 20          // bytes of a line from hutchd
+	headTime = 30 * time.Second // for the head of a request, and for the first message of a tunnel
+	idleTime = 5 * time.Minute  // between the requests of a connection
+)
+
+// A Server is the proxy of one guest.
+type Server struct {
+	log    *log.Logger
+	out    *wire.Writer
+	ids    atomic.Uint64
+	policy atomic.Pointer[policy]
+	conns  *conns
+	busy   sync.WaitGroup // requests
+
+	ending sync.Mutex // guards ended
+	ended  bool
+}
+
+// Serve serves the connections that come on in, and writes a line to out for
+// each request, until in ends.
+func Serve(ctx context.Context, in *net.UnixConn, out io.Writer, errlog io.Writer) error {
+	s := &Server{log: log.New(errlog, "", 0), out: wire.NewWriter(out), conns: newConns()}
+	s.policy.Store(&policy{}) // nothing is allowed before it is said
+	ctx, cancel := context.WithCancel(ctx)
+	web := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: headTime,
+		IdleTimeout:       idleTime,
+		MaxHeaderBytes:    maxHead,
+		Protocols:         new(http.Protocols),
+		ErrorLog:          s.log,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+
+		DisableGeneralOptionsHandler: true,
+	}
+	web.Protocols.SetHTTP1(true)
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(s.conns) }()
+	stop := context.AfterFunc(ctx, func() { in.Close() })
+	defer stop()
+	err := s.receive(in)
+	cancel()
+	s.conns.Close()
+	web.Close()
+	<-served
+	s.ending.Lock()
+	s.ended = true
+	s.ending.Unlock()
+	s.busy.Wait()
+	if p := s.policy.Load(); p.transport != nil {
+		p.transport.CloseIdleConnections()
+	}
+	return err
+}
+
+// receive does what the lines of in say.
+func (s *Server) receive(in *net.UnixConn) error {
+	r := &reader{in: in}
+	defer r.close()
+	for {
+		line, err := r.line()
+		if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading: %w", err)
+		}
+		var l wire.ProxyLine
+		if err := json.Unmarshal(line, &l); err != nil {
+			return fmt.Errorf("a line that is not one of hutchd's: %w", err)
+		}
+		if l.Network != nil {
+			s.set(*l.Network)
+		}
+		if l.Conn {
+			c, err := r.conn()
+			if err != nil {
+				return err
+			}
+			s.conns.take(c)
+		}
+	}
+}
+
+// set puts a policy in force. One that does not parse allows nothing.
+func (s *Server) set(n wire.Network) {
+	p, err := newPolicy(n)
+	if err != nil {
+		s.log.Printf("network of profile %s: %v: nothing is allowed", n.Profile, err)
+		p, _ = newPolicy(wire.Network{Profile: n.Profile})
+	}
+	old := s.policy.Swap(p)
+	if old.transport != nil {
+		old.transport.CloseIdleConnections() // what it had checked may not be reached any more
+	}
+}
+
+// enter counts a request in, unless the server ends.
+func (s *Server) enter() bool {
+	s.ending.Lock()
+	defer s.ending.Unlock()
+	if !s.ended {
+		s.busy.Add(1)
+	}
+	return !s.ended
+}
+
+type connKey struct{}
+
+// ServeHTTP does one request of the guest.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.enter() {
+		return
+	}
+	defer s.busy.Done()
+	p := s.policy.Load()
+	x := s.begin(r, p)
+	defer x.end()
+	host, port, err := target(r)
+	x.event.Host, x.event.Port = host, port
+	if err != nil {
+		x.verdict = deny("request", "%v", err)
+		x.refuse(w, http.StatusBadRequest)
+		return
+	}
+	if x.verdict = p.decide(host, port); x.verdict.decision != wire.Allowed {
+		x.refuse(w, http.StatusForbidden)
+		return
+	}
+	x.tell()
+	ctx, cancel := context.WithTimeoutCause(r.Context(), p.timeout, fmt.Errorf("timed out after %v", p.timeout))
+	defer cancel()
+	if r.Method == http.MethodConnect {
+		x.tunnel(ctx, w)
+		return
+	}
+	until := time.Now().Add(p.timeout + headTime) // time enough to tell why it was broken off
+	control := http.NewResponseController(w)
+	control.SetReadDeadline(until)
+	control.SetWriteDeadline(until)
+	x.forward(w, r.WithContext(ctx))
+}
