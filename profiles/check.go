@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"hutch/aggd/guard"
 )
 
 // maxCPUs is more than any machine has.
@@ -29,8 +31,8 @@ func (f *file) check() error {
 	if f.CPUs < 0 || f.CPUs > maxCPUs {
 		return key{"cpus"}.faultf("%d is no number of processors", f.CPUs)
 	}
-	if f.Net != "" && f.Net != "none" {
-		return key{"net"}.faultf("%q is no network: the only choice is \"none\"", shorten(f.Net))
+	if f.Net != "" && f.Net != "none" && f.Net != "host-proxy" {
+		return key{"net"}.faultf(`%q is no network: write "none" or "host-proxy"`, shorten(f.Net))
 	}
 	if err := checkEnv(f.Env, key{"env"}); err != nil {
 		return err
@@ -38,6 +40,25 @@ func (f *file) check() error {
 	for _, host := range f.HTTP.Allow {
 		if !isHost(host) {
 			return key{"http", "allow"}.faultf("%q is no host name, address or network such as 10.0.0.0/8", shorten(host))
+		}
+	}
+	return f.Network.check(key{"network"})
+}
+
+func (n *network) check(at key) error {
+	for _, list := range []struct {
+		key      string
+		patterns []string
+	}{{"allow", n.Allow}, {"block", n.Block}} {
+		for _, p := range list.patterns {
+			if _, err := guard.ParsePattern(p); err != nil {
+				return at.with(list.key).faultf("%v: write a host as \"pypi.org\", \"*.debian.org\" or \"localhost:8080\"", err)
+			}
+		}
+	}
+	for _, host := range n.Private {
+		if !isHost(host) {
+			return at.with("private").faultf("%q is no host name, address or network such as 10.0.0.0/8", shorten(host))
 		}
 	}
 	return nil

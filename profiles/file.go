@@ -16,11 +16,20 @@ type file struct {
 	Net     string            `toml:"net"`
 	Env     map[string]string `toml:"env"`
 	HTTP    http              `toml:"http"`
+	Network network           `toml:"network"`
 	Servers map[string]server `toml:"mcpServers"`
 }
 
 type http struct {
 	Allow    []string `toml:"allow"`
+	MaxBytes size     `toml:"max_bytes"`
+	Timeout  duration `toml:"timeout"`
+}
+
+type network struct {
+	Allow    []string `toml:"allow"`
+	Block    []string `toml:"block"`
+	Private  []string `toml:"private"`
 	MaxBytes size     `toml:"max_bytes"`
 	Timeout  duration `toml:"timeout"`
 }
@@ -72,6 +81,13 @@ func (f *file) profile(name string) (*Profile, error) {
 		return nil, err
 	}
 	if p.HTTP.Timeout, err = f.HTTP.Timeout.time(key{"http", "timeout"}); err != nil {
+		return nil, err
+	}
+	p.Network = Network{Allow: f.Network.Allow, Block: f.Network.Block, Private: f.Network.Private}
+	if p.Network.MaxBytes, err = f.Network.MaxBytes.bytes(key{"network", "max_bytes"}); err != nil {
+		return nil, err
+	}
+	if p.Network.Timeout, err = f.Network.Timeout.time(key{"network", "timeout"}); err != nil {
 		return nil, err
 	}
 	if p.Net == "" {

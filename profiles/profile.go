@@ -24,7 +24,8 @@ type Profile struct {
 	RAM     int64  // bytes; 0: the default
 	Disk    int64  // bytes; 0: no limit
 	CPUs    int    // 0: the default
-	Net     string // "none"
+	Net     string // "none" or "host-proxy"
+	Network Network
 	Env     map[string]string
 	Servers []Server // sorted by name
 	HTTP    HTTP
@@ -35,6 +36,15 @@ type HTTP struct {
 	Allow    []string      // hosts and networks that may be reached although they are private
 	MaxBytes int64         // of a response; 0: the default
 	Timeout  time.Duration // of a request; 0: the default
+}
+
+// Network says what a VM may reach through the proxy, where Net is "host-proxy".
+type Network struct {
+	Allow    []string      // patterns of hosts
+	Block    []string      // which go before Allow
+	Private  []string      // hosts and networks that may be reached although they are private
+	MaxBytes int64         // of a request or a tunnel, either way; 0: the default
+	Timeout  time.Duration // of the same; 0: the default
 }
 
 // The transports of servers.

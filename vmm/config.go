@@ -42,7 +42,7 @@ var Keys = []Key{
 	{"hostname", "the host name that the guest sees", setHostname, func(c *Config) string { return c.Hostname }},
 	{"ram", "most memory: 512MiB, 2GiB", setRAM, func(c *Config) string { return formatSize(c.RAM) }},
 	{"cpus", "how many processors the guest has", setCPUs, func(c *Config) string { return formatCount(c.CPUs) }},
-	{"net", "the network: none", setNet, func(c *Config) string { return c.Net }},
+	{"net", "the network: none, or host-proxy: HTTP and HTTPS as the profile allows", setNet, func(c *Config) string { return c.Net }},
 	{"snap", "automatic snapshots while the VM runs: every=5m keep=10", setRing, func(c *Config) string { return c.Snap.String() }},
 }
 
@@ -177,14 +177,6 @@ func setCPUs(c *Config, v string) error {
 		return fmt.Errorf("%w: cpus %q is not a number from 1 to 1024", node.ErrInvalid, shorten(v))
 	}
 	c.CPUs = n
-	return nil
-}
-
-func setNet(c *Config, v string) error {
-	if v != "" && v != "none" {
-		return fmt.Errorf("%w: net %q: a guest has no network but its MCP port: only none is supported", node.ErrInvalid, shorten(v))
-	}
-	c.Net = v
 	return nil
 }
 

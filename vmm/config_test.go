@@ -30,7 +30,7 @@ func TestParseConfig(t *testing.T) {
 		{"ram -1\n", Config{}, "is not a size"},
 		{"ram 99999999999GiB\n", Config{}, "is not a size"},
 		{"ram GiB\n", Config{}, "is not a size"},
-		{"net host\n", Config{}, `net "host": a guest has no network`},
+		{"net host\n", Config{}, `net "host": it is none or host-proxy`},
 		{"kernel vmlinuz-6.1\n", Config{}, "is not an absolute path"},
 		{"kernel /boot/vmlinuz-6.1\n", Config{Kernel: "/boot/vmlinuz-6.1"}, ""},
 		{"hostname a_b\n", Config{}, "is not a host name"},

@@ -70,6 +70,7 @@ type Spec struct {
 	Image    image.Image
 	Env      []string // K=V, for the guest's init and what it starts
 	Kernel   string   // the file of the kernel to boot, where the driver boots one; "": the driver's own
+	Net      string   // NetNone or NetProxy
 	RAM      int64    // bytes; 0: as the driver likes
 	CPUs     int      // 0: all
 	Dir      string   // a folder for the driver's own files; it is there, and empty at Start
@@ -87,7 +88,8 @@ type Spec struct {
 const (
 	PortAgent = 5000 // the agent, serving exec and root; goes to the VM's guest.Guest
 	PortMCP   = 5002 // MCP frames; goes to Hooks.Conn
+	PortProxy = 5003 // HTTP, as to a proxy, where the VM's network is NetProxy; goes to Hooks.Conn
 )
 
-// Ports are all ports that a driver listens on for each machine.
-var Ports = []uint32{PortAgent, PortMCP}
+// Ports are all ports that there are; which of them a machine has, its Spec's Listen says.
+var Ports = []uint32{PortAgent, PortMCP, PortProxy}

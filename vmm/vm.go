@@ -220,8 +220,8 @@ func (v *VM) conn(port uint32, c net.Conn) {
 // env of its own.
 func (v *VM) spec(c Config, img image.Image, env []string) Spec {
 	s := Spec{
-		Name: v.Name(), Hostname: c.Hostname, Image: img, Kernel: c.Kernel, RAM: c.RAM, CPUs: c.CPUs,
-		Env: slices.Concat([]string{"PATH=" + guestPath, "HOME=/root"}, imageEnv(img), v.t.profile(c).Env, env),
+		Name: v.Name(), Hostname: c.Hostname, Image: img, Net: c.Net, Kernel: c.Kernel, RAM: c.RAM, CPUs: c.CPUs,
+		Env: slices.Concat([]string{"PATH=" + guestPath, "HOME=/root"}, imageEnv(img), proxyEnv(c.Net), v.t.profile(c).Env, env),
 		Dir: filepath.Join(v.dir, "machine"), Layer: filepath.Join(v.dir, "layer"),
 		Work: v.WorkDir(), Ports: filepath.Join(v.dir, "ports"),
 		Serial: v.SerialLog(), Log: v.ProcessLog(), Conn: v.conn,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -9,6 +10,7 @@ import (
 
 	"hutch/relay/agent"
 	"hutch/relay/boot"
+	"hutch/relay/forward"
 	"hutch/relay/port"
 )
 
@@ -44,6 +46,14 @@ func runAgent(init, verbose bool, keep func(pid int) bool) error {
 	})
 	if err != nil {
 		return err
+	}
+	if os.Getenv(port.NetVariable) == port.NetProxy {
+		p, err := forward.Listen(port.ProxyAddress, dial(port.Proxy))
+		if err != nil { // commands run all the same
+			fmt.Fprintf(os.Stderr, "guest: no proxy: %v\n", err)
+		} else {
+			defer p.Close()
+		}
 	}
 	return a.Run(ctx)
 }

@@ -7,6 +7,7 @@ const (
 	VMs       = "vm_events"       // the VM's life: started, stopped, failed …
 	Security  = "security_events" // refusals and other things worth a look
 	Snapshots = "snapshot_events" // snapshots that were taken, dropped, reverted to
+	Net       = "net_events"      // every request to the VM's proxy
 )
 
 // How much of a column's text is kept.
@@ -60,6 +61,11 @@ var tables = []table{
 		{"event", word}, {"name", word}, {"state", word}, {"automatic", number},
 		{"files", number}, {"bytes", number}, {"shared", number}, {"linked", number}, {"copied", number},
 		{"frozen_ms", number}, {"duration_ms", number},
+	}},
+	{Net, []column{
+		{"host", word}, {"port", number}, {"method", word}, {"path", text}, {"decision", word},
+		{"rule", word}, {"reason", text}, {"status", number},
+		{"bytes_sent", number}, {"bytes_received", number}, {"duration_ms", number}, {"process_name", word},
 	}},
 }
 

@@ -19,6 +19,14 @@ const (
 	Proxy = 5003
 )
 
+// ProxyAddress is where the proxy is for the guest's programs, if it has one:
+// if NetVariable, in the environment of its init, is NetProxy.
+const (
+	ProxyAddress = "127.0.0.1:3128"
+	NetVariable  = "HUTCH_NET"
+	NetProxy     = "host-proxy"
+)
+
 // Folder is where the host's sockets are, unless $HUTCH_PORTS says otherwise.
 const Folder = "/run/hutch"
 

@@ -21,10 +21,11 @@ type ports struct {
 	accepting sync.WaitGroup
 }
 
-// listen makes a socket in dir for each port that guests dial, in the place
-// of those that an earlier process left.
-func listen(dir string, conn func(uint32, net.Conn)) (*ports, error) {
-	p := &ports{dir: dir}
+// listen makes a socket for each port that the guest may dial, in the place of
+// those that an earlier process left.
+func listen(s vmm.Spec) (*ports, error) {
+	p := &ports{dir: s.Ports}
+	dir, conn := s.Ports, s.Conn
 	// Any user of the guest may connect; on the host, VMs' folders are closed.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
@@ -35,6 +36,9 @@ func listen(dir string, conn func(uint32, net.Conn)) (*ports, error) {
 	}
 	defer folder.Close()
 	for _, port := range vmm.Ports {
+		os.Remove(filepath.Join(dir, strconv.Itoa(int(port))))
+	}
+	for _, port := range s.Listen() {
 		l, err := listenIn(folder, strconv.Itoa(int(port)))
 		if err != nil {
 			p.close()
@@ -58,7 +62,6 @@ func listen(dir string, conn func(uint32, net.Conn)) (*ports, error) {
 // path may have 107 bytes.
 func listenIn(folder *os.File, name string) (*net.UnixListener, error) {
 	path := filepath.Join(folder.Name(), name)
-	os.Remove(path)
 	short := fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), name)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
 	if err != nil {

@@ -38,7 +38,7 @@ func (d *Driver) begin(ctx context.Context, s vmm.Spec, how ...string) (vmm.Mach
 	if err != nil {
 		return nil, err
 	}
-	p, err := listen(s.Ports, s.Conn)
+	p, err := listen(s)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (d *Driver) Adopt(ctx context.Context, s vmm.Spec, state []byte) (vmm.Machi
 		}
 		return nil, errors.New("sandbox ended while hutchd was away")
 	}
-	if m.ports, err = listen(s.Ports, s.Conn); err != nil {
+	if m.ports, err = listen(s); err != nil {
 		m.letGo()
 		return nil, err
 	}

@@ -1,0 +1,62 @@
+package forward
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+)
+
+// preamble is the line that names a program to the host.
+func preamble(name string) []byte {
+	name = strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) || unicode.IsSpace(c) || c > unicode.MaxASCII {
+			return '_'
+		}
+		return c
+	}, name)
+	return []byte("\x00CAPSEM_META:" + name + "\n")
+}
+
+// program returns the name of the program that has the other end of c, or
+// unknown.
+func program(c net.Conn) string {
+	peer, ok := c.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return "unknown"
+	}
+	socket := socketOf(peer)
+	if socket == "" {
+		return "unknown"
+	}
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil && to == socket {
+			dir := filepath.Dir(filepath.Dir(link))
+			if name, err := os.ReadFile(filepath.Join(dir, "comm")); err == nil {
+				return strings.TrimSpace(string(name))
+			}
+		}
+	}
+	return "unknown"
+}
+
+// socketOf returns what a descriptor of the socket with that address is a link to.
+func socketOf(a *net.TCPAddr) string {
+	port := fmt.Sprintf(":%04X", a.Port)
+	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		table, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(table)) {
+			f := strings.Fields(line) // number local remote state queues timer retransmits uid timeout inode
+			if len(f) > 9 && strings.HasSuffix(f[1], port) && f[9] != "0" && !strings.HasSuffix(f[1], "00000000"+port) {
+				return "socket:[" + f[9] + "]"
+			}
+		}
+	}
+	return ""
+}

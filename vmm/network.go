@@ -1,0 +1,47 @@
+package vmm
+
+import (
+	"fmt"
+
+	"hutch/fs/node"
+	"hutch/relay/port"
+)
+
+// The networks that a VM may have. Neither is a network to the guest, which has
+// its loopback only.
+const (
+	NetNone  = "none"
+	NetProxy = port.NetProxy // HTTP and HTTPS, through a proxy of the host on PortProxy
+)
+
+func setNet(c *Config, v string) error {
+	switch v {
+	case "", NetNone, NetProxy:
+		c.Net = v
+		return nil
+	}
+	return fmt.Errorf("%w: net %q: it is %s or %s", node.ErrInvalid, shorten(v), NetNone, NetProxy)
+}
+
+// Listen returns the ports that a driver listens on for the machine.
+func (s Spec) Listen() []uint32 {
+	if s.Net == NetProxy {
+		return []uint32{PortAgent, PortMCP, PortProxy}
+	}
+	return []uint32{PortAgent, PortMCP}
+}
+
+// proxyEnv returns the variables that tell the programs of a guest where its
+// proxy is, and the agent to serve it.
+func proxyEnv(net string) []string {
+	if net != NetProxy {
+		return nil
+	}
+	const url = "http://" + port.ProxyAddress
+	const none = "localhost,127.0.0.1,::1"
+	return []string{
+		"http_proxy=" + url, "https_proxy=" + url, "HTTP_PROXY=" + url, "HTTPS_PROXY=" + url,
+		port.NetVariable + "=" + net,
+		"no_proxy=" + none, "NO_PROXY=" + none,
+	}
+}
