@@ -50,15 +50,25 @@ func (v *vm) starting(ctx context.Context) error {
 	if err := v.configure(ctx); err != nil {
 		return err
 	}
-	return v.mcp.Start(ctx)
+	if err := v.startProxy(); err != nil {
+		return err
+	}
+	if err := v.mcp.Start(ctx); err != nil {
+		v.stopProxy()
+		return err
+	}
+	return nil
 }
 
 // helpers are the processes that serve the VM beside its machine.
 func (v *vm) helpers() []int {
-	if pid := v.mcp.AggregatorPID(); pid != 0 {
-		return []int{pid}
+	var pids []int
+	for _, pid := range []int{v.mcp.AggregatorPID(), v.proxyPID()} {
+		if pid != 0 {
+			pids = append(pids, pid)
+		}
 	}
-	return nil
+	return pids
 }
 
 // reload gives a running VM the servers that its profile names now.
@@ -81,22 +91,29 @@ func (v *vm) configure(ctx context.Context) error {
 		return err
 	}
 	db.AddSecrets(p.Secrets()...)
+	if out := v.egress(); out != nil {
+		out.Set(network(p))
+	}
 	return v.mcp.Reload(ctx, servers(p), policyOf(p))
 }
 
 // serve takes a connection that the guest made to one of its ports. It does
 // not wait for its end: nobody else could connect until then.
 func (v *vm) serve(port uint32, c net.Conn) {
-	if port != vmm.PortMCP {
+	switch out := v.egress(); {
+	case port == vmm.PortMCP:
+		v.later(func(ctx context.Context) error { return v.mcp.Serve(ctx, c) })
+	case port == vmm.PortProxy && out != nil:
+		v.later(func(ctx context.Context) error { return out.Serve(ctx, c) })
+	default:
 		c.Close()
-		return
 	}
-	v.later(func(ctx context.Context) error { return v.mcp.Serve(ctx, c) })
 }
 
 // stopped ends what lived with the machine. The commands of a suspended VM
 // only wait.
 func (v *vm) stopped() {
+	v.stopProxy()
 	v.mcp.Stop()
 	if v.State() == vmm.Suspended {
 		return
@@ -118,10 +135,11 @@ func (v *vm) later(f func(context.Context) error) {
 }
 
 // close ends all that was done for the VM: first its goroutines, then the
-// endpoint, the ledger and the folders.
+// proxy, the endpoint, the ledger and the folders.
 func (v *vm) close() {
 	v.cancel()
 	v.work.Wait()
+	v.stopProxy()
 	v.mcp.Close()
 	v.closeLedger()
 	v.aggLog.Close()

@@ -26,6 +26,7 @@ type Config struct {
 	State   string       // folder of the service's state
 	Drivers []vmm.Driver // what can run VMs, the default first
 	Aggd    string       // path of the aggregator program
+	Locald  string       // path of the proxy's program
 	Log     *slog.Logger
 	Level   *slog.LevelVar
 	// ServiceLog is where Log writes, and CrashLog the file that the Go

@@ -40,7 +40,7 @@ func guest(ctx context.Context, g vmmtest.Guest) {
 func newServer(state string) (*fs.Server, error) {
 	log := node.NewLog(1 << 20)
 	return fs.New(fs.Config{
-		State: state, Drivers: []vmm.Driver{&vmmtest.Driver{Guest: guest}},
+		State: state, Locald: filepath.Join(state, "locald"), Drivers: []vmm.Driver{&vmmtest.Driver{Guest: guest}},
 		Log: slog.New(slog.NewTextHandler(log, nil)), Level: new(slog.LevelVar), ServiceLog: log,
 		CrashLog: filepath.Join(state, "panics"), Shutdown: func() {}, Mount: func() string { return "none" },
 	})

@@ -142,6 +142,7 @@ func vmLogRows() []row {
 		{Name: "process", Perm: 0o444, Open: vmLogFile("process"), Size: vmLogSize("process"), Doc: "the driver's log"},
 		{Name: "agg", Perm: 0o444, Open: vmLogFile("agg"), Size: vmLogSize("agg"), Doc: "the aggregator's log, with its servers' standard error"},
 		{Name: "mcp", Perm: 0o444, Open: mcpCalls(false), Size: ledgerSize(ledger.Calls), Doc: "the same as mcp/calls, but ends"},
+		{Name: "net", Perm: 0o444, Open: ledgerLog(ledger.Net, false), Size: ledgerSize(ledger.Net), Doc: "every request to the proxy, when it has ended, a JSON line each"},
 		{Name: "security", Perm: 0o444, Open: ledgerLog(ledger.Security, false), Size: ledgerSize(ledger.Security), Doc: "refused calls and frames, a JSON line each"},
 		{Name: "snapshots", Perm: 0o444, Open: ledgerLog(ledger.Snapshots, false), Size: ledgerSize(ledger.Snapshots), Doc: "snapshots taken, dropped and reverted to, a JSON line each"},
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"hutch/aggd/egress"
 	"hutch/fs/folder"
 	"hutch/fs/node"
 	"hutch/mcpd"
@@ -39,6 +40,10 @@ type vm struct {
 
 	telling sync.Mutex // held while the guest is told of env/; guards told
 	told    told
+
+	goingOut sync.Mutex // guards proxy and refused
+	proxy    *egress.Proxy
+	refused  refusals
 
 	ledgerMu sync.Mutex // guards ledger
 	ledger   *ledger.DB
@@ -98,8 +103,11 @@ func vmConfig(c call) (string, error) { return c.At.vm.ConfigText(), nil }
 // vmStatus is what the VM says of itself, and who serves it.
 func vmStatus(c call) (string, error) {
 	text := c.At.vm.Status()
-	for _, pid := range c.At.vm.helpers() {
+	if pid := c.At.vm.mcp.AggregatorPID(); pid != 0 {
 		text += fmt.Sprintf("aggregator %d\nsessions %d\n", pid, c.At.vm.mcp.Sessions())
+	}
+	if pid := c.At.vm.proxyPID(); pid != 0 {
+		text += fmt.Sprintf("proxy %d\n", pid)
 	}
 	return text, nil
 }

@@ -139,6 +139,9 @@ func (p *Proxy) set(to *net.UnixConn, proc *process.Process, cause error) {
 	p.change = make(chan struct{})
 }
 
+// errDown is returned for a line that no process has taken.
+var errDown = fmt.Errorf("%w: the proxy is down", node.ErrIO)
+
 // put writes a line; mu is held.
 func (p *Proxy) put(l wire.ProxyLine, rights []byte) error {
 	line, err := json.Marshal(l)
@@ -154,27 +157,34 @@ func (p *Proxy) put(l wire.ProxyLine, rights []byte) error {
 	}
 	if err != nil {
 		p.to.Close() // half a line may be out: this one is of no more use
+		p.to = nil
+		return errDown
 	}
-	return err
+	return nil
 }
 
 // Serve hands a connection of the guest to the proxy. It returns when that has
 // it; the connection is closed here in any case.
 func (p *Proxy) Serve(ctx context.Context, c net.Conn) error {
-	err := p.await(ctx)
-	if err == nil {
-		err = p.hand(c)
-	}
-	if err != nil {
-		refuse(c, err)
-	}
-	return err
-}
-
-// await waits a little for a process that is being started.
-func (p *Proxy) await(ctx context.Context) error {
 	patient := time.NewTimer(patience)
 	defer patient.Stop()
+	for {
+		err := p.await(ctx, patient.C)
+		if err == nil {
+			err = p.hand(c)
+		}
+		if errors.Is(err, errDown) { // that one has just died
+			continue
+		}
+		if err != nil {
+			refuse(c, err)
+		}
+		return err
+	}
+}
+
+// await waits for a process that is being started, until late.
+func (p *Proxy) await(ctx context.Context, late <-chan time.Time) error {
 	for {
 		p.mu.Lock()
 		to, change, cause, closed := p.to, p.change, p.cause, p.closed
@@ -191,9 +201,9 @@ func (p *Proxy) await(ctx context.Context) error {
 		case <-change:
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-patient.C:
+		case <-late:
 			if cause == nil {
-				cause = fmt.Errorf("%w: the proxy has not started yet", node.ErrIO)
+				cause = fmt.Errorf("%w: the proxy is being started", node.ErrIO)
 			}
 			return cause
 		}

@@ -76,7 +76,7 @@ func (p *Proxy) pass(raw syscall.RawConn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.to == nil {
-		return fmt.Errorf("%w: the proxy is down", node.ErrIO)
+		return errDown
 	}
 	var err error
 	if cerr := raw.Control(func(fd uintptr) {

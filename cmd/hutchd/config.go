@@ -17,8 +17,9 @@ func config(o options, l *logs) fs.Config {
 			Guest: filepath.Join(o.bin, "guest"),
 			Dir:   filepath.Join(o.state, "gvisor"),
 		})},
-		Aggd: filepath.Join(o.bin, "aggd"),
-		Log:  l.log, Level: l.level, ServiceLog: l.memory, CrashLog: l.crash,
+		Aggd:   filepath.Join(o.bin, "aggd"),
+		Locald: filepath.Join(o.bin, "locald"),
+		Log:    l.log, Level: l.level, ServiceLog: l.memory, CrashLog: l.crash,
 		Listen: o.listen,
 	}
 }

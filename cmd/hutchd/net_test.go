@@ -1,0 +1,186 @@
+//go:build linux
+
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+
+	"hutch/fs/node/need"
+)
+
+// elsewhere is an address of this machine that no guest takes for its own.
+const elsewhere = "127.0.0.2"
+
+// web starts a server that says who asked it for what.
+func web(t *testing.T, secure bool) (s *httptest.Server, port string) {
+	t.Helper()
+	l, err := net.Listen("tcp", elsewhere+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %s %d", r.Method, r.URL.Path, len(body))
+	}))
+	s.Listener.Close()
+	s.Listener = l
+	if secure {
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	t.Cleanup(s.Close)
+	_, port, _ = net.SplitHostPort(l.Addr().String())
+	return s, port
+}
+
+// TestNetwork goes out of a sandbox through the proxy, and tries other ways.
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	need.Tool(t, "curl")
+	plain, port := web(t, false)
+	secure, securePort := web(t, true)
+	s := serve(t, false)
+	profile := fmt.Sprintf("net = \"host-proxy\"\n[network]\nallow = [\"%s:%s\", \"%s:%s\"]\nprivate = [\"%s\"]\n", elsewhere, port, elsewhere, securePort, elsewhere)
+	s.write("profiles/default.toml", profile)
+	s.vm("dev")
+	curl := "curl -sS -m 60 "
+	for _, c := range []struct{ line, want string }{
+		{curl + plain.URL + "/a", "GET /a 0"},
+		{curl + "-k " + secure.URL + "/b", "GET /b 0"},
+		{"head -c 3000000 /dev/zero | " + curl + "-k -T - " + secure.URL + "/c", "PUT /c 3000000"},
+		{"head -c 3000000 /dev/zero | " + curl + "-T - " + plain.URL + "/d", "PUT /d 3000000"},
+		{"for i in 1 2 3 4 5 6 7 8; do " + curl + plain.URL + "/e & done; wait", strings.Repeat("GET /e 0", 8)},
+		{"echo $http_proxy $HTTPS_PROXY $no_proxy $HUTCH_NET", "http://127.0.0.1:3128 http://127.0.0.1:3128 localhost,127.0.0.1,::1\n"},
+	} {
+		if out, status := s.sh("dev", c.line); out != c.want || status != "0" {
+			t.Errorf("%s: %s %q, want %q", c.line, status, out, c.want)
+		}
+	}
+	for _, c := range []struct{ line, want string }{
+		{curl + "http://example.com/", "hutch: the profile default does not allow example.com\nhost: example.com:80\nrule: default\nto do: have \"example.com\" added to allow in [network] of profiles/default.toml, and reload written to ctl\n"},
+		{curl + "-o /dev/null -w '%{http_code}' http://example.com/", "403"},
+		{curl + "-v https://example.com/ | grep '< HTTP'", "< HTTP/1.1 403 hutch: the profile default does not allow example.com"},
+		{curl + "http://127.0.0.3:" + port + "/", "does not allow 127.0.0.3"},
+		{curl + "http://" + elsewhere + ":1/", "but not its port 1\n"},
+		{curl + "http://169.254.169.254/latest/meta-data/", "does not allow 169.254.169.254"},
+		{curl + "-x http://127.0.0.1:3128 --noproxy '' http://localhost:" + port + "/", "does not allow localhost"},
+	} {
+		if out, _ := s.sh("dev", c.line); !strings.Contains(out, c.want) {
+			t.Errorf("%s: %q, want %q", c.line, out, c.want)
+		}
+	}
+	direct := curl + "--noproxy '*' "
+	for _, line := range []string{
+		direct + plain.URL, direct + "http://example.com/", direct + "http://1.1.1.1/", "getent hosts example.com",
+		direct + "telnet://" + elsewhere + ":" + port, "exec 3<>/dev/udp/8.8.8.8/53 && echo x >&3",
+	} {
+		if out, status := s.sh("dev", line); status == "0" {
+			t.Errorf("%s: %q", line, out)
+		}
+	}
+	checkNetLog(t, s, port)
+	s.write("vm/dev/ctl", "stop\n")
+	if pids := processes(s.bin + "/locald proxy"); len(pids) > 0 {
+		t.Errorf("after stop: %v", pids)
+	}
+}
+
+// checkNetLog checks what TestNetwork left in log/net and events.
+func checkNetLog(t *testing.T, s *service, port string) {
+	t.Helper()
+	type line struct {
+		Host, Method, Path, Decision, Rule, Reason, Process_name string
+		Port, Status                                             int
+		Bytes_sent, Bytes_received                               int64
+	}
+	seen := map[string]line{}
+	for text := range strings.Lines(s.read("vm/dev/log/net")) {
+		var l line
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Errorf("%v: %s", err, text)
+		}
+		seen[l.Method+" "+l.Host+l.Path] = l
+	}
+	if l := seen["PUT "+elsewhere+"/d"]; l.Decision != "allowed" || l.Bytes_sent != 3000000 || l.Status != 200 || fmt.Sprint(l.Port) != port || l.Rule != "allow "+elsewhere+":"+port || l.Process_name != "curl" {
+		t.Errorf("PUT: %+v", l)
+	}
+	if l := seen["CONNECT "+elsewhere]; l.Decision != "allowed" || l.Bytes_sent < 3000000 {
+		t.Errorf("CONNECT: %+v", l)
+	}
+	for _, what := range []string{"GET example.com/", "CONNECT example.com", "GET 169.254.169.254/latest/meta-data/"} {
+		if l := seen[what]; l.Decision != "denied" || l.Rule != "default" || l.Status != 403 || l.Reason == "" || l.Bytes_received != 0 {
+			t.Errorf("%s: %+v", what, l)
+		}
+	}
+	if events := s.read("vm/dev/log/security"); strings.Count(events, `"event":"net.denied","rule":null,"text":"GET example.com:80: `) != 1 {
+		t.Errorf("security events: %s", events)
+	}
+}
+
+// TestNetworkGoesOn changes the profile, kills the proxy and restarts hutchd under
+// a VM that runs.
+func TestNetworkGoesOn(t *testing.T) {
+	t.Parallel()
+	need.Tool(t, "curl")
+	plain, _ := web(t, false)
+	s := serve(t, false)
+	s.write("profiles/default.toml", "net = \"host-proxy\"\n")
+	s.vm("dev")
+	get := func(want string) {
+		t.Helper()
+		if out, _ := s.sh("dev", "curl -sS -m 60 "+plain.URL+"/x"); !strings.Contains(out, want) {
+			t.Errorf("%q, want %q", out, want)
+		}
+	}
+	get("does not allow " + elsewhere)
+	s.write("profiles/default.toml", fmt.Sprintf("net = \"host-proxy\"\n[network]\nallow = [\"%s:*\"]\n", elsewhere))
+	if errs := s.read("profiles/err"); !strings.Contains(errs, "has no port from 1 to 65535") {
+		t.Errorf("profiles/err: %q", errs)
+	}
+	allowed := fmt.Sprintf("net = \"host-proxy\"\n[network]\nallow = [\"%s\"]\n", plain.Listener.Addr())
+	s.write("profiles/default.toml", allowed)
+	s.write("ctl", "reload\n")
+	get("leads to an address that is not public")
+	s.write("profiles/default.toml", allowed+"private = [\"127.0.0.0/8\"]\n")
+	s.write("ctl", "reload\n")
+	get("GET /x 0")
+	for range 3 {
+		pid := 0
+		for line := range strings.Lines(s.read("vm/dev/status")) {
+			fmt.Sscanf(line, "proxy %d", &pid)
+		}
+		if pid == 0 {
+			t.Fatalf("no proxy in %q", s.read("vm/dev/status"))
+		}
+		syscall.Kill(pid, syscall.SIGKILL)
+		if out, _ := s.sh("dev", "for i in 1 2 3 4 5 6 7 8 9; do curl -sS -m 60 "+plain.URL+"/x; done"); !strings.Contains(out, "GET /x 0") {
+			t.Errorf("after its end: %q", out)
+		}
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		s.signal(sig)
+		s.start()
+		get("GET /x 0")
+	}
+	s.mkdir("vm/other")
+	s.write("vm/other/ctl", "set net none\nstart\n")
+	for line, want := range map[string]string{
+		"ls /run/hutch": "5000\n5002\n", "env | grep -ic proxy": "0\n", "curl -sS -x http://127.0.0.1:3128 http://example.com/ 2>/dev/null; echo $?": "7\n",
+	} {
+		if out, _ := s.sh("other", line); out != want {
+			t.Errorf("with no network, %s: %q", line, out)
+		}
+	}
+	if text := s.read("vm/other/status"); strings.Contains(text, "proxy") {
+		t.Errorf("status %q", text)
+	}
+}
