@@ -54,8 +54,12 @@ func (v *VM) Revert(ctx context.Context, name string) error {
 	return errors.Join(err, removeAll(dir))
 }
 
-// revertible says why a VM cannot be what it was with an image.
+// revertible says why the VM cannot be what it was with an image. A suspended
+// one's memory would not fit its files.
 func (v *VM) revertible(image string) error {
+	if err := v.awake(); err != nil {
+		return err
+	}
 	if now := v.Config().Image; now != image {
 		return fmt.Errorf("%w: the snapshot is of image %q and vm %q has %q: set image %s first", node.ErrInvalid, image, v.Name(), now, image)
 	}
@@ -74,7 +78,7 @@ func (v *VM) copyParts(ctx context.Context, from, to string) error {
 
 // revert does steps 2 to 5.
 func (v *VM) revert(dir, name, image string) error {
-	if err := errors.Join(v.awake(), v.revertible(image)); err != nil {
+	if err := v.revertible(image); err != nil {
 		return err
 	}
 	ran := v.State().alive()

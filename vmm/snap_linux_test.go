@@ -9,7 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"hutch/fs/node"
+	"hutch/fs/node/need"
 	"hutch/vmm"
 	"hutch/vmm/vmmtest"
 )
@@ -365,4 +368,44 @@ func TestRingConfig(t *testing.T) {
 			t.Errorf("snap %s: %q, want %q", text, c.Text(), want)
 		}
 	}
+}
+
+// A snapshot and a revert that find the disk full leave nothing, and the VM
+// as it was.
+func TestSnapshotFull(t *testing.T) {
+	need.Root(t)
+	w := newWorld(t)
+	w.close()
+	w.dir = t.TempDir()
+	if err := unix.Mount("none", w.dir, "tmpfs", 0, "size=24m"); err != nil {
+		need.Missing(t, "no tmpfs: "+err.Error())
+	}
+	t.Cleanup(func() {
+		w.close()
+		if err := unix.Unmount(w.dir, 0); err != nil {
+			t.Error(err)
+		}
+		w.dir = t.TempDir()
+		w.open()
+	})
+	w.open()
+	v := w.running("dev")
+	w.put(v, "work/f", "small")
+	w.snap(v, "s")
+	w.put(v, "work/f", strings.Repeat("x", 14<<20))
+	if err := v.Snap(w.limit(), "big"); node.Errno(err) != unix.ENOSPC {
+		t.Errorf("error is %v", err)
+	}
+	w.left(v, "s")
+	w.is(v, vmm.Running)
+	if err := os.Remove(filepath.Join(v.Dir(), "work/f")); err != nil {
+		t.Fatal(err)
+	}
+	w.put(v, "snap/s/work/f", strings.Repeat("y", 14<<20))
+	if err := v.Revert(w.limit(), "s"); node.Errno(err) != unix.ENOSPC {
+		t.Errorf("error is %v", err)
+	}
+	w.left(v, "s")
+	w.has(v, "work/f", "")
+	w.is(v, vmm.Running)
 }
