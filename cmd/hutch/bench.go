@@ -76,6 +76,8 @@ var measures = []struct {
 	{"status", (*bencher).status},
 	{"stdout", (*bencher).throughput},
 	{"snapshot", (*bencher).snapshots},
+	{"suspend", (*bencher).suspends},
+	{"fork", (*bencher).forks},
 	{"ledger", (*bencher).ledger},
 	{"memory", (*bencher).memory},
 }

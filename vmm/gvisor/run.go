@@ -32,19 +32,25 @@ var flags = []string{
 // command has ended. If ctx ends first, it is killed; what it had started is
 // the caller's to sweep.
 func run(ctx context.Context, e entry, output string) error {
+	e.UserNS = !privileged() || !initialUserNS()
+	arg, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	return execute(ctx, output, "/proc/self/exe", enterName, string(arg))
+}
+
+// execute runs a program in a mount namespace of its own, and for an ordinary
+// user in a user namespace, in which it may do as root does.
+func execute(ctx context.Context, output, program string, args ...string) error {
 	out, err := os.OpenFile(output, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
 	defer out.Close()
 	own := !privileged()
-	e.UserNS = own || !initialUserNS()
-	arg, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Args = []string{enterName, string(arg)}
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Args = args
 	cmd.Env = []string{} // nothing of ours is to be seen in there
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNS}

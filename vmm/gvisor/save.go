@@ -14,9 +14,7 @@ import (
 // to shorten: of a runsc that was killed nobody knows what it did.
 const controlLimit = 10 * time.Minute
 
-// control has runsc do what args say with the machine. A runsc enters where
-// the sandbox is not, to be in the user namespace of an ordinary user's own
-// in which it may do as root does.
+// control has runsc do what args say with the machine.
 func (m *machine) control(args ...string) error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), controlLimit,
 		fmt.Errorf("%w: sandbox does not obey %s in %s", node.ErrTimedOut, args[0], controlLimit))
@@ -25,10 +23,9 @@ func (m *machine) control(args ...string) error {
 	if err != nil {
 		return err
 	}
-	return run(ctx, entry{
-		Runsc: m.d.cfg.Runsc, Flags: append(m.d.flags(m.spec.Dir, platforms[0]), "--log="+m.spec.Log),
-		Args: append(args, n.ID),
-	}, m.spec.Log)
+	flags := append(m.d.flags(m.spec.Dir, platforms[0]), "--log="+m.spec.Log)
+	args = append(append([]string{"runsc"}, flags...), append(args, n.ID)...)
+	return execute(ctx, m.spec.Log, m.d.cfg.Runsc, args...)
 }
 
 // statusPaused is what runsc calls a paused sandbox in its notes.
