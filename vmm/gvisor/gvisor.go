@@ -2,9 +2,9 @@
 // an OCI runtime (vmm/gvisor/runsc pins and builds it). It needs Linux, and
 // either the superuser or user namespaces; KVM and a network it does not need.
 //
-// One runsc command is run for each machine, "run -detach", in a mount
-// namespace of the machine's own, and for an ordinary user in a user
-// namespace too. There the guest's root is mounted: an overlay of the VM's
+// One runsc command is run for each machine, "run -detach" or "restore
+// -detach", in a mount namespace of the machine's own, and for an ordinary
+// user in a user namespace too. There the guest's root is mounted: an overlay of the VM's
 // layer on the image. The namespace goes with the machine's last process, so
 // no mount can be left behind, and killing two processes is all that ending a
 // machine takes.

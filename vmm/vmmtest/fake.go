@@ -119,12 +119,14 @@ func (d *Driver) Close() {
 	}
 }
 
-// Adopt finds the machine that runs under the VM's name.
+// Adopt finds the machine that runs under the name that the VM has, or had.
 func (d *Driver) Adopt(ctx context.Context, s vmm.Spec, state []byte) (vmm.Machine, error) {
 	if err := d.hold(ctx, Adopt, s.Name); err != nil {
 		return nil, err
 	}
-	m := d.Machine(s.Name)
+	name := s.Name
+	json.Unmarshal(state, &name)
+	m := d.Machine(name)
 	if m == nil {
 		return nil, errors.New("sandbox ended while hutchd was away")
 	}
@@ -230,7 +232,9 @@ func (m *Machine) hangUp(err error, last bool) bool {
 	if m.dead {
 		return false
 	}
-	m.dead, m.err = last, err
+	if last {
+		m.dead, m.err = true, err
+	}
 	for _, c := range m.conns {
 		c.Close()
 	}
@@ -296,11 +300,13 @@ func (m *Machine) wait(ctx context.Context) error {
 	}
 }
 
-// Release makes the guest's dials fail until the machine is adopted.
+// Release makes the guest lose its connections, and its dials fail until the
+// machine is adopted.
 func (m *Machine) Release() {
 	m.talking.Lock()
-	defer m.talking.Unlock()
 	m.conn = nil
+	m.talking.Unlock()
+	m.hangUp(nil, false)
 }
 
 // PIDs returns this process.
