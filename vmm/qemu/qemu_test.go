@@ -1,0 +1,368 @@
+//go:build linux
+
+package qemu_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"hutch/fs/node/need"
+	"hutch/vmm"
+	"hutch/vmm/guest"
+	"hutch/vmm/qemu"
+)
+
+// These tests run whole VMs: a table, the driver, and the agent in the guest.
+// A machine without KVM takes seconds to boot, so they have few of them.
+
+// config returns the configuration of a driver in dir that has a kernel.
+func config(t testing.TB, dir string) qemu.Config {
+	t.Helper()
+	kernel := need.QEMU(t)
+	return qemu.Config{
+		Guest: filepath.Join(need.Programs(t), "guest"), Dir: filepath.Join(dir, "qemu"),
+		Kernels: []string{kernel}, Accel: os.Getenv("HUTCH_TEST_ACCEL"),
+	}
+}
+
+func openTable(t testing.TB, dir string) *vmm.Table {
+	t.Helper()
+	table, err := vmm.Open(vmm.Options{Dir: dir, Drivers: []vmm.Driver{qemu.New(config(t, dir))}, StartLimit: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// patience bounds what a test waits for; nothing is measured by it.
+const patience = 4 * time.Minute
+
+func limit(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// output runs a shell line in the VM and returns what it prints.
+func output(t testing.TB, v *vmm.VM, line string) (string, error) {
+	g, err := v.Guest()
+	if err != nil {
+		return "", err
+	}
+	ctx := limit(t)
+	if err := g.Ready(ctx); err != nil {
+		return "", err
+	}
+	e, err := g.MakeExec(ctx, "t")
+	if err != nil {
+		return "", err
+	}
+	defer e.Remove(ctx)
+	if err := e.Ctl(ctx, "sh "+line); err != nil {
+		return "", err
+	}
+	h, err := e.Open(ctx, "stdout", os.O_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	defer h.Close()
+	var out []byte
+	for {
+		buf := make([]byte, 8192)
+		n, err := h.ReadAt(ctx, buf, int64(len(out)))
+		out = append(out, buf[:n]...)
+		if n == 0 || err != nil {
+			return string(out), err
+		}
+	}
+}
+
+func wantOutput(t testing.TB, v *vmm.VM, line, want string) {
+	t.Helper()
+	if got, err := output(t, v, line); got != want || err != nil {
+		t.Errorf("%s: %q, %v; want %q", line, got, err, want)
+	}
+}
+
+func start(t testing.TB, v *vmm.VM) {
+	t.Helper()
+	began := time.Now()
+	if err := v.Start(limit(t)); err != nil {
+		serial, _ := os.ReadFile(v.SerialLog())
+		process, _ := os.ReadFile(v.ProcessLog())
+		t.Fatalf("%v\nserial:\n%s\nprocess:\n%s", err, serial, process)
+	}
+	t.Logf("%s started in %s", v.Name(), time.Since(began).Round(time.Millisecond))
+}
+
+// pid returns the number of the VM's process.
+func pid(t testing.TB, v *vmm.VM) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(v.Status(), "\npid ")
+	if !ok {
+		t.Fatalf("no process in the status: %s", v.Status())
+	}
+	number, _, _ := strings.Cut(rest, "\n")
+	return number
+}
+
+// TestLife has one VM do what VMs do.
+func TestLife(t *testing.T) {
+	dir := t.TempDir()
+	table := openTable(t, dir)
+	v, err := table.Make(limit(t), "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(filepath.Join(v.Dir(), "env", "GREETING"), []byte("hello\n"), 0o644)
+	start(t, v)
+	t.Run("guest", func(t *testing.T) { inGuest(t, v) })
+	t.Run("process", func(t *testing.T) { ofProcess(t, v) })
+	t.Run("files", func(t *testing.T) { files(t, v) })
+	t.Run("suspend", func(t *testing.T) { suspend(t, v) })
+	t.Run("fork", func(t *testing.T) { fork(t, table, v) })
+	began := time.Now()
+	if err := v.Stop(limit(t)); err != nil {
+		t.Error(err)
+	}
+	t.Logf("stopped in %s", time.Since(began).Round(time.Millisecond))
+	start(t, v)
+	wantOutput(t, v, "cat /root/kept; ls /etc/services 2>&1", "kept\nls: cannot access '/etc/services': No such file or directory\n")
+	t.Run("crash", func(t *testing.T) { crash(t, v) })
+	if err := errors.Join(table.Remove(limit(t), "dev"), table.Close(limit(t))); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(filepath.Join(dir, "vm")); len(left) != 0 {
+		t.Errorf("left on disk: %v", left)
+	}
+}
+
+func inGuest(t *testing.T, v *vmm.VM) {
+	for line, want := range map[string]string{
+		"echo $GREETING from $(hostname)": "hello from dev\n",
+		"id -u; pwd":                      "0\n/workspace\n",
+		"command -v hutch-relay":          "/opt/hutch/bin/hutch-relay\n",
+		"test -w /tmp && test -c /dev/null && mountpoint -q /proc && echo ok": "ok\n",
+		"ls /sys/class/net": "lo\n",
+		"cat /proc/1/comm":  "init\n",
+	} {
+		wantOutput(t, v, line, want)
+	}
+}
+
+// ofProcess looks at QEMU from the outside.
+func ofProcess(t *testing.T, v *vmm.VM) {
+	number := pid(t, v)
+	status, err := os.ReadFile("/proc/" + number + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Seccomp:\t2\n", "CapEff:\t0000000000000000\n", "NoNewPrivs:\t1\n"} {
+		if os.Getuid() == 0 && !strings.Contains(string(status), want) {
+			t.Errorf("status has no %q:\n%s", want, status)
+		}
+	}
+	if os.Getuid() == 0 && strings.Contains(string(status), "\nUid:\t0\t") {
+		t.Errorf("QEMU runs as root:\n%s", status)
+	}
+	env, _ := os.ReadFile("/proc/" + number + "/environ")
+	if len(env) > 0 {
+		t.Errorf("QEMU has an environment: %q", env)
+	}
+	fds, _ := filepath.Glob("/proc/" + number + "/fd/*")
+	for _, fd := range fds {
+		to, _ := os.Readlink(fd)
+		known := strings.Contains(to, "/log/") || strings.HasSuffix(to, "/disk.qcow2") || strings.HasSuffix(to, "/initrd") || strings.HasSuffix(to, "/image")
+		if strings.HasPrefix(to, filepath.Dir(filepath.Dir(v.Dir()))) && !known {
+			t.Errorf("QEMU holds %s", to)
+		}
+	}
+}
+
+// files checks that the workspace is one folder for both sides, and what is
+// written elsewhere is in the layer.
+func files(t *testing.T, v *vmm.VM) {
+	work := v.WorkDir()
+	os.WriteFile(filepath.Join(work, "from-host"), []byte("one\n"), 0o644)
+	wantOutput(t, v, "cat from-host; echo two >from-guest; mkdir -p a/b; mv from-guest a/b/c; ln -s a/b/c link; cat link", "one\ntwo\n")
+	if got, err := os.ReadFile(filepath.Join(work, "a/b/c")); string(got) != "two\n" {
+		t.Errorf("the host reads %q, %v", got, err)
+	}
+	os.WriteFile(filepath.Join(work, "from-host"), []byte("other\n"), 0o644)
+	wantOutput(t, v, "cat from-host", "other\n")
+	secret := filepath.Join(t.TempDir(), "secret")
+	os.WriteFile(secret, []byte("host's own"), 0o644)
+	os.Symlink(secret, filepath.Join(work, "out"))
+	if got, _ := output(t, v, "cat out ../../../../.."+secret+" 2>/dev/null"); strings.Contains(got, "host's own") {
+		t.Errorf("a link leads out of the workspace: %q", got)
+	}
+	wantOutput(t, v, "echo kept >/root/kept; rm /etc/services; touch /usr/x 2>&1 | grep -c Read-only", "1\n")
+}
+
+// suspend has the VM go on after its process has ended, with the programs
+// that ran and the files that they had open.
+func suspend(t *testing.T, v *vmm.VM) {
+	wantOutput(t, v, "echo in memory >/tmp/mark", "")
+	counts := begin(t, v, "i=0; while :; do i=$((i+1)); echo $i >/tmp/count; sleep 0.1; done")
+	before := pid(t, v)
+	timed(t, "suspended", func() error { return v.Suspend(limit(t)) })
+	if _, err := os.Stat("/proc/" + before); err == nil {
+		t.Error("the process of a suspended VM is there")
+	}
+	timed(t, "resumed", func() error { return v.Resume(limit(t)) })
+	wantOutput(t, v, "cat /tmp/mark from-host", "in memory\nother\n")
+	wantOutput(t, v, "n=$(cat /tmp/count); until test 0$(cat /tmp/count) -gt $n; do sleep 0.1; done; echo counts", "counts\n")
+	if err := counts.Remove(limit(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// begin starts a shell line in the VM, which runs until it is removed.
+func begin(t *testing.T, v *vmm.VM, line string) *guest.Exec {
+	t.Helper()
+	g, err := v.Guest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := g.MakeExec(limit(t), "long")
+	if err == nil {
+		err = e.Ctl(limit(t), "sh "+line)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// fork has a copy of the VM go on from where it is.
+func fork(t *testing.T, table *vmm.Table, v *vmm.VM) {
+	timed(t, "forked live", func() error { return v.ForkLive(limit(t), "copy") })
+	w, err := table.Lookup("copy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantOutput(t, w, "cat /tmp/mark from-host; echo changed >/tmp/mark; echo changed >from-host; echo changed >/root/kept", "in memory\nother\n")
+	wantOutput(t, v, "cat /tmp/mark from-host /root/kept", "in memory\nother\nkept\n")
+	wantOutput(t, w, "cat /root/kept", "changed\n")
+	if err := errors.Join(w.Kill(limit(t)), table.Remove(limit(t), "copy")); err != nil {
+		t.Error(err)
+	}
+	timed(t, "forked", func() error { return v.Fork(limit(t), "copy") })
+	if w, err = table.Lookup("copy"); err != nil {
+		t.Fatal(err)
+	}
+	start(t, w)
+	wantOutput(t, w, "cat from-host /root/kept; ls /tmp/mark 2>/dev/null", "other\nkept\n")
+	if err := errors.Join(w.Kill(limit(t)), table.Remove(limit(t), "copy")); err != nil {
+		t.Error(err)
+	}
+}
+
+// timed does f and logs how long that took.
+func timed(t *testing.T, what string, f func() error) {
+	t.Helper()
+	began := time.Now()
+	if err := f(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s in %s", what, time.Since(began).Round(time.Millisecond))
+}
+
+// crash has the guest's kernel panic.
+func crash(t *testing.T, v *vmm.VM) {
+	output(t, v, "echo c >/proc/sysrq-trigger")
+	for v.State() == vmm.Running {
+		select {
+		case <-limit(t).Done():
+			t.Fatal("the machine does not end")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if s := v.Status(); !strings.HasPrefix(s, "failed\nreason guest crashed or restarted") {
+		t.Errorf("status %q", s)
+	}
+}
+
+// TestServiceIsKilled runs a table in a process that is killed, and adopts
+// its VM.
+func TestServiceIsKilled(t *testing.T) {
+	if dir := os.Getenv("HUTCH_TEST_SERVE"); dir != "" {
+		serveUntilKilled(t, dir)
+		return
+	}
+	dir := t.TempDir()
+	config(t, dir)
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestServiceIsKilled$")
+	cmd.Env = append(os.Environ(), "HUTCH_TEST_SERVE="+dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	cmd.Process.Kill()
+	rest, _ := io.ReadAll(out) // ends although the machine runs: it holds nothing of it
+	cmd.Wait()
+	if line != "running\n" {
+		t.Fatalf("the service says %q", line+string(rest))
+	}
+	table := openTable(t, dir)
+	defer table.Close(limit(t))
+	v, err := table.Lookup("dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Kill(limit(t))
+	if v.State() != vmm.Running {
+		t.Fatalf("status after a kill: %s", v.Status())
+	}
+	wantOutput(t, v, "cat /tmp/mark mark", "still here\nhere too\n")
+}
+
+func serveUntilKilled(t *testing.T, dir string) {
+	table := openTable(t, dir)
+	v, err := table.Make(limit(t), "dev")
+	if err == nil {
+		err = v.Start(limit(t))
+	}
+	if err == nil {
+		_, err = output(t, v, "echo still here >/tmp/mark; echo here too >mark")
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("running")
+	syscall.Pause()
+}
+
+// What is missing is said, with what to install.
+func TestMissing(t *testing.T) {
+	c := config(t, t.TempDir())
+	c.Kernels = []string{t.TempDir()}
+	if _, err := os.Stat("/boot"); err == nil {
+		if list, _ := filepath.Glob("/boot/vmlinuz-*"); len(list) == 0 {
+			_, err := qemu.New(c).Probe(limit(t))
+			if err == nil || !strings.Contains(err.Error(), "linux-image-cloud-amd64") {
+				t.Errorf("without a kernel: %v", err)
+			}
+		}
+	}
+	t.Setenv("PATH", t.TempDir())
+	_, err := qemu.New(c).Probe(limit(t))
+	if err == nil || !strings.Contains(err.Error(), "install Debian's package qemu-") {
+		t.Errorf("without programs: %v", err)
+	}
+}

@@ -1,0 +1,229 @@
+//go:build linux
+
+package qemu
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"hutch/fs/node"
+	"hutch/vmm"
+	"hutch/vmm/qemu/qmp"
+	"hutch/vmm/qemu/share"
+)
+
+// What Save writes into its folder.
+const (
+	savedShape  = "machine.json"
+	savedMemory = "memory"
+	savedImage  = "image" // a link: memory knows what is on the disk
+)
+
+// controlLimit is how long QEMU may take to obey. It is not the caller's to
+// shorten: of a command that was given up nobody knows what it did.
+const controlLimit = 5 * time.Minute
+
+func control() (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.Background(), controlLimit,
+		fmt.Errorf("%w: the machine does not obey in %s", node.ErrTimedOut, controlLimit))
+}
+
+// status returns what QEMU calls the state that it is in.
+func (m *machine) status(ctx context.Context) (string, error) {
+	var s struct{ Status string }
+	err := m.qmp.Do(ctx, "query-status", nil, &s)
+	return s.Status, err
+}
+
+// stopped says whether the guest's processors stand still in a state.
+func stopped(status string) bool { return status == "paused" || status == statusSaved }
+
+// statusSaved is what a machine is in after a Save.
+const statusSaved = "postmigrate"
+
+// Pause stops the guest's processors, then what serves its files.
+func (m *machine) Pause(context.Context) error {
+	ctx, cancel := control()
+	defer cancel()
+	if err := m.qmp.Do(ctx, "stop", nil, nil); err != nil {
+		return err
+	}
+	m.share.Pause()
+	return nil
+}
+
+// Resume lets the guest's processors go on.
+func (m *machine) Resume(context.Context) error {
+	ctx, cancel := control()
+	defer cancel()
+	if err := m.qmp.Do(ctx, "cont", nil, nil); err != nil {
+		return err
+	}
+	m.share.Resume()
+	return nil
+}
+
+// Save writes the memory and the devices as QEMU would send them to another
+// host.
+func (m *machine) Save(_ context.Context, dir string) error {
+	ctx, cancel := control()
+	defer cancel()
+	if err := m.again(ctx); err != nil {
+		return err
+	}
+	sh, err := m.shape(ctx)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(sh)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, savedShape), data, 0o600); err != nil {
+		return err
+	}
+	if err := os.Link(filepath.Join(m.spec.Dir, imageLink), filepath.Join(dir, savedImage)); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, savedMemory), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return m.send(ctx, f)
+}
+
+// again makes a machine that was saved ready to be saved once more. QEMU wants
+// such a one to run first: it does for as long as two commands take.
+func (m *machine) again(ctx context.Context) error {
+	status, err := m.status(ctx)
+	if err != nil || status != statusSaved {
+		return err
+	}
+	return errors.Join(m.qmp.Do(ctx, "cont", nil, nil), m.qmp.Do(ctx, "stop", nil, nil))
+}
+
+// shape returns the machine's, with the name that later QEMUs know it by.
+func (m *machine) shape(ctx context.Context) (shape, error) {
+	sh := m.found.Shape
+	var name string
+	err := m.qmp.Do(ctx, "qom-get", map[string]string{"path": "/machine", "property": "type"}, &name)
+	sh.Machine = strings.TrimSuffix(name, "-machine")
+	return sh, err
+}
+
+// send has QEMU write what it is to the file f.
+func (m *machine) send(ctx context.Context, f *os.File) error {
+	err := m.qmp.Do(ctx, "migrate-set-parameters", map[string]any{"max-bandwidth": int64(64) << 30}, nil)
+	if err != nil {
+		return err
+	}
+	return m.transfer(ctx, "migrate", f)
+}
+
+// transfer has QEMU do a command that reads or writes the file f, to its end.
+func (m *machine) transfer(ctx context.Context, name string, f *os.File) error {
+	err := m.qmp.Do(ctx, "migrate-set-capabilities", map[string]any{
+		"capabilities": []map[string]any{{"capability": "events", "state": true}},
+	}, nil)
+	m.forget()
+	if err == nil {
+		err = m.qmp.Give(ctx, "saved", f)
+	}
+	if err == nil {
+		err = m.qmp.Do(ctx, name, map[string]string{"uri": "fd:saved"}, nil)
+	}
+	for err == nil {
+		var e qmp.Event
+		if e, err = m.next(ctx); err != nil {
+			break
+		}
+		var s struct{ Status string }
+		json.Unmarshal(e.Data, &s)
+		switch s.Status {
+		case "completed":
+			return nil
+		case "failed", "cancelled":
+			return m.whyNot(ctx)
+		}
+	}
+	return err
+}
+
+func (m *machine) whyNot(ctx context.Context) error {
+	var s struct {
+		Desc string `json:"error-desc"`
+	}
+	if err := m.qmp.Do(ctx, "query-migrate", nil, &s); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: memory: %s", node.ErrIO, s.Desc)
+}
+
+// forget drops the events that nobody waited for.
+func (m *machine) forget() {
+	for {
+		select {
+		case <-m.events:
+		default:
+			return
+		}
+	}
+}
+
+// next returns the next event.
+func (m *machine) next(ctx context.Context) (qmp.Event, error) {
+	select {
+	case e := <-m.events:
+		return e, nil
+	case <-m.p.Gone():
+		return qmp.Event{}, errors.New("machine ended")
+	case <-ctx.Done():
+		return qmp.Event{}, context.Cause(ctx)
+	}
+}
+
+// Restore starts a machine that goes on where the saved one was.
+func (d *Driver) Restore(ctx context.Context, s vmm.Spec, dir string) (vmm.Machine, error) {
+	data, err := os.ReadFile(filepath.Join(dir, savedShape))
+	if err != nil {
+		return nil, err
+	}
+	var sh shape
+	if err := json.Unmarshal(data, &sh); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", node.ErrIO, savedShape, err)
+	}
+	f, err := os.Open(filepath.Join(dir, savedMemory))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := os.Link(filepath.Join(dir, savedImage), filepath.Join(s.Dir, imageLink)); err != nil {
+		return nil, err
+	}
+	m, err := d.begin(ctx, s, sh, awaitMemory)
+	if err != nil {
+		return nil, err
+	}
+	err = m.transfer(ctx, "migrate-incoming", f)
+	if err == nil {
+		err = m.qmp.Do(ctx, "cont", nil, nil)
+	}
+	if err != nil {
+		m.Kill(context.WithoutCancel(ctx))
+		return nil, startError(ctx, err, s.Log, 0)
+	}
+	return m, nil
+}
+
+// awaitMemory has the machine wait for its memory.
+func awaitMemory(c *command, _ vmm.Spec, _ shape, _ *share.Share) error {
+	c.add("-incoming", "defer")
+	return nil
+}

@@ -1,0 +1,81 @@
+// Package share serves a machine's guest the folders of the host that it
+// sees: its workspace, and those that the image "host" shows, which are
+// read-only. What is served is 9P, on the guest's port 5001:
+//
+//	work/         the workspace
+//	view0/ …      the image's folders, in its order
+//
+// No path leads out of a folder (fs/folder), whatever the guest asks for.
+package share
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"hutch/fs/folder"
+	"hutch/fs/ninep"
+	"hutch/relay/boot"
+	"hutch/vmm"
+)
+
+// workspace is where the guest has its workspace.
+const workspace = "/workspace"
+
+// A Share is what one machine is served. Its methods may be called concurrently.
+type Share struct {
+	list    []boot.Share
+	folders []*folder.Folder
+	gate    *gate
+}
+
+// New opens the folders that the machine of s sees.
+func New(s vmm.Spec) (*Share, error) {
+	sh := &Share{gate: newGate()}
+	err := sh.open(s.Work, boot.Share{Name: "work", Path: workspace})
+	for i, b := range s.Image.Binds {
+		if err == nil {
+			err = sh.open(b.Host, boot.Share{Name: fmt.Sprint("view", i), Path: b.Guest, ReadOnly: true})
+		}
+	}
+	if err != nil {
+		sh.Close()
+		return nil, err
+	}
+	return sh, nil
+}
+
+func (s *Share) open(dir string, as boot.Share) error {
+	f, err := folder.Open(dir, as.Name)
+	if err == nil {
+		s.list, s.folders = append(s.list, as), append(s.folders, f)
+	}
+	return err
+}
+
+// List says what the guest is to mount.
+func (s *Share) List() []boot.Share { return s.list }
+
+// Serve serves the connection c until that is lost or ctx done.
+func (s *Share) Serve(ctx context.Context, c net.Conn) error {
+	return (&ninep.Server{Root: top{s: s}}).ServeConn(ctx, c)
+}
+
+// Pause lets what is under way end, and holds up what comes then: until
+// Resume the folders stay as they are.
+func (s *Share) Pause() { s.gate.shut() }
+
+// Resume goes on with what was held up.
+func (s *Share) Resume() { s.gate.open() }
+
+// Close refuses what was held up and what comes, waits for what is under
+// way, and closes the folders.
+func (s *Share) Close() error {
+	s.gate.close()
+	var errs []error
+	for _, f := range s.folders {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,141 @@
+package share
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"hutch/fs/ninep/client"
+	"hutch/fs/node"
+	"hutch/vmm"
+	"hutch/vmm/image"
+)
+
+// serve returns a share, a guest's connection to it, and the folders.
+func serve(t *testing.T) (s *Share, c *client.Conn, work, usr string) {
+	t.Helper()
+	work, usr = t.TempDir(), t.TempDir()
+	os.WriteFile(filepath.Join(usr, "program"), []byte("text"), 0o755)
+	s, err := New(vmm.Spec{Work: work, Image: image.Image{Binds: []image.Bind{{Host: usr, Guest: "/usr"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest, host := net.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(t.Context(), host) }()
+	c, err = client.New(guest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Close()
+		c.Close()
+		<-served
+	})
+	return s, c, work, usr
+}
+
+func write(c *client.Conn, name, text string) error {
+	f, err := c.Create(name, os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteAt([]byte(text), 0)
+	return err
+}
+
+func TestFolders(t *testing.T) {
+	s, c, work, usr := serve(t)
+	list := s.List()
+	if len(list) != 2 || list[0].Name != "work" || list[0].Path != "/workspace" || list[0].ReadOnly ||
+		list[1].Name != "view0" || list[1].Path != "/usr" || !list[1].ReadOnly {
+		t.Errorf("list is %+v", list)
+	}
+	if err := write(c, "work/f", "mine"); err != nil {
+		t.Error(err)
+	}
+	if got, _ := os.ReadFile(filepath.Join(work, "f")); string(got) != "mine" {
+		t.Errorf("the host reads %q", got)
+	}
+	os.Symlink(usr, filepath.Join(work, "out"))
+	for name, err := range map[string]error{
+		"create in a view":   write(c, "view0/f", "mine"),
+		"write in a view":    overwrite(c, "view0/program"),
+		"remove in a view":   c.Remove("view0/program"),
+		"make in a view":     c.Mkdir("view0/d", 0o755),
+		"create at the top":  write(c, "f", "mine"),
+		"through a link out": overwrite(c, "work/out/program"),
+		"out by dots":        overwrite(c, "work/../../"+usr+"/program"),
+		"rename into a view": c.Rename("work/f", "view0/f"),
+		"rename from a view": c.Rename("view0/program", "work/program"),
+	} {
+		if err == nil {
+			t.Errorf("%s: done", name)
+		}
+	}
+	if left, _ := os.ReadDir(usr); len(left) != 1 {
+		t.Errorf("in the view is %v", left)
+	}
+	if text, _ := os.ReadFile(filepath.Join(usr, "program")); string(text) != "text" {
+		t.Errorf("the program is %q", text)
+	}
+	if err := c.Rename("work/f", "work/g"); err != nil {
+		t.Error(err)
+	}
+}
+
+func overwrite(c *client.Conn, name string) error {
+	f, err := c.Open(name, os.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteAt([]byte("mine"), 0)
+	return err
+}
+
+func TestPause(t *testing.T) { synctest.Test(t, pause) }
+
+func pause(t *testing.T) {
+	s, c, work, _ := serve(t)
+	s.Pause()
+	done := make(chan error, 1)
+	go func() { done <- write(c, "work/f", "late") }()
+	synctest.Wait() // until nothing moves any more
+	if _, err := os.Stat(filepath.Join(work, "f")); err == nil {
+		t.Error("the file is there")
+	}
+	s.Resume()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got, _ := os.ReadFile(filepath.Join(work, "f")); string(got) != "late" {
+		t.Errorf("after the pause the host reads %q", got)
+	}
+}
+
+// TestClose closes a share whose guest waits.
+func TestClose(t *testing.T) { synctest.Test(t, closing) }
+
+func closing(t *testing.T) {
+	s, c, work, _ := serve(t)
+	s.Pause()
+	done := make(chan error, 1)
+	go func() { done <- write(c, "work/f", "late") }()
+	synctest.Wait()
+	s.Close()
+	if err := <-done; err == nil {
+		t.Error("written after the end")
+	}
+	if _, err := os.Stat(filepath.Join(work, "f")); err == nil {
+		t.Error("the file is there")
+	}
+	if _, err := (shown{s.folders[0].Root(), s, false}).Stat(context.Background()); !errors.Is(err, node.ErrIO) {
+		t.Errorf("a closed folder: %v", err)
+	}
+}

@@ -1,0 +1,278 @@
+//go:build linux
+
+package qemu
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"hutch/fs/node"
+	"hutch/relay/boot"
+	"hutch/vmm"
+	"hutch/vmm/process"
+	"hutch/vmm/qemu/initrd"
+	"hutch/vmm/qemu/kernel"
+	"hutch/vmm/qemu/share"
+)
+
+// Start boots a machine.
+func (d *Driver) Start(ctx context.Context, s vmm.Spec) (vmm.Machine, error) {
+	accel, err := d.accel(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sh := shape{Machine: "pc", Accel: accel, RAM: s.RAM, CPUs: s.CPUs}
+	if sh.RAM == 0 {
+		sh.RAM = defaultRAM
+	}
+	if sh.CPUs == 0 {
+		sh.CPUs = runtime.NumCPU()
+	}
+	img, err := s.Image.Disk(ctx)
+	if err == nil {
+		err = os.Link(img, filepath.Join(s.Dir, imageLink))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.begin(ctx, s, sh, d.kernel)
+}
+
+const defaultRAM = 1 << 30
+
+// A beginning adds to c what a machine of s does first.
+type beginning func(c *command, s vmm.Spec, sh shape, served *share.Share) error
+
+// begin starts a machine of the shape sh.
+func (d *Driver) begin(ctx context.Context, s vmm.Spec, sh shape, how beginning) (*machine, error) {
+	qemu, err := d.usable()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(d.cfg.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	served, err := share.New(s)
+	if err != nil {
+		return nil, err
+	}
+	c := &command{}
+	defer c.close()
+	err = d.describe(ctx, c, s, sh)
+	if err == nil {
+		err = how(c, s, sh, served)
+	}
+	var m *machine
+	if err == nil {
+		m, err = d.launch(ctx, c, qemu, s, sh, served)
+	}
+	if err != nil {
+		served.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// launch starts QEMU and takes up its process.
+func (d *Driver) launch(ctx context.Context, c *command, qemu string, s vmm.Spec, sh shape, served *share.Share) (*machine, error) {
+	log, err := os.OpenFile(s.Log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	from, _ := log.Seek(0, io.SeekEnd)
+	p, err := c.start(qemu, log, owner(s.Dir))
+	if err != nil {
+		return nil, err
+	}
+	c.close() // or the sockets would outlive QEMU
+	m, err := attach(ctx, s, p, served, found{PID: p.PID(), Binds: s.Image.Binds, Shape: sh})
+	if err != nil {
+		p.End()
+		return nil, startError(ctx, err, s.Log, from)
+	}
+	return m, nil
+}
+
+// startError says why a machine did not start: what QEMU printed, if it did.
+func startError(ctx context.Context, err error, log string, from int64) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if said := lastLine(log, from); said != "" {
+		err = errors.New(strings.TrimPrefix(said, programName+": "))
+	}
+	return fmt.Errorf("%w: qemu: %w", node.ErrIO, err)
+}
+
+// lastLine returns the last line of what was written to a file since from.
+func lastLine(path string, from int64) string {
+	data, err := os.ReadFile(path)
+	if err != nil || int64(len(data)) < from {
+		return ""
+	}
+	text := strings.TrimSpace(string(data[from:]))
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}
+
+// describe adds to c what the machine of s is made of.
+func (d *Driver) describe(ctx context.Context, c *command, s vmm.Spec, sh shape) error {
+	c.begin(s.Dir, sh)
+	for _, add := range []func() error{
+		func() error { return c.socket(s.Dir, "qmp") },
+		func() error { return c.socket(s.Dir, "port") },
+		func() error { return c.serial(s.Serial) },
+		func() error { return d.disks(ctx, c, s) },
+	} {
+		if err := add(); err != nil {
+			return err
+		}
+	}
+	c.add("-mon", "chardev=qmp,mode=control",
+		"-device", "virtio-rng-pci",
+		"-device", "virtio-serial-pci", "-device", "virtserialport,name=hutch,chardev=port",
+		"-device", "virtio-blk-pci,drive=image,serial="+imageSerial,
+		"-device", "virtio-blk-pci,drive=layer,serial="+layerSerial)
+	return nil
+}
+
+// imageLink is the machine's own name for its disk of the image, which stays
+// when the image's is replaced.
+const imageLink = "image"
+
+// What the guest knows its disks by.
+const (
+	imageSerial = "image"
+	layerSerial = "layer"
+)
+
+// socket has QEMU listen on a socket in dir, which is called name as QEMU's
+// device for it is.
+func (c *command) socket(dir, name string) error {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	os.Remove(filepath.Join(dir, name))
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: short(folder, name), Net: "unix"})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	l.SetUnlinkOnClose(false)
+	f, err := l.File()
+	if err != nil {
+		return err
+	}
+	c.add("-chardev", fmt.Sprintf("socket,id=%s,fd=%d,server=on,wait=off", name, c.hand(f)))
+	return nil
+}
+
+// short names a file by a descriptor of its folder: a socket's path may have
+// 107 bytes.
+func short(folder *os.File, name string) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), name)
+}
+
+func (c *command) serial(path string) error {
+	there, err := c.file(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
+	c.add("-chardev", "file,id=serial,append=on,path="+there, "-device", "isa-serial,chardev=serial")
+	return err
+}
+
+func (d *Driver) disks(ctx context.Context, c *command, s vmm.Spec) error {
+	img := filepath.Join(s.Dir, imageLink)
+	layer, err := d.layerDisk(ctx, s.Layer)
+	if err != nil {
+		return err
+	}
+	if img, err = c.file(img, os.O_RDONLY); err != nil {
+		return err
+	}
+	if layer, err = c.file(layer, os.O_RDWR); err != nil {
+		return err
+	}
+	c.block(map[string]any{"node-name": "image", "driver": "raw", "read-only": true,
+		"file": map[string]any{"driver": "file", "filename": img, "read-only": true}})
+	c.block(map[string]any{"node-name": "layer", "driver": "qcow2", "discard": "unmap", "detect-zeroes": "unmap",
+		"file": map[string]any{"driver": "file", "filename": layer, "discard": "unmap"}})
+	return nil
+}
+
+// kernel adds the kernel, with what it runs first and is told.
+func (d *Driver) kernel(c *command, s vmm.Spec, sh shape, served *share.Share) error {
+	k, err := d.findKernel(s.Kernel)
+	if err != nil {
+		return err
+	}
+	plain, err := d.initrd(k)
+	if err != nil {
+		return err
+	}
+	own := filepath.Join(s.Dir, "initrd")
+	if err := initrd.WithConfig(plain, own, boot.Config{
+		Hostname: s.Hostname, Env: s.Env, Image: imageSerial, Layer: layerSerial, Shares: served.List(),
+	}); err != nil {
+		return err
+	}
+	// It tells the VM's environment: QEMU may read it, and no other.
+	if u := owner(s.Dir); u.id != 0 {
+		if err := os.Chown(own, int(u.id), int(u.id)); err != nil {
+			return err
+		}
+	}
+	return c.boot(k.Image, own, sh.Accel)
+}
+
+func (d *Driver) initrd(k kernel.Kernel) (string, error) {
+	d.laying.Lock()
+	defer d.laying.Unlock()
+	return initrd.Make(d.path("initrd"), k, d.cfg.Guest)
+}
+
+// Adopt takes up the machine that an earlier process started for s.
+func (d *Driver) Adopt(ctx context.Context, s vmm.Spec, state []byte) (vmm.Machine, error) {
+	m, err := adopt(ctx, s, state)
+	if err != nil {
+		family(s.Dir).Sweep() // also what the earlier process could not note
+		return nil, errors.New("machine ended while hutchd was away")
+	}
+	return m, nil
+}
+
+func adopt(ctx context.Context, s vmm.Spec, state []byte) (*machine, error) {
+	var f found
+	if err := json.Unmarshal(state, &f); err != nil {
+		return nil, err
+	}
+	s.Image.Binds = f.Binds
+	served, err := share.New(s)
+	if err != nil {
+		return nil, err
+	}
+	p, err := family(s.Dir).Open(f.PID)
+	if err != nil {
+		served.Close()
+		return nil, err
+	}
+	m, err := attach(ctx, s, p, served, f)
+	if err != nil {
+		p.End()
+		served.Close()
+	}
+	return m, err
+}
+
+// family is the process of the machine in dir.
+func family(dir string) process.Family {
+	return process.Family{Names: []string{programName}, Mark: mark(dir)}
+}

@@ -1,0 +1,76 @@
+//go:build linux
+
+package qemu
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"hutch/fs/node"
+	"hutch/vmm/process"
+)
+
+// A trial is a machine that is started to see whether that works.
+type trial struct {
+	command
+	dir     string
+	program string
+	p       *process.Process
+}
+
+// trial returns a machine with an accelerator, in a folder of its own.
+func (d *Driver) trial(accel string) (*trial, error) {
+	program, err := d.usable()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(d.cfg.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(d.cfg.Dir, "probe-")
+	if err != nil {
+		return nil, err
+	}
+	t := &trial{dir: dir, program: program}
+	t.begin(dir, shape{Machine: "pc", Accel: accel, RAM: 256 << 20, CPUs: 1})
+	t.add("-mon", "chardev=qmp,mode=control")
+	if err := errors.Join(t.socket(dir, "qmp"), t.serial(t.serialLog())); err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *trial) serialLog() string { return filepath.Join(t.dir, "serial") }
+func (t *trial) log() string       { return filepath.Join(t.dir, "log") }
+
+func (t *trial) run() error {
+	log, err := os.OpenFile(t.log(), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	t.p, err = t.start(t.program, log, owner(t.dir))
+	t.command.close()
+	return err
+}
+
+// failure says why it did not do what it was to do.
+func (t *trial) failure() error {
+	if said := lastLine(t.log(), 0); said != "" {
+		return fmt.Errorf("%w: %s", node.ErrUnsupported, strings.TrimPrefix(said, programName+": "))
+	}
+	return fmt.Errorf("%w: a kernel does not boot: %q", node.ErrUnsupported, lastLine(t.serialLog(), 0))
+}
+
+// close ends the machine and removes its folder.
+func (t *trial) close() {
+	t.command.close()
+	if t.p != nil {
+		t.p.End()
+	}
+	os.RemoveAll(t.dir)
+}
