@@ -23,7 +23,7 @@ import (
 type Options struct {
 	Dir        string                    // the state folder; VMs are in Dir/vm, images in Dir/images
 	Drivers    []Driver                  // the first is the default
-	StartLimit time.Duration             // for a guest to be there; 0: 30 s
+	StartLimit time.Duration             // for a guest to be there; 0: 2 m
 	StopGrace  time.Duration             // for a guest to shut down, and again for its init to end; 0: 5 s
 	Profile    func(name string) Profile // what a profile says of its machines; nil: nothing
 	Hooks      Hooks
@@ -59,7 +59,7 @@ type Hooks struct {
 
 func (o Options) withDefaults() Options {
 	if o.StartLimit == 0 {
-		o.StartLimit = 30 * time.Second
+		o.StartLimit = 2 * time.Minute // a machine without KVM on a busy host needs most of it
 	}
 	if o.StopGrace == 0 {
 		o.StopGrace = 5 * time.Second

@@ -26,6 +26,18 @@ func Programs(t testing.TB) string {
 	return dir
 }
 
+// QEMU returns the folder with the kernel that machines of QEMU boot: kernel
+// beside the programs, where mk kernel puts it.
+func QEMU(t testing.TB) string {
+	t.Helper()
+	Tool(t, "qemu-system-x86_64")
+	dir := filepath.Join(Programs(t), "kernel")
+	if found, _ := filepath.Glob(filepath.Join(dir, "boot", "vmlinuz-*")); len(found) == 0 {
+		Missing(t, "no kernel in "+dir+": mk kernel puts one there")
+	}
+	return dir
+}
+
 // programs builds once in a process. Test programs that run side by side
 // wait for each other; the second finds all up to date.
 var programs = sync.OnceValues(func() (string, error) {
