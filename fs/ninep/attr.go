@@ -83,7 +83,7 @@ const (
 
 // getattr serves Tgetattr, with all there is, whatever was asked for.
 func (s *session) getattr(o *op) error {
-	q, st, err := s.qidOf(o.ctx, o.at.node)
+	q, st, err := s.look(o)
 	if err != nil {
 		return err
 	}
@@ -95,6 +95,23 @@ func (s *session) getattr(o *op) error {
 	b = put64(put64(b, 0), 0)     // btime
 	o.out = put64(put64(b, 0), 0) // gen, data_version
 	return nil
+}
+
+// look describes o's file; one that is open and no more where it was, as its
+// handle has it.
+func (s *session) look(o *op) (qid, node.Stat, error) {
+	q, st, err := s.qidOf(o.ctx, o.at.node)
+	if o.open == nil || node.Errno(err) != syscall.ENOENT {
+		return q, st, err
+	}
+	h, ok := o.open.handle.(node.Statter)
+	if !ok {
+		return q, st, err
+	}
+	if st, err = h.Stat(o.ctx); err != nil {
+		return q, st, err
+	}
+	return s.dialect.qid(st.Mode, st.Qid, st.Vers), st, nil
 }
 
 // Bits of the mask of Tsetattr.
