@@ -22,7 +22,7 @@ func newVM(s *Server, m *vmm.VM) *vm {
 	v.ctx, v.cancel = context.WithCancel(context.Background())
 	v.aggLog.path = filepath.Join(m.Dir(), "log", "agg")
 	v.mcp = mcpd.New(mcpd.Config{
-		VM:       m.Name(),
+		VM:       m.Name,
 		Version:  Version,
 		Work:     m.WorkDir(),
 		Ledger:   v.db,

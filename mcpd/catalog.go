@@ -172,7 +172,7 @@ func (s *shelf) get(ctx context.Context, e *Endpoint) (*stock, *Error) {
 		return nil, ended(ctx)
 	}
 	if err != nil {
-		e.cfg.Log.Debug("catalog", "vm", e.cfg.VM, "list", s.field, "err", err)
+		e.cfg.Log.Debug("catalog", "vm", e.cfg.VM(), "list", s.field, "err", err)
 		return s.stock(gen, nil), nil
 	}
 	fetched := s.stock(gen, list)

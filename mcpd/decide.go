@@ -16,7 +16,7 @@ func (c *call) decide(ctx context.Context, server, own string, known bool) *Erro
 		return failure(codeInternal, "there is no policy yet")
 	}
 	d := p.Decide(ctx, &policy.Request{
-		VM: c.session.e.cfg.VM, Process: c.process, Server: server, Tool: own, Method: c.message.method, Name: c.tool,
+		VM: c.session.e.cfg.VM(), Process: c.process, Server: server, Tool: own, Method: c.message.method, Name: c.tool,
 		Known: known, Args: c.message.params.get(pArguments),
 	})
 	c.verdict = verdict{denied: d.Action != policy.Allow, action: d.Action, rule: d.Rule, reason: d.Reason}
@@ -33,7 +33,7 @@ func (e *Endpoint) hides(it *item) bool {
 		return false
 	}
 	d := p.Decide(e.ctx, &policy.Request{
-		VM: e.cfg.VM, Server: cmp.Or(it.upstream, it.Server), Tool: it.Original, Method: "tools/call", Name: it.Name, Known: true,
+		VM: e.cfg.VM(), Server: cmp.Or(it.upstream, it.Server), Tool: it.Original, Method: "tools/call", Name: it.Name, Known: true,
 	})
 	return d.Action != policy.Allow
 }

@@ -35,9 +35,9 @@ import (
 
 // Config says what an Endpoint serves.
 type Config struct {
-	VM      string
-	Version string // of hutch, for serverInfo
-	Work    string // the host's folder of the workspace
+	VM      func() string // its name, which can change
+	Version string        // of hutch, for serverInfo
+	Work    string        // the host's folder of the workspace
 
 	// Ledger returns the VM's open ledger.
 	Ledger func() (*ledger.DB, error)

@@ -55,7 +55,7 @@ func newSite(t testing.TB, change func(*Config), servers []wire.Server, rules ..
 		t.Fatal(err)
 	}
 	cfg := Config{
-		VM: "dev", Version: "0", Work: st.work, AggdPath: self,
+		VM: func() string { return "dev" }, Version: "0", Work: st.work, AggdPath: self,
 		Ledger: func() (*ledger.DB, error) { return st.db, nil },
 		AggLog: logTo{t},
 		Event: func(kind, text string) {

@@ -151,7 +151,7 @@ func (s *session) take(f frame.Frame) {
 		}
 	case f.Flags&frame.Notification != 0:
 		if merr != nil || m.id != nil || m.method == "" {
-			s.e.cfg.Log.Debug("notification dropped", "vm", s.e.cfg.VM, "process", f.Process)
+			s.e.cfg.Log.Debug("notification dropped", "vm", s.e.cfg.VM(), "process", f.Process)
 			return
 		}
 		rawjson.OneLine(f.Payload)
@@ -272,7 +272,7 @@ func (s *session) notify(method string, params []byte) {
 	}
 	b = append(b, '}')
 	if !s.out.Post(frame.Frame{Version: uint8(s.version.Load()), Flags: frame.Notification, Process: s.process, Payload: b}) {
-		s.e.cfg.Log.Debug("notification lost", "vm", s.e.cfg.VM, "method", method)
+		s.e.cfg.Log.Debug("notification lost", "vm", s.e.cfg.VM(), "method", method)
 	}
 }
 
@@ -290,7 +290,7 @@ func (s *session) notification(m message) {
 	case "notifications/roots/list_changed":
 		s.e.toServers(s, m.method, m.params.raw)
 	default:
-		s.e.cfg.Log.Debug("unknown notification dropped", "vm", s.e.cfg.VM, "method", m.method)
+		s.e.cfg.Log.Debug("unknown notification dropped", "vm", s.e.cfg.VM(), "method", m.method)
 	}
 }
 

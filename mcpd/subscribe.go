@@ -82,7 +82,7 @@ func (e *Endpoint) tell(ctx context.Context, t topic, method string) {
 	}
 	params := append(rawjson.AppendString([]byte(`{"uri":`), t.uri), '}')
 	if _, _, err := c.Call(ctx, wire.Call{Client: t.key, Server: t.server, Method: method, Params: params}); err != nil {
-		e.cfg.Log.Debug(method, "vm", e.cfg.VM, "server", t.server, "err", err)
+		e.cfg.Log.Debug(method, "vm", e.cfg.VM(), "server", t.server, "err", err)
 	}
 }
 

@@ -81,12 +81,12 @@ func (e *Endpoint) updated(n wire.Notification) {
 }
 
 func (e *Endpoint) down(err error) {
-	e.cfg.Log.Warn("aggregator is down", "vm", e.cfg.VM, "err", err)
+	e.cfg.Log.Warn("aggregator is down", "vm", e.cfg.VM(), "err", err)
 	e.catalogs.empty()
 }
 
 func (e *Endpoint) up() {
-	e.cfg.Log.Debug("aggregator is up", "vm", e.cfg.VM)
+	e.cfg.Log.Debug("aggregator is up", "vm", e.cfg.VM())
 	e.changed("")
 }
 
