@@ -171,6 +171,15 @@ func TestNetworkGoesOn(t *testing.T) {
 		s.start()
 		get("GET /x 0")
 	}
+	s.write("vm/dev/ctl", "suspend\nresume\n")
+	get("GET /x 0")
+	s.write("vm/dev/ctl", "fork -live twin\n")
+	if out, _ := s.sh("twin", "curl -sS -m 60 "+plain.URL+"/x"); out != "GET /x 0" {
+		t.Errorf("the twin: %q", out)
+	}
+	if log := s.read("vm/twin/log/net"); strings.Count(log, "\n") != 1 {
+		t.Errorf("the twin's log/net: %q", log)
+	}
 	s.mkdir("vm/other")
 	s.write("vm/other/ctl", "set net none\nstart\n")
 	for line, want := range map[string]string{
