@@ -2,32 +2,49 @@ package main
 
 import (
 	"path/filepath"
+	"runtime"
+	"slices"
 
 	"hutch/fs"
 	"hutch/vmm"
 	"hutch/vmm/gvisor"
 	"hutch/vmm/qemu"
+	"hutch/vmm/vz"
 )
 
 // config says what the tree stands on, but for how it ends.
 func config(o options, l *logs) fs.Config {
 	return fs.Config{
-		State: o.state,
-		Drivers: []vmm.Driver{
-			gvisor.New(gvisor.Config{
-				Runsc: filepath.Join(o.bin, "runsc"),
-				Guest: filepath.Join(o.bin, "guest"),
-				Dir:   filepath.Join(o.state, "gvisor"),
-			}),
-			qemu.New(qemu.Config{
-				Guest:   filepath.Join(o.bin, "guest"),
-				Dir:     filepath.Join(o.state, "qemu"),
-				Kernels: []string{filepath.Join(o.bin, "kernel"), "/"},
-			}),
-		},
-		Aggd:   filepath.Join(o.bin, "aggd"),
-		Locald: filepath.Join(o.bin, "locald"),
-		Log:    l.log, Level: l.level, ServiceLog: l.memory, CrashLog: l.crash,
+		State:   o.state,
+		Drivers: drivers(o),
+		Aggd:    filepath.Join(o.bin, "aggd"),
+		Locald:  filepath.Join(o.bin, "locald"),
+		Log:     l.log, Level: l.level, ServiceLog: l.memory, CrashLog: l.crash,
 		Listen: o.listen,
 	}
+}
+
+// drivers returns what can run VMs, first what is the default here.
+func drivers(o options) []vmm.Driver {
+	list := []vmm.Driver{
+		gvisor.New(gvisor.Config{
+			Runsc: filepath.Join(o.bin, "runsc"),
+			Guest: filepath.Join(o.bin, "guest"),
+			Dir:   filepath.Join(o.state, "gvisor"),
+		}),
+		qemu.New(qemu.Config{
+			Guest:   filepath.Join(o.bin, "guest"),
+			Dir:     filepath.Join(o.state, "qemu"),
+			Kernels: []string{filepath.Join(o.bin, "kernel"), "/"},
+		}),
+		vz.New(vz.Config{
+			Guest:   filepath.Join(o.bin, "guest-linux"),
+			Dir:     filepath.Join(o.state, "vz"),
+			Kernels: []string{filepath.Join(o.bin, "kernel")},
+		}),
+	}
+	if runtime.GOOS == "darwin" {
+		slices.Reverse(list)
+	}
+	return list
 }

@@ -1,0 +1,78 @@
+//go:build cgo
+
+package vz
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/Code-Hex/vz/v3"
+
+	"hutch/fs/node"
+	"hutch/vmm"
+)
+
+// saving says whether machines can be saved here, for the driver's line.
+const saving = "from macOS 14 on"
+
+// What Save writes into its folder.
+const (
+	savedShape  = "machine.json"
+	savedMemory = "memory"
+	savedInitrd = "initrd" // the machine's own: the framework compares what it starts from
+)
+
+// Save writes the memory and the devices, and what the machine was made from.
+func (m *machine) Save(ctx context.Context, dir string) error {
+	data, err := json.Marshal(m.shape)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, savedShape), data, 0o600); err != nil {
+		return err
+	}
+	if err := copyFile(filepath.Join(m.spec.Dir, initrdFile), filepath.Join(dir, savedInitrd)); err != nil {
+		return err
+	}
+	return m.order(ctx, false, func() error { return m.vm.SaveMachineStateToPath(filepath.Join(dir, savedMemory)) })
+}
+
+// Restore starts a machine that goes on where the saved one was.
+func (d *Driver) Restore(ctx context.Context, s vmm.Spec, dir string) (vmm.Machine, error) {
+	data, err := os.ReadFile(filepath.Join(dir, savedShape))
+	if err != nil {
+		return nil, err
+	}
+	var sh shape
+	if err := json.Unmarshal(data, &sh); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", node.ErrIO, savedShape, err)
+	}
+	sh.Initrd = filepath.Join(dir, savedInitrd)
+	return d.begin(ctx, s, sh, func(v *vz.VirtualMachine) error {
+		if err := v.RestoreMachineStateFromURL(filepath.Join(dir, savedMemory)); err != nil {
+			return err
+		}
+		return v.Resume()
+	})
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		out.Close()
+		return err
+	}
+	return out.Close()
+}
