@@ -60,6 +60,9 @@ func (b *bencher) copies(what, target, verb string, use func(name string) error)
 		if err != nil {
 			return err
 		}
+		if len(took) >= some && whole > enough {
+			break
+		}
 	}
 	b.add(what, target, took, whole)
 	return nil

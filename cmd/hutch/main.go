@@ -34,7 +34,7 @@ func commands() []command {
 		{"exec", "VM CMD…", "run a command in a running VM", execIn, true},
 		{"ps", "", "list the VMs and what they run", ps, false},
 		{"calls", "VM", "print what a VM's agent asks, as it asks", calls, false},
-		{"bench", "[-run WORD]", "measure a service, and print a table and JSON", bench, false},
+		{"bench", "[-driver D] [-run WORD]", "measure a service, and print a table and JSON", bench, false},
 		{"9p", "VERB PATH", "ls, read, write, rdwr, mkdir or rm a file of the tree", ninepFile, false},
 	}
 }
