@@ -2,10 +2,10 @@
 // connects the guest with the ports of its host, and mounts the folders that
 // the host shows.
 //
-// Where the host has given the machine a serial port called "hutch", the
-// ports are unix sockets in /run/hutch, as in a sandbox without a kernel of
-// its own, and what connects to them goes over that line (relay/line).
-// Elsewhere they are the host's on AF_VSOCK, which every process can dial.
+// The ports are unix sockets in /run/hutch, as in a sandbox without a kernel
+// of its own. What connects to them goes over the serial port called "hutch"
+// that the host has given the machine (relay/line). Without one the sockets
+// are taken to be there already.
 //
 // The folders are FUSE file systems on top of 9P, over port 5001. They need
 // no more of the guest's kernel than FUSE, and go on after the connection was

@@ -28,7 +28,7 @@ import (
 // built in: those marked with ? are used where they are.
 var Modules = []string{
 	"virtio_pci", "virtio_blk", "virtio_console", "virtio_rng?", "crc32c_generic?",
-	"ext4", "overlay", "fuse", "vmw_vsock_virtio_transport?", "vsock_loopback?",
+	"ext4", "overlay", "fuse",
 }
 
 const prefix = "initrd-"
