@@ -2,6 +2,7 @@
 // host's port 5000 and serves a tree over 9P on it:
 //
 //	ctl err                what the agent itself is told, and its last error
+//	load                   how many processes and commands there are
 //	cons                   a login shell on a terminal
 //	root/                  the guest's files, from /
 //	exec/NAME/             a command, made by mkdir and dropped by rmdir
@@ -152,9 +153,11 @@ func (a *Agent) lastError() string {
 	return errorLine(a.last)
 }
 
-// Prepare makes the folders that programs expect and a bare image lacks. An
-// init calls it before New; what cannot be made is left out.
+// Prepare makes the folders that programs expect and a bare image lacks, and
+// keeps to the agent what only the agent is to have. An init calls it before
+// New; what cannot be made is left out.
 func Prepare() {
+	keepRoom()
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
 		if err := os.MkdirAll(dir, 0o755); err == nil {
 			os.Chmod(dir, 0o777|os.ModeSticky)

@@ -179,18 +179,4 @@ func (a *Agent) signalCommands(sig syscall.Signal) {
 }
 
 // running says whether a command runs.
-func (a *Agent) running() bool {
-	for _, name := range a.names() {
-		c := a.command(name)
-		if c == nil {
-			continue
-		}
-		c.mu.Lock()
-		runs := c.state == stateRunning
-		c.mu.Unlock()
-		if runs {
-			return true
-		}
-	}
-	return false
-}
+func (a *Agent) running() bool { return a.runs() > 0 }

@@ -55,6 +55,7 @@ func rows() []node.Row[place] {
 		{Name: "ctl", Perm: 0o600, Doc: "the agent", Verbs: agentVerbs, Read: readEnv},
 		{Name: "env", Perm: 0o600, Doc: "its variables, each ended by a NUL", Read: readVariables, Store: writeVariables},
 		{Name: "err", Perm: 0o400, Doc: "the last error", Read: readErr},
+		{Name: "load", Perm: 0o400, Doc: "how many processes and commands there are", Read: readLoad},
 		{Name: "cons", Perm: 0o600, Doc: "a login shell", Open: openCons, Size: consSize},
 		{Name: "root", Perm: 0o755, Doc: "the guest's files", Mount: mountRoot},
 		{Name: "exec", Perm: 0o755, Doc: "commands",

@@ -46,6 +46,7 @@ func (f *file) Stream() bool { return f.stream }
 func (f *file) bind(ctx context.Context) (*conn, uint32, error) {
 	for {
 		if n, fid, ok := f.bound(); ok {
+			f.g.use(ctx)
 			return n, fid, nil
 		}
 		err := f.open(ctx)

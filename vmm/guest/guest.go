@@ -26,6 +26,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"hutch/fs/node"
@@ -38,6 +39,7 @@ type Guest struct {
 	ctx    context.Context // done when the Guest is closed
 	cancel context.CancelFunc
 	work   sync.WaitGroup
+	used   atomic.Int64 // when it was used last, Unix time in nanoseconds
 
 	mu    sync.Mutex // guards what follows
 	conn  *conn
@@ -179,6 +181,7 @@ func (g *Guest) Return() {
 
 // connected returns the connection, as soon as there is one.
 func (g *Guest) connected(ctx context.Context) (*conn, error) {
+	g.use(ctx)
 	for {
 		g.mu.Lock()
 		if g.conn != nil && g.conn.ended() != nil {
