@@ -71,6 +71,13 @@ func (v *vm) helpers() []int {
 	return pids
 }
 
+// busy says whether an MCP call is under way, or began since busy was asked
+// last.
+func (v *vm) busy() bool {
+	n := v.mcp.Count()
+	return v.calls.Swap(n.Begun) != n.Begun || n.Begun > n.Allowed+n.Denied+n.Failed
+}
+
 // reload gives a running VM the servers that its profile names now.
 func (v *vm) reload(ctx context.Context) error {
 	if !v.running() {

@@ -9,8 +9,12 @@ import (
 	"hutch/fs/node"
 )
 
-func workFolder(c call) (node.Node, error) { return c.At.vm.folder("work") }
-func envFolder(c call) (node.Node, error)  { return c.At.vm.folder("env") }
+func workFolder(c call) (node.Node, error) {
+	c.At.vm.Use()
+	return c.At.vm.folder("work")
+}
+
+func envFolder(c call) (node.Node, error) { return c.At.vm.folder("env") }
 
 // folder returns the node of one of the folders that a VM has on the host.
 func (v *vm) folder(name string) (node.Node, error) {

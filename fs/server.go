@@ -16,6 +16,7 @@ import (
 	"hutch/mcpd/ledger"
 	"hutch/profiles"
 	"hutch/vmm"
+	"hutch/vmm/cgroup"
 )
 
 // Version is the version of hutch.
@@ -25,6 +26,7 @@ const Version = "0.1"
 type Config struct {
 	State   string       // folder of the service's state
 	Drivers []vmm.Driver // what can run VMs, the default first
+	Groups  *cgroup.Root // makes control groups for VMs; nil: there are none
 	Aggd    string       // path of the aggregator program
 	Locald  string       // path of the proxy's program
 	Log     *slog.Logger
@@ -90,6 +92,7 @@ func (s *Server) options() vmm.Options {
 	return vmm.Options{
 		Dir:     s.cfg.State,
 		Drivers: s.cfg.Drivers,
+		Groups:  s.cfg.Groups,
 		Profile: s.machines,
 		Event:   s.lifecycle,
 		Hooks: vmm.Hooks{
@@ -97,6 +100,7 @@ func (s *Server) options() vmm.Options {
 			Conn:     func(m *vmm.VM, port uint32, c net.Conn) { s.vm(m).serve(port, c) },
 			Stop:     func(m *vmm.VM) { s.vm(m).stopped() },
 			PIDs:     func(m *vmm.VM) []int { return s.vm(m).helpers() },
+			Busy:     func(m *vmm.VM) bool { return s.vm(m).busy() },
 			Reverted: func(m *vmm.VM) { s.vm(m).forgetFolder("work") },
 			Remove:   s.forget,
 		},
@@ -114,7 +118,9 @@ func (s *Server) machines(name string) vmm.Profile {
 	for k, v := range p.Env {
 		env = append(env, k+"="+v)
 	}
-	return vmm.Profile{Env: env, Config: vmm.Config{Image: p.Image, Driver: p.Driver, Kernel: p.Kernel, RAM: p.RAM, CPUs: p.CPUs, Net: p.Net}}
+	return vmm.Profile{Env: env, Config: vmm.Config{
+		Image: p.Image, Driver: p.Driver, Kernel: p.Kernel, RAM: p.RAM, CPUs: p.CPUs, PIDs: p.PIDs, Disk: p.Disk, Idle: p.Idle, TTL: p.TTL, Net: p.Net,
+	}}
 }
 
 // Root returns the root of the tree.

@@ -96,6 +96,7 @@ func (c *call) run() (json.RawMessage, *Error) {
 	if lerr != nil {
 		return nil, failure(codeInternal, "ledger: %s", lerr)
 	}
+	c.session.e.count.begun.Add(1)
 	var result json.RawMessage
 	if err == nil {
 		result, err = do(ctx)

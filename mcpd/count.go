@@ -3,9 +3,10 @@ package mcpd
 import "sync/atomic"
 
 // A Count says what became of an endpoint's calls since it was made.
-type Count struct{ Allowed, Denied, Failed int64 }
+// Of those that have begun, some may not have ended yet.
+type Count struct{ Begun, Allowed, Denied, Failed int64 }
 
-type counters struct{ allowed, denied, failed atomic.Int64 }
+type counters struct{ begun, allowed, denied, failed atomic.Int64 }
 
 func (c *counters) add(denied bool, err *Error) {
 	switch {
@@ -20,5 +21,5 @@ func (c *counters) add(denied bool, err *Error) {
 
 // Count returns the endpoint's counters.
 func (e *Endpoint) Count() Count {
-	return Count{e.count.allowed.Load(), e.count.denied.Load(), e.count.failed.Load()}
+	return Count{e.count.begun.Load(), e.count.allowed.Load(), e.count.denied.Load(), e.count.failed.Load()}
 }

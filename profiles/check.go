@@ -8,12 +8,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"hutch/aggd/guard"
 )
 
-// maxCPUs is more than any machine has.
-const maxCPUs = 1024
+// What a VM may be limited to.
+const (
+	minCPUs, maxCPUs = 0.05, 1024
+	minPIDs, maxPIDs = 16, 1 << 22
+	minRAM, minDisk  = 64 << 20, 1 << 20
+)
 
 // check refuses what no VM could have.
 func (f *file) check() error {
@@ -28,8 +33,29 @@ func (f *file) check() error {
 	if f.Kernel != "" && !filepath.IsAbs(f.Kernel) {
 		return key{"kernel"}.faultf("%q is not an absolute path", shorten(f.Kernel))
 	}
-	if f.CPUs < 0 || f.CPUs > maxCPUs {
-		return key{"cpus"}.faultf("%d is no number of processors", f.CPUs)
+	if f.CPUs != 0 && !(f.CPUs >= minCPUs && f.CPUs <= maxCPUs) {
+		return key{"cpus"}.faultf("%v is no number of processors: write one from %v to %v", f.CPUs, minCPUs, maxCPUs)
+	}
+	if f.PIDs != 0 && (f.PIDs < minPIDs || f.PIDs > maxPIDs) {
+		return key{"pids"}.faultf("%d is no number of processes: write one from %d to %d", f.PIDs, minPIDs, maxPIDs)
+	}
+	for _, least := range []struct {
+		key  string
+		size size
+		n    int64
+		text string
+	}{{"ram", f.RAM, minRAM, "64MiB"}, {"disk", f.Disk, minDisk, "1MiB"}} {
+		if n, err := least.size.bytes(key{least.key}); err == nil && n != 0 && n < least.n {
+			return key{least.key}.faultf("%s is too small: write %s or more", least.size, least.text)
+		}
+	}
+	for _, least := range []struct {
+		key  string
+		time duration
+	}{{"idle", f.Idle}, {"ttl", f.TTL}} {
+		if d, err := least.time.time(key{least.key}); err == nil && d != 0 && d < time.Second {
+			return key{least.key}.faultf("%s is too short: write a second or more", least.time)
+		}
 	}
 	if f.Net != "" && f.Net != "none" && f.Net != "host-proxy" {
 		return key{"net"}.faultf(`%q is no network: write "none" or "host-proxy"`, shorten(f.Net))

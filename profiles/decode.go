@@ -60,6 +60,7 @@ var wants = []struct{ target, words string }{
 	{"map[", "a table"},
 	{"bool", "true or false"},
 	{"int", "a number"},
+	{"float", "a number"},
 	{"string", "a text in quotes"},
 	{"profiles.", "a table"},
 }

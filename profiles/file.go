@@ -12,7 +12,10 @@ type file struct {
 	Kernel  string            `toml:"kernel"`
 	RAM     size              `toml:"ram"`
 	Disk    size              `toml:"disk"`
-	CPUs    int               `toml:"cpus"`
+	CPUs    float64           `toml:"cpus"`
+	PIDs    int               `toml:"pids"`
+	Idle    duration          `toml:"idle"`
+	TTL     duration          `toml:"ttl"`
 	Net     string            `toml:"net"`
 	Env     map[string]string `toml:"env"`
 	HTTP    http              `toml:"http"`
@@ -68,13 +71,19 @@ func (f *file) profile(name string) (*Profile, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	p := &Profile{Name: name, Image: f.Image, Driver: f.Driver, Kernel: f.Kernel, CPUs: f.CPUs, Net: f.Net, Env: f.Env}
+	p := &Profile{Name: name, Image: f.Image, Driver: f.Driver, Kernel: f.Kernel, CPUs: f.CPUs, PIDs: f.PIDs, Net: f.Net, Env: f.Env}
 	p.HTTP.Allow = f.HTTP.Allow
 	var err error
 	if p.RAM, err = f.RAM.bytes(key{"ram"}); err != nil {
 		return nil, err
 	}
 	if p.Disk, err = f.Disk.bytes(key{"disk"}); err != nil {
+		return nil, err
+	}
+	if p.Idle, err = f.Idle.time(key{"idle"}); err != nil {
+		return nil, err
+	}
+	if p.TTL, err = f.TTL.time(key{"ttl"}); err != nil {
 		return nil, err
 	}
 	if p.HTTP.MaxBytes, err = f.HTTP.MaxBytes.bytes(key{"http", "max_bytes"}); err != nil {

@@ -18,13 +18,16 @@ import (
 // A Profile is what a profile file says. It is shared and not to be changed.
 type Profile struct {
 	Name    string
-	Image   string // empty: the default
-	Driver  string // empty: the default
-	Kernel  string // an absolute path; empty: the driver's own
-	RAM     int64  // bytes; 0: the default
-	Disk    int64  // bytes; 0: no limit
-	CPUs    int    // 0: the default
-	Net     string // "none" or "host-proxy"
+	Image   string        // empty: the default
+	Driver  string        // empty: the default
+	Kernel  string        // an absolute path; empty: the driver's own
+	RAM     int64         // bytes; 0: the default
+	Disk    int64         // bytes; 0: no limit
+	CPUs    float64       // 0: the default
+	PIDs    int           // 0: the default
+	Idle    time.Duration // 0: none
+	TTL     time.Duration // 0: none
+	Net     string        // "none" or "host-proxy"
 	Network Network
 	Env     map[string]string
 	Servers []Server // sorted by name

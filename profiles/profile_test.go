@@ -15,7 +15,10 @@ image = "debian"
 driver = "qemu"
 ram = "512MiB"
 disk = "2G"
-cpus = 2
+cpus = 1.5
+pids = 64
+idle = "30m"
+ttl = "8h"
 net = "none"
 
 [env]
@@ -60,7 +63,8 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Profile{
-		Name: "full", Image: "debian", Driver: "qemu", RAM: 512 << 20, Disk: 2 << 30, CPUs: 2, Net: "none",
+		Name: "full", Image: "debian", Driver: "qemu", RAM: 512 << 20, Disk: 2 << 30, CPUs: 1.5, PIDs: 64,
+		Idle: 30 * time.Minute, TTL: 8 * time.Hour, Net: "none",
 		Env:  map[string]string{"LANG": "C.UTF-8"},
 		HTTP: HTTP{Allow: []string{"wiki.internal", "10.0.0.0/8", "::1", "*.corp"}, MaxBytes: 5 << 20, Timeout: 90 * time.Second},
 		Servers: []Server{
@@ -90,7 +94,7 @@ func TestParseRefuses(t *testing.T) {
 		{"image = ", "line 1: "},
 		{"\nimage = \"a\"\nimage = \"b\"", "line 3: "},
 		{"\nimge = \"a\"", `line 2: unknown key "imge": did you mean "image"?`},
-		{"zzz = 1", `line 1: unknown key "zzz": remove it; known here are image driver kernel ram disk cpus net env http network mcpServers`},
+		{"zzz = 1", `line 1: unknown key "zzz": remove it; known here are image driver kernel ram disk cpus pids idle ttl net env http network mcpServers`},
 		{"[http]\nallowed = []", `line 2: unknown key "http.allowed": remove it; known here are allow max_bytes timeout`},
 		{"[mcpServers.a]\nurl = \"http://a\"\nbearer_tokn = \"x\"", `line 3: unknown key "mcpServers.a.bearer_tokn": did you mean "bearer_token"?`},
 		{"[mcpServers.a]\nurl = \"http://a\"\n[mcpServers.a.capsem]\nrules = 1", `line 4: unknown key "mcpServers.a.capsem.rules": remove it; known here are enabled editable`},
@@ -103,7 +107,16 @@ func TestParseRefuses(t *testing.T) {
 		{"ram = \"+1\"", `line 1: "+1" is no size`},
 		{"ram = \"9999999999GiB\"", `line 1: "9999999999GiB" is no size`},
 		{"cpus = \"two\"", "line 1: cpus: write a number"},
-		{"cpus = -1", "line 1: -1 is no number of processors"},
+		{"cpus = -1", "line 1: -1 is no number of processors: write one from 0.05 to 1024"},
+		{"cpus = 0.01", "line 1: 0.01 is no number of processors"},
+		{"cpus = nan", "line 1: NaN is no number of processors"},
+		{"pids = 3", "line 1: 3 is no number of processes: write one from 16 to 4194304"},
+		{"pids = \"many\"", "line 1: pids: write a number"},
+		{"ram = \"1MiB\"", "line 1: 1MiB is too small: write 64MiB or more"},
+		{"\ndisk = \"1K\"", "line 2: 1K is too small: write 1MiB or more"},
+		{"idle = \"10ms\"", "line 1: 10ms is too short: write a second or more"},
+		{"ttl = \"soon\"", `line 1: "soon" is no time: write one like "30s" or "5m"`},
+		{"ttl = 5", `line 1: ttl: write a time in quotes like "30s"`},
 		{"image = 3", "line 1: image: write a text in quotes"},
 		{"image = \"../x\"", `line 1: "../x" starts with a dot or a dash`},
 		{"net = \"host\"", `line 1: "host" is no network: write "none" or "host-proxy"`},

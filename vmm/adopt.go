@@ -66,6 +66,9 @@ func (v *VM) adopt(ctx context.Context) error {
 		v.fallAsleep(err.Error())
 		return err
 	case err != nil:
+		if why := v.ranOut(); why != nil {
+			err = fmt.Errorf("%w: %w", err, why)
+		}
 		v.finish(Stopped, err.Error(), EventStopped, false)
 		return err
 	}
@@ -84,6 +87,9 @@ func (v *VM) adopt(ctx context.Context) error {
 		v.fallAsleep("")
 		return nil
 	case err != nil:
+		if why := v.ranOut(); why != nil {
+			err = fmt.Errorf("%w: %w", err, why)
+		}
 		v.finish(Stopped, err.Error(), EventStopped, false)
 		return nil
 	case v.Anonymous():
@@ -105,6 +111,7 @@ func (v *VM) goOn(ctx context.Context) error {
 	v.keepMachine()
 	v.t.event(v.Name(), EventAdopted, "")
 	v.arm()
+	v.watch()
 	if v.has(restoringName) {
 		v.awaitRestored()
 	}
@@ -135,10 +142,11 @@ func (v *VM) release() error {
 	var err error
 	switch {
 	case v.Anonymous() && v.State().alive():
-		err = v.stop(false)
+		err = v.stop(false, "")
 	case v.Anonymous():
 		err = v.remove()
 	case v.machine != nil:
+		v.unwatch()
 		v.keepMachine()
 		v.machine.Release()
 		v.machine = nil

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"hutch/fs/node"
 )
@@ -14,15 +15,19 @@ import (
 // A Config says what machine a VM wants. Its text is key value lines; blank
 // lines and lines that start with # mean nothing.
 type Config struct {
-	Image    string // "": host
-	Profile  string // "": default
-	Driver   string // "": the first that the table has
-	Kernel   string // the file of a kernel; "": the driver's own
-	Hostname string // "": the VM's name
-	RAM      int64  // bytes; 0: no limit
-	CPUs     int    // 0: all
-	Net      string // "": none
-	Snap     Ring   // automatic snapshots
+	Image    string        // "": host
+	Profile  string        // "": default
+	Driver   string        // "": the first that the table has
+	Kernel   string        // the file of a kernel; "": the driver's own
+	Hostname string        // "": the VM's name
+	RAM      int64         // bytes; 0: no limit
+	CPUs     float64       // 0: all
+	PIDs     int           // 0: 512
+	Disk     int64         // bytes; 0: no limit
+	Idle     time.Duration // 0: none
+	TTL      time.Duration // 0: none
+	Net      string        // "": none
+	Snap     Ring          // automatic snapshots
 }
 
 // A Key is a row of the table of config keys.
@@ -41,7 +46,11 @@ var Keys = []Key{
 	{"kernel", "the kernel to boot, a file vmlinuz-RELEASE of this machine; for the driver qemu", setPath(func(c *Config) *string { return &c.Kernel }), func(c *Config) string { return c.Kernel }},
 	{"hostname", "the host name that the guest sees", setHostname, func(c *Config) string { return c.Hostname }},
 	{"ram", "most memory: 512MiB, 2GiB", setRAM, func(c *Config) string { return formatSize(c.RAM) }},
-	{"cpus", "how many processors the guest has", setCPUs, func(c *Config) string { return formatCount(c.CPUs) }},
+	{"cpus", "how many processors the guest has, and their time: 2, 0.5", setCPUs, func(c *Config) string { return formatCPUs(c.CPUs) }},
+	{"pids", "most processes and threads of a user in the guest: 512 if not said", setPIDs, func(c *Config) string { return formatCount(c.PIDs) }},
+	{"disk", "most that the layer and the workspace may hold together: 10GiB", setDisk, func(c *Config) string { return formatSize(c.Disk) }},
+	{"idle", "stop after so long without use: 30m", setTime("idle", func(c *Config) *time.Duration { return &c.Idle }), func(c *Config) string { return formatTime(c.Idle) }},
+	{"ttl", "stop after so long: 8h", setTime("ttl", func(c *Config) *time.Duration { return &c.TTL }), func(c *Config) string { return formatTime(c.TTL) }},
 	{"net", "the network: none, or host-proxy: HTTP and HTTPS as the profile allows", setNet, func(c *Config) string { return c.Net }},
 	{"snap", "automatic snapshots while the VM runs: every=5m keep=10", setRing, func(c *Config) string { return c.Snap.String() }},
 }
@@ -167,17 +176,72 @@ func setRAM(c *Config, v string) error {
 	return nil
 }
 
+const (
+	minCPUs = 0.05
+	maxCPUs = 1024
+)
+
 func setCPUs(c *Config, v string) error {
 	if v == "" {
 		c.CPUs = 0
 		return nil
 	}
-	n, err := strconv.Atoi(v)
-	if err != nil || n < 1 || n > 1024 {
-		return fmt.Errorf("%w: cpus %q is not a number from 1 to 1024", node.ErrInvalid, shorten(v))
+	n, err := strconv.ParseFloat(v, 64)
+	if err != nil || !(n >= minCPUs && n <= maxCPUs) || strings.IndexFunc(v, notDecimal) >= 0 {
+		return fmt.Errorf("%w: cpus %q is not a number from %v to %v", node.ErrInvalid, shorten(v), minCPUs, maxCPUs)
 	}
 	c.CPUs = n
 	return nil
+}
+
+func notDecimal(r rune) bool { return (r < '0' || r > '9') && r != '.' }
+
+const (
+	minPIDs     = 16
+	maxPIDs     = 1 << 22
+	defaultPIDs = 512
+)
+
+func setPIDs(c *Config, v string) error {
+	if v == "" {
+		c.PIDs = 0
+		return nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < minPIDs || n > maxPIDs {
+		return fmt.Errorf("%w: pids %q is not a number from %d to %d", node.ErrInvalid, shorten(v), minPIDs, maxPIDs)
+	}
+	c.PIDs = n
+	return nil
+}
+
+const minDisk = 1 << 20
+
+func setDisk(c *Config, v string) error {
+	n, err := parseSize(v)
+	if err != nil {
+		return err
+	}
+	if v != "" && n < minDisk {
+		return fmt.Errorf("%w: disk is too small: %s < %s", node.ErrInvalid, v, formatSize(minDisk))
+	}
+	c.Disk = n
+	return nil
+}
+
+func setTime(key string, field func(*Config) *time.Duration) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		if v == "" {
+			*field(c) = 0
+			return nil
+		}
+		d, err := time.ParseDuration(v)
+		if err != nil || d < time.Second {
+			return fmt.Errorf("%w: %s %q is not a time of a second or more, like 90s, 30m or 8h", node.ErrInvalid, key, shorten(v))
+		}
+		*field(c) = d
+		return nil
+	}
 }
 
 var units = []struct {
@@ -215,6 +279,29 @@ func formatSize(n int64) string {
 		}
 	}
 	return ""
+}
+
+func formatCPUs(n float64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(n, 'f', -1, 64)
+}
+
+// formatTime is the text for d without the units that it has none of, and ""
+// for 0.
+func formatTime(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	s := d.String()
+	if rest, ok := strings.CutSuffix(s, "m0s"); ok {
+		s = rest + "m"
+	}
+	if rest, ok := strings.CutSuffix(s, "h0m"); ok {
+		s = rest + "h"
+	}
+	return s
 }
 
 func formatCount(n int) string {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"hutch/fs/node"
 )
@@ -18,6 +19,7 @@ func TestParseConfig(t *testing.T) {
 		{"# a remark\n\nimage debian\n", Config{Image: "debian"}, ""},
 		{"image\tdebian\n  cpus   2  \nram 512MiB", Config{Image: "debian", CPUs: 2, RAM: 512 << 20}, ""},
 		{"ram 2G\nnet none\nhostname a-b.c\nprofile p\ndriver d\n", Config{RAM: 2 << 30, Net: "none", Hostname: "a-b.c", Profile: "p", Driver: "d"}, ""},
+		{"cpus 0.5\npids 64\ndisk 10GiB\nidle 90s\nttl 8h\n", Config{CPUs: 0.5, PIDs: 64, Disk: 10 << 30, Idle: 90 * time.Second, TTL: 8 * time.Hour}, ""},
 		{"image\n", Config{}, ""},
 		{"imag debian\n", Config{}, `config line 1: invalid argument: unknown key "imag"`},
 		{"image a\nimage b\n", Config{}, "config line 2: image is there twice"},
@@ -26,6 +28,16 @@ func TestParseConfig(t *testing.T) {
 		{"cpus 0\n", Config{}, `cpus "0" is not a number`},
 		{"cpus many\n", Config{}, `cpus "many" is not a number`},
 		{"cpus 99999\n", Config{}, "is not a number"},
+		{"cpus 0.01\n", Config{}, `cpus "0.01" is not a number from 0.05 to 1024`},
+		{"cpus nan\n", Config{}, `cpus "nan" is not a number`},
+		{"cpus 1e2\n", Config{}, `cpus "1e2" is not a number`},
+		{"pids 15\n", Config{}, `pids "15" is not a number from 16 to 4194304`},
+		{"pids -20\n", Config{}, `pids "-20" is not a number`},
+		{"disk 1K\n", Config{}, "disk is too small: 1K < 1MiB"},
+		{"disk full\n", Config{}, `"full" is not a size like 512MiB`},
+		{"idle 10ms\n", Config{}, `idle "10ms" is not a time of a second or more, like 90s, 30m or 8h`},
+		{"ttl -1h\n", Config{}, `ttl "-1h" is not a time`},
+		{"ttl 5\n", Config{}, `ttl "5" is not a time`},
 		{"ram 1MiB\n", Config{}, "ram is too small: 1MiB < 64MiB"},
 		{"ram -1\n", Config{}, "is not a size"},
 		{"ram 99999999999GiB\n", Config{}, "is not a size"},
@@ -65,7 +77,7 @@ func TestEdit(t *testing.T) {
 }
 
 func FuzzParseConfig(f *testing.F) {
-	for _, s := range []string{"", "image host\n", "ram 512MiB\ncpus 2", "# x\n\n net none", "ram 1K\n", "cpus 007"} {
+	for _, s := range []string{"", "image host\n", "ram 512MiB\ncpus 2", "# x\n\n net none", "ram 1K\n", "cpus 007", "cpus 0.5\npids 64", "idle 1h0m1s\nttl 1.5h\ndisk 1MiB"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

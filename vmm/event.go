@@ -32,4 +32,7 @@ const (
 	EventSnapshot Kind = "snapshot" // the text is its name
 	EventReverted Kind = "reverted" // to the snapshot that the text names
 	EventDropped  Kind = "dropped"  // a snapshot was
+
+	EventOOM   Kind = "oom"   // a process of the machine was killed, as there was no memory left
+	EventLimit Kind = "limit" // the VM came up against another of its limits
 )

@@ -12,7 +12,7 @@ import (
 func TestConfigIsKeptAsWritten(t *testing.T) {
 	w := newWorld(t)
 	v := w.make("dev")
-	if got := v.ConfigText(); got != "image host\nprofile default\ndriver fake\nnet none\n" {
+	if got := v.ConfigText(); got != "image host\nprofile default\ndriver fake\npids 512\nnet none\n" {
 		t.Errorf("new config %q", got)
 	}
 	good := "# mine\nimage  host\n\ncpus 1\n"

@@ -199,7 +199,9 @@ func (v *VM) unmake(hooked bool) error {
 		}
 		v.machine = nil
 	}
+	v.unwatch()
 	v.leave(hooked)
+	v.unconfine()
 	v.note(Failed, "")
 	return v.remove()
 }

@@ -38,6 +38,9 @@ func (v *VM) start() error {
 	if err == nil {
 		env, err = v.Env()
 	}
+	if err == nil {
+		err = v.fits(ctx, c)
+	}
 	if err != nil {
 		v.change(func(s *seen) { s.Image = "" })
 		return err
@@ -47,6 +50,7 @@ func (v *VM) start() error {
 		return err
 	}
 	g := v.attend(d)
+	v.change(func(s *seen) { s.Began, s.Used, s.Ran = time.Now(), time.Time{}, 0 })
 	v.enter(Starting, "", EventStarting)
 	hooked, err := v.hookStart(ctx)
 	if err == nil {
@@ -55,6 +59,7 @@ func (v *VM) start() error {
 	if err == nil {
 		v.enter(Running, "", EventRunning)
 		v.arm()
+		v.watch()
 		return nil
 	}
 	return v.undo(ctx, err, hooked)
@@ -78,6 +83,9 @@ func (v *VM) hookStart(ctx context.Context) (bool, error) {
 
 // boot starts the machine and waits for its guest to connect.
 func (v *VM) boot(ctx context.Context, d Driver, spec Spec, g *guest.Guest) error {
+	if err := v.confine(d, v.Config(), &spec); err != nil {
+		return err
+	}
 	m, err := d.Start(ctx, spec)
 	if err != nil {
 		return err
@@ -90,8 +98,9 @@ func (v *VM) boot(ctx context.Context, d Driver, spec Spec, g *guest.Guest) erro
 // keepMachine writes to the state file what Adopt will need.
 func (v *VM) keepMachine() {
 	var now stored
+	used := v.lastUse()
 	v.change(func(s *seen) {
-		s.Machine, s.pids = v.machine.State(), v.machine.PIDs()
+		s.Machine, s.pids, s.Used = v.machine.State(), v.machine.PIDs(), used
 		now = s.stored
 	})
 	v.fail(now.save(v.dir, false))
@@ -144,20 +153,24 @@ func (v *VM) undo(ctx context.Context, err error, hooked bool) error {
 			v.machine.Release()
 		}
 	}
+	if why := v.ranOut(); why != nil {
+		err = fmt.Errorf("%w: %w", err, why)
+	}
 	v.finish(Failed, node.Text(err), EventFailed, hooked)
 	return err
 }
 
-// stop does steps 5 and 6. An anonymous VM goes.
-func (v *VM) stop(orderly bool) error {
-	if err := v.halt(orderly); err != nil || !v.Anonymous() {
+// stop does steps 5 and 6, for a reason if there is one to tell. An anonymous
+// VM goes.
+func (v *VM) stop(orderly bool, reason string) error {
+	if err := v.halt(orderly, reason); err != nil || !v.Anonymous() {
 		return err
 	}
 	return v.remove()
 }
 
-func (v *VM) halt(orderly bool) error {
-	v.enter(Stopping, "", EventStopping)
+func (v *VM) halt(orderly bool, reason string) error {
+	v.enter(Stopping, reason, EventStopping)
 	if orderly {
 		v.shutDown()
 	}
@@ -165,9 +178,11 @@ func (v *VM) halt(orderly bool) error {
 	defer cancel()
 	if err := v.machine.Kill(ctx); err != nil {
 		v.enter(Running, "", EventRunning)
+		v.unwatch()
+		v.watch()
 		return fmt.Errorf("vm %q does not end: %w", v.Name(), err)
 	}
-	v.finish(Stopped, "", EventStopped, true)
+	v.finish(Stopped, reason, EventStopped, true)
 	return nil
 }
 
@@ -198,7 +213,12 @@ func (v *VM) machineEnded() {
 		v.relapse(context.Background(), v.fail(err), true)
 		return
 	}
-	if err := v.machine.Err(); err != nil {
+	err := v.machine.Err()
+	if why := v.ranOut(); why != nil && err != nil {
+		err = why
+		v.t.event(v.Name(), EventOOM, why.Error())
+	}
+	if err != nil {
 		v.fail(fmt.Errorf("%w: vm %q: %w", node.ErrIO, v.Name(), err))
 		v.finish(Failed, err.Error(), EventFailed, true)
 		return
@@ -209,7 +229,9 @@ func (v *VM) machineEnded() {
 // finish does step 6.
 func (v *VM) finish(s State, reason string, kind Kind, hooked bool) {
 	v.machine, v.due = nil, nil
+	v.unwatch()
 	v.leave(hooked)
+	v.unconfine()
 	removeAll(v.path("machine"))
 	v.enter(s, reason, kind)
 }

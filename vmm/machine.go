@@ -72,7 +72,9 @@ type Spec struct {
 	Kernel   string   // the file of the kernel to boot, where the driver boots one; "": the driver's own
 	Net      string   // NetNone or NetProxy
 	RAM      int64    // bytes; 0: as the driver likes
-	CPUs     int      // 0: all
+	CPUs     int      // that the guest sees; 0: all
+	PIDs     int      // most processes and threads of a user in the guest
+	Enter    []string // the machine's control group, for cgroup.Enter in its first process
 	Dir      string   // a folder for the driver's own files; it is there, and empty at Start
 	Layer    string   // a folder for what the guest writes outside its workspace
 	Work     string   // the guest's /workspace

@@ -49,7 +49,7 @@ func (v *VM) Discard(ctx context.Context) error {
 		case !v.Anonymous():
 			return nil
 		case v.State().alive():
-			return v.stop(false)
+			return v.stop(false, "")
 		}
 		return v.remove()
 	})

@@ -83,7 +83,7 @@ func (v *VM) revert(dir, name, image string) error {
 	}
 	ran := v.State().alive()
 	if ran {
-		if err := v.halt(false); err != nil {
+		if err := v.halt(false, ""); err != nil {
 			return err
 		}
 	}

@@ -33,12 +33,9 @@ func (v *VM) Status() string {
 	line("profile", c.Profile)
 	line("driver", c.Driver)
 	line("net", c.Net)
-	line("cpus", formatCount(c.CPUs))
-	if c.RAM != 0 {
-		line("ram", formatSize(c.RAM)+" not enforced")
-	}
+	b.WriteString(v.limits(s, c))
 	if s.State == Suspended {
-		line("saved", fmt.Sprintf("%.1fMiB", float64(s.Saved)/(1<<20)))
+		line("saved", mib(s.Saved))
 	}
 	if s.bad != "" {
 		line("config", "last edit refused, see err")
@@ -48,7 +45,7 @@ func (v *VM) Status() string {
 		line("uptime", time.Since(s.Since).Round(time.Second).String())
 		v.measure(s)
 		if s.mem.bytes > 0 {
-			line("memory", fmt.Sprintf("%.1fMiB", float64(s.mem.bytes)/(1<<20)))
+			line("memory", mib(s.mem.bytes))
 		}
 	}
 	return b.String()

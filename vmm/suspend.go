@@ -144,6 +144,7 @@ func (v *VM) wake(err error) error {
 // Hooks.Start was called for it.
 func (v *VM) sleep(hooked bool) {
 	v.guestLeaves()
+	v.change(func(s *seen) { s.Ran = time.Since(s.Began) })
 	v.note(Suspended, "")
 	if v.machine != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), killLimit)
@@ -157,6 +158,8 @@ func (v *VM) sleep(hooked bool) {
 		h(v)
 	}
 	v.machine, v.due = nil, nil
+	v.unwatch()
+	v.unconfine()
 	removeAll(v.path("machine"))
 	removeAll(v.path(restoringName))
 	size := treeSize(v.path(savedName))
@@ -197,6 +200,7 @@ func (v *VM) resume() error {
 // A restoring is what a machine is restored with.
 type restoring struct {
 	driver Driver
+	config Config
 	spec   Spec
 }
 
@@ -221,7 +225,7 @@ func (v *VM) restoring(name string) (r restoring, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.spec = v.spec(c, img, env)
+	r.config, r.spec = c, v.spec(c, img, env)
 	return r, errors.Join(folders(v.dir), removeAll(r.spec.Dir), os.MkdirAll(r.spec.Dir, 0o755))
 }
 
@@ -233,6 +237,9 @@ func (v *VM) restore(ctx context.Context, r restoring, kind Kind) error {
 		g = v.attend(r.driver)
 	}
 	g.Return()
+	if err := v.confine(r.driver, r.config, &r.spec); err != nil {
+		return err
+	}
 	m, err := r.driver.Restore(ctx, r.spec, filepath.Join(v.path(restoringName), savedMachine))
 	if err != nil {
 		return err
@@ -244,9 +251,13 @@ func (v *VM) restore(ctx context.Context, r restoring, kind Kind) error {
 	if err != nil && !late {
 		return err
 	}
-	v.change(func(s *seen) { s.Saved, s.Unfinished = 0, false })
+	v.change(func(s *seen) {
+		s.Saved, s.Unfinished = 0, false
+		s.Began, s.Used = time.Now().Add(-s.Ran), time.Now()
+	})
 	v.enter(Running, "", kind)
 	v.arm()
+	v.watch()
 	if late {
 		v.awaitRestored()
 		return fmt.Errorf("%w, but the VM runs", err)
@@ -294,6 +305,8 @@ func (v *VM) fallAsleep(reason string) {
 		v.fail(err)
 	}
 	v.guestLeaves()
+	v.unwatch()
+	v.unconfine()
 	removeAll(v.path("machine"))
 	v.enter(Suspended, reason, EventSuspended)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"hutch/fs/node"
+	"hutch/vmm/cgroup"
 	"hutch/vmm/image"
 )
 
@@ -26,6 +27,7 @@ type Options struct {
 	StartLimit time.Duration             // for a guest to be there; 0: 2 m
 	StopGrace  time.Duration             // for a guest to shut down, and again for its init to end; 0: 5 s
 	Profile    func(name string) Profile // what a profile says of its machines; nil: nothing
+	Groups     *cgroup.Root              // makes machines' control groups; nil: none are made
 	Hooks      Hooks
 	Event      func(Event) // is told of each event; it must not wait
 }
@@ -51,6 +53,9 @@ type Hooks struct {
 	// PIDs returns the processes that serve the VM beside its machine. Their
 	// memory, and that of their children, is counted as the VM's.
 	PIDs func(v *VM) []int
+	// Busy says whether the VM is used beside its guest, or was since it was
+	// asked last, as by MCP calls.
+	Busy func(v *VM) bool
 	// Reverted is called when the VM's workspace is another folder, under the same name.
 	Reverted func(v *VM)
 	// Remove is called when the VM is gone, with its files still there to be closed.
@@ -112,6 +117,7 @@ func Open(cfg Options) (*Table, error) {
 		t.find(e.Name())
 	}
 	t.adoptAll()
+	t.sweepGroups()
 	return t, nil
 }
 
@@ -149,6 +155,22 @@ func (t *Table) adoptAll() {
 		}
 	}
 	wait.Wait()
+}
+
+// sweepGroups removes the control groups that an earlier process left.
+func (t *Table) sweepGroups() {
+	if t.cfg.Groups == nil {
+		return
+	}
+	keep := make(map[string]bool)
+	for _, v := range t.List() {
+		keep[groupName(v.dir)] = v.State().alive()
+	}
+	for _, name := range t.cfg.Groups.Names() {
+		if !keep[name] {
+			t.cfg.Groups.Group(name).Remove()
+		}
+	}
 }
 
 // background runs f in a goroutine that Close waits for, unless that has begun.
@@ -214,7 +236,9 @@ func (t *Table) effective(c Config) Config {
 	p := t.profile(c).Config
 	c.Image, c.Driver, c.Net = cmp.Or(c.Image, p.Image), cmp.Or(c.Driver, p.Driver), cmp.Or(c.Net, p.Net)
 	c.Kernel = cmp.Or(c.Kernel, p.Kernel)
-	c.RAM, c.CPUs = cmp.Or(c.RAM, p.RAM), cmp.Or(c.CPUs, p.CPUs)
+	c.RAM, c.CPUs, c.Disk = cmp.Or(c.RAM, p.RAM), cmp.Or(c.CPUs, p.CPUs), cmp.Or(c.Disk, p.Disk)
+	c.PIDs = cmp.Or(c.PIDs, p.PIDs, defaultPIDs)
+	c.Idle, c.TTL = cmp.Or(c.Idle, p.Idle), cmp.Or(c.TTL, p.TTL)
 	for _, d := range []struct {
 		field *string
 		value string
@@ -412,6 +436,9 @@ func (t *Table) Close(ctx context.Context) error {
 	}
 	t.tasks.Wait()
 	t.images.Close()
+	if t.cfg.Groups != nil {
+		t.cfg.Groups.Close()
+	}
 	return err
 }
 

@@ -37,7 +37,7 @@ func (v *VM) Stop(ctx context.Context) error {
 	return v.do(ctx, func() error {
 		switch s := v.State(); {
 		case s.alive():
-			return v.stop(true)
+			return v.stop(true, "")
 		case s == Suspended:
 			return v.forget()
 		}
@@ -55,7 +55,7 @@ func (v *VM) Kill(ctx context.Context) error {
 	return v.do(ctx, func() error {
 		switch s := v.State(); {
 		case s.alive():
-			return v.stop(false)
+			return v.stop(false, "")
 		case s == Suspended:
 			return v.forget()
 		case hurry != nil: // and with that the VM has ended

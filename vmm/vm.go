@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"hutch/fs/node"
@@ -32,8 +33,11 @@ type VM struct {
 
 	// The owner's own.
 	machine Machine          // nil unless the state is alive
+	meter   *meter           // of the machine, while it runs
 	due     <-chan time.Time // the next automatic snapshot; nil: none
 	gone    bool             // removed
+
+	used atomic.Int64 // when the VM was used last, but for its guest: Unix time in nanoseconds
 
 	seeing sync.Mutex // guards seen; never held across a call that can wait
 	seen   seen
@@ -49,6 +53,7 @@ type seen struct {
 	guest  *guest.Guest            // while the state is alive, and kept while the VM is suspended
 	pids   []int                   // the machine's processes
 	mem    memory                  // the last measurement of them
+	use    usage                   // of what is limited
 	hurry  context.CancelCauseFunc // ends what the owner waits for in a start or stop; nil if nothing
 }
 
@@ -191,7 +196,7 @@ func (v *VM) note(s State, reason string) {
 		if v.machine != nil {
 			sn.Machine, sn.pids = v.machine.State(), v.machine.PIDs()
 		} else {
-			sn.Machine, sn.pids, sn.mem = nil, nil, memory{}
+			sn.Machine, sn.pids, sn.mem, sn.use.ram, sn.use.processes = nil, nil, memory{}, 0, 0
 		}
 		now = sn.stored
 	})
@@ -220,7 +225,7 @@ func (v *VM) conn(port uint32, c net.Conn) {
 // env of its own.
 func (v *VM) spec(c Config, img image.Image, env []string) Spec {
 	s := Spec{
-		Name: v.Name(), Hostname: c.Hostname, Image: img, Net: c.Net, Kernel: c.Kernel, RAM: c.RAM, CPUs: c.CPUs,
+		Name: v.Name(), Hostname: c.Hostname, Image: img, Net: c.Net, Kernel: c.Kernel, RAM: c.RAM, CPUs: processors(c.CPUs), PIDs: c.PIDs,
 		Env: slices.Concat([]string{"PATH=" + guestPath, "HOME=/root"}, imageEnv(img), proxyEnv(c.Net), v.t.profile(c).Env, env),
 		Dir: filepath.Join(v.dir, "machine"), Layer: filepath.Join(v.dir, "layer"),
 		Work: v.WorkDir(), Ports: filepath.Join(v.dir, "ports"),

@@ -1,16 +1,23 @@
 package main
 
 import (
+	"fmt"
+	"hash/crc32"
 	"path/filepath"
 	"runtime"
 	"slices"
 
 	"hutch/fs"
 	"hutch/vmm"
+	"hutch/vmm/cgroup"
 	"hutch/vmm/gvisor"
 	"hutch/vmm/qemu"
 	"hutch/vmm/vz"
 )
+
+// groups names the control groups of the service with a state folder: there
+// may be several on a machine.
+func groups(state string) string { return fmt.Sprintf("hutch-%08x", crc32.ChecksumIEEE([]byte(state))) }
 
 // config says what the tree stands on, but for how it ends.
 func config(o options, l *logs) fs.Config {
@@ -20,6 +27,7 @@ func config(o options, l *logs) fs.Config {
 		Aggd:    filepath.Join(o.bin, "aggd"),
 		Locald:  filepath.Join(o.bin, "locald"),
 		Log:     l.log, Level: l.level, ServiceLog: l.memory, CrashLog: l.crash,
+		Groups: cgroup.Find(groups(o.state)),
 		Listen: o.listen,
 	}
 }

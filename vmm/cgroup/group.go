@@ -132,9 +132,12 @@ func (g *Group) Entries() []string {
 }
 
 // Enter makes this process a member of the group that has the entries.
-func Enter(entries []string) error {
+func Enter(entries []string) error { return Put(entries, 0) }
+
+// Put makes the process pid a member.
+func Put(entries []string, pid int) error {
 	for _, name := range entries {
-		if err := write(name, "0"); err != nil {
+		if err := write(name, strconv.Itoa(pid)); err != nil {
 			return fmt.Errorf("enter cgroup: %w", err)
 		}
 	}

@@ -142,6 +142,9 @@ func (n *conn) lost() error {
 
 // call makes a request that the guest has to answer in time.
 func (n *conn) call(ctx context.Context, typ uint8, fields func([]byte) []byte) (reply, error) {
+	if !noticed(ctx) {
+		return n.block(ctx, typ, fields)
+	}
 	select {
 	case n.quick <- struct{}{}:
 		defer func() { <-n.quick }()
@@ -188,6 +191,8 @@ func (n *conn) roundTrip(ctx context.Context, typ uint8, fields func([]byte) []b
 	case context.Cause(ctx) == errLate:
 		n.end(errLate)
 		return reply{}, errLate
+	case !noticed(ctx):
+		return reply{}, ctx.Err()
 	case typ == tread: // takes nothing: its answer can be thrown away
 		n.flush.Go(func() { n.cancel(ctx, c) })
 		return reply{}, ctx.Err()

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"hutch/vmm/cgroup"
 )
 
 // enterName, as a program's name, makes any program with this package in it
@@ -25,6 +27,9 @@ type entry struct {
 	Layer  string   // the folder of what was written over it
 	Root   string   // where the two are seen as one
 	CPUs   int      // how many processors to run on; 0: all
+	RAM    int64    // how much memory the guest is to believe there is; 0: all
+	Dir    string   // the machine's folder
+	Groups []string // its control group
 	Runsc  string   // the program to become
 	Flags  []string // its arguments up to the command's name
 	Args   []string // the rest
@@ -57,6 +62,9 @@ func enter(arg string) error {
 	if err := json.Unmarshal([]byte(arg), &e); err != nil {
 		return err
 	}
+	if err := cgroup.Enter(e.Groups); err != nil {
+		return err
+	}
 	err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 	switch {
 	case e.UserNS && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)):
@@ -77,6 +85,11 @@ func enter(arg string) error {
 	if err := pin(e.CPUs); err != nil {
 		return err
 	}
+	if err := e.tellRAM(); err != nil {
+		return err
+	}
+	// Where the whole host runs out of memory, guests go before hutchd does.
+	os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0o644)
 	args := append([]string{"runsc"}, e.Flags...)
 	args = append(append(args, "--overlay2="+overlay), e.Args...)
 	return fmt.Errorf("runsc: %w", syscall.Exec(e.Runsc, args, os.Environ()))
@@ -105,6 +118,23 @@ func (e *entry) mountLayer() error {
 		options += ",userxattr"
 	}
 	return unix.Mount("overlay", e.Root, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options)
+}
+
+// tellRAM has runsc, and so the guest, see the machine's limit as all the
+// memory there is: runsc reads it where the host tells.
+func (e *entry) tellRAM() error {
+	if e.RAM == 0 {
+		return nil
+	}
+	const meminfo = "/proc/meminfo"
+	name := filepath.Join(e.Dir, "meminfo")
+	if err := os.WriteFile(name, fmt.Appendf(nil, "MemTotal: %d kB\n", e.RAM>>10), 0o644); err != nil {
+		return err
+	}
+	if err := unix.Mount(name, meminfo, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("tell the guest its memory: %w", err)
+	}
+	return nil
 }
 
 // pin keeps this process and those it starts on n of the processors that it

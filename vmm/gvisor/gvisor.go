@@ -15,14 +15,24 @@
 // Limits. For an ordinary user only root exists in the guest as far as files
 // of the layer and the workspace go: chown to others fails, and other users can
 // write to /tmp alone. A program of the machine that is replaced stays the old
-// one for the guests that run. Memory is not limited, processors are by
-// affinity. What a guest writes to its init's output fills log/serial.
+// one for the guests that run. What a guest writes to its init's
+// output fills log/serial.
+//
+// Memory and the time of processors are limited by the machine's control group
+// (vmm/cgroup), where there is one: whatever the guest has, files in its memory
+// too, is memory of the sandbox and its stubs. When there is no more, the
+// kernel kills the sandbox. Processes are limited by gVisor's RLIMIT_NPROC, for
+// each user of the guest; the agent, PID 1, alone is not bound by it. The
+// guest's processors are by affinity.
 package gvisor
 
 import (
+	"math"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"hutch/vmm"
 )
 
 // A Config says what a Driver runs.
@@ -48,6 +58,18 @@ type Driver struct {
 
 // New returns a driver. What is missing for it to work, Probe and Start tell.
 func New(cfg Config) *Driver { return &Driver{cfg: cfg} }
+
+// Enforces says that gVisor itself limits the processes of each user in the
+// guest, and that whole processors can be had by affinity.
+func (d *Driver) Enforces(key string, c vmm.Config) string {
+	switch {
+	case key == "pids":
+		return "gvisor"
+	case key == "cpus" && c.CPUs == math.Trunc(c.CPUs):
+		return "affinity"
+	}
+	return ""
+}
 
 // Name returns "gvisor".
 func (d *Driver) Name() string { return "gvisor" }

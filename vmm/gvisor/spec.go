@@ -68,6 +68,10 @@ var capabilities = []string{
 	"CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE", "CAP_AUDIT_WRITE",
 }
 
+// initCapability is what the agent, the guest's init, keeps from all others:
+// with it the limit of processes does not hold.
+const initCapability = "CAP_SYS_RESOURCE"
+
 // The places in the guest that this package gives a meaning.
 const (
 	guestBin   = "/opt/hutch/bin"
@@ -80,12 +84,15 @@ const (
 func (d *Driver) configure(s vmm.Spec) ociSpec {
 	caps := make(map[string][]string)
 	for _, set := range []string{"bounding", "effective", "permitted"} {
-		caps[set] = capabilities
+		caps[set] = append([]string{initCapability}, capabilities...)
 	}
 	c := base(filepath.Join(s.Dir, "rootfs"), guestInit, "init")
 	c.Process.Env = s.Env
 	c.Process.Capabilities = caps
 	c.Process.Rlimits = []ociRlimit{{"RLIMIT_NOFILE", 1 << 20, 1 << 16}, {"RLIMIT_CORE", 0, 0}}
+	if n := uint64(s.PIDs); n > 0 {
+		c.Process.Rlimits = append(c.Process.Rlimits, ociRlimit{"RLIMIT_NPROC", n, n})
+	}
 	c.Hostname = s.Hostname
 	c.Mounts = append(c.Mounts,
 		ociMount{"/sys", "sysfs", "sysfs", []string{"ro", "nosuid", "noexec", "nodev"}},

@@ -67,6 +67,7 @@ func (d *Driver) prepare(s vmm.Spec) error {
 func (d *Driver) launch(ctx context.Context, s vmm.Spec, platform string, how []string) (*machine, error) {
 	e := entry{
 		Lower: s.Image.Root, Layer: s.Layer, Root: filepath.Join(s.Dir, "rootfs"), CPUs: s.CPUs, Log: s.Log,
+		RAM: s.RAM, Dir: s.Dir, Groups: s.Enter,
 		Runsc: d.cfg.Runsc, Flags: append(d.flags(s.Dir, platform), "--log="+s.Log, "--panic-log="+s.Log),
 		Args: append(slices.Clone(how), "-detach", "-bundle", s.Dir, s.Name),
 	}

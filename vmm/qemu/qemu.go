@@ -20,9 +20,12 @@
 package qemu
 
 import (
+	"math"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"hutch/vmm"
 )
 
 // A Config says what a Driver runs.
@@ -49,6 +52,14 @@ type Driver struct {
 
 // New returns a driver. What is missing for it to work, Probe and Start tell.
 func New(cfg Config) *Driver { return &Driver{cfg: cfg} }
+
+// Enforces says that memory and whole processors are those of the machine.
+func (d *Driver) Enforces(key string, c vmm.Config) string {
+	if key == "ram" || key == "cpus" && c.CPUs == math.Trunc(c.CPUs) {
+		return "machine"
+	}
+	return ""
+}
 
 // Name returns "qemu".
 func (d *Driver) Name() string { return "qemu" }

@@ -17,6 +17,7 @@ import (
 	"hutch/fs/node"
 	"hutch/relay/boot"
 	"hutch/vmm"
+	"hutch/vmm/cgroup"
 	"hutch/vmm/process"
 	"hutch/vmm/qemu/initrd"
 	"hutch/vmm/qemu/kernel"
@@ -94,6 +95,11 @@ func (d *Driver) launch(ctx context.Context, c *command, qemu string, s vmm.Spec
 		return nil, err
 	}
 	c.close() // or the sockets would outlive QEMU
+	// As another user it could not do so itself.
+	if err := cgroup.Put(s.Enter, p.PID()); err != nil {
+		p.End()
+		return nil, fmt.Errorf("%w: %w", node.ErrIO, err)
+	}
 	m, err := attach(ctx, s, p, served, found{PID: p.PID(), Binds: s.Image.Binds, Shape: sh})
 	if err != nil {
 		p.End()

@@ -1,0 +1,199 @@
+package vmm
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"hutch/fs/node"
+	"hutch/vmm/cgroup"
+	"hutch/vmm/disk"
+)
+
+// What a config limits is held to by the control group of the machine's
+// processes, by the driver, or, for what a guest writes and how long it lives,
+// by the meter. Whatever none of them can do is told in status.
+
+// An Enforcer is a Driver that holds its machines to limits by itself.
+type Enforcer interface {
+	// Enforces says in a word how the limit that c sets by key is held to; ""
+	// if it is not.
+	Enforces(key string, c Config) string
+}
+
+// groupName is the name of the control group of the VM in the folder dir,
+// whatever that is called by now. It is not one of the files that the system
+// has beside groups.
+func groupName(dir string) string { return "vm-" + filepath.Base(dir) }
+
+// confine makes the control group for the machine that s is to start.
+func (v *VM) confine(d Driver, c Config, s *Spec) error {
+	r := v.t.cfg.Groups
+	if r == nil {
+		return nil
+	}
+	g := r.Group(groupName(v.dir))
+	if err := g.Remove(); err != nil {
+		return err
+	}
+	var now stored
+	v.change(func(s *seen) {
+		s.Group, s.Told = g, cgroup.Events{}
+		now = s.stored
+	})
+	// Whoever comes after a crash removes what is written down.
+	if err := now.save(v.dir, false); err != nil {
+		return err
+	}
+	if _, err := r.Make(groupName(v.dir), groupLimits(d, c)); err != nil {
+		return fmt.Errorf("%w: %w", node.ErrIO, err)
+	}
+	s.Enter = g.Entries()
+	return nil
+}
+
+// groupLimits returns what the host's processes of a machine may have. Where
+// the driver sees to memory they need some on top of the guest's. They are
+// several for each of the guest, so that their number is but the last resort.
+func groupLimits(d Driver, c Config) cgroup.Limits {
+	l := cgroup.Limits{RAM: c.RAM, CPUs: c.CPUs, PIDs: 256 + 8*c.PIDs}
+	if e, ok := d.(Enforcer); ok && c.RAM > 0 && e.Enforces("ram", c) != "" {
+		l.RAM += l.RAM/4 + 256<<20
+	}
+	return l
+}
+
+// unconfine removes the machine's control group.
+func (v *VM) unconfine() {
+	g := v.look().Group
+	if g == nil {
+		return
+	}
+	if err := g.Remove(); err != nil {
+		v.fail(fmt.Errorf("%w: vm %q: %w", node.ErrIO, v.Name(), err))
+		return // what is written down is removed at the next start
+	}
+	v.change(func(s *seen) { s.Group = nil })
+}
+
+// ranOut says what the machine ran out of before it ended, nil if of nothing.
+func (v *VM) ranOut() error {
+	s := v.look()
+	if s.Group == nil || s.Group.Events().OOM == 0 {
+		return nil
+	}
+	if ram := v.t.effective(s.config).RAM; ram > 0 {
+		return fmt.Errorf("out of memory: ram is %s", formatSize(ram))
+	}
+	return fmt.Errorf("out of memory: the host has no more")
+}
+
+// fits refuses to start a VM that has more on the disk than it may.
+func (v *VM) fits(ctx context.Context, c Config) error {
+	if c.Disk == 0 {
+		return nil
+	}
+	used, err := disk.Used(ctx, c.Disk, v.diskDirs()...)
+	if err != nil {
+		return err
+	}
+	v.change(func(s *seen) { s.use.disk = used })
+	if used > c.Disk {
+		return fmt.Errorf("%w: %s: remove files from work, or set disk", node.ErrNoSpace, diskText(used, c.Disk))
+	}
+	return nil
+}
+
+// diskDirs are the folders that a guest writes to.
+func (v *VM) diskDirs() []string { return []string{v.path("layer"), v.path("work")} }
+
+func diskText(used, limit int64) string {
+	return fmt.Sprintf("disk: more than %s are used, %s may be", mib(min(used, limit)), formatSize(limit))
+}
+
+func mib(n int64) string { return fmt.Sprintf("%.1fMiB", float64(n)/(1<<20)) }
+
+// How the limit that c sets by key is held to; or why it is not.
+func (v *VM) enforced(key, controller string, s seen, c Config) (how string, err error) {
+	d, derr := v.t.driver(c.Driver)
+	if e, ok := d.(Enforcer); ok && derr == nil {
+		if how := e.Enforces(key, c); how != "" {
+			return how, nil
+		}
+	}
+	if controller == "" {
+		return "", fmt.Errorf("the driver cannot")
+	}
+	return "cgroup", v.missing(controller, s)
+}
+
+// missing says why a machine is, or would be, in no control group with controller.
+func (v *VM) missing(controller string, s seen) error {
+	r := v.t.cfg.Groups
+	switch {
+	case s.Group != nil && s.State.alive() && s.Group.Has(controller):
+		return nil
+	case s.State.alive():
+		return fmt.Errorf("the machine was started without control groups")
+	case r == nil:
+		return fmt.Errorf("there are no control groups")
+	}
+	return r.Missing(controller)
+}
+
+// limits returns the lines of status that tell the VM's limits, how near it
+// is to them, and what holds it to them.
+func (v *VM) limits(s seen, c Config) string {
+	var b strings.Builder
+	line := func(key, controller, used, limit string) {
+		if limit == "" {
+			return
+		}
+		if used != "" && s.State.alive() {
+			limit = used + " of " + limit
+		}
+		how, err := v.enforced(key, controller, s, c)
+		if err != nil {
+			fmt.Fprintf(&b, "%s %s not enforced: %s\n", key, limit, strings.ReplaceAll(err.Error(), "\n", "; "))
+			return
+		}
+		fmt.Fprintf(&b, "%s %s by %s\n", key, limit, how)
+	}
+	ram, pids := "", ""
+	if s.use.ram > 0 {
+		ram = mib(s.use.ram)
+	}
+	if s.use.processes > 0 {
+		pids = formatCount(s.use.processes)
+	}
+	line("ram", cgroup.Memory, ram, formatSize(c.RAM))
+	line("cpus", cgroup.CPU, "", formatCPUs(c.CPUs))
+	line("pids", "", pids, formatCount(c.PIDs))
+	if c.Disk > 0 {
+		fmt.Fprintf(&b, "disk %s of %s by measuring\n", mib(s.use.disk), formatSize(c.Disk))
+	}
+	if s.State.alive() {
+		timeLine(&b, "idle", v.lastUse(), c.Idle)
+		timeLine(&b, "ttl", s.Began, c.TTL)
+	} else {
+		timeLine(&b, "idle", time.Time{}, c.Idle)
+		timeLine(&b, "ttl", time.Time{}, c.TTL)
+	}
+	return b.String()
+}
+
+func timeLine(b *strings.Builder, key string, since time.Time, limit time.Duration) {
+	switch {
+	case limit == 0:
+	case since.IsZero():
+		fmt.Fprintf(b, "%s %s\n", key, formatTime(limit))
+	default:
+		fmt.Fprintf(b, "%s %s of %s\n", key, time.Since(since).Round(time.Second), formatTime(limit))
+	}
+}
+
+// processors is how many a guest sees that has the time of n: 0 is all.
+func processors(n float64) int { return int(math.Ceil(n)) }

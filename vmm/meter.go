@@ -1,0 +1,258 @@
+package vmm
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"hutch/vmm/cgroup"
+	"hutch/vmm/disk"
+	"hutch/vmm/guest"
+)
+
+// usage is what a running VM has of what is limited, as last measured.
+type usage struct {
+	ram       int64 // bytes that its processes on the host hold
+	processes int   // and threads, in the guest
+	disk      int64 // bytes, layer and workspace
+}
+
+// A meter measures a machine that runs, tells when it comes up against a
+// limit, and has its VM stopped when there is no other way. It only reads;
+// what changes the VM is the owner's to do.
+type meter struct {
+	v       *VM
+	machine Machine
+	guest   *guest.Guest
+	config  Config
+	counts  bool // the driver limits processes
+	end     context.CancelFunc
+	ended   chan struct{}
+
+	answer <-chan guest.Load // that the guest still owes; nil: none
+	asking sync.WaitGroup
+
+	told      cgroup.Events // those that events were told of
+	crowded   bool          // it was told that there are too many processes
+	saved     time.Time     // the last use that is written down
+	next      time.Time     // for the disk to be measured again, at the soonest
+	measured  time.Time     // when it was
+	filled    int64         // the disk's use then
+	remaining int64         // what the guest could still write then
+}
+
+const (
+	meterEvery = time.Second
+	diskEvery  = 30 * time.Second // if nothing says that there is more on the disk
+	diskShare  = 20               // measuring takes at most one part of so many of the time
+)
+
+// watch has the machine metered until unwatch. The owner calls it.
+func (v *VM) watch() {
+	if v.meter != nil || v.machine == nil {
+		return
+	}
+	s := v.look()
+	ctx, cancel := context.WithCancel(v.t.life)
+	m := &meter{
+		v: v, machine: v.machine, guest: s.guest, config: v.t.effective(s.config),
+		end: cancel, ended: make(chan struct{}), told: s.Told, saved: s.Used,
+	}
+	_, err := v.enforced("pids", "", s, m.config)
+	m.counts = err == nil
+	v.meter = m
+	go m.run(ctx)
+}
+
+// unwatch ends the meter and waits for it.
+func (v *VM) unwatch() {
+	if v.meter != nil {
+		v.meter.end()
+		<-v.meter.ended
+		v.meter = nil
+	}
+}
+
+func (m *meter) run(ctx context.Context) {
+	defer close(m.ended)
+	defer m.asking.Wait()
+	defer m.end()
+	tick := time.NewTicker(meterEvery)
+	defer tick.Stop()
+	for {
+		if why := m.measure(ctx); why != "" {
+			m.stop(ctx, why)
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// measure looks at everything once, and says why the VM has to stop, if so.
+func (m *meter) measure(ctx context.Context) string {
+	m.group()
+	if m.v.State() != Running {
+		return ""
+	}
+	m.load(ctx)
+	if why := m.disk(ctx); why != "" {
+		return why
+	}
+	if why := m.idle(ctx); why != "" {
+		return why
+	}
+	if began := m.v.look().Began; m.config.TTL > 0 && time.Since(began) >= m.config.TTL {
+		return "ttl: it ran for " + formatTime(m.config.TTL)
+	}
+	return ""
+}
+
+// post has the owner do f, unless the machine is another one by then.
+func (m *meter) post(ctx context.Context, f func()) {
+	select {
+	case m.v.posts <- func() {
+		if m.v.machine == m.machine && m.v.meter == m {
+			f()
+		}
+	}:
+	case <-ctx.Done():
+	}
+}
+
+// stop has the VM stopped in order, for the reason why.
+func (m *meter) stop(ctx context.Context, why string) {
+	m.v.t.event(m.v.Name(), EventLimit, why)
+	m.post(ctx, func() { m.v.fail(m.v.stop(true, why)) })
+}
+
+// group reads what the control group counted.
+func (m *meter) group() {
+	g := m.v.look().Group
+	if g == nil {
+		return
+	}
+	now := g.Events()
+	if now.OOM > m.told.OOM {
+		m.v.t.event(m.v.Name(), EventOOM, m.v.ranOut().Error())
+	}
+	if now.PIDs > m.told.PIDs {
+		m.v.t.event(m.v.Name(), EventLimit, "pids: the machine may have no more processes on the host")
+	}
+	m.told = now
+	used := g.Used()
+	m.v.change(func(s *seen) { s.Told, s.use.ram = now, used })
+}
+
+// load asks the guest how many processes it has and whether commands run,
+// where that matters. One that is too busy to answer soon is in use, and its
+// answer is taken when it comes.
+func (m *meter) load(ctx context.Context) {
+	if !m.counts && m.config.Idle == 0 {
+		return
+	}
+	if m.answer == nil {
+		answer := make(chan guest.Load, 1)
+		m.answer = answer
+		m.asking.Go(func() {
+			l, _ := m.guest.Load(ctx)
+			answer <- l
+		})
+	}
+	soon := time.NewTimer(meterEvery / 4)
+	defer soon.Stop()
+	select {
+	case l := <-m.answer:
+		m.answer = nil
+		m.loaded(l)
+	case <-soon.C:
+		m.v.Use()
+	case <-ctx.Done():
+	}
+}
+
+func (m *meter) loaded(l guest.Load) {
+	if l.Running > 0 {
+		m.v.Use()
+	}
+	if !m.counts || l.Processes == 0 {
+		return
+	}
+	m.v.change(func(s *seen) { s.use.processes = l.Processes })
+	limit := m.config.PIDs
+	switch {
+	case l.Processes >= limit && !m.crowded:
+		m.crowded = true
+		m.v.t.event(m.v.Name(), EventLimit, fmt.Sprintf("pids: the guest has %d processes and threads, each user may have %d", l.Processes, limit))
+	case l.Processes < limit*3/4:
+		m.crowded = false
+	}
+}
+
+// disk measures what the guest has written when half of what it had left may
+// be used, and from time to time.
+func (m *meter) disk(ctx context.Context) string {
+	limit, now := m.config.Disk, time.Now()
+	if limit == 0 || now.Before(m.next) {
+		return ""
+	}
+	filled := disk.Filled(m.v.dir)
+	if now.Sub(m.measured) < diskEvery && filled-m.filled < m.remaining/2 {
+		return ""
+	}
+	used, err := disk.Used(ctx, limit, m.v.diskDirs()...)
+	if err != nil {
+		return ""
+	}
+	m.measured, m.filled, m.remaining = now, filled, limit-used
+	m.next = time.Now().Add(diskShare * time.Since(now))
+	m.v.change(func(s *seen) { s.use.disk = used })
+	if used > limit {
+		return diskText(used, limit)
+	}
+	return ""
+}
+
+// idle says whether the VM was not used for too long. The last use is written
+// down now and then, for the hutchd that comes after this one.
+func (m *meter) idle(ctx context.Context) string {
+	limit := m.config.Idle
+	if limit == 0 {
+		return ""
+	}
+	if h := m.v.t.cfg.Hooks.Busy; h != nil && h(m.v) {
+		m.v.Use()
+	}
+	last := m.v.lastUse()
+	if time.Since(last) >= limit {
+		return "idle: it was not used for " + formatTime(limit)
+	}
+	if last.Sub(m.saved) >= limit/20 {
+		m.saved = last
+		m.post(ctx, func() { m.v.keepMachine() })
+	}
+	return ""
+}
+
+// Use notes that the VM is used, for idle.
+func (v *VM) Use() { v.used.Store(time.Now().UnixNano()) }
+
+// lastUse returns when the VM was used last, and no earlier than when it began.
+func (v *VM) lastUse() time.Time {
+	s := v.look()
+	last := s.Began
+	if s.Used.After(last) {
+		last = s.Used
+	}
+	if n := v.used.Load(); n != 0 && time.Unix(0, n).After(last) {
+		last = time.Unix(0, n)
+	}
+	if s.guest != nil && s.guest.Used().After(last) {
+		last = s.guest.Used()
+	}
+	return last
+}
