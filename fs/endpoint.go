@@ -22,13 +22,14 @@ func newVM(s *Server, m *vmm.VM) *vm {
 	v.ctx, v.cancel = context.WithCancel(context.Background())
 	v.aggLog.path = filepath.Join(m.Dir(), "log", "agg")
 	v.mcp = mcpd.New(mcpd.Config{
-		VM:       m.Name,
-		Version:  Version,
-		Work:     m.WorkDir(),
-		Ledger:   v.db,
-		AggdPath: s.cfg.Aggd,
-		Log:      s.log.With("vm", m.Name()),
-		AggLog:   &v.aggLog,
+		VM:        m.Name,
+		Version:   Version,
+		Work:      m.WorkDir(),
+		Snapshots: snapshotsOf(m),
+		Ledger:    v.db,
+		AggdPath:  s.cfg.Aggd,
+		Log:       s.log.With("vm", m.Name()),
+		AggLog:    &v.aggLog,
 		Event: func(kind, text string) {
 			s.tell(v, ledger.Security, Event{Time: time.Now(), VM: m.Name(), Kind: kind, Text: text})
 		},

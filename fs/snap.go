@@ -9,6 +9,7 @@ import (
 	"hutch/fs/folder"
 	"hutch/fs/node"
 	"hutch/mcpd/ledger"
+	"hutch/mcpd/workspace"
 	"hutch/vmm"
 )
 
@@ -103,6 +104,28 @@ func snapInfo(c call) (string, error) {
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.6f", d.Seconds()) }
+
+// snapshotsOf is what the MCP tools can do with the snapshots of m.
+func snapshotsOf(m *vmm.VM) workspace.Snapshots {
+	return workspace.Snapshots{
+		Take: m.Snap, Changes: m.Diff, Drop: m.DropSnapshot,
+		List: func() ([]workspace.Snapshot, error) {
+			all, err := m.Snapshots().List()
+			var list []workspace.Snapshot
+			for _, i := range all {
+				list = append(list, workspace.Snapshot{
+					Name: i.Name, Taken: i.Taken.UTC().Format(time.RFC3339), Automatic: i.Automatic,
+					Files: i.Cost.Files, Bytes: i.Cost.Bytes,
+				})
+			}
+			return list, err
+		},
+		Hold: func(name string) (string, func(), error) {
+			_, release, err := m.Snapshots().Hold(name)
+			return m.ShownPart(name, "work"), release, err
+		},
+	}
+}
 
 // openDiff takes the names of two snapshots, or of one that is compared with
 // what there is now.

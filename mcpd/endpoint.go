@@ -31,6 +31,7 @@ import (
 	"hutch/fs/node"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
+	"hutch/mcpd/workspace"
 )
 
 // Config says what an Endpoint serves.
@@ -38,6 +39,8 @@ type Config struct {
 	VM      func() string // its name, which can change
 	Version string        // of hutch, for serverInfo
 	Work    string        // the host's folder of the workspace
+	// Snapshots are those of the VM.
+	Snapshots workspace.Snapshots
 
 	// Ledger returns the VM's open ledger.
 	Ledger func() (*ledger.DB, error)

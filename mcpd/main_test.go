@@ -7,7 +7,11 @@ import (
 	"testing"
 
 	"hutch/aggd"
+	"hutch/mcpd/workspace"
 )
+
+// ours is how many tools there are without any server.
+var ours = len(workspace.Tools())
 
 // otherServers are MCP servers that are not a testServer.
 var otherServers = map[string]func() int{}

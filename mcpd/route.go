@@ -65,9 +65,9 @@ func planWorkspace(ctx context.Context, c *call, tool string) (step, *Error) {
 		return nil, err
 	}
 	args := c.message.params.get(pArguments)
-	dir := c.session.e.cfg.Work
+	cfg := &c.session.e.cfg
 	return func(ctx context.Context) (json.RawMessage, *Error) {
-		return workspace.Call(ctx, dir, tool, args), nil
+		return workspace.Call(ctx, cfg.Work, cfg.Snapshots, tool, args), nil
 	}, nil
 }
 

@@ -132,7 +132,7 @@ func TestSDK(t *testing.T) {
 		t.Errorf("initialize: %+v", got)
 	}
 	tools, err := s.ListTools(ctx, nil)
-	if err != nil || len(tools.Tools) != 6+6 {
+	if err != nil || len(tools.Tools) != ours+6 {
 		t.Fatalf("tools: %+v, %v", tools, err)
 	}
 	for _, tt := range []struct{ tool, in, want string }{

@@ -130,7 +130,7 @@ func TestLists(t *testing.T) {
 	for _, tool := range got.Tools {
 		names = append(names, tool.Name)
 	}
-	if !slices.IsSorted(names) || len(names) != 6+2*16 || !slices.Contains(names, "file_read") || !slices.Contains(names, "two__a__b") {
+	if !slices.IsSorted(names) || len(names) != ours+2*16 || !slices.Contains(names, "file_read") || !slices.Contains(names, "two__a__b") {
 		t.Errorf("tools: %q", names)
 	}
 	want := `{"name":"one__echo","description":"say it again","inputSchema":{"type":"object","unevaluatedProperties":false,"x-unknown":9007199254740993},"future":{"a":[1.50,"<&>"]}}`
@@ -422,7 +422,7 @@ func TestTree(t *testing.T) {
 	for _, tool := range st.Tools() {
 		names = append(names, tool.Name)
 	}
-	if len(names) != 6+16 || !slices.Contains(names, "one__echo") || st.Sessions() != 1 {
+	if len(names) != ours+16 || !slices.Contains(names, "one__echo") || st.Sessions() != 1 {
 		t.Errorf("tools: %q, %d sessions", names, st.Sessions())
 	}
 	if text := st.ServersText(); !strings.HasPrefix(text, "one connected transport stdio tools 16 resources 2 templates 1 prompts 1 protocol 2025-06-18") {
@@ -438,7 +438,7 @@ func TestNoAggregator(t *testing.T) {
 		g.fails("tools/call", `{"name":"one__echo"}`, codeInternal, "tool call failed: ")
 		g.fails("resources/read", `{"uri":"capsem://one/x"}`, codeInternal, "resources/read failed: ")
 		var list struct{ Tools []struct{ Name string } }
-		if json.Unmarshal(g.ok("tools/list", ""), &list); len(list.Tools) != 6 {
+		if json.Unmarshal(g.ok("tools/list", ""), &list); len(list.Tools) != ours {
 			t.Errorf("tools: %+v", list)
 		}
 		if text := st.ServersText(); !strings.Contains(text, "error") {

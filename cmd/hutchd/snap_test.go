@@ -204,6 +204,15 @@ func revert(t *testing.T, s *service) {
 	if got := s.difference("before"); strings.Contains(got, "work/f") || !strings.Contains(got, "added work/mine\n") {
 		t.Errorf("difference to what there is now:\n%s", got)
 	}
+	if text := s.call("dev", "snapshots_revert", `{"path":"f","snapshot":"after"}`); !strings.Contains(text, "restored f as it was in after") || s.run("cat f") != "two\n" {
+		t.Errorf("a tool's revert of one file: %s", text)
+	}
+	if text := s.call("dev", "snapshots_create", `{"name":"tool"}`); !strings.Contains(text, "took mcp-tool") || !strings.Contains(s.names("vm/dev/snap"), "mcp-tool") {
+		t.Errorf("a tool's snapshot: %s", text)
+	}
+	if text := s.call("dev", "snapshots_delete", `{"snapshot":"after"}`); !strings.Contains(text, "was not taken by a tool") {
+		t.Errorf("a tool deletes another's snapshot: %s", text)
+	}
 	p := make([]byte, 10)
 	if n, _ := held.ReadAt(p, 0); string(p[:n]) != "two\n" {
 		t.Errorf("the file that was open has %q", p[:n])

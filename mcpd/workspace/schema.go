@@ -44,6 +44,33 @@ const (
 		`"required":["path"],"additionalProperties":false},` +
 		`"annotations":{"readOnlyHint":false,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
 
+	snapshotsListRaw = `{"name":"snapshots_list","title":"List snapshots","description":"List the snapshots of this sandbox, the oldest first.",` +
+		`"inputSchema":{"type":"object","properties":{},"additionalProperties":false},` +
+		`"annotations":{"readOnlyHint":true,"openWorldHint":false}}`
+
+	snapshotsCreateRaw = `{"name":"snapshots_create","title":"Take a snapshot","description":"Take a snapshot of this sandbox's files, to compare with or go back to later. It is called mcp- and the name; at most 12 of these can be kept.",` +
+		`"inputSchema":{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":60,"pattern":"^[A-Za-z0-9._-]+$","description":"Name of the snapshot"}},` +
+		`"required":["name"],"additionalProperties":false},` +
+		`"annotations":{"readOnlyHint":false,"destructiveHint":false,"openWorldHint":false}}`
+
+	snapshotsDeleteRaw = `{"name":"snapshots_delete","title":"Delete a snapshot","description":"Delete a snapshot that was taken by snapshots_create.",` +
+		`"inputSchema":{"type":"object","properties":{` + snapshotProperty + `},` +
+		`"required":["snapshot"],"additionalProperties":false},` +
+		`"annotations":{"readOnlyHint":false,"destructiveHint":true,"openWorldHint":false}}`
+
+	snapshotsChangesRaw = `{"name":"snapshots_changes","title":"Compare snapshots","description":"Tell what was added, removed, changed or renamed from one snapshot to another or to what there is now, by the contents of files: a line each. Paths are below work/ (the workspace) and layer/ (what was written elsewhere).",` +
+		`"inputSchema":{"type":"object","properties":{"from":{"type":"string","description":"Name of a snapshot; the newest if not given"},` +
+		`"to":{"type":"string","default":"now","description":"Name of a later snapshot, or now"}},"additionalProperties":false},` +
+		`"annotations":{"readOnlyHint":true,"openWorldHint":false}}`
+
+	snapshotsRevertRaw = `{"name":"snapshots_revert","title":"Revert a file","description":"Make a file of the workspace (/workspace) what it was in a snapshot. If it was not there then, it is deleted.",` +
+		`"inputSchema":{"type":"object","properties":{` + pathProperty + `,` +
+		`"snapshot":{"type":"string","description":"Name of the snapshot; the newest that has the file if not given"}},` +
+		`"required":["path"],"additionalProperties":false},` +
+		`"annotations":{"readOnlyHint":false,"destructiveHint":true,"openWorldHint":false}}`
+
+	snapshotProperty = `"snapshot":{"type":"string","minLength":1,"description":"Name of a snapshot"}`
+
 	pathProperty = `"path":{"type":"string","minLength":1,"description":"Path in the workspace, relative or below /workspace"}`
 
 	dirProperty = `"path":{"type":"string","default":".","description":"Directory in the workspace, relative or below /workspace"}`

@@ -48,15 +48,18 @@ var tools = []tool{
 
 // Tools returns the tools, sorted by name.
 func Tools() []Tool {
-	list := make([]Tool, len(tools))
-	for i, t := range tools {
-		list[i] = Tool{t.name, json.RawMessage(t.raw)}
+	var list []Tool
+	for _, t := range tools {
+		list = append(list, Tool{t.name, json.RawMessage(t.raw)})
+	}
+	for _, t := range snapshotTools {
+		list = append(list, Tool{t.name, json.RawMessage(t.raw)})
 	}
 	return list
 }
 
 // Has reports whether there is a tool of that name.
-func Has(name string) bool { return find(name) != nil }
+func Has(name string) bool { return find(name) != nil || findSnapshot(name) != nil }
 
 func find(name string) *tool {
 	for i := range tools {
@@ -67,18 +70,27 @@ func find(name string) *tool {
 	return nil
 }
 
-// Call calls a tool on the folder dir and returns its tools/call result.
-func Call(ctx context.Context, dir, name string, args json.RawMessage) json.RawMessage {
-	t := find(name)
-	if t == nil {
+// Call calls a tool on the folder dir, whose snapshots are s, and returns its
+// tools/call result.
+func Call(ctx context.Context, dir string, s Snapshots, name string, args json.RawMessage) json.RawMessage {
+	t, of := find(name), findSnapshot(name)
+	switch {
+	case t == nil && of == nil:
 		return refusal(fmt.Errorf("no tool %q", name))
+	case of != nil && s.List == nil:
+		return refusal(fmt.Errorf("%s: there are no snapshots here", name))
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return refusal(fmt.Errorf("%s: workspace: %w", name, bare(err)))
 	}
 	defer root.Close()
-	r, err := t.call(ctx, root, args)
+	var r *result
+	if t != nil {
+		r, err = t.call(ctx, root, args)
+	} else {
+		r, err = of.call(ctx, s, root, args)
+	}
 	if err != nil {
 		return refusal(fmt.Errorf("%s: %w", name, err))
 	}

@@ -30,7 +30,7 @@ type answer struct {
 func call(t *testing.T, dir, tool, args string) answer {
 	t.Helper()
 	var a answer
-	if err := json.Unmarshal(Call(context.Background(), dir, tool, json.RawMessage(args)), &a); err != nil {
+	if err := json.Unmarshal(Call(context.Background(), dir, Snapshots{}, tool, json.RawMessage(args)), &a); err != nil {
 		t.Fatal(err)
 	}
 	return a
@@ -71,7 +71,7 @@ func TestSchemas(t *testing.T) {
 		}
 		names = append(names, tool.Name)
 	}
-	if !slices.IsSorted(names) || len(names) != 6 {
+	if !slices.IsSorted(names) || len(names) != 11 {
 		t.Errorf("tools: %v", names)
 	}
 }

@@ -1,0 +1,161 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"syscall"
+)
+
+type reverted struct {
+	Path     string `json:"path"`
+	Snapshot string `json:"snapshot"`
+	Action   string `json:"action"` // restored or deleted
+}
+
+// snapshotsRevert makes one file what it was in a snapshot: the newest that
+// has it, if none is named.
+func snapshotsRevert(ctx context.Context, s Snapshots, root *os.Root, raw json.RawMessage) (*result, error) {
+	var a struct {
+		Path     string `json:"path"`
+		Snapshot string `json:"snapshot"`
+	}
+	if err := decode(raw, &a); err != nil {
+		return nil, err
+	}
+	name, err := clean(a.Path)
+	if err != nil {
+		return nil, err
+	}
+	if st, err := root.Lstat(name); err == nil && st.IsDir() {
+		return nil, at(name, errors.New("is a directory"))
+	}
+	r := reverted{Path: name, Snapshot: a.Snapshot}
+	if a.Snapshot != "" {
+		r.Action, err = s.revert(ctx, root, name, a.Snapshot)
+	} else {
+		r.Snapshot, r.Action, err = s.revertNewest(ctx, root, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &result{Content: []any{text("%s %s as it was in %s", r.Action, r.Path, r.Snapshot)}, Structured: r}, nil
+}
+
+// revertNewest restores name from the newest snapshot that has it.
+func (s Snapshots) revertNewest(ctx context.Context, root *os.Root, name string) (snapshot, action string, err error) {
+	list, err := s.List()
+	if err != nil {
+		return "", "", err
+	}
+	for _, i := range slices.Backward(list) {
+		action, err := s.from(i.Name, func(then *os.Root) (string, error) {
+			st, err := then.Lstat(name)
+			if err != nil {
+				return "", nil
+			}
+			return "restored", restore(ctx, then, root, name, st)
+		})
+		if action != "" || err != nil {
+			return i.Name, action, err
+		}
+	}
+	return "", "", at(name, errors.New("no snapshot has it"))
+}
+
+// revert restores name from the snapshot, or deletes it if that has none.
+func (s Snapshots) revert(ctx context.Context, root *os.Root, name, snapshot string) (action string, err error) {
+	return s.from(snapshot, func(then *os.Root) (string, error) {
+		st, err := then.Lstat(name)
+		if err == nil {
+			return "restored", restore(ctx, then, root, name, st)
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			return "", at(name, err)
+		}
+		if err := root.Remove(name); err != nil {
+			return "", at(name, err)
+		}
+		return "deleted", nil
+	})
+}
+
+// from does f with the workspace of a snapshot.
+func (s Snapshots) from(snapshot string, f func(then *os.Root) (string, error)) (string, error) {
+	dir, release, err := s.Hold(snapshot)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	then, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", fmt.Errorf("snapshot %q: %w", snapshot, bare(err))
+	}
+	defer then.Close()
+	return f(then)
+}
+
+// restore puts what then has at name in the place of what root has.
+func restore(ctx context.Context, then, root *os.Root, name string, st fs.FileInfo) error {
+	if !st.Mode().IsRegular() && st.Mode().Type() != fs.ModeSymlink {
+		return at(name, errors.New("is not a file there"))
+	}
+	if err := mkdirAll(root, path.Dir(name)); err != nil {
+		return err
+	}
+	tmp := path.Join(path.Dir(name), fmt.Sprintf(".reverting-%d-%s", os.Getpid(), path.Base(name)))
+	root.Remove(tmp)
+	err := fill(ctx, then, root, name, tmp, st)
+	if err == nil {
+		err = root.Rename(tmp, name)
+	}
+	if err != nil {
+		root.Remove(tmp)
+		return at(name, err)
+	}
+	return nil
+}
+
+// fill makes the file tmp like that of the snapshot.
+func fill(ctx context.Context, then, root *os.Root, name, tmp string, st fs.FileInfo) error {
+	if st.Mode().Type() == fs.ModeSymlink {
+		target, err := then.Readlink(name)
+		if err != nil {
+			return err
+		}
+		return root.Symlink(target, tmp)
+	}
+	in, _, err := openRegular(then, name, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, &stoppable{ctx, in})
+	if s, ok := st.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
+		err = errors.Join(err, out.Chown(int(s.Uid), int(s.Gid)))
+	}
+	return errors.Join(err, out.Chmod(st.Mode()), out.Close())
+}
+
+// stoppable is a reader that ends with a context.
+type stoppable struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (s *stoppable) Read(p []byte) (int, error) {
+	if s.ctx.Err() != nil {
+		return 0, context.Cause(s.ctx)
+	}
+	return s.r.Read(p)
+}
