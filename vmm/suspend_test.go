@@ -93,9 +93,9 @@ func TestSuspendedHasItsConfig(t *testing.T) {
 	wantErr(t, w.table.Remove(w.limit(), "dev"), want)
 	_, err := v.Guest()
 	wantErr(t, err, want)
-	if err := v.Snap(w.limit(), "s"); err != nil {
-		t.Error(err)
-	}
+	w.must(v.Snap(w.limit(), "s"))
+	w.must(w.table.StopAll(w.limit()))
+	w.is(v, vmm.Suspended)
 	wantErr(t, v.Revert(w.limit(), "s"), want)
 }
 

@@ -388,9 +388,12 @@ func (t *Table) Remove(ctx context.Context, name string) error {
 	})
 }
 
-// StopAll stops every VM that runs.
+// StopAll stops every VM that runs. Suspended ones stay so.
 func (t *Table) StopAll(ctx context.Context) error {
 	return t.each(func(v *VM) error {
+		if v.State() == Suspended {
+			return nil
+		}
 		err := v.Stop(ctx)
 		if errors.Is(err, node.ErrBusy) {
 			return nil
