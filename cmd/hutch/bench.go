@@ -82,6 +82,7 @@ var measures = []struct {
 	{"fork", (*bencher).forks},
 	{"ledger", (*bencher).ledger},
 	{"memory", (*bencher).memory},
+	{"density", (*bencher).density},
 }
 
 func benchService(ctx context.Context, c *client.Conn, only, driver string) error {
