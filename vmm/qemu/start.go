@@ -34,7 +34,10 @@ func (d *Driver) Start(ctx context.Context, s vmm.Spec) (vmm.Machine, error) {
 	if sh.RAM == 0 {
 		sh.RAM = defaultRAM
 	}
-	if sh.CPUs == 0 {
+	switch {
+	case sh.CPUs == 0 && accel == tcg:
+		sh.CPUs = 1 // each one more makes the boot slower
+	case sh.CPUs == 0:
 		sh.CPUs = runtime.NumCPU()
 	}
 	img, err := s.Image.Disk(ctx)
