@@ -5,10 +5,14 @@ package port
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"hutch/relay/vsock"
 )
 
 // The ports that a guest dials.
@@ -30,11 +34,14 @@ const (
 // Folder is where the host's sockets are, unless $HUTCH_PORTS says otherwise.
 const Folder = "/run/hutch"
 
-// Dial connects to port n of the host, a unix socket that the host has put
-// into the guest.
+// Dial connects to port n of the host: a unix socket that the host has put
+// into the guest or, in a virtual machine that has none, the host's on AF_VSOCK.
 func Dial(ctx context.Context, n uint32) (net.Conn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", Path(n))
+	if errors.Is(err, fs.ErrNotExist) && vsock.InGuest() {
+		return vsock.Dial(ctx, vsock.Host, n)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,112 @@
+// Package vsock carries the connections of virtual machines on AF_VSOCK. It is
+// used at both ends: a guest dials its host, and a host has one listener for each
+// port, for all of its guests. A guest is known by its context id (CID), which
+// the kernel puts on every connection, and never by what it says.
+package vsock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/mdlayher/vsock"
+
+	"hutch/fs/node"
+)
+
+// Context ids that are the same everywhere.
+const (
+	Local = vsock.Local // this machine, by the kernel's loopback transport
+	Host  = vsock.Host  // the host, to a guest
+)
+
+// firstCID is the first that a guest can have.
+const firstCID = 3
+
+// Dial connects to a port of the machine that has the context id cid.
+func Dial(ctx context.Context, cid, port uint32) (net.Conn, error) {
+	return vsock.DialContext(ctx, cid, port, nil)
+}
+
+// A Switch takes the connections of guests and knows them apart.
+type Switch struct {
+	listeners []net.Listener
+	accepting sync.WaitGroup
+
+	knowing sync.Mutex // guards guests
+	guests  map[uint32]func(port uint32, c net.Conn)
+}
+
+// Listen listens on ports, for guests that are added later. No other process of this
+// machine can listen on them then.
+func Listen(ports ...uint32) (*Switch, error) {
+	s := &Switch{guests: make(map[uint32]func(uint32, net.Conn))}
+	for _, port := range ports {
+		l, err := vsock.Listen(port, nil)
+		if err != nil {
+			s.Close()
+			return nil, fmt.Errorf("vsock port %d: %w", port, err)
+		}
+		s.serve(l, port)
+	}
+	return s, nil
+}
+
+func (s *Switch) serve(l net.Listener, port uint32) {
+	s.listeners = append(s.listeners, l)
+	s.accepting.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s.take(port, c)
+		}
+	})
+}
+
+// take gives a connection to the guest that it is from. Of nobody it knows it takes none.
+func (s *Switch) take(port uint32, c net.Conn) {
+	a, ok := c.RemoteAddr().(*vsock.Addr)
+	if ok {
+		s.knowing.Lock()
+		conn := s.guests[a.ContextID]
+		s.knowing.Unlock()
+		if conn != nil {
+			conn(port, c)
+			return
+		}
+	}
+	c.Close()
+}
+
+// Add gives conn, from now on, the connections of the guest that has the context
+// id cid, each with the port it dialled. Conn must not wait.
+func (s *Switch) Add(cid uint32, conn func(port uint32, c net.Conn)) error {
+	s.knowing.Lock()
+	defer s.knowing.Unlock()
+	if s.guests[cid] != nil {
+		return fmt.Errorf("%w: vsock context id %d", node.ErrExist, cid)
+	}
+	s.guests[cid] = conn
+	return nil
+}
+
+// Remove takes no more connections of the guest.
+func (s *Switch) Remove(cid uint32) {
+	s.knowing.Lock()
+	defer s.knowing.Unlock()
+	delete(s.guests, cid)
+}
+
+// Close ends listening. Connections that were given away stay.
+func (s *Switch) Close() error {
+	var errs []error
+	for _, l := range s.listeners {
+		errs = append(errs, l.Close())
+	}
+	s.accepting.Wait()
+	return errors.Join(errs...)
+}
