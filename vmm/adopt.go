@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"hutch/fs/node"
 	"hutch/vmm/image"
@@ -21,6 +22,7 @@ func (v *VM) load() {
 		s = stored{State: Created}
 	case err != nil:
 		s = stored{State: Failed, Reason: err.Error()}
+		v.damage = err
 		v.seen.err = fmt.Errorf("%w: vm %q: %w", node.ErrIO, v.Name(), err)
 	}
 	s.Name = cmp.Or(s.Name, filepath.Base(v.dir))
@@ -49,11 +51,11 @@ func (v *VM) loadConfig() error {
 }
 
 // unsettled says whether an earlier process was in the middle of something,
-// or left a machine that runs.
+// or left a machine that runs: which it may not have been able to write down.
 func (v *VM) unsettled() bool {
 	s := v.look()
 	asleep := s.State == Suspended && s.Machine == nil
-	return s.State.alive() || asleep != v.has(savedName) || v.has(restoringName)
+	return s.State.alive() || v.damage != nil || asleep != v.has(savedName) || v.has(restoringName) || v.has("machine")
 }
 
 // adopt finds the machine that an earlier process left running, or cleans up
@@ -66,50 +68,67 @@ func (v *VM) adopt(ctx context.Context) error {
 		v.fallAsleep(err.Error())
 		return err
 	case err != nil:
-		if why := v.ranOut(); why != nil {
-			err = fmt.Errorf("%w: %w", err, why)
-		}
-		v.finish(Stopped, err.Error(), EventStopped, false)
+		v.settle(err)
 		return err
 	}
 	v.attend(d)
 	m, err := d.Adopt(ctx, v.spec(c, image.Image{Name: c.Image}, nil), v.look().Machine)
-	if err == nil {
+	if m != nil { // if with an error, one that cannot be reached
 		v.machine = m
 	}
 	switch {
 	case v.has(savedName):
 		v.sleep(false)
 		return nil
-	case err != nil && v.look().Unfinished:
+	case m == nil && v.look().Unfinished:
 		return v.unmake(false)
-	case err != nil && v.has(restoringName):
+	case m == nil && v.has(restoringName):
 		v.fallAsleep("")
 		return nil
-	case err != nil:
-		if why := v.ranOut(); why != nil {
-			err = fmt.Errorf("%w: %w", err, why)
-		}
-		v.finish(Stopped, err.Error(), EventStopped, false)
+	case m == nil:
+		v.settle(err)
 		return nil
 	case v.Anonymous():
 		return v.endAdopted()
 	}
-	return v.goOn(ctx)
+	return v.goOn(ctx, err)
 }
 
-// goOn takes up the machine that was adopted.
-func (v *VM) goOn(ctx context.Context) error {
+// settle notes that the VM has no machine, for the reason err. What is known
+// of why it failed stays.
+func (v *VM) settle(err error) {
+	if now := v.look(); now.State == Failed {
+		v.finish(Failed, now.Reason, EventFailed, false)
+		return
+	}
+	if why := v.ranOut(); why != nil {
+		err = fmt.Errorf("%w: %w", err, why)
+	}
+	v.finish(Stopped, err.Error(), EventStopped, false)
+}
+
+// goOn takes up the machine that was adopted. What is amiss, to begin with
+// that it is for the reason err out of reach, is told and no reason to end it.
+func (v *VM) goOn(ctx context.Context, err error) error {
 	// It may have been paused, for a snapshot or a copy.
-	if err := v.machine.Resume(ctx); err != nil {
-		v.fail(fmt.Errorf("%w: vm %q may be frozen: %w", node.ErrIO, v.Name(), err))
+	if rerr := v.machine.Resume(ctx); rerr != nil {
+		err = errors.Join(err, fmt.Errorf("%w: vm %q may be frozen: %w", node.ErrIO, v.Name(), rerr))
 	}
-	if hooked, err := v.hookStart(ctx); err != nil {
-		return v.undo(ctx, err, hooked)
+	if h := v.t.cfg.Hooks.Start; h != nil {
+		err = errors.Join(err, h(ctx, v))
 	}
-	v.change(func(s *seen) { s.State, s.Reason, s.Unfinished = Running, "", false })
+	reason := ""
+	if err = errors.Join(v.damage, err); v.fail(err) != nil {
+		reason = node.Text(err)
+	}
+	v.change(func(s *seen) {
+		s.State, s.Reason, s.Unfinished = Running, reason, false
+		if s.Since.IsZero() {
+			s.Since = time.Now()
+		}
+	})
 	v.keepMachine()
-	v.t.event(v.Name(), EventAdopted, "")
+	v.t.event(v.Name(), EventAdopted, reason)
 	v.arm()
 	v.watch()
 	if v.has(restoringName) {

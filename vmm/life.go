@@ -75,6 +75,9 @@ func (v *VM) attend(d Driver) *guest.Guest {
 func (v *VM) hookStart(ctx context.Context) (bool, error) {
 	if h := v.t.cfg.Hooks.Start; h != nil {
 		if err := h(ctx, v); err != nil {
+			if h := v.t.cfg.Hooks.Stop; h != nil {
+				h(v)
+			}
 			return false, err
 		}
 	}

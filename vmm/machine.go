@@ -17,8 +17,9 @@ type Driver interface {
 	// When ctx ends first, or a step fails, nothing is left behind.
 	Start(ctx context.Context, s Spec) (Machine, error)
 	// Adopt returns the machine that an earlier process started for s, given
-	// that machine's State; or the reason why it is no more, and then has
-	// cleaned up after it.
+	// that machine's State, or nil where nobody could note that; or the reason
+	// why it is no more, and then has cleaned up after it. A machine that runs,
+	// but whose guest cannot reach us, comes with the reason for that.
 	// The machine may be paused.
 	Adopt(ctx context.Context, s Spec, state []byte) (Machine, error)
 	// Restore starts a machine that goes on where the one was whose Save wrote

@@ -141,25 +141,17 @@ func exchange(now, next, old string) error {
 	return os.Rename(next, now) // over an empty one that somebody made meanwhile
 }
 
-// sweep removes what was being made or removed when a process was killed,
-// and finishes a revert that had been decided.
+// sweep finds what was being made or removed when a process was killed, and
+// finishes a revert that had been decided.
 func (v *VM) sweep() {
 	if err := v.finishRevert(); err != nil {
 		v.seen.err = err
 	}
-	left := v.snaps.Leftovers()
+	v.t.litter = append(v.t.litter, v.snaps.Leftovers()...)
 	entries, _ := os.ReadDir(v.dir)
 	for _, e := range entries {
 		if name := e.Name(); strings.HasPrefix(name, ".new-") || strings.HasPrefix(name, ".gone-") {
-			left = append(left, v.path(name))
+			v.t.litter = append(v.t.litter, v.path(name))
 		}
 	}
-	if len(left) == 0 {
-		return
-	}
-	v.t.background(func() {
-		for _, dir := range left {
-			removeAll(dir)
-		}
-	})
 }

@@ -155,7 +155,7 @@ func TestHooksArePaired(t *testing.T) {
 	v = w.lookup("dev")
 	v.Stop(w.limit())
 	w.table.Remove(w.limit(), "dev")
-	want := []string{"start dev", "start bad", "stop dev", "start dev", "stop dev", "remove dev"}
+	want := []string{"start dev", "start bad", "stop bad", "stop dev", "start dev", "stop dev", "remove dev"}
 	if !slices.Equal(calls, want) {
 		t.Errorf("hooks %q, want %q", calls, want)
 	}

@@ -43,11 +43,11 @@ type Profile struct {
 // from the VM's owner or the driver, so they must not wait for the VM's verbs.
 type Hooks struct {
 	// Start is called before the VM's machine starts, and when Open adopts
-	// one that runs. An error fails the start.
+	// one that runs. An error fails the start, but does not end what runs.
 	Start func(ctx context.Context, v *VM) error
 	// Conn takes a connection that the guest made to a port other than the agent's.
 	Conn func(v *VM, port uint32, c net.Conn)
-	// Stop is called once for each Start that returned nil: when the machine
+	// Stop is called once for each Start, also one that failed: when the machine
 	// has ended, or when Close lets it run on without this process.
 	Stop func(v *VM)
 	// PIDs returns the processes that serve the VM beside its machine. Their
@@ -94,6 +94,8 @@ type Table struct {
 	vms     map[string]*VM
 	number  int // of the last anonymous VM
 	closed  bool
+
+	litter []string // what Open finds half made or half removed
 }
 
 // Open returns the table of the VMs that the state folder knows. Those whose
@@ -118,6 +120,12 @@ func Open(cfg Options) (*Table, error) {
 	}
 	t.adoptAll()
 	t.sweepGroups()
+	// What an earlier process had begun may have been writing there until now.
+	t.background(func() {
+		for _, path := range t.litter {
+			removeAll(path)
+		}
+	})
 	return t, nil
 }
 
@@ -127,7 +135,7 @@ func (t *Table) dir() string { return filepath.Join(t.cfg.Dir, "vm") }
 func (t *Table) find(name string) {
 	path := filepath.Join(t.dir(), name)
 	if strings.HasPrefix(name, ".gone-") {
-		t.background(func() { removeAll(path) })
+		t.litter = append(t.litter, path)
 		return
 	}
 	if CheckName(name) != nil {

@@ -36,6 +36,7 @@ type VM struct {
 	meter   *meter           // of the machine, while it runs
 	due     <-chan time.Time // the next automatic snapshot; nil: none
 	gone    bool             // removed
+	damage  error            // what was wrong with the state file
 
 	used atomic.Int64 // when the VM was used last, but for its guest: Unix time in nanoseconds
 

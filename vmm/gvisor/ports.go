@@ -22,17 +22,17 @@ type ports struct {
 }
 
 // listen makes a socket for each port that the guest may dial, in the place of
-// those that an earlier process left.
+// those that an earlier process left. With an error there are none.
 func listen(s vmm.Spec) (*ports, error) {
 	p := &ports{dir: s.Ports}
 	dir, conn := s.Ports, s.Conn
 	// Any user of the guest may connect; on the host, VMs' folders are closed.
 	if err := os.Chmod(dir, 0o755); err != nil {
-		return nil, err
+		return p, err
 	}
 	folder, err := os.Open(dir)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	defer folder.Close()
 	for _, port := range vmm.Ports {
@@ -42,7 +42,7 @@ func listen(s vmm.Spec) (*ports, error) {
 		l, err := listenIn(folder, strconv.Itoa(int(port)))
 		if err != nil {
 			p.close()
-			return nil, fmt.Errorf("port %d: %w", port, err)
+			return p, fmt.Errorf("port %d: %w", port, err)
 		}
 		p.listeners = append(p.listeners, l)
 		p.accepting.Go(func() {

@@ -37,12 +37,13 @@ func run(ctx context.Context, e entry, output string) error {
 	if err != nil {
 		return err
 	}
-	return execute(ctx, output, "/proc/self/exe", enterName, string(arg))
+	return execute(ctx, output, nil, "/proc/self/exe", enterName, string(arg))
 }
 
 // execute runs a program in a mount namespace of its own, and for an ordinary
-// user in a user namespace, in which it may do as root does.
-func execute(ctx context.Context, output, program string, args ...string) error {
+// user in a user namespace, in which it may do as root does. It has the file
+// held open, if there is one.
+func execute(ctx context.Context, output string, held *os.File, program string, args ...string) error {
 	out, err := os.OpenFile(output, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -53,6 +54,9 @@ func execute(ctx context.Context, output, program string, args ...string) error 
 	cmd.Args = args
 	cmd.Env = []string{} // nothing of ours is to be seen in there
 	cmd.Stdout, cmd.Stderr = out, out
+	if held != nil {
+		cmd.ExtraFiles = []*os.File{held}
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNS}
 	if own {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER

@@ -4,8 +4,13 @@ package gvisor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"hutch/fs/node"
 )
@@ -23,9 +28,66 @@ func (m *machine) control(args ...string) error {
 	if err != nil {
 		return err
 	}
+	lock, err := lockControl(ctx, m.spec.Dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	flags := append(m.d.flags(m.spec.Dir, platforms[0]), "--log="+m.spec.Log)
 	args = append(append([]string{"runsc"}, flags...), append(args, n.ID)...)
-	return execute(ctx, m.spec.Log, m.d.cfg.Runsc, args...)
+	return execute(ctx, m.spec.Log, lock, m.d.cfg.Runsc, args...)
+}
+
+// controlName is the file in a machine's folder that a runsc of control's has
+// locked for as long as it runs, which may be after hutchd was killed.
+const controlName = "control"
+
+// lockControl returns the file, locked, when no such runsc runs any more.
+func lockControl(ctx context.Context, dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, controlName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(2 * time.Millisecond) // a lock that is given up is no event
+	defer tick.Stop()
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			f.Close()
+			return nil, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			f.Close()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// controlOver is how long a runsc of an earlier process may take to end: what
+// it is about to do would come after what we do. Only that which writes a large
+// memory takes longer, for nobody; the sandbox is paused then, and runsc has
+// noted it.
+const controlOver = 2 * time.Second
+
+// awaitControl waits for the end of a runsc of an earlier process.
+func awaitControl(ctx context.Context, dir string) {
+	if _, err := os.Stat(filepath.Join(dir, controlName)); err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, controlOver)
+	defer cancel()
+	if f, err := lockControl(ctx, dir); err == nil {
+		f.Close()
+		return
+	}
+	f := family(dir)
+	f.Names = []string{enterName, "runsc"}
+	f.Sweep()
 }
 
 // statusPaused is what runsc calls a paused sandbox in its notes.

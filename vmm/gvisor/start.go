@@ -3,6 +3,7 @@
 package gvisor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -93,28 +94,46 @@ func (d *Driver) flags(dir, platform string) []string {
 
 // Adopt takes up the sandbox that an earlier process started for s.
 func (d *Driver) Adopt(ctx context.Context, s vmm.Spec, state []byte) (vmm.Machine, error) {
-	var f found
-	noted := json.Unmarshal(state, &f) == nil
-	if !noted {
-		// The earlier process went before it could note it.
-		f, _ = findPIDs(s.Dir)
-	}
-	m, err := attach(s, f)
+	awaitControl(ctx, s.Dir)
+	m, err := find(s, state)
 	if err != nil {
-		family(s.Dir).Kill(f.Sandbox, f.Gofer)
-		if !noted {
-			family(s.Dir).Sweep()
-		}
 		return nil, errors.New("sandbox ended while hutchd was away")
 	}
-	if m.ports, err = listen(s); err != nil {
-		m.letGo()
-		return nil, err
-	}
+	// One without its ports runs, and can be ended.
+	m.ports, err = listen(s)
 	m.d = d
 	go m.watch()
-	return m, nil
+	return m, err
 }
+
+// find returns the machine that State told of, or that runsc has noted: the
+// earlier process may have gone before it could note what it had started.
+// What there is of a machine that is no more is killed.
+func find(s vmm.Spec, state []byte) (*machine, error) {
+	var told found
+	noted := json.Unmarshal(state, &told) == nil
+	if noted {
+		if m, err := attach(s, told); err == nil {
+			return m, nil
+		}
+		family(s.Dir).Kill(told.Sandbox, told.Gofer)
+	}
+	f, err := findPIDs(s.Dir)
+	if err == nil && f != told {
+		var m *machine
+		if m, err = attach(s, f); err == nil {
+			return m, nil
+		}
+		noted = false
+	}
+	if !noted {
+		family(s.Dir).Sweep()
+	}
+	return nil, cmp.Or(err, errGone)
+}
+
+// errGone is returned for a machine that has ended.
+var errGone = errors.New("no sandbox")
 
 // layGuest makes the folder of hutch's programs that guests see.
 func (d *Driver) layGuest() error {

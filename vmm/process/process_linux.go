@@ -72,29 +72,39 @@ func (p *Process) End() {
 	p.LetGo()
 }
 
+// has looks at the process' arguments. Unlike its stat file these can be had of
+// one that is stuck in an exec, maybe on us.
 func (f Family) has(pid int) bool {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	name, _, _ := bytes.Cut(line, []byte{0})
 	return err == nil && slices.Contains(f.Names, string(name)) && bytes.Contains(line, []byte(f.Mark))
 }
 
-// Sweep kills every process of the family.
+// Sweep kills every process of the family, those too that others of it start
+// meanwhile.
 func (f Family) Sweep() {
-	names, _ := filepath.Glob("/proc/[0-9]*")
-	for _, name := range names {
-		if pid, err := strconv.Atoi(filepath.Base(name)); err == nil && f.has(pid) {
-			f.Kill(pid)
+	for again := true; again; {
+		again = false
+		names, _ := filepath.Glob("/proc/[0-9]*")
+		for _, name := range names {
+			if pid, err := strconv.Atoi(filepath.Base(name)); err == nil && f.has(pid) {
+				again = f.Kill(pid) > 0 || again
+			}
 		}
 	}
 }
 
-// Kill kills those of pids that are of the family, and waits for their end.
-func (f Family) Kill(pids ...int) {
+// Kill kills those of pids that are of the family, waits for their end, and
+// returns how many there were.
+func (f Family) Kill(pids ...int) int {
+	n := 0
 	for _, pid := range pids {
 		if p, err := f.Open(pid); err == nil {
 			p.End()
+			n++
 		}
 	}
+	return n
 }
 
 // PID returns the process' number.
@@ -146,8 +156,9 @@ func (p *Process) Status() (ws unix.WaitStatus, ok bool) {
 		return 0, false
 	}
 	conn.Control(func(fd uintptr) {
-		ws, ok = zombie(p.pid)
-		if unix.PidfdSendSignal(int(fd), 0, nil, 0) != nil { // no longer there, or never was
+		if unix.PidfdSendSignal(int(fd), 0, nil, 0) == nil {
+			ws, ok = zombie(p.pid)
+		} else { // no longer there, or never was
 			info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
 			_, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.PIDFD_GET_INFO, uintptr(unsafe.Pointer(&info)))
 			ws, ok = unix.WaitStatus(uint32(info.Exit_code)), errno == 0 && info.Mask&unix.PIDFD_INFO_EXIT != 0
