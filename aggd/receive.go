@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
 )
 
 // receive takes one message, or a batch of them, from the server. from is the
@@ -103,6 +104,8 @@ func orNull(raw json.RawMessage) json.RawMessage {
 // notified passes a notification on to the host.
 func (c *conn) notified(m message, from *call) {
 	switch m.method {
+	case wire.Lost: // ours to tell
+		return
 	case "notifications/progress":
 		c.progressed(m)
 		return

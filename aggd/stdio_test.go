@@ -163,6 +163,7 @@ func TestServerRequests(t *testing.T) {
 	rid = string(rawjson.Get([]byte(h.unasked()), "request", "rid"))
 	h.post("rpc", rpcParams(client, "s", "tools/call", `{"name":"die"}`))
 	wants(t, h.unasked(), `"method":"notifications/cancelled","params":{"requestId":`+rid)
+	wants(t, h.unasked(), `"server":"s","method":"hutch/lost","params":{"reason":"the server died (exit status 7)`)
 
 	// to a client without capabilities nothing comes
 	h.post("rpc", rpcParams("", "s", "tools/call", `{"name":"ask"}`))

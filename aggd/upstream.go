@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 )
 
@@ -221,6 +222,15 @@ func (u *upstream) connected(c *conn) {
 // lost notes the end of a connection that worked.
 func (u *upstream) lost(c *conn, lived time.Duration) {
 	u.logf("connection lost: %v", c.cause)
+	if !u.mourn(c, lived) {
+		return
+	}
+	reason := slices.Concat([]byte(`{"reason":`), rawjson.Quote(c.cause.Error()), []byte("}"))
+	u.agg.tell("notification", 0, u.client, u.name, wire.Lost, reason, nil)
+}
+
+// mourn says whether the end of a connection is a failure of the server.
+func (u *upstream) mourn(c *conn, lived time.Duration) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if lived > goodRun {
@@ -228,10 +238,11 @@ func (u *upstream) lost(c *conn, lived time.Duration) {
 	}
 	if errors.Is(c.cause, errSession) || errors.Is(c.cause, errNotSent) {
 		u.setLocked(wire.Starting, nil)
-		return
+		return false
 	}
 	u.failures++
 	u.setLocked(wire.Failed, c.cause)
+	return true
 }
 
 // failed notes a try that came to nothing.

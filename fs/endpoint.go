@@ -2,6 +2,7 @@ package fs
 
 import (
 	"context"
+	"errors"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -33,6 +34,9 @@ func newVM(s *Server, m *vmm.VM) *vm {
 		Event: func(kind, text string) {
 			s.tell(v, ledger.Security, Event{Time: time.Now(), VM: m.Name(), Kind: kind, Text: text})
 		},
+		Trouble: func(kind, text string) {
+			s.tell(v, ledger.VMs, Event{Time: time.Now(), VM: m.Name(), Kind: kind, Text: text})
+		},
 	})
 	return v
 }
@@ -48,17 +52,9 @@ func (v *vm) starting(ctx context.Context) error {
 	v.telling.Lock()
 	v.told = told{env: env}
 	v.telling.Unlock()
-	if err := v.configure(ctx); err != nil {
-		return err
-	}
-	if err := v.startProxy(); err != nil {
-		return err
-	}
-	if err := v.mcp.Start(ctx); err != nil {
-		v.stopProxy()
-		return err
-	}
-	return nil
+	// A VM that is adopted runs whatever is amiss, and then is served as far
+	// as that goes.
+	return errors.Join(v.configure(ctx), v.startProxy(), v.mcp.Start(ctx))
 }
 
 // helpers are the processes that serve the VM beside its machine.
@@ -94,15 +90,11 @@ func (v *vm) configure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	db, err := v.db()
-	if err != nil {
-		return err
-	}
-	db.AddSecrets(p.Secrets()...)
 	if out := v.egress(); out != nil {
 		out.Set(network(p))
 	}
-	return v.mcp.Reload(ctx, servers(p), policyOf(p))
+	_, err = v.dbWithout(p.Secrets())
+	return errors.Join(err, v.mcp.Reload(ctx, servers(p), policyOf(p)))
 }
 
 // serve takes a connection that the guest made to one of its ports. It does

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"hutch/fs/node"
 	"hutch/mcpd/ledger"
@@ -13,15 +14,20 @@ import (
 
 // db returns the VM's ledger, opened when it is first needed. A file that is
 // corrupt is set aside, and the VM goes on with a new one.
-func (v *vm) db() (*ledger.DB, error) {
+func (v *vm) db() (*ledger.DB, error) { return v.dbWithout(nil) }
+
+// dbWithout is db, with more values that are never to be written.
+func (v *vm) dbWithout(secrets []string) (*ledger.DB, error) {
 	v.ledgerMu.Lock()
 	defer v.ledgerMu.Unlock()
 	switch {
 	case v.closed:
 		return nil, fmt.Errorf("%w: vm %s", node.ErrNotExist, v.Name())
 	case v.ledger != nil:
+		v.ledger.AddSecrets(secrets...)
 		return v.ledger, nil
 	}
+	v.secrets = append(v.secrets, secrets...)
 	path := filepath.Join(v.Dir(), "session.db")
 	db, err := ledger.Open(path, ledger.Options{})
 	if errors.Is(err, ledger.ErrCorrupt) {
@@ -30,15 +36,25 @@ func (v *vm) db() (*ledger.DB, error) {
 			return nil, err
 		}
 		v.s.log.Error("session.db was corrupt and is set aside", "vm", v.Name(), "kept", kept, "err", err)
-		v.err.set(fmt.Errorf("%w: kept as %s", err, kept))
+		err = fmt.Errorf("%w: kept as %s", err, kept)
+		v.err.set(err)
+		text := node.Text(err)
+		v.later(func(context.Context) error { // which writes to the new one
+			v.s.tell(v, ledger.VMs, Event{Time: time.Now(), VM: v.Name(), Kind: eventDamaged, Text: text})
+			return nil
+		})
 		db, err = ledger.Open(path, ledger.Options{})
 	}
 	if err != nil {
 		return nil, err
 	}
-	v.ledger = db
+	db.AddSecrets(v.secrets...)
+	v.ledger, v.secrets = db, nil
 	return db, nil
 }
+
+// eventDamaged is the event of a file that was not as it should be.
+const eventDamaged = "damaged"
 
 // record appends a row to one of the VM's tables, without waiting.
 func (v *vm) record(table string, r ledger.Row) {

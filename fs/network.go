@@ -31,7 +31,9 @@ func (v *vm) startProxy() error {
 	if v.proxy == nil {
 		v.proxy = egress.Start(egress.Config{
 			Path: v.s.cfg.Locald, Network: network(p), Log: &v.aggLog, Event: v.wentOut,
-			Down: func(err error) { v.s.log.Warn("proxy is down", "vm", v.Name(), "err", err) },
+			Down: func(err error) {
+				v.s.tell(v, ledger.VMs, Event{Time: time.Now(), VM: v.Name(), Kind: "proxy.died", Text: node.Text(err)})
+			},
 		})
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -46,8 +47,9 @@ type vm struct {
 	proxy    *egress.Proxy
 	refused  refusals
 
-	ledgerMu sync.Mutex // guards ledger
+	ledgerMu sync.Mutex // guards what follows
 	ledger   *ledger.DB
+	secrets  []string // never to be written to it
 	closed   bool
 }
 
@@ -109,6 +111,9 @@ func vmStatus(c call) (string, error) {
 	}
 	if pid := c.At.vm.proxyPID(); pid != 0 {
 		text += fmt.Sprintf("proxy %d\n", pid)
+	}
+	if why := c.At.vm.mcp.AggregatorTrouble(); why != "" {
+		text += "aggregator down: " + strings.ReplaceAll(why, "\n", "; ") + "\n"
 	}
 	return text, nil
 }

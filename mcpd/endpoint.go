@@ -52,6 +52,8 @@ type Config struct {
 	AggLog io.Writer
 	// Event is told of security events.
 	Event func(kind, text string)
+	// Trouble is told when the aggregator or a server dies. It must not block.
+	Trouble func(kind, text string)
 
 	// Limits; each has a default.
 	CallTimeout time.Duration // of tools/call, where the server has none of its own
@@ -93,6 +95,8 @@ type Endpoint struct {
 	subs subscriptions
 
 	count counters
+
+	trouble atomic.Pointer[string] // why there is no aggregator; nil if there is
 }
 
 // rules are the servers and the policy of one moment.
@@ -138,6 +142,9 @@ func (cfg Config) withDefaults() Config {
 	}
 	if cfg.Event == nil {
 		cfg.Event = func(string, string) {}
+	}
+	if cfg.Trouble == nil {
+		cfg.Trouble = func(string, string) {}
 	}
 	if cfg.Version == "" {
 		cfg.Version = "dev"
@@ -234,6 +241,14 @@ func (e *Endpoint) AggregatorPID() int {
 		return c.PID()
 	}
 	return 0
+}
+
+// AggregatorTrouble returns why no aggregator runs that should, else "".
+func (e *Endpoint) AggregatorTrouble() string {
+	if why := e.trouble.Load(); why != nil && e.aggregator.Load() != nil {
+		return *why
+	}
+	return ""
 }
 
 // Serve serves one connection until it ends, ctx ends or the Endpoint is

@@ -3,15 +3,19 @@ package mcpd
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
+	"hutch/fs/node"
 )
 
 // notified passes a server's notification on to the sessions it is for. The
 // aggregator's reader calls it: it never blocks.
 func (e *Endpoint) notified(n wire.Notification) {
 	switch n.Method {
+	case wire.Lost:
+		e.cfg.Trouble("server.died", e.redact(fmt.Sprintf("%s: %s", n.Server, rawjson.GetString(n.Params, "reason"))))
 	case toolsChanged, resourcesChanged, promptsChanged:
 		e.catalogs.each(n.Client, func(c *catalog) { c.forget(n.Method) })
 		e.broadcast(n.Client, n.Method, nil)
@@ -81,11 +85,16 @@ func (e *Endpoint) updated(n wire.Notification) {
 }
 
 func (e *Endpoint) down(err error) {
-	e.cfg.Log.Warn("aggregator is down", "vm", e.cfg.VM(), "err", err)
+	text := e.redact(node.Text(err))
+	if was := e.trouble.Swap(&text); was == nil || *was != text { // else it is told already
+		e.cfg.Log.Warn("aggregator is down", "vm", e.cfg.VM(), "err", err)
+		e.cfg.Trouble("aggregator.died", text)
+	}
 	e.catalogs.empty()
 }
 
 func (e *Endpoint) up() {
+	e.trouble.Store(nil)
 	e.cfg.Log.Debug("aggregator is up", "vm", e.cfg.VM())
 	e.changed("")
 }

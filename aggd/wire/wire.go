@@ -19,6 +19,10 @@ const (
 	MaxResult  = 16 << 20
 )
 
+// Lost is the method of the Notification that a server's connection ended of
+// itself, or its program did. Its params have the reason. No server can send it.
+const Lost = "hutch/lost"
+
 // Local is the name of the server of built-in tools.
 const Local = "local"
 
