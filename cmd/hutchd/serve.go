@@ -28,10 +28,7 @@ func serve(ctx context.Context, o options) error {
 		return err
 	}
 	defer lock.Close()
-	l, err := openLogs(o)
-	if err != nil {
-		return err
-	}
+	l := openLogs(o)
 	defer l.close()
 
 	f := newFront(l.log)

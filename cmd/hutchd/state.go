@@ -17,7 +17,7 @@ import (
 // lockState takes the state folder for this process, until the file it
 // returns is closed.
 func lockState(state string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(state, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := openLock(state)
 	if err != nil {
 		return nil, err
 	}
@@ -27,17 +27,27 @@ func lockState(state string) (*os.File, error) {
 		f.Close()
 		return nil, fmt.Errorf("%w: %s is held by hutchd, process %s", node.ErrBusy, state, strings.TrimSpace(string(holder)))
 	}
-	if err == nil {
-		err = f.Truncate(0)
-	}
-	if err == nil {
-		_, err = fmt.Fprintln(f, os.Getpid())
-	}
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
+	// On a full disk the next one is told less.
+	f.Truncate(0)
+	fmt.Fprintln(f, os.Getpid())
 	return f, nil
+}
+
+// openLock opens the file to be locked, which on a read-only disk may have to
+// be the folder.
+func openLock(state string) (*os.File, error) {
+	path := filepath.Join(state, "lock")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) {
+		if f, err = os.Open(path); err != nil {
+			f, err = os.Open(state)
+		}
+	}
+	return f, err
 }
 
 // maxLog is how much of the log of this run is kept in memory, in bytes.
@@ -49,34 +59,41 @@ type logs struct {
 	log    *slog.Logger
 	level  *slog.LevelVar
 	memory *node.Log
-	file   *os.File
-	crash  string // file that the runtime writes to when the process dies
+	file   *os.File // nil if it cannot be written
+	crash  string   // file that the runtime writes to when the process dies
 }
 
-func openLogs(o options) (*logs, error) {
+// openLogs opens the logs. Without a disk to write to there is less of them.
+func openLogs(o options) *logs {
 	dir := filepath.Join(o.state, "log")
 	l := &logs{level: new(slog.LevelVar), memory: node.NewLog(maxLog), crash: filepath.Join(dir, "panics")}
 	if o.debug {
 		l.level.Set(slog.LevelDebug)
 	}
-	var err error
-	if l.file, err = os.OpenFile(filepath.Join(dir, "service"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
-		return nil, err
+	out := []io.Writer{l.memory, os.Stderr} // the disk, which may be full, comes last
+	file, err := appendTo(filepath.Join(dir, "service"))
+	if err == nil {
+		l.file = file
+		out = append(out, file)
 	}
-	crash, err := os.OpenFile(l.crash, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		l.file.Close()
-		return nil, err
+	l.log = slog.New(slog.NewTextHandler(io.MultiWriter(out...), &slog.HandlerOptions{Level: l.level}))
+	crash, cerr := appendTo(l.crash)
+	if cerr == nil {
+		cerr = debug.SetCrashOutput(crash, debug.CrashOptions{})
+		crash.Close()
 	}
-	err = debug.SetCrashOutput(crash, debug.CrashOptions{})
-	crash.Close()
-	if err != nil {
-		l.file.Close()
-		return nil, err
+	if err := errors.Join(err, cerr); err != nil {
+		l.log.Warn("no log on the disk", "err", err)
 	}
-	out := io.MultiWriter(l.memory, l.file, os.Stderr)
-	l.log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: l.level}))
-	return l, nil
+	return l
 }
 
-func (l *logs) close() { l.file.Close() }
+func appendTo(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+}
+
+func (l *logs) close() {
+	if l.file != nil {
+		l.file.Close()
+	}
+}
