@@ -14,6 +14,7 @@ package line
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -107,6 +108,7 @@ type pipe struct {
 	session uint64
 	*io.PipeReader
 	feed *io.PipeWriter
+	body uint32 // bytes that are still to come of a message whose head was written
 }
 
 func newPipe(l *line, session uint64) *pipe {
@@ -117,9 +119,16 @@ func newPipe(l *line, session uint64) *pipe {
 
 const muxHead = 12 // bytes of a yamux header: version, type, flags (2), stream (4), length (4)
 
-// Write sends b. The head of a message that has a body goes with it.
+// Write sends b. The head of a message that has a body goes with it. It is
+// called with a head or a body, one call at a time.
 func (p *pipe) Write(b []byte) (int, error) {
-	more := len(b) == muxHead && b[1] == 0 && string(b[8:]) != "\x00\x00\x00\x00"
+	switch {
+	case p.body > 0:
+		p.body -= min(p.body, uint32(len(b)))
+	case len(b) == muxHead && b[1] == 0: // data
+		p.body = binary.BigEndian.Uint32(b[8:])
+	}
+	more := p.body > 0
 	for done := 0; done < len(b); {
 		part := b[done:min(len(b), done+maxData)]
 		if err := p.l.send(frame{data, p.session, part}, more); err != nil {

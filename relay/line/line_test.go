@@ -184,6 +184,29 @@ func TestEcho(t *testing.T) {
 	wg.Wait()
 }
 
+// TestHead sends what looks like the head of a message with a body to come.
+func TestHead(t *testing.T) {
+	p := newPort()
+	g := guestOn(t, p)
+	s := hostOn(t, p)
+	defer s.Close()
+	c, err := g.Dial(t.Context(), 5000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	text := []byte{muxHead - 1: 1}
+	for range 3 {
+		back := make([]byte, len(text))
+		if _, err := c.Write(text); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, back); err != nil || !bytes.Equal(back, text) {
+			t.Fatalf("got %q, %v", back, err)
+		}
+	}
+}
+
 func TestPort(t *testing.T) {
 	p := newPort()
 	g := guestOn(t, p)
