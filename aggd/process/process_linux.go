@@ -44,7 +44,26 @@ func sweep(session int) {
 			continue
 		}
 		if of, err := unix.Getsid(pid); err == nil && of == session {
-			syscall.Kill(pid, syscall.SIGKILL)
+			end(pid, session)
 		}
+	}
+}
+
+// stuck is how long a killed process may take to be gone, in milliseconds: one
+// that the kernel holds up is not waited for.
+const stuck = 1000
+
+// end kills the process pid of a session, and waits until it is gone.
+func end(pid, session int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if of, err := unix.Getsid(pid); err != nil || of != session {
+		return // the number is another process's by now
+	}
+	if unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
+		unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, stuck)
 	}
 }
