@@ -61,6 +61,7 @@ func (v *VM) unsettled() bool {
 // adopt finds the machine that an earlier process left running, or cleans up
 // after it. It is the first thing that the owner does.
 func (v *VM) adopt(ctx context.Context) error {
+	v.regroup()
 	c := v.Config()
 	d, err := v.t.driver(cmp.Or(v.look().Driver, c.Driver))
 	switch {

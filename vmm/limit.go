@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,6 +65,14 @@ func groupLimits(d Driver, c Config) cgroup.Limits {
 		l.RAM += l.RAM/4 + 256<<20
 	}
 	return l
+}
+
+// regroup finds the control group of a machine that no state file tells of.
+func (v *VM) regroup() {
+	r, name := v.t.cfg.Groups, groupName(v.dir)
+	if r != nil && v.look().Group == nil && slices.Contains(r.Names(), name) {
+		v.change(func(s *seen) { s.Group = r.Group(name) })
+	}
 }
 
 // unconfine removes the machine's control group.
