@@ -106,7 +106,7 @@ func readTo(ctx context.Context, f file, off int64, enough func(text string) boo
 func never(string) bool { return false }
 
 // limit is how long a read may block before a script is given up.
-const limit = 20 * time.Second
+const limit = 2 * time.Minute
 
 func (s *script) read(w []string) error { return s.readUntil(w[0], never) }
 
