@@ -3,6 +3,7 @@
 package gvisor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -118,7 +119,7 @@ func (m *machine) watch() {
 	default:
 	}
 	if how := m.sandbox.How("sandbox"); err == nil {
-		err = how
+		err = cmp.Or(m.goferKilled(), how)
 	}
 	m.gofer.Signal(unix.SIGKILL)
 	<-m.gofer.Gone()
@@ -128,6 +129,19 @@ func (m *machine) watch() {
 	os.RemoveAll(m.spec.Dir)
 	m.letGo()
 	close(m.done)
+}
+
+// goferKilled says how the gofer ended if a signal ended it: a sandbox that
+// loses its gofer may be seen to end first.
+func (m *machine) goferKilled() error {
+	select {
+	case <-m.gofer.Gone():
+		if ws, ok := m.gofer.Status(); ok && ws.Signaled() {
+			return fmt.Errorf("gofer ended: signal %s", ws.Signal())
+		}
+	default:
+	}
+	return nil
 }
 
 // Done is closed when both processes have ended and their files are removed.
