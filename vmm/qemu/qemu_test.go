@@ -37,6 +37,9 @@ func config(t testing.TB, dir string) qemu.Config {
 
 func openTable(t testing.TB, dir string) *vmm.Table {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("a virtual machine without KVM takes many seconds")
+	}
 	table, err := vmm.Open(vmm.Options{Dir: dir, Drivers: []vmm.Driver{qemu.New(config(t, dir))}, StartLimit: patience})
 	if err != nil {
 		t.Fatal(err)
