@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 
 	"hutch/relay/vsock"
 )
@@ -34,13 +36,22 @@ const (
 // Folder is where the host's sockets are, unless $HUTCH_PORTS says otherwise.
 const Folder = "/run/hutch"
 
-// Dial connects to port n of the host: a unix socket that the host has put
-// into the guest or, in a virtual machine that has none, the host's on AF_VSOCK.
+// Word begins the word of the kernel's command line that tells a virtual
+// machine that its host's ports are on AF_VSOCK. What follows is the number
+// that Agent has there, the others come after it: hosts of several services
+// have one space of numbers for them all.
+const Word = "hutch.vsock="
+
+// Dial connects to port n of the host: a unix socket that the host, or a
+// process of the guest's init, has put into the guest or, where there is none
+// and the kernel was told Word, the host's on AF_VSOCK.
 func Dial(ctx context.Context, n uint32) (net.Conn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", Path(n))
-	if errors.Is(err, fs.ErrNotExist) && vsock.InGuest() {
-		return vsock.Dial(ctx, vsock.Host, n)
+	if errors.Is(err, fs.ErrNotExist) {
+		if first, ok := told(); ok {
+			return vsock.Dial(ctx, vsock.Host, first+n-Agent)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -51,6 +62,22 @@ func Dial(ctx context.Context, n uint32) (net.Conn, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// told returns what the kernel was told.
+var told = sync.OnceValues(func() (uint32, bool) {
+	line, _ := os.ReadFile("/proc/cmdline")
+	return parseWord(string(line))
+})
+
+func parseWord(line string) (uint32, bool) {
+	for _, w := range strings.Fields(line) {
+		if text, ok := strings.CutPrefix(w, Word); ok {
+			n, err := strconv.ParseUint(text, 10, 32)
+			return uint32(n), err == nil
+		}
+	}
+	return 0, false
 }
 
 // Path returns the path of the socket of port n.

@@ -3,6 +3,7 @@ package ports
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +29,19 @@ func openLine() (*line.Guest, error) {
 		return line.NewGuest(f, setClock), nil
 	}
 	return nil, errNoLine
+}
+
+// readClock sets the guest's clock by its hardware's, which is the host's
+// time to the second, also in a machine that goes on. It is for machines
+// whose host does not tell the time.
+func readClock() {
+	text, err := os.ReadFile("/sys/class/rtc/rtc0/since_epoch")
+	if err != nil {
+		return
+	}
+	if s, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
+		setClock(time.Unix(s, int64(time.Second/2))) // of a second that may have just begun or be about to end
+	}
 }
 
 const maxSkew = time.Second // between the guest's clock and the host's

@@ -5,7 +5,7 @@
 // The ports are unix sockets in /run/hutch, as in a sandbox without a kernel
 // of its own. What connects to them goes over the serial port called "hutch"
 // that the host has given the machine (relay/line). Without one the sockets
-// are taken to be there already.
+// are taken to be there already, or the ports to be on AF_VSOCK.
 //
 // The folders are FUSE file systems on top of 9P, over port 5001. They need
 // no more of the guest's kernel than FUSE, and go on after the connection was

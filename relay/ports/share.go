@@ -72,6 +72,9 @@ func attach(ctx context.Context, host *guest.Guest) {
 		c, err := port.Dial(ctx, port.Share)
 		if err == nil {
 			pause = firstPause
+			if c.RemoteAddr().Network() == "vsock" {
+				readClock()
+			}
 			w := &watched{Conn: c, closed: make(chan struct{})}
 			host.Attach(w)
 			select {

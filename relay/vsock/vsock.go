@@ -22,9 +22,6 @@ const (
 	Host  = vsock.Host  // the host, to a guest
 )
 
-// firstCID is the first that a guest can have.
-const firstCID = 3
-
 // Dial connects to a port of the machine that has the context id cid.
 func Dial(ctx context.Context, cid, port uint32) (net.Conn, error) {
 	return vsock.DialContext(ctx, cid, port, nil)
@@ -39,12 +36,12 @@ type Switch struct {
 	guests  map[uint32]func(port uint32, c net.Conn)
 }
 
-// Listen listens on ports, for guests that are added later. No other process of this
-// machine can listen on them then.
-func Listen(ports ...uint32) (*Switch, error) {
+// Listen listens on ports of this machine, which guests know as cid, for guests that are
+// added later. No other process of this machine can listen on them then.
+func Listen(cid uint32, ports ...uint32) (*Switch, error) {
 	s := &Switch{guests: make(map[uint32]func(uint32, net.Conn))}
 	for _, port := range ports {
-		l, err := vsock.Listen(port, nil)
+		l, err := vsock.ListenContextID(cid, port, nil)
 		if err != nil {
 			s.Close()
 			return nil, fmt.Errorf("vsock port %d: %w", port, err)

@@ -17,12 +17,12 @@ func TestLoopback(t *testing.T) {
 		t.Skip("the test of the QEMU driver runs it in a guest")
 	}
 	const first, second = 6000, 6002
-	s, err := Listen(first, second)
+	s, err := Listen(Local, first, second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := Listen(second); err == nil {
+	if _, err := Listen(Local, second); err == nil {
 		t.Error("two listen on one port")
 	}
 	ports := make(chan uint32, 10)

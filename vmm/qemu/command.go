@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"hutch/fs/node"
+	relay "hutch/relay/port"
 	"hutch/vmm/process"
 )
 
@@ -102,10 +103,13 @@ func (c *command) begin(dir string, sh shape) {
 
 // boot adds a kernel and what that begins with. A clock that is translated
 // cannot be calibrated.
-func (c *command) boot(kernel, initrd, accel string) error {
+func (c *command) boot(kernel, initrd string, sh shape) error {
 	words := "console=ttyS0 quiet panic=-1"
-	if accel == tcg {
+	if sh.Accel == tcg {
 		words += " tsc=unstable no_timer_check"
+	}
+	if sh.Ports != 0 {
+		words += fmt.Sprintf(" %s%d", relay.Word, sh.Ports)
 	}
 	kernel, err := c.plain(kernel)
 	if err != nil {
@@ -124,6 +128,8 @@ type shape struct {
 	Accel   string `json:"accel"`
 	RAM     int64  `json:"ram"`
 	CPUs    int    `json:"cpus"`
+	CID     uint32 `json:"cid,omitempty"`   // on AF_VSOCK; where the machine goes on it may have another
+	Ports   uint32 `json:"ports,omitempty"` // the first of its ports there; 0: they are on a serial port
 }
 
 func (s shape) args() []string {

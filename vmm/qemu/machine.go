@@ -47,7 +47,8 @@ type found struct {
 }
 
 // attach returns the machine of s that runs as the process p and is as f says.
-func attach(ctx context.Context, s vmm.Spec, p *process.Process, served *share.Share, f found) (*machine, error) {
+// Its wire is w, if it has one.
+func attach(ctx context.Context, s vmm.Spec, p *process.Process, served *share.Share, f found, w *wire) (*machine, error) {
 	m := &machine{
 		spec: s, found: f, p: p, share: served, events: make(chan qmp.Event, 16),
 		done: make(chan struct{}), released: make(chan struct{}), watched: make(chan struct{}),
@@ -60,7 +61,7 @@ func attach(ctx context.Context, s vmm.Spec, p *process.Process, served *share.S
 		m.qmp.Close()
 		return nil, err
 	}
-	m.port = openPort(m)
+	m.port = openPort(m, w)
 	go m.watch()
 	return m, nil
 }

@@ -17,24 +17,33 @@ import (
 // portFiles is the port on which a guest is served its shared folders.
 const portFiles = 5001
 
-// A port is this process' end of the machine's virtio-serial port, with the
-// connections that the guest makes through it.
+// A port is this process' end of the machine's wire or, where it has none, of
+// its virtio-serial port, with the connections that the guest makes through it.
 type port struct {
 	m       *machine
+	wire    *wire
 	end     context.CancelFunc
 	serving sync.WaitGroup
 }
 
-func openPort(m *machine) *port {
+func openPort(m *machine, w *wire) *port {
 	ctx, end := context.WithCancel(context.Background())
-	p := &port{m: m, end: end}
-	p.serving.Go(func() { p.redial(ctx) })
+	p := &port{m: m, wire: w, end: end}
+	switch {
+	case w != nil:
+		w.begin(func(n uint32, c net.Conn) { p.take(ctx, n, c) })
+	case m.found.Shape.Ports == 0:
+		p.serving.Go(func() { p.redial(ctx) })
+	}
 	return p
 }
 
 // close ends the connections, and waits until nothing is served.
 func (p *port) close() {
 	p.end()
+	if p.wire != nil {
+		p.wire.close()
+	}
 	p.serving.Wait()
 }
 
@@ -68,16 +77,22 @@ func (p *port) session(ctx context.Context) {
 	defer s.Close()
 	for {
 		n, c, err := s.Accept()
-		switch {
-		case err != nil:
+		if err != nil {
 			return
-		case n == portFiles:
-			p.serving.Go(func() { serveFiles(ctx, p.m.share, c) })
-		case slices.Contains(p.m.spec.Listen(), n):
-			p.m.spec.Conn(n, c)
-		default:
-			c.Close()
 		}
+		p.take(ctx, n, c)
+	}
+}
+
+// take takes a connection to port n.
+func (p *port) take(ctx context.Context, n uint32, c net.Conn) {
+	switch {
+	case n == portFiles:
+		p.serving.Go(func() { serveFiles(ctx, p.m.share, c) })
+	case slices.Contains(p.m.spec.Listen(), n):
+		p.m.spec.Conn(n, c)
+	default:
+		c.Close()
 	}
 }
 

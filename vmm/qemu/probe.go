@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hutch/fs/node"
+	"hutch/vmm/qemu/initrd"
 	"hutch/vmm/qemu/kernel"
 	"hutch/vmm/qemu/qmp"
 )
@@ -70,7 +71,22 @@ func (d *Driver) tryAll(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	return how + " kernel=" + k.Release + " user=" + owner(d.cfg.Dir).String(), nil
+	how += " kernel=" + k.Release + " user=" + owner(d.cfg.Dir).String()
+	w, err := d.plug(k)
+	if err != nil {
+		return how + fmt.Sprintf(" ports=serial (no vsock: %s)", node.Text(err)), nil
+	}
+	w.close()
+	return how + " ports=vsock", nil
+}
+
+// plug returns the wire of a machine with kernel k that begins, or says why it
+// is to have a serial port instead.
+func (d *Driver) plug(k kernel.Kernel) (*wire, error) {
+	if !k.Has(initrd.Vsock) {
+		return nil, fmt.Errorf("%w: kernel %s has no module %s", node.ErrNotExist, k.Release, initrd.Vsock)
+	}
+	return d.exchange.plug(0, 0)
 }
 
 // accel returns the accelerator to start with. That TCG works, the start will
@@ -271,7 +287,7 @@ func (d *Driver) bootPlain(c *command) error {
 	if err != nil {
 		return err
 	}
-	return c.boot(k.Image, initrd, kvm)
+	return c.boot(k.Image, initrd, shape{Accel: kvm})
 }
 
 // tryTCG starts a machine that stands still, and has it obey.

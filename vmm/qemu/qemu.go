@@ -6,8 +6,9 @@
 // own, without files, powers or a network: every file that it needs it gets as
 // an open descriptor. It has no devices but two disks, the image and what the
 // VM writes over it (a qcow2 file in the VM's layer); a serial console; a source
-// of random numbers; and one virtio-serial port, which carries every connection
-// that the guest makes (relay/line). The workspace and the folders of the host
+// of random numbers; and what carries every connection that the guest makes: a
+// socket device of its own, where the host has vhost-vsock (relay/vsock), else
+// one virtio-serial port (relay/line). The workspace and the folders of the host
 // that the image "host" shows are served to the guest over one of those
 // connections (vmm/qemu/share).
 //
@@ -38,7 +39,8 @@ type Config struct {
 
 // A Driver starts virtual machines.
 type Driver struct {
-	cfg Config
+	cfg      Config
+	exchange *exchange // AF_VSOCK, where machines are on it
 
 	laying sync.Mutex // held while files that machines share are made
 
@@ -51,7 +53,7 @@ type Driver struct {
 }
 
 // New returns a driver. What is missing for it to work, Probe and Start tell.
-func New(cfg Config) *Driver { return &Driver{cfg: cfg} }
+func New(cfg Config) *Driver { return &Driver{cfg: cfg, exchange: newExchange(cfg.Dir)} }
 
 // Enforces says that memory and whole processors are those of the machine.
 func (d *Driver) Enforces(key string, c vmm.Config) string {

@@ -207,7 +207,13 @@ func (d *Driver) Restore(ctx context.Context, s vmm.Spec, dir string) (vmm.Machi
 	if err := os.Link(filepath.Join(dir, savedImage), filepath.Join(s.Dir, imageLink)); err != nil {
 		return nil, err
 	}
-	m, err := d.begin(ctx, s, sh, awaitMemory)
+	var w *wire
+	if sh.Ports != 0 { // it has the device, and cannot do without
+		if w, err = d.exchange.plug(sh.Ports, sh.CID); err != nil {
+			return nil, fmt.Errorf("%w: machine was saved with vhost-vsock: %w", node.ErrUnsupported, err)
+		}
+	}
+	m, err := d.begin(ctx, s, sh, w, awaitMemory)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,14 @@ func (d *Driver) Start(ctx context.Context, s vmm.Spec) (vmm.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.begin(ctx, s, sh, d.kernel)
+	k, err := d.findKernel(s.Kernel)
+	if err != nil {
+		return nil, err
+	}
+	w, _ := d.plug(k) // else a serial port, for a reason that Probe tells
+	return d.begin(ctx, s, sh, w, func(c *command, s vmm.Spec, sh shape, served *share.Share) error {
+		return d.kernel(c, k, s, sh, served)
+	})
 }
 
 const defaultRAM = 1 << 30
@@ -55,8 +62,19 @@ const defaultRAM = 1 << 30
 // A beginning adds to c what a machine of s does first.
 type beginning func(c *command, s vmm.Spec, sh shape, served *share.Share) error
 
-// begin starts a machine of the shape sh.
-func (d *Driver) begin(ctx context.Context, s vmm.Spec, sh shape, how beginning) (*machine, error) {
+// begin starts a machine of the shape sh, with the wire w if that is not nil.
+func (d *Driver) begin(ctx context.Context, s vmm.Spec, sh shape, w *wire, how beginning) (*machine, error) {
+	if w != nil {
+		sh.CID, sh.Ports = w.cid, w.first
+	}
+	m, err := d.beginOn(ctx, s, sh, w, how)
+	if err != nil && w != nil {
+		w.close()
+	}
+	return m, err
+}
+
+func (d *Driver) beginOn(ctx context.Context, s vmm.Spec, sh shape, w *wire, how beginning) (*machine, error) {
 	qemu, err := d.usable()
 	if err != nil {
 		return nil, err
@@ -70,13 +88,13 @@ func (d *Driver) begin(ctx context.Context, s vmm.Spec, sh shape, how beginning)
 	}
 	c := &command{}
 	defer c.close()
-	err = d.describe(ctx, c, s, sh)
+	err = d.describe(ctx, c, s, sh, w)
 	if err == nil {
 		err = how(c, s, sh, served)
 	}
 	var m *machine
 	if err == nil {
-		m, err = d.launch(ctx, c, qemu, s, sh, served)
+		m, err = d.launch(ctx, c, qemu, s, sh, served, w)
 	}
 	if err != nil {
 		served.Close()
@@ -86,7 +104,7 @@ func (d *Driver) begin(ctx context.Context, s vmm.Spec, sh shape, how beginning)
 }
 
 // launch starts QEMU and takes up its process.
-func (d *Driver) launch(ctx context.Context, c *command, qemu string, s vmm.Spec, sh shape, served *share.Share) (*machine, error) {
+func (d *Driver) launch(ctx context.Context, c *command, qemu string, s vmm.Spec, sh shape, served *share.Share, w *wire) (*machine, error) {
 	log, err := os.OpenFile(s.Log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -103,7 +121,7 @@ func (d *Driver) launch(ctx context.Context, c *command, qemu string, s vmm.Spec
 		p.End()
 		return nil, fmt.Errorf("%w: %w", node.ErrIO, err)
 	}
-	m, err := attach(ctx, s, p, served, found{PID: p.PID(), Binds: s.Image.Binds, Shape: sh})
+	m, err := attach(ctx, s, p, served, found{PID: p.PID(), Binds: s.Image.Binds, Shape: sh}, w)
 	if err != nil {
 		p.End()
 		return nil, startError(ctx, err, s.Log, from)
@@ -133,11 +151,10 @@ func lastLine(path string, from int64) string {
 }
 
 // describe adds to c what the machine of s is made of.
-func (d *Driver) describe(ctx context.Context, c *command, s vmm.Spec, sh shape) error {
+func (d *Driver) describe(ctx context.Context, c *command, s vmm.Spec, sh shape, w *wire) error {
 	c.begin(s.Dir, sh)
 	for _, add := range []func() error{
 		func() error { return c.socket(s.Dir, "qmp") },
-		func() error { return c.socket(s.Dir, "port") },
 		func() error { return c.serial(s.Serial) },
 		func() error { return d.disks(ctx, c, s) },
 	} {
@@ -146,11 +163,23 @@ func (d *Driver) describe(ctx context.Context, c *command, s vmm.Spec, sh shape)
 		}
 	}
 	c.add("-mon", "chardev=qmp,mode=control",
-		"-device", "virtio-rng-pci",
-		"-device", "virtio-serial-pci", "-device", "virtserialport,name=hutch,chardev=port",
-		"-device", "virtio-blk-pci,drive=image,serial="+imageSerial,
+		"-device", "virtio-rng-pci")
+	if err := c.ports(s.Dir, w); err != nil {
+		return err
+	}
+	c.add("-device", "virtio-blk-pci,drive=image,serial="+imageSerial,
 		"-device", "virtio-blk-pci,drive=layer,serial="+layerSerial)
 	return nil
+}
+
+// ports adds what carries the guest's connections.
+func (c *command) ports(dir string, w *wire) error {
+	if w != nil {
+		w.add(c)
+		return nil
+	}
+	c.add("-device", "virtio-serial-pci", "-device", "virtserialport,name=hutch,chardev=port")
+	return c.socket(dir, "port")
 }
 
 // imageLink is the machine's own name for its disk of the image, which stays
@@ -218,11 +247,7 @@ func (d *Driver) disks(ctx context.Context, c *command, s vmm.Spec) error {
 }
 
 // kernel adds the kernel, with what it runs first and is told.
-func (d *Driver) kernel(c *command, s vmm.Spec, sh shape, served *share.Share) error {
-	k, err := d.findKernel(s.Kernel)
-	if err != nil {
-		return err
-	}
+func (d *Driver) kernel(c *command, k kernel.Kernel, s vmm.Spec, sh shape, served *share.Share) error {
 	plain, err := d.initrd(k)
 	if err != nil {
 		return err
@@ -239,7 +264,7 @@ func (d *Driver) kernel(c *command, s vmm.Spec, sh shape, served *share.Share) e
 			return err
 		}
 	}
-	return c.boot(k.Image, own, sh.Accel)
+	return c.boot(k.Image, own, sh)
 }
 
 func (d *Driver) initrd(k kernel.Kernel) (string, error) {
@@ -250,19 +275,37 @@ func (d *Driver) initrd(k kernel.Kernel) (string, error) {
 
 // Adopt takes up the machine that an earlier process started for s.
 func (d *Driver) Adopt(ctx context.Context, s vmm.Spec, state []byte) (vmm.Machine, error) {
-	m, err := adopt(ctx, s, state)
-	if err != nil {
+	var f found
+	var m *machine
+	err := json.Unmarshal(state, &f)
+	if err == nil {
+		m, err = d.adopt(ctx, s, f)
+	}
+	if m == nil {
 		family(s.Dir).Sweep() // also what the earlier process could not note
 		return nil, errors.New("machine ended while hutchd was away")
 	}
-	return m, nil
+	return m, err
 }
 
-func adopt(ctx context.Context, s vmm.Spec, state []byte) (*machine, error) {
-	var f found
-	if err := json.Unmarshal(state, &f); err != nil {
+// adopt returns the machine that f tells of, with an error if its ports are
+// not to be had again.
+func (d *Driver) adopt(ctx context.Context, s vmm.Spec, f found) (*machine, error) {
+	if f.Shape.Ports == 0 {
+		return reattach(ctx, s, f, nil)
+	}
+	w, lost := d.exchange.adopt(f.Shape.Ports, f.Shape.CID)
+	m, err := reattach(ctx, s, f, w)
+	if err != nil {
+		if w != nil {
+			w.close()
+		}
 		return nil, err
 	}
+	return m, lost
+}
+
+func reattach(ctx context.Context, s vmm.Spec, f found, w *wire) (*machine, error) {
 	s.Image.Binds = f.Binds
 	served, err := share.New(s)
 	if err != nil {
@@ -273,7 +316,7 @@ func adopt(ctx context.Context, s vmm.Spec, state []byte) (*machine, error) {
 		served.Close()
 		return nil, err
 	}
-	m, err := attach(ctx, s, p, served, f)
+	m, err := attach(ctx, s, p, served, f, w)
 	if err != nil {
 		p.End()
 		served.Close()

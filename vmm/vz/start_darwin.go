@@ -13,6 +13,7 @@ import (
 	"github.com/Code-Hex/vz/v3"
 
 	"hutch/fs/node"
+	"hutch/relay/port"
 	"hutch/vmm"
 	"hutch/vmm/qemu/share"
 )
@@ -119,8 +120,9 @@ func (d *Driver) make(s vmm.Spec, sh shape, served *share.Share) (*machine, erro
 	return newMachine(s, sh, v, served), nil
 }
 
-// commandLine is the kernel's. The console is the first virtio one.
-const commandLine = "console=hvc0 panic=-1 quiet"
+// commandLine is the kernel's. The console is the first virtio one. Each
+// machine has port numbers of its own.
+var commandLine = fmt.Sprintf("console=hvc0 panic=-1 quiet %s%d", port.Word, port.Agent)
 
 // sized fills in what the VM's config leaves to the driver.
 func sized(s vmm.Spec) (ram int64, cpus int) {

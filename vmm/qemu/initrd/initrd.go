@@ -28,8 +28,11 @@ import (
 // built in: those marked with ? are used where they are.
 var Modules = []string{
 	"virtio_pci", "virtio_blk", "virtio_console", "virtio_rng?", "crc32c_generic?",
-	"ext4", "overlay", "fuse",
+	"ext4", "overlay", "fuse", Vsock + "?", "vsock_loopback?",
 }
+
+// Vsock is the module by which a guest reaches its host on AF_VSOCK.
+const Vsock = "vmw_vsock_virtio_transport"
 
 const prefix = "initrd-"
 

@@ -44,6 +44,12 @@ func (k Kernel) Load(names ...string) ([]Module, error) {
 	return l.list, nil
 }
 
+// Has says whether the kernel has the module called name, or has it built in.
+func (k Kernel) Has(name string) bool {
+	l := loader{kernel: k}
+	return l.index() == nil && (l.builtin[name] || l.files[name] != "")
+}
+
 // A loader collects modules.
 type loader struct {
 	kernel  Kernel
