@@ -44,8 +44,11 @@ func (m *machine) status(ctx context.Context) (string, error) {
 // stopped says whether the guest's processors stand still in a state.
 func stopped(status string) bool { return status == "paused" || status == statusSaved }
 
-// statusSaved is what a machine is in after a Save.
-const statusSaved = "postmigrate"
+// What a machine is in at the end of a Save, and after it.
+const (
+	statusSaving = "finish-migrate"
+	statusSaved  = "postmigrate"
+)
 
 // Pause stops the guest's processors, then what serves its files.
 func (m *machine) Pause(context.Context) error {
@@ -124,7 +127,29 @@ func (m *machine) send(ctx context.Context, f *os.File) error {
 	if err != nil {
 		return err
 	}
-	return m.transfer(ctx, "migrate", f)
+	if err := m.transfer(ctx, "migrate", f); err != nil {
+		return err
+	}
+	return m.saved(ctx)
+}
+
+// saved waits until QEMU has put away what it saved with. It says that it has
+// completed before that, and has no event for this; till then it refuses to go
+// on.
+func (m *machine) saved(ctx context.Context) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		status, err := m.status(ctx)
+		if err != nil || status != statusSaving {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // transfer has QEMU do a command that reads or writes the file f, to its end.
