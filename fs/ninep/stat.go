@@ -132,6 +132,7 @@ func (s *session) wstat(o *op) error {
 	if err != nil {
 		return fmt.Errorf("%w: stat: %w", node.ErrInvalid, err)
 	}
+	want.muid = "" // the server's to set; Linux names its user when it renames
 	if want == untouched {
 		return s.sync(o)
 	}
@@ -182,8 +183,6 @@ func (d dirStat) sameAs(is dirStat) error {
 		what = "owner"
 	case d.gid != "" && d.gid != is.gid:
 		what = "group"
-	case d.muid != "" && d.muid != is.muid:
-		what = "muid"
 	default:
 		return nil
 	}

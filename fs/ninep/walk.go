@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"syscall"
 
 	"hutch/fs/node"
 )
@@ -39,7 +40,7 @@ func (s *session) walkNames(o *op) (*place, error) {
 	for i, name := range o.names {
 		next, q, err := s.step(o.ctx, at, name)
 		if err != nil && i == 0 {
-			return nil, err
+			return nil, missing(err)
 		}
 		if err != nil {
 			return nil, nil
@@ -49,6 +50,16 @@ func (s *session) walkNames(o *op) (*place, error) {
 		le.PutUint16(o.out[frameHead:], uint16(i+1))
 	}
 	return at, nil
+}
+
+// missing returns the error of a first name that leads nowhere. It is the bare
+// text, to which the name would add nothing: Linux' client of 9P2000 compares
+// whole texts, and makes no file of a name unless it knows it to be free.
+func missing(err error) error {
+	if node.Errno(err) == syscall.ENOENT {
+		return node.ErrNotExist
+	}
+	return err
 }
 
 // move gives the fid of o, which must not be open, a new place.
