@@ -40,6 +40,7 @@ func TestScriptsFUSE(t *testing.T) {
 
 // TestScriptsQEMU has them hold on virtual machines, over one way in.
 func TestScriptsQEMU(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	began := time.Now()
 	fstest.Run(t, scripts, "qemu", func(t *testing.T) fstest.Frontend {

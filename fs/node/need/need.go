@@ -18,6 +18,15 @@ func Missing(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
+// Patience skips a test that takes minutes, unless HUTCH_TEST_SLOW is set: with
+// all of them a package would outlast the time that go test gives it.
+func Patience(t testing.TB) {
+	t.Helper()
+	if os.Getenv("HUTCH_TEST_SLOW") == "" {
+		t.Skip("takes minutes: set HUTCH_TEST_SLOW=1")
+	}
+}
+
 // Tool returns the path of a program that the test runs.
 func Tool(t testing.TB, name string) string {
 	t.Helper()
