@@ -93,9 +93,10 @@ func (d *Driver) begin(s vmm.Spec, g *guest) (*Machine, error) {
 		d.machines = make(map[string]*Machine)
 	}
 	d.machines[s.Name] = m
-	if m.guest = g; g == nil {
-		m.guest = newGuest(m)
+	if g == nil {
+		startGuest(m)
 	} else {
+		m.guest = g
 		g.moveTo(m)
 	}
 	return m, nil

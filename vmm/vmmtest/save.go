@@ -25,13 +25,15 @@ type guest struct {
 	moved   chan struct{} // closed when one of the two changes
 }
 
-func newGuest(m *Machine) *guest {
+// startGuest gives m a guest of its own.
+func startGuest(m *Machine) {
 	g := &guest{machine: m, ended: make(chan struct{}), moved: make(chan struct{})}
 	g.life, g.end = context.WithCancel(context.Background())
 	run := m.d.Guest
 	if run == nil {
 		run = Agent
 	}
+	m.guest = g
 	go func() {
 		run(g.life, Guest{Spec: m.spec, Dial: g.dial})
 		close(g.ended)
@@ -40,7 +42,6 @@ func newGuest(m *Machine) *guest {
 			m.gone()
 		}
 	}()
-	return g
 }
 
 func (g *guest) home() *Machine {
