@@ -5,10 +5,8 @@ all:V:
 	CGO_ENABLED=0 go build -C vmm/gvisor/runsc -ldflags '-s -w' -o ../../../bin/runsc gvisor.dev/gvisor/runsc
 
 kernel:V:
-	rm -rf bin/kernel
-	mkdir -p bin/kernel
-	cd bin/kernel && apt-get download $(apt-cache depends linux-image-cloud-$(dpkg --print-architecture) | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p')
-	dpkg -x bin/kernel/*.deb bin/kernel
+	rm -rf bin/kernel && mkdir -p bin/kernel
+	cd bin/kernel && apt-get download $(apt-cache depends linux-image-cloud-$(dpkg --print-architecture) | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p') && dpkg -x *.deb .
 
 test:V:
 	go test ./...
