@@ -3,14 +3,17 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
+	"hutch/fs/ninep/client"
 	"hutch/fs/node"
 )
 
@@ -80,6 +83,7 @@ func startService(ctx context.Context, bin string, mount bool) (*service, error)
 	}
 	s.cmd = exec.Command(filepath.Join(bin, "hutchd"), "-state", filepath.Join(dir, "state"), "-listen", s.addr, "-mount", s.mount)
 	s.cmd.Stderr = s.out
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the terminal is ours to pass on
 	ready, err := s.cmd.StdoutPipe()
 	if err == nil {
 		err = s.cmd.Start()
@@ -113,6 +117,9 @@ func canMount() bool {
 // or what went wrong here.
 func (s *service) stop(err error) error {
 	if s.cmd != nil {
+		if s.tail != nil {
+			err = errors.Join(err, s.purge())
+		}
 		s.cmd.Process.Signal(os.Interrupt)
 		if s.tail != nil {
 			<-s.tail
@@ -128,4 +135,16 @@ func (s *service) stop(err error) error {
 		err = rerr
 	}
 	return err
+}
+
+// purge removes the VMs that an interrupt left: they would outlive hutchd.
+func (s *service) purge() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := client.Dial(ctx, s.addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return writeFile(c, "ctl", "purge all\n")
 }

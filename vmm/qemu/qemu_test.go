@@ -35,11 +35,16 @@ func config(t testing.TB, dir string) qemu.Config {
 	}
 }
 
-func openTable(t testing.TB, dir string) *vmm.Table {
+func slow(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("a virtual machine without KVM takes many seconds")
 	}
+}
+
+func openTable(t testing.TB, dir string) *vmm.Table {
+	t.Helper()
+	slow(t)
 	table, err := vmm.Open(vmm.Options{Dir: dir, Drivers: []vmm.Driver{qemu.New(config(t, dir))}, StartLimit: patience})
 	if err != nil {
 		t.Fatal(err)
@@ -303,6 +308,7 @@ func TestServiceIsKilled(t *testing.T) {
 		serveUntilKilled(t, dir)
 		return
 	}
+	slow(t)
 	dir := t.TempDir()
 	config(t, dir)
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestServiceIsKilled$")
