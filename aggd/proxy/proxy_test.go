@@ -190,11 +190,40 @@ func TestEachIsDecided(t *testing.T) {
 // TestSmuggling hides a request in another one. Whatever becomes of it, what the
 // server sees is what was decided and told.
 func TestSmuggling(t *testing.T) {
-	s := serve(t, false, echo)
-	at := s.at("127.0.0.1")
-	hidden := "GET http://localhost:" + s.port + "/hidden HTTP/1.1\r\nHost: " + at + "\r\nX: y\r\n\r\n"
+	for name := range smuggled("", "") {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, false, echo)
+			at := s.at("127.0.0.1")
+			g := start(t, wire.Network{Allow: []string{at}, Private: []string{"127.0.0.1", "localhost"}})
+			c := g.dial()
+			defer c.Close()
+			go func() { io.WriteString(c, smuggled(at, s.port)[name]); c.CloseWrite() }()
+			io.Copy(io.Discard, c)
+			c.Close()
+			g.end() // what is under way ends, and is told
+			s.Close()
+			told := map[string]int{}
+			for len(g.events) > 0 {
+				if e := <-g.events; e.Decision != wire.Denied {
+					told[e.Host+e.Path]++
+				}
+			}
+			for _, a := range s.requests() {
+				_, where, _ := strings.Cut(a, " ")
+				host, path, _ := strings.Cut(where, "/")
+				if told["127.0.0.1/"+path]--; host != at || strings.HasPrefix(path, "hidden") || told["127.0.0.1/"+path] < 0 {
+					t.Errorf("the server was asked %q, told was %v", a, told)
+				}
+			}
+		})
+	}
+}
+
+// smuggled returns requests that hide one of another host, or of /hidden.
+func smuggled(at, port string) map[string]string {
+	hidden := "GET http://localhost:" + port + "/hidden HTTP/1.1\r\nHost: " + at + "\r\nX: y\r\n\r\n"
 	origin := "GET /hidden HTTP/1.1\r\nHost: " + at + "\r\n\r\n"
-	for name, request := range map[string]string{
+	return map[string]string{
 		"chunked and a length":    "POST http://" + at + "/ HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
 		"two lengths":             "POST http://" + at + "/ HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nContent-Length: " + strconv.Itoa(len(hidden)) + "\r\n\r\n" + hidden,
 		"a list of lengths":       "POST http://" + at + "/ HTTP/1.1\r\nHost: x\r\nContent-Length: 0, 5\r\n\r\n" + hidden,
@@ -216,33 +245,8 @@ func TestSmuggling(t *testing.T) {
 		"Connection names Host":   "GET http://" + at + "/ HTTP/1.1\r\nHost: x\r\nConnection: Host, close\r\n\r\n",
 		"a tunnel with a body":    "CONNECT " + at + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + strconv.Itoa(len(origin)) + "\r\n\r\n" + origin,
 		"an upgrade to h2c":       "GET http://" + at + "/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n" + origin,
-		"an absolute form inside": "GET http://" + at + "/http://localhost:" + s.port + "/hidden HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+		"an absolute form inside": "GET http://" + at + "/http://localhost:" + port + "/hidden HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
 		"a name before the host":  "GET http://localhost@" + at + "/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := start(t, wire.Network{Allow: []string{at}, Private: []string{"127.0.0.1", "localhost"}})
-			before := len(s.requests())
-			c := g.dial()
-			defer c.Close()
-			go func() { io.WriteString(c, request); c.CloseWrite() }()
-			io.Copy(io.Discard, c)
-			c.Close()
-			g.to.Close() // what is under way ends, and is told
-			asked := s.requests()[before:]
-			told := map[string]int{}
-			for range asked {
-				if e := g.ended(); e.Decision != wire.Denied {
-					told[e.Host+e.Path]++
-				}
-			}
-			for _, a := range asked {
-				_, where, _ := strings.Cut(a, " ")
-				host, path, _ := strings.Cut(where, "/")
-				if host != at || strings.HasPrefix(path, "hidden") || told["127.0.0.1/"+path] == 0 {
-					t.Errorf("the server was asked %q, told was %v", a, told)
-				}
-			}
-		})
 	}
 }
 

@@ -27,6 +27,7 @@ type guest struct {
 	to     *net.UnixConn
 	events chan wire.NetEvent // of requests that have ended
 	begun  chan wire.NetEvent
+	end    func() // ends the proxy, and returns when all is told
 }
 
 // pair returns the two ends of a connection.
@@ -72,7 +73,8 @@ func start(t testing.TB, n wire.Network) *guest {
 			}
 		}
 	})
-	t.Cleanup(func() { to.Close(); work.Wait() })
+	g.end = func() { to.Close(); work.Wait() }
+	t.Cleanup(g.end)
 	n.Profile = "p"
 	g.set(n)
 	return g

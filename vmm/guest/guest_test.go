@@ -324,17 +324,16 @@ func TestLostConnections(t *testing.T) {
 	const size = 32 << 20
 	e := p.exec("t", "limit 1MiB", "exec cat")
 	out, wait := open(t, e, "stdout", os.O_RDONLY), open(t, e, "wait", os.O_RDONLY)
+	in, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/0", pid(t, e)), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Ctl(t.Context(), "eof"); err != nil { // in stays
+		t.Fatal(err)
+	}
 	var work sync.WaitGroup
 	work.Go(func() {
-		in, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/0", pid(t, e)), os.O_WRONLY, 0)
-		if err != nil {
-			t.Error(err)
-			return
-		}
 		defer in.Close()
-		if err := e.Ctl(t.Context(), "eof"); err != nil { // ours stays
-			t.Error(err)
-		}
 		io.CopyN(in, rand.NewChaCha8([32]byte{7}), size)
 	})
 	ended := make(chan string, 1)
