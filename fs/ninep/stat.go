@@ -132,7 +132,8 @@ func (s *session) wstat(o *op) error {
 	if err != nil {
 		return fmt.Errorf("%w: stat: %w", node.ErrInvalid, err)
 	}
-	want.muid = "" // the server's to set; Linux names its user when it renames
+	over := want.isLinuxRename()
+	want.muid = "" // the server's to set
 	if want == untouched {
 		return s.sync(o)
 	}
@@ -146,7 +147,7 @@ func (s *session) wstat(o *op) error {
 	}
 	rename := want.name != "" && want.name != is.name
 	if rename {
-		if err := s.nameFree(o, want.name); err != nil {
+		if err := s.mayRename(o, want.name, over); err != nil {
 			return err
 		}
 	}
@@ -163,6 +164,15 @@ func (s *session) wstat(o *op) error {
 		return nil
 	}
 	return s.moveTo(o, o.at.up, o.at.name, o.at.up, want.name)
+}
+
+// isLinuxRename says whether d is what Linux' client sends for rename(2): it
+// names its user beside the new name, and nothing else. It knows no other way to
+// put a file in the place of another, which git and editors need.
+func (d dirStat) isLinuxRename() bool {
+	named := d.muid != "" && d.name != ""
+	d.muid, d.name = "", ""
+	return named && d == untouched
 }
 
 // sameAs refuses to change what a Twstat cannot change.
@@ -217,13 +227,13 @@ func (d dirStat) change(is dirStat) (node.Change, error) {
 	return c, nil
 }
 
-// nameFree refuses to rename the root, and over a file that is there, as
-// stat(5) demands.
-func (s *session) nameFree(o *op, name string) error {
+// mayRename refuses to rename the root, and over a file that is there, as
+// stat(5) demands, if not told otherwise.
+func (s *session) mayRename(o *op, name string, over bool) error {
 	if o.at.up == nil {
 		return fmt.Errorf("%w: rename of the root", node.ErrNotPermitted)
 	}
-	if err := checkNew(name); err != nil {
+	if err := checkNew(name); err != nil || over {
 		return err
 	}
 	_, err := o.at.up.node.Walk(o.ctx, name)
