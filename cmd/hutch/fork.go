@@ -10,9 +10,25 @@ import (
 func (b *bencher) suspends() error {
 	return b.withVM(func() error {
 		ctl := path.Join("vm", benchVM, "ctl")
-		return b.times("suspend + resume", "≤ 250 ms p50", 20, func() error {
-			return writeFile(b.c, ctl, "suspend\nresume\n")
+		var away, back []time.Duration
+		err := b.times("suspend + resume", "≤ 250 ms p50", 20, func() error {
+			began := time.Now()
+			err := writeFile(b.c, ctl, "suspend\n")
+			away = append(away, time.Since(began))
+			if err != nil {
+				return err
+			}
+			began = time.Now()
+			err = writeFile(b.c, ctl, "resume\n")
+			back = append(back, time.Since(began))
+			return err
 		})
+		if err != nil {
+			return err
+		}
+		b.add("suspend", "", away, sum(away))
+		b.add("resume", "", back, sum(back))
+		return nil
 	})
 }
 
@@ -33,37 +49,33 @@ func (b *bencher) forks() error {
 // copies measures a verb that makes a copy of the VM, and what is done with
 // the copy. That it is removed does not count.
 func (b *bencher) copies(what, target, verb string, use func(name string) error) error {
-	const n = 20
 	name := benchVM + "-copy"
 	dir := path.Join("vm", name)
-	var took []time.Duration
-	var whole time.Duration
-	for range n {
-		began := time.Now()
+	there := false
+	remove := func() error {
+		if !there {
+			return nil
+		}
+		if strings.Contains(verb, "-live") {
+			if err := writeFile(b.c, dir+"/ctl", "kill\n"); err != nil {
+				return err
+			}
+		}
+		there = false
+		return orExplain(b.c, dir, b.c.Remove(dir))
+	}
+	err := b.repeat(what, target, 20, remove, func() error {
 		if err := writeFile(b.c, path.Join("vm", benchVM, "ctl"), verb+" "+name+"\n"); err != nil {
 			return err
 		}
-		var err error
-		if use != nil {
-			err = use(name)
+		there = true
+		if use == nil {
+			return nil
 		}
-		took = append(took, time.Since(began))
-		whole += time.Since(began)
-		if strings.Contains(verb, "-live") {
-			if kerr := writeFile(b.c, dir+"/ctl", "kill\n"); err == nil {
-				err = kerr
-			}
-		}
-		if rerr := orExplain(b.c, dir, b.c.Remove(dir)); err == nil {
-			err = rerr
-		}
-		if err != nil {
-			return err
-		}
-		if len(took) >= some && whole > enough {
-			break
-		}
+		return use(name)
+	})
+	if rerr := remove(); err == nil {
+		err = rerr
 	}
-	b.add(what, target, took, whole)
-	return nil
+	return err
 }

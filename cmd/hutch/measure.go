@@ -36,6 +36,23 @@ func (b *bencher) life() error {
 	})
 }
 
+// boot measures a VM's start until its guest has run a command: one from its
+// image alone, the driver's own work.
+func (b *bencher) boot() error {
+	return b.withVM(func() error {
+		ctl := path.Join("vm", benchVM, "ctl")
+		return b.repeat("boot, ready for its first exec", "", 20, func() error {
+			return writeFile(b.c, ctl, "kill\n")
+		}, func() error {
+			if err := writeFile(b.c, ctl, "start\n"); err != nil {
+				return err
+			}
+			_, err := b.exec(benchVM, "exec echo ok")
+			return err
+		})
+	})
+}
+
 // withVM does f with a VM that runs.
 func (b *bencher) withVM(f func() error) error {
 	remove, err := b.vm(benchVM)
@@ -66,7 +83,7 @@ func (b *bencher) mcp() error {
 			at, n  int
 			target string
 		}{{1, 5000, "≤ 0.3 ms p50"}, {10, 20000, ""}, {50, 20000, ""}, {200, 20000, "p99 ≤ 40 ms"}} {
-			out, err := b.exec(benchVM, fmt.Sprintf(`exec hutch-relay call -n %d -c %d local__echo '{"text":"ping"}'`, load.n, load.at))
+			out, err := b.exec(benchVM, fmt.Sprintf(`exec hutch-relay call -n %d -c %d -t %v local__echo '{"text":"ping"}'`, load.n, load.at, enough))
 			if err != nil {
 				return err
 			}

@@ -56,10 +56,6 @@ func (b *bencher) snapshot(what string, n int) error {
 	if err != nil {
 		return err
 	}
-	var whole time.Duration
-	for _, d := range frozen {
-		whole += d
-	}
-	b.add(what+", guest frozen", "", frozen, whole)
+	b.add(what+", guest frozen", "", frozen, sum(frozen))
 	return nil
 }

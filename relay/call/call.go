@@ -176,30 +176,38 @@ type Load struct {
 	Rate float64 `json:"rate"`
 }
 
-// Many calls a tool n times, with up to at calls under way at once.
-func (c *Client) Many(ctx context.Context, name string, args json.RawMessage, n, at int) (Load, error) {
-	took := make([]time.Duration, n)
+// Many calls a tool n times, with up to at calls under way at once. No call
+// begins when most has passed, if that is not 0.
+func (c *Client) Many(ctx context.Context, name string, args json.RawMessage, n, at int, most time.Duration) (Load, error) {
+	took := make([][]time.Duration, at)
 	errs := make([]error, at)
 	var next atomic.Int64
 	var callers sync.WaitGroup
 	began := time.Now()
 	for i := range at {
 		callers.Go(func() {
-			for k := int(next.Add(1)); k <= n; k = int(next.Add(1)) {
+			for next.Add(1) <= int64(n) && (most == 0 || time.Since(began) < most) {
 				one := time.Now()
 				if _, errs[i] = c.Tool(ctx, name, args); errs[i] != nil {
 					return
 				}
-				took[k-1] = time.Since(one)
+				took[i] = append(took[i], time.Since(one))
 			}
 		})
 	}
 	callers.Wait()
-	whole := time.Since(began)
 	if err := errors.Join(errs...); err != nil {
 		return Load{}, err
 	}
+	return loadOf(slices.Concat(took...), time.Since(began)), nil
+}
+
+func loadOf(took []time.Duration, whole time.Duration) Load {
+	n := len(took)
+	if n == 0 {
+		return Load{}
+	}
 	slices.Sort(took)
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	return Load{N: n, P50: ms(took[n/2]), P99: ms(took[n*99/100]), Rate: float64(n) / whole.Seconds()}, nil
+	return Load{N: n, P50: ms(took[n/2]), P99: ms(took[n*99/100]), Rate: float64(n) / whole.Seconds()}
 }

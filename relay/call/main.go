@@ -6,11 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"time"
 
 	"hutch/relay/port"
 )
 
-// Main is the program: call [-n N] [-c C] TOOL [JSON]. It prints the text of
+// Main is the program: call [-json] [-n N [-c C] [-t D]] TOOL [JSON]. It prints the text of
 // the tool's result, or with -n what N calls took, and returns the status to
 // exit with: 0, 1 for an error, 2 for wrong usage.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -18,19 +19,26 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	n := flags.Int("n", 0, "call it `N` times and print what that took")
 	at := flags.Int("c", 1, "with -n: `C` calls at once")
+	most := flags.Duration("t", 0, "with -n: begin no call after `D`")
 	raw := flags.Bool("json", false, "print the whole result as JSON")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	if flags.NArg() < 1 || flags.NArg() > 2 || *n < 0 || *at < 1 {
-		fmt.Fprintln(stderr, "usage: call [-json] [-n N] [-c C] TOOL [JSON]")
+	if flags.NArg() < 1 || flags.NArg() > 2 || *n < 0 || *at < 1 || *most < 0 {
+		fmt.Fprintln(stderr, "usage: call [-json] [-n N [-c C] [-t D]] TOOL [JSON]")
 		return 2
 	}
 	toolArgs := json.RawMessage("{}")
 	if flags.NArg() == 2 {
 		toolArgs = json.RawMessage(flags.Arg(1))
 	}
-	failed, err := run(ctx, stdout, flags.Arg(0), toolArgs, *n, *at, *raw)
+	use := func(c *Client) (failed bool, err error) {
+		if *n > 0 {
+			return false, measure(ctx, stdout, c, flags.Arg(0), toolArgs, *n, *at, *most)
+		}
+		return once(ctx, stdout, c, flags.Arg(0), toolArgs, *raw)
+	}
+	failed, err := run(ctx, use)
 	if err != nil {
 		fmt.Fprintf(stderr, "call: %v\n", err)
 	}
@@ -40,7 +48,8 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-func run(ctx context.Context, stdout io.Writer, tool string, args json.RawMessage, n, at int, raw bool) (failed bool, err error) {
+// run connects to the endpoint, for use.
+func run(ctx context.Context, use func(*Client) (failed bool, err error)) (failed bool, err error) {
 	conn, err := port.Dial(ctx, port.MCP)
 	if err != nil {
 		return false, err
@@ -50,18 +59,23 @@ func run(ctx context.Context, stdout io.Writer, tool string, args json.RawMessag
 		return false, err
 	}
 	defer c.Close()
-	if n > 0 {
-		load, err := c.Many(ctx, tool, args, n, at)
-		if err != nil {
-			return false, err
-		}
-		return false, json.NewEncoder(stdout).Encode(load)
+	return use(c)
+}
+
+func measure(ctx context.Context, w io.Writer, c *Client, tool string, args json.RawMessage, n, at int, most time.Duration) error {
+	load, err := c.Many(ctx, tool, args, n, at, most)
+	if err != nil {
+		return err
 	}
+	return json.NewEncoder(w).Encode(load)
+}
+
+func once(ctx context.Context, w io.Writer, c *Client, tool string, args json.RawMessage, raw bool) (failed bool, err error) {
 	result, err := c.Tool(ctx, tool, args)
 	if err != nil {
 		return false, err
 	}
-	return show(stdout, result, raw)
+	return show(w, result, raw)
 }
 
 // show prints the texts of a result, or all of it where it has others, and
