@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -97,7 +99,7 @@ func benchService(ctx context.Context, c *client.Conn, only, driver string) erro
 		}
 		fmt.Fprintf(os.Stderr, "measuring %s …\n", m.name)
 		if err := m.run(b); err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
+			return errors.Join(b.print(), fmt.Errorf("%s: %w", m.name, err))
 		}
 	}
 	return b.print()
@@ -163,6 +165,9 @@ func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // print prints the table, then the same as JSON.
 func (b *bencher) print() error {
+	if len(b.figures) == 0 {
+		return nil
+	}
 	fmt.Printf("hutch bench: %s/%s, %d cores, %s%s\n\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), b.how())
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "what\tn\tp50 ms\tp99 ms\trate\t\ttarget\t")
@@ -212,25 +217,41 @@ func (b *bencher) vm(name string) (remove func() error, err error) {
 	return remove, nil
 }
 
-// exec runs a message in an anonymous exec of a VM, and returns its output.
-func (b *bencher) exec(vm, message string) (string, error) {
-	dir := path.Join("vm", vm, "exec")
+// begin has a VM begin what message says in an anonymous exec, whose folder it
+// returns; end ends it. It ends, too, when bench is interrupted.
+func (b *bencher) begin(vm, message string) (dir string, end func(), err error) {
+	dir = path.Join("vm", vm, "exec")
 	ctl, n, err := clone(b.c, dir)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	defer ctl.Close()
+	cut := context.AfterFunc(b.ctx, func() { ctl.Write([]byte("kill\n")) })
+	end = func() {
+		cut()
+		ctl.Close()
+	}
 	if err := tell(b.c, ctl, path.Join("vm", vm), message); err != nil {
-		return "", err
+		end()
+		return "", nil, err
 	}
-	out, err := readFile(b.c, path.Join(dir, n, "stdout"))
+	return path.Join(dir, n), end, nil
+}
+
+// exec runs a message in an anonymous exec of a VM, and returns its output.
+func (b *bencher) exec(vm, message string) (string, error) {
+	dir, end, err := b.begin(vm, message)
 	if err != nil {
 		return "", err
 	}
-	wait, err := readFile(b.c, path.Join(dir, n, "wait"))
+	defer end()
+	out, err := readFile(b.c, path.Join(dir, "stdout"))
+	if err != nil {
+		return "", err
+	}
+	wait, err := readFile(b.c, path.Join(dir, "wait"))
 	if err == nil && !strings.HasPrefix(wait, "0 ") {
-		text, _ := readFile(b.c, path.Join(dir, n, "stderr"))
-		return out, fmt.Errorf("%s: %s: %s", message, strings.TrimSpace(wait), text)
+		text, _ := readFile(b.c, path.Join(dir, "stderr"))
+		err = cmp.Or(b.ctx.Err(), fmt.Errorf("%s: %s: %s", message, strings.TrimSpace(wait), text))
 	}
 	return out, err
 }

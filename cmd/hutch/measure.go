@@ -137,15 +137,12 @@ func (b *bencher) throughput() error {
 	const mib = 1024
 	return b.withVM(func() error {
 		began := time.Now()
-		ctl, n, err := clone(b.c, path.Join("vm", benchVM, "exec"))
+		dir, end, err := b.begin(benchVM, fmt.Sprintf("exec head -c %dM /dev/zero", mib))
 		if err != nil {
 			return err
 		}
-		defer ctl.Close()
-		if err := tell(b.c, ctl, path.Join("vm", benchVM), fmt.Sprintf("exec head -c %dM /dev/zero", mib)); err != nil {
-			return err
-		}
-		f, err := b.c.Open(path.Join("vm", benchVM, "exec", n, "stdout"), os.O_RDONLY)
+		defer end()
+		f, err := b.c.Open(path.Join(dir, "stdout"), os.O_RDONLY)
 		if err != nil {
 			return err
 		}
