@@ -13,6 +13,7 @@ import (
 
 	"hutch/fs/node"
 	"hutch/vmm"
+	"hutch/vmm/guest"
 )
 
 const (
@@ -72,10 +73,7 @@ func (d *Driver) usable() error {
 	if st, err := os.Stat(d.cfg.Runsc); err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
 		return fmt.Errorf("%w: no runsc program at %s", node.ErrNotExist, d.cfg.Runsc)
 	}
-	if _, err := os.Stat(d.cfg.Guest); err != nil {
-		return fmt.Errorf("%w: no guest program at %s", node.ErrNotExist, d.cfg.Guest)
-	}
-	return nil
+	return guest.CheckProgram(d.cfg.Guest)
 }
 
 // try boots a sandbox that has runsc itself, a static program, print its

@@ -127,7 +127,7 @@ func (m *machine) how() error {
 		return nil
 	case "guest-reset", "guest-panic":
 		m.p.Status()
-		return errors.New("guest crashed or restarted: see log/serial")
+		return errors.New("guest crashed or restarted (see log/serial)")
 	}
 	if err := m.p.How("machine"); err != nil {
 		return err

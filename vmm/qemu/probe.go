@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hutch/fs/node"
+	"hutch/vmm/guest"
 	"hutch/vmm/qemu/initrd"
 	"hutch/vmm/qemu/kernel"
 	"hutch/vmm/qemu/qmp"
@@ -232,8 +233,8 @@ func (d *Driver) usable() (string, error) {
 	if runtime.GOARCH != "amd64" {
 		return "", fmt.Errorf("%w: machines of %s are not known here", node.ErrUnsupported, runtime.GOARCH)
 	}
-	if _, err := os.Stat(d.cfg.Guest); err != nil {
-		return "", fmt.Errorf("%w: no guest program at %s", node.ErrNotExist, d.cfg.Guest)
+	if err := guest.CheckProgram(d.cfg.Guest); err != nil {
+		return "", err
 	}
 	for _, need := range [][2]string{{"qemu-img", "qemu-utils"}, {"mke2fs", "e2fsprogs"}} {
 		if _, err := program(need[0], need[1]); err != nil {

@@ -15,12 +15,16 @@ import (
 	"hutch/fs/node"
 	"hutch/relay/port"
 	"hutch/vmm"
+	"hutch/vmm/guest"
 	"hutch/vmm/qemu/share"
 )
 
 // Probe makes a configuration that boots nothing, which the framework refuses
 // where there is none or the program is not signed for it.
 func (d *Driver) Probe(context.Context) (string, error) {
+	if err := guest.CheckProgram(d.cfg.Guest); err != nil {
+		return "", err
+	}
 	k, err := d.findKernel("")
 	if err != nil {
 		return "", err
