@@ -22,7 +22,7 @@ import (
 )
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: guest [-v] init | agent | relay [NAME] | call [-json] [-n N] [-c C] TOOL [JSON]")
+	fmt.Fprintln(os.Stderr, "usage: guest [-v] init | agent | relay [NAME] | call [-json] [-n N] [-c C] [-t D] TOOL [JSON]")
 	os.Exit(2)
 }
 
