@@ -162,10 +162,17 @@ func (e *entry) Open(ctx context.Context, flags uint32) (f gofs.FileHandle, how 
 // stored says whether the kernel is to keep the file's pages.
 func (e *entry) stored() bool { return e.s.opt.Stored && e.keeps.Load() }
 
-// Statfs tells the length of names; a made-up tree has no blocks to count.
-func (e *entry) Statfs(_ context.Context, out *gofuse.StatfsOut) syscall.Errno {
-	out.Bsize, out.Frsize, out.NameLen = 4096, 4096, maxName
-	return 0
+// Statfs tells the room there is, and the length of names.
+func (e *entry) Statfs(ctx context.Context, out *gofuse.StatfsOut) syscall.Errno {
+	return e.s.do(ctx, func(ctx context.Context) error {
+		sp, err := node.SpaceOf(ctx, e.node())
+		if err != nil {
+			return err
+		}
+		out.Bsize, out.Frsize, out.NameLen = sp.Block, sp.Block, maxName
+		out.Blocks, out.Bfree, out.Bavail, out.Files, out.Ffree = sp.Blocks, sp.Free, sp.Avail, sp.Files, sp.FilesFree
+		return nil
+	})
 }
 
 var (

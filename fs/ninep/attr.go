@@ -163,11 +163,16 @@ func pickTime(given bool, t, now *time.Time) *time.Time {
 	return now
 }
 
-// statfs serves Tstatfs: a file system of no size, so that df leaves it out.
+// statfs serves Tstatfs. Made-up files are on a file system of no size, so
+// that df leaves it out.
 func (s *session) statfs(o *op) error {
-	b := put32(put32(o.out, v9fsMagic), blockSize)
-	for range 6 {
-		b = put64(b, 0)
+	sp, err := node.SpaceOf(o.ctx, o.at.node)
+	if err != nil {
+		return err
+	}
+	b := put32(put32(o.out, v9fsMagic), sp.Block)
+	for _, v := range []uint64{sp.Blocks, sp.Free, sp.Avail, sp.Files, sp.FilesFree, 0} {
+		b = put64(b, v)
 	}
 	o.out = put32(b, maxName)
 	return nil

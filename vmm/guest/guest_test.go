@@ -492,6 +492,13 @@ func TestRoot(t *testing.T) {
 	if st, err := f.Stat(ctx); st.Size != 5 || st.Mode != 0o640 || st.Name != "f" || st.Qid>>48 != 0 || err != nil {
 		t.Errorf("stat %+v, %v", st, err)
 	}
+	var room syscall.Statfs_t
+	if err := syscall.Statfs("/", &room); err != nil {
+		t.Fatal(err)
+	}
+	if sp, err := node.SpaceOf(ctx, f); sp.Blocks != room.Blocks || sp.Block != uint32(room.Bsize) || err != nil {
+		t.Errorf("space %+v, %v, want %+v", sp, err, room)
+	}
 	deep := d
 	for i := range 20 { // more than one walk takes
 		if deep, err = deep.Mkdir(ctx, fmt.Sprint("d", i), 0o755); err != nil {

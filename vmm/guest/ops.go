@@ -314,3 +314,17 @@ func (n *conn) stat(ctx context.Context, fid uint32, name string) (node.Stat, er
 	}
 	return st, nil
 }
+
+func (n *conn) space(ctx context.Context, fid uint32) (node.Space, error) {
+	r, err := n.call(ctx, tstatfs, func(b []byte) []byte { return put32(b, fid) })
+	if err != nil {
+		return node.Space{}, err
+	}
+	r.u32() // the kind of file system
+	sp := node.Space{Block: r.u32(), Blocks: r.u64(), Free: r.u64(), Avail: r.u64(), Files: r.u64(), FilesFree: r.u64()}
+	r.take(8 + 4) // its number, and how long names may be
+	if r.end() != nil {
+		return node.Space{}, n.liar("malformed file system")
+	}
+	return sp, nil
+}

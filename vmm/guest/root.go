@@ -56,6 +56,20 @@ func (r *rootNode) look(ctx context.Context) (node.Stat, error) {
 	return r.g.mark(st), err
 }
 
+// Space is that of the file system in the guest.
+func (r *rootNode) Space(ctx context.Context) (sp node.Space, err error) {
+	err = r.g.try(ctx, func(ctx context.Context, n *conn) error {
+		fid, err := n.walk(ctx, r.path)
+		if err != nil {
+			return err
+		}
+		defer n.clunk(fid)
+		sp, err = n.space(ctx, fid)
+		return err
+	})
+	return sp, err
+}
+
 func (r *rootNode) Walk(ctx context.Context, name string) (node.Node, error) {
 	if err := checkName(name); err != nil {
 		return nil, err

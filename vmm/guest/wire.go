@@ -9,6 +9,7 @@ import (
 // The messages of 9P2000.L that the host sends.
 const (
 	rlerror   = 7
+	tstatfs   = 8
 	tlopen    = 12
 	tlcreate  = 14
 	tsymlink  = 16

@@ -87,6 +87,11 @@ func (n shown) Stat(ctx context.Context) (st node.Stat, err error) {
 	return st, err
 }
 
+func (n shown) Space(ctx context.Context) (sp node.Space, err error) {
+	err = n.use(func() (err error) { sp, err = node.SpaceOf(ctx, n.Node); return })
+	return sp, err
+}
+
 func (n shown) Walk(ctx context.Context, name string) (to node.Node, err error) {
 	err = n.use(func() (err error) { to, err = n.like(n.Node.Walk(ctx, name)); return })
 	return to, err
