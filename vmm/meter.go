@@ -187,7 +187,7 @@ func (m *meter) loaded(l guest.Load) {
 	switch {
 	case l.Processes >= limit && !m.crowded:
 		m.crowded = true
-		m.v.t.event(m.v.Name(), EventLimit, fmt.Sprintf("pids: the guest has %d processes and threads, each user may have %d", l.Processes, limit))
+		m.v.t.event(m.v.Name(), EventLimit, fmt.Sprintf("pids: the guest has %d processes and threads, the limit is %d", l.Processes, limit))
 	case l.Processes < limit*3/4:
 		m.crowded = false
 	}

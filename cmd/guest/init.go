@@ -21,29 +21,27 @@ func runMachine() {
 	if err != nil {
 		boot.Fail(err)
 	}
-	if err := runAgent(true, false, m.Spared); err != nil {
+	if err := runAgent(false, agent.Config{Init: true, Keep: m.Spared, Group: m.Group}); err != nil {
 		boot.Fail(err)
 	}
 	m.Down()
 }
 
 // runAgent serves the guest's tree to the host until SIGTERM. As an init it
-// ends all processes then, but those that keep names.
-func runAgent(init, verbose bool, keep func(pid int) bool) error {
+// ends all processes then, but those that are to be kept.
+func runAgent(verbose bool, c agent.Config) error {
 	level := slog.LevelInfo
 	if verbose {
 		level = slog.LevelDebug
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	if init {
+	if c.Init {
 		agent.Prepare()
 	}
-	a, err := agent.New(agent.Config{
-		Dial: dial(port.Agent),
-		Init: os.Getpid() == 1, Keep: keep,
-		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
-	})
+	c.Dial, c.Init = dial(port.Agent), os.Getpid() == 1
+	c.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	a, err := agent.New(c)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"hutch/relay"
+	"hutch/relay/agent"
 	"hutch/relay/boot"
 	"hutch/relay/call"
 	"hutch/relay/port"
@@ -45,7 +46,7 @@ func main() {
 	var err error
 	switch {
 	case (verb == "init" || verb == "agent") && len(args) == 1:
-		err = runAgent(verb == "init", *verbose, nil)
+		err = runAgent(*verbose, agent.Config{Init: verb == "init"})
 	case verb == "ports" && len(args) == 2:
 		err = ports.Main(context.Background(), args[1])
 	case verb == "call":

@@ -36,7 +36,10 @@ type Config struct {
 	Dial func(context.Context) (net.Conn, error) // connects to the host
 	Init bool                                    // the agent is PID 1: every orphan is its child
 	Keep func(pid int) bool                      // says which processes an init does not end; nil: none
-	Log  *slog.Logger                            // nil: nothing is logged
+	// Group is the folder of the control group that commands are started in,
+	// on Linux; nil: the agent's own.
+	Group *os.File
+	Log   *slog.Logger // nil: nothing is logged
 }
 
 // An Agent is what a guest runs for the host.
@@ -68,7 +71,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a := &Agent{
 		cfg: cfg, log: cfg.Log, root: root,
-		reaper:   newReaper(cfg.Init),
+		reaper:   newReaper(cfg.Init, cfg.Group),
 		down:     make(chan struct{}),
 		commands: make(map[string]*command),
 		env:      variables{set: make(map[string]string), gone: make(map[string]bool)},

@@ -5,7 +5,7 @@ import "fmt"
 // readLoad tells what the guest is busy with: its processes and threads, and
 // how many of the agent's commands run.
 func readLoad(c call) (string, error) {
-	return fmt.Sprintf("processes %d\nrunning %d\n", tasks(), c.At.a.runs()), nil
+	return fmt.Sprintf("processes %d\nrunning %d\n", c.At.a.reaper.tasks(), c.At.a.runs()), nil
 }
 
 // runs returns how many commands run.

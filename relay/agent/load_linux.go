@@ -2,15 +2,6 @@ package agent
 
 import "syscall"
 
-// tasks returns how many processes and threads there are.
-func tasks() int {
-	var info syscall.Sysinfo_t
-	if err := syscall.Sysinfo(&info); err != nil {
-		return 0
-	}
-	return int(info.Procs)
-}
-
 const (
 	prCapbsetDrop  = 24
 	capSysResource = 24

@@ -19,7 +19,8 @@ type exit struct {
 // orphans that the kernel gives it. Nobody else in the program may wait for
 // children. Its one goroutine asks at each SIGCHLD; a command costs no thread.
 type reaper struct {
-	orphans bool // every child is ours to collect
+	orphans bool     // every child is ours to collect
+	group   *os.File // where commands are started; nil: where this process is
 
 	mu       sync.Mutex // guards what follows
 	known    map[int]func(exit)
@@ -31,9 +32,10 @@ type reaper struct {
 	done      chan struct{}
 }
 
-func newReaper(orphans bool) *reaper {
+func newReaper(orphans bool, group *os.File) *reaper {
 	r := &reaper{
 		orphans:   orphans,
+		group:     group,
 		known:     make(map[int]func(exit)),
 		kick:      make(chan struct{}, 1),
 		collected: make(chan struct{}, 1),
@@ -66,8 +68,8 @@ func (r *reaper) close() {
 	<-r.done
 }
 
-// start starts a program; ended is called once, from the reaper, when it ends.
-func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr, ended func(exit)) (int, error) {
+// fork starts a program; ended is called when it ends.
+func (r *reaper) fork(path string, argv []string, attr *syscall.ProcAttr, ended func(exit)) (int, error) {
 	r.mu.Lock()
 	r.starting++
 	r.mu.Unlock()

@@ -218,7 +218,7 @@ func TestOrphans(t *testing.T) {
 		return
 	}
 	need.Root(t)
-	r := newReaper(false)
+	r := newReaper(false, nil)
 	defer r.close()
 	self, err := os.Executable()
 	if err != nil {

@@ -13,6 +13,7 @@ type Config struct {
 	Image    string   `json:"image"` // serial of the disk with the image, read-only
 	Layer    string   `json:"layer"` // serial of the disk for what is written
 	Shares   []Share  `json:"shares"`
+	PIDs     int      `json:"pids,omitempty"` // most processes and threads of the guest's commands; 0: any number
 }
 
 // A Share is a folder of the host that the guest mounts, over its port 5001.

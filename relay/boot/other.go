@@ -12,7 +12,9 @@ import (
 func Booted() bool { return false }
 
 // A Machine is a virtual machine, from the inside.
-type Machine struct{}
+type Machine struct {
+	Group *os.File
+}
 
 // Up is for Linux.
 func Up() (*Machine, error) { return nil, node.ErrUnsupported }

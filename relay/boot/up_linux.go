@@ -21,6 +21,7 @@ func Booted() bool {
 
 // A Machine is a virtual machine, from the inside.
 type Machine struct {
+	Group  *os.File // the folder of the control group for commands; nil: they have none
 	layer  *os.File // the disk for what is written
 	helper *helper
 }
@@ -47,6 +48,9 @@ func Up() (*Machine, error) {
 	}
 	if err := settle(c); err != nil {
 		return nil, err
+	}
+	if m.Group, err = group(c.PIDs); err != nil {
+		return nil, fmt.Errorf("limit of processes: %w", err)
 	}
 	if m.helper, err = startHelper(c.Shares); err != nil {
 		return nil, fmt.Errorf("helper: %w", err)

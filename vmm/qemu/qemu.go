@@ -55,10 +55,14 @@ type Driver struct {
 // New returns a driver. What is missing for it to work, Probe and Start tell.
 func New(cfg Config) *Driver { return &Driver{cfg: cfg, exchange: newExchange(cfg.Dir)} }
 
-// Enforces says that memory and whole processors are those of the machine.
+// Enforces says that memory and whole processors are those of the machine,
+// and that its init limits processes.
 func (d *Driver) Enforces(key string, c vmm.Config) string {
-	if key == "ram" || key == "cpus" && c.CPUs == math.Trunc(c.CPUs) {
+	switch {
+	case key == "ram", key == "cpus" && c.CPUs == math.Trunc(c.CPUs):
 		return "machine"
+	case key == "pids":
+		return "guest"
 	}
 	return ""
 }

@@ -144,7 +144,11 @@ func TestLife(t *testing.T) {
 		t.Error(err)
 	}
 	t.Logf("stopped in %s", time.Since(began).Round(time.Millisecond))
+	if err := v.Set(limit(t), "pids", "40"); err != nil {
+		t.Fatal(err)
+	}
 	start(t, v)
+	t.Run("processes", func(t *testing.T) { processes(t, v) })
 	wantOutput(t, v, "cat /root/kept; ls /etc/services 2>&1", "kept\nls: cannot access '/etc/services': No such file or directory\n")
 	t.Run("crash", func(t *testing.T) { crash(t, v) })
 	if err := errors.Join(table.Remove(limit(t), "dev"), table.Close(limit(t))); err != nil {
@@ -169,6 +173,26 @@ func inGuest(t *testing.T, v *vmm.VM) {
 }
 
 // ofProcess looks at QEMU from the outside.
+// processes has a command make as many as it may have, and more; hutch's own
+// are not bound by that.
+func processes(t *testing.T, v *vmm.VM) {
+	e := begin(t, v, "i=0; while [ $i -lt 100 ]; do sleep 1000 & i=$((i+1)); done; echo made all")
+	wait, err := e.Open(limit(t), "wait", os.O_RDONLY)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wait.Close()
+	line := make([]byte, 100)
+	if n, err := wait.ReadAt(limit(t), line, 0); err != nil || strings.HasPrefix(string(line[:n]), "0 ") {
+		t.Errorf("100 processes, of which 40 may be: %q, %v", line[:n], err)
+	}
+	wantOutput(t, v, "read max </sys/fs/cgroup/commands/pids.max; echo alive beside $max", "alive beside 40\n")
+	if err := e.Remove(limit(t)); err != nil {
+		t.Error(err)
+	}
+	wantOutput(t, v, "(sleep 0; echo room)", "room\n")
+}
+
 func ofProcess(t *testing.T, v *vmm.VM) {
 	number := pid(t, v)
 	status, err := os.ReadFile("/proc/" + number + "/status")

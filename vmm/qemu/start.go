@@ -254,7 +254,7 @@ func (d *Driver) kernel(c *command, k kernel.Kernel, s vmm.Spec, sh shape, serve
 	}
 	own := filepath.Join(s.Dir, "initrd")
 	if err := initrd.WithConfig(plain, own, boot.Config{
-		Hostname: s.Hostname, Env: s.Env, Image: imageSerial, Layer: layerSerial, Shares: served.List(),
+		Hostname: s.Hostname, Env: s.Env, Image: imageSerial, Layer: layerSerial, Shares: served.List(), PIDs: s.PIDs,
 	}); err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func mke2fs() (string, error) {
 // configure writes the initramfs of s, with what its init is told.
 func (d *Driver) configure(s vmm.Spec, sh shape, served *share.Share, out string) error {
 	return initrd.WithConfig(sh.Initrd, out, boot.Config{
-		Hostname: s.Hostname, Env: s.Env, Image: imageSerial, Layer: layerSerial, Shares: served.List(),
+		Hostname: s.Hostname, Env: s.Env, Image: imageSerial, Layer: layerSerial, Shares: served.List(), PIDs: s.PIDs,
 	})
 }
 

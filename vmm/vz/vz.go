@@ -11,7 +11,12 @@
 // entitlement com.apple.security.virtualization; an ad-hoc signature will do.
 package vz
 
-import "path/filepath"
+import (
+	"math"
+	"path/filepath"
+
+	"hutch/vmm"
+)
 
 // A Config says what a Driver runs.
 type Config struct {
@@ -27,6 +32,18 @@ type Driver struct {
 
 // New returns a driver. What is missing for it to work, Probe and Start tell.
 func New(cfg Config) *Driver { return &Driver{cfg: cfg} }
+
+// Enforces says that memory and whole processors are those of the machine,
+// and that its init limits processes.
+func (d *Driver) Enforces(key string, c vmm.Config) string {
+	switch {
+	case key == "ram", key == "cpus" && c.CPUs == math.Trunc(c.CPUs):
+		return "machine"
+	case key == "pids":
+		return "guest"
+	}
+	return ""
+}
 
 // Name returns "vz".
 func (d *Driver) Name() string { return "vz" }
