@@ -3,21 +3,17 @@
 package gvisor_test
 
 import (
-	"bufio"
 	"context"
-	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"hutch/vmm"
 	"hutch/vmm/gvisor"
+	"hutch/vmm/vmmtest"
 )
 
 // These tests run whole VMs: a table, the driver, and the agent in the guest.
@@ -44,35 +40,7 @@ func output(v *vmm.VM, line string) (string, error) { return printed(v, "sh "+li
 func printed(v *vmm.VM, message string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	g, err := v.Guest()
-	if err != nil {
-		return "", err
-	}
-	if err := g.Ready(ctx); err != nil {
-		return "", err
-	}
-	e, err := g.MakeExec(ctx, "t")
-	if err != nil {
-		return "", err
-	}
-	defer e.Remove(ctx)
-	if err := e.Ctl(ctx, message); err != nil {
-		return "", err
-	}
-	h, err := e.Open(ctx, "stdout", os.O_RDONLY)
-	if err != nil {
-		return "", err
-	}
-	defer h.Close()
-	var out []byte
-	for {
-		buf := make([]byte, 8192)
-		n, err := h.ReadAt(ctx, buf, int64(len(out)))
-		out = append(out, buf[:n]...)
-		if n == 0 || err != nil {
-			return string(out), err
-		}
-	}
+	return vmmtest.Printed(ctx, v, message)
 }
 
 func wantOutput(t testing.TB, v *vmm.VM, line, want string) {
@@ -168,72 +136,28 @@ func open(t *testing.T) int {
 	return len(list)
 }
 
-// TestServiceIsKilled runs a table in a process that is killed, and adopts
-// its VM.
+// TestServiceIsKilled has another service take up what one that was killed has
+// left.
 func TestServiceIsKilled(t *testing.T) {
-	if dir := os.Getenv("HUTCH_TEST_SERVE"); dir != "" {
-		serveUntilKilled(t, dir)
-		return
-	}
 	newBench(t)
 	program, err := agentProgram()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	cmd := exec.Command("/proc/self/exe", "-test.run=^TestServiceIsKilled$")
-	cmd.Env = append(os.Environ(), "HUTCH_TEST_SERVE="+dir, "HUTCH_TEST_AGENT="+program)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, _ := bufio.NewReader(out).ReadString('\n')
-	cmd.Process.Kill()
-	rest, _ := io.ReadAll(out) // ends although the sandboxes run: they hold nothing of it
-	cmd.Wait()
-	if line != "running\n" {
-		t.Fatalf("the service says %q", line+string(rest))
-	}
-	table := openTable(t, dir)
+	table, v := vmmtest.KillService(t, openTable, "echo still here >/tmp/mark", "HUTCH_TEST_AGENT="+program)
 	defer table.Close(limit(t))
-	v, err := table.Lookup("dev")
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer v.Kill(limit(t))
-	if v.State() != vmm.Running {
-		t.Fatalf("status after a kill: %s", v.Status())
-	}
 	wantOutput(t, v, "cat /tmp/mark", "still here\n")
 	pid := strings.Split(v.Status(), "pid ")[1]
 	pid = pid[:strings.IndexByte(pid, '\n')]
+	state := filepath.Dir(filepath.Dir(v.Dir()))
 	if fds, err := filepath.Glob("/proc/" + pid + "/fd/*"); err == nil {
 		for _, fd := range fds {
-			if to, _ := os.Readlink(fd); strings.HasPrefix(to, dir) && !strings.Contains(to, "/log/") {
+			if to, _ := os.Readlink(fd); strings.HasPrefix(to, state) && !strings.Contains(to, "/log/") {
 				t.Errorf("the sandbox holds %s", to)
 			}
 		}
 	}
-}
-
-func serveUntilKilled(t *testing.T, dir string) {
-	table := openTable(t, dir)
-	v, err := table.Make(limit(t), "dev")
-	if err == nil {
-		err = v.Start(limit(t))
-	}
-	if err == nil {
-		_, err = output(v, "echo still here >/tmp/mark")
-	}
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println("running")
-	syscall.Pause()
 }
 
 // BenchmarkLife measures what a user sees: make, start, the output of a first

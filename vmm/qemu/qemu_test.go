@@ -3,16 +3,11 @@
 package qemu_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +15,7 @@ import (
 	"hutch/vmm"
 	"hutch/vmm/guest"
 	"hutch/vmm/qemu"
+	"hutch/vmm/vmmtest"
 )
 
 // These tests run whole VMs: a table, the driver, and the agent in the guest.
@@ -63,36 +59,7 @@ func limit(t testing.TB) context.Context {
 
 // output runs a shell line in the VM and returns what it prints.
 func output(t testing.TB, v *vmm.VM, line string) (string, error) {
-	g, err := v.Guest()
-	if err != nil {
-		return "", err
-	}
-	ctx := limit(t)
-	if err := g.Ready(ctx); err != nil {
-		return "", err
-	}
-	e, err := g.MakeExec(ctx, "t")
-	if err != nil {
-		return "", err
-	}
-	defer e.Remove(ctx)
-	if err := e.Ctl(ctx, "sh "+line); err != nil {
-		return "", err
-	}
-	h, err := e.Open(ctx, "stdout", os.O_RDONLY)
-	if err != nil {
-		return "", err
-	}
-	defer h.Close()
-	var out []byte
-	for {
-		buf := make([]byte, 8192)
-		n, err := h.ReadAt(ctx, buf, int64(len(out)))
-		out = append(out, buf[:n]...)
-		if n == 0 || err != nil {
-			return string(out), err
-		}
-	}
+	return vmmtest.Printed(limit(t), v, "sh "+line)
 }
 
 func wantOutput(t testing.TB, v *vmm.VM, line, want string) {
@@ -325,60 +292,14 @@ func crash(t *testing.T, v *vmm.VM) {
 	}
 }
 
-// TestServiceIsKilled runs a table in a process that is killed, and adopts
-// its VM.
+// TestServiceIsKilled has another service take up what one that was killed has
+// left.
 func TestServiceIsKilled(t *testing.T) {
-	if dir := os.Getenv("HUTCH_TEST_SERVE"); dir != "" {
-		serveUntilKilled(t, dir)
-		return
-	}
 	slow(t)
-	dir := t.TempDir()
-	config(t, dir)
-	cmd := exec.Command("/proc/self/exe", "-test.run=^TestServiceIsKilled$")
-	cmd.Env = append(os.Environ(), "HUTCH_TEST_SERVE="+dir)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, _ := bufio.NewReader(out).ReadString('\n')
-	cmd.Process.Kill()
-	rest, _ := io.ReadAll(out) // ends although the machine runs: it holds nothing of it
-	cmd.Wait()
-	if line != "running\n" {
-		t.Fatalf("the service says %q", line+string(rest))
-	}
-	table := openTable(t, dir)
+	table, v := vmmtest.KillService(t, openTable, "echo still here >/tmp/mark; echo here too >mark")
 	defer table.Close(limit(t))
-	v, err := table.Lookup("dev")
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer v.Kill(limit(t))
-	if v.State() != vmm.Running {
-		t.Fatalf("status after a kill: %s", v.Status())
-	}
 	wantOutput(t, v, "cat /tmp/mark mark", "still here\nhere too\n")
-}
-
-func serveUntilKilled(t *testing.T, dir string) {
-	table := openTable(t, dir)
-	v, err := table.Make(limit(t), "dev")
-	if err == nil {
-		err = v.Start(limit(t))
-	}
-	if err == nil {
-		_, err = output(t, v, "echo still here >/tmp/mark; echo here too >mark")
-	}
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println("running")
-	syscall.Pause()
 }
 
 // What is missing is said, with what to install.
