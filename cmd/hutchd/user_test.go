@@ -3,7 +3,6 @@
 package main_test
 
 import (
-	"bufio"
 	"io"
 	"os"
 	"os/exec"
@@ -12,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"hutch/fs/node/need"
 )
@@ -32,7 +29,7 @@ func ordinary(t *testing.T) *service {
 		need.Missing(t, "ordinary users may not make user namespaces")
 	}
 	s := newService(t, true)
-	s.ns = strconv.Itoa(namespace(t, s.dir))
+	s.ns = strconv.Itoa(need.Namespace(t, s.dir))
 	bin := filepath.Join(s.dir, "bin")
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		t.Fatal(err)
@@ -54,35 +51,6 @@ func ordinary(t *testing.T) *service {
 		cmd.Env = append(cmd.Env, "HOME="+s.dir, "TMPDIR="+s.dir)
 	}
 	return s
-}
-
-// namespace starts a process with a mount namespace of its own, in which all
-// may open /dev/fuse. It goes with the test, and returns its number.
-func namespace(t *testing.T, dir string) int {
-	t.Helper()
-	dev := filepath.Join(dir, "fuse")
-	if err := unix.Mknod(dev, unix.S_IFCHR|0o666, int(unix.Mkdev(10, 229))); err != nil {
-		need.Missing(t, "no device files: "+err.Error())
-	}
-	os.Chmod(dev, 0o666)
-	home := exec.Command("sh", "-c", "mount --bind "+dev+" /dev/fuse && echo ready && exec cat")
-	home.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
-	hold, err := home.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := home.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := home.Start(); err != nil {
-		need.Missing(t, "no mount namespace: "+err.Error())
-	}
-	t.Cleanup(func() { hold.Close(); home.Wait() })
-	if line, err := bufio.NewReader(out).ReadString('\n'); strings.TrimSpace(line) != "ready" {
-		t.Fatalf("namespace: %q %v", line, err)
-	}
-	return home.Process.Pid
 }
 
 // install copies a program to where anyone can run it.

@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"hutch/fs/node/need"
 )
 
@@ -170,29 +168,8 @@ func ordinary(t *testing.T) *served {
 			t.Fatal(err)
 		}
 	}
-	dev := filepath.Join(t.TempDir(), "fuse")
-	if err := unix.Mknod(dev, unix.S_IFCHR|0o666, int(unix.Mkdev(10, 229))); err != nil {
-		need.Missing(t, "no device files: "+err.Error())
-	}
-	os.Chmod(dev, 0o666)
-	home := s.command("dash", "-c", "mount --bind "+dev+" /dev/fuse && echo ready && exec cat")
-	home.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
-	hold, err := home.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := home.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := home.Start(); err != nil {
-		need.Missing(t, "no mount namespace: "+err.Error())
-	}
-	t.Cleanup(func() { hold.Close(); home.Wait() })
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatalf("namespace: %q %v", line, err)
-	}
-	s.as = []string{need.Tool(t, "nsenter"), "-t", strconv.Itoa(home.Process.Pid), "-m", "-S", "65534", "-G", "65534", "--"}
+	home := strconv.Itoa(need.Namespace(t, t.TempDir()))
+	s.as = []string{need.Tool(t, "nsenter"), "-t", home, "-m", "-S", "65534", "-G", "65534", "--"}
 	if err := s.start(); err != nil {
 		t.Fatal(err)
 	}
