@@ -109,11 +109,11 @@ func (x *exchange) text() string {
 	file := "[network] of profiles/" + x.policy.profile + ".toml"
 	switch kind, _, _ := strings.Cut(x.rule, " "); kind {
 	case "default", "port":
-		fmt.Fprintf(&b, "to do: have %q added to allow in %s, and reload written to ctl\n", name, file)
+		fmt.Fprintf(&b, "to do: have %q added to allow in %s, and reload written to hutch's ctl\n", name, file)
 	case "block":
 		fmt.Fprintf(&b, "to do: do without it, or have it taken out of block in %s\n", file)
 	case "private":
-		fmt.Fprintf(&b, "to do: have %q added to private in %s, and reload written to ctl\n", x.event.Host, file)
+		fmt.Fprintf(&b, "to do: have %q added to private in %s, and reload written to hutch's ctl\n", x.event.Host, file)
 	}
 	return b.String()
 }

@@ -66,7 +66,7 @@ func TestNetwork(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ line, want string }{
-		{curl + "http://example.com/", "hutch: the profile default does not allow example.com\nhost: example.com:80\nrule: default\nto do: have \"example.com\" added to allow in [network] of profiles/default.toml, and reload written to ctl\n"},
+		{curl + "http://example.com/", "hutch: the profile default does not allow example.com\nhost: example.com:80\nrule: default\nto do: have \"example.com\" added to allow in [network] of profiles/default.toml, and reload written to hutch's ctl\n"},
 		{curl + "-o /dev/null -w '%{http_code}' http://example.com/", "403"},
 		{curl + "-v https://example.com/ | grep '< HTTP'", "< HTTP/1.1 403 hutch: the profile default does not allow example.com"},
 		{curl + "http://127.0.0.3:" + port + "/", "does not allow 127.0.0.3"},
