@@ -63,7 +63,7 @@ func (h *waitHandle) Close() error { return nil }
 // follow waits for the command's end, tells and records it.
 func (e *exec) follow(end *ending, message string, began time.Time) {
 	defer e.vm.work.Done()
-	line, err := e.waitLine(e.vm.ctx)
+	line, err := e.Wait(e.vm.ctx)
 	end.line, end.err = line, err
 	close(end.done)
 	r := ledger.Row{"timestamp": began, "exec_id": e.name, "command": message, "duration_ms": time.Since(began), "source": "tree"}
@@ -78,16 +78,4 @@ func (e *exec) follow(end *ending, message string, began time.Time) {
 		r["exit_code"] = code
 	}
 	e.vm.record(ledger.Execs, r)
-}
-
-// waitLine reads the command's wait file.
-func (e *exec) waitLine(ctx context.Context) (string, error) {
-	h, err := e.Open(ctx, "wait", 0)
-	if err != nil {
-		return "", err
-	}
-	defer h.Close()
-	p := make([]byte, 256)
-	n, err := h.ReadAt(ctx, p, 0)
-	return string(p[:n]), err
 }

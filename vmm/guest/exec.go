@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 
 	"hutch/fs/node"
@@ -20,7 +21,7 @@ type Exec struct {
 
 func newExec(g *Guest, name string) *Exec {
 	e := &Exec{g: g, name: name}
-	e.ctl = &file{g: g, path: e.path("ctl"), flags: oWronly, turn: make(chan struct{}, 1)}
+	e.ctl = newFile(g, e.path("ctl"), os.O_WRONLY, false)
 	return e
 }
 
@@ -84,6 +85,16 @@ func (e *Exec) Open(ctx context.Context, name string, flags int) (node.Handle, e
 		return &stdinHandle{f}, nil
 	}
 	return f, nil
+}
+
+// Wait returns the line of the exec's wait when the command has ended, however
+// long the guest is away meanwhile.
+func (e *Exec) Wait(ctx context.Context) (string, error) {
+	f := newFile(e.g, e.path("wait"), os.O_RDONLY, true)
+	defer f.Close()
+	p := make([]byte, 256)
+	n, err := f.ReadAt(ctx, p, 0)
+	return string(p[:n]), err
 }
 
 // A stdinHandle is an open stdin. That it is closed has to reach the guest,

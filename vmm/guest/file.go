@@ -28,9 +28,15 @@ type file struct {
 	rest   int   // … and how much it asks for; 0 if the last read was not short
 }
 
-// openFile opens path; stream says that its reads and writes may block.
+// newFile returns a file that its first use will open; stream says that its
+// reads and writes may block.
+func newFile(g *Guest, path []string, flags int, stream bool) *file {
+	return &file{g: g, path: path, flags: linuxFlags(flags), stream: stream, turn: make(chan struct{}, 1)}
+}
+
+// openFile opens path.
 func (g *Guest) openFile(ctx context.Context, path []string, flags int, stream bool) (*file, error) {
-	f := &file{g: g, path: path, flags: linuxFlags(flags), stream: stream, turn: make(chan struct{}, 1)}
+	f := newFile(g, path, flags, stream)
 	ctx, cancel := g.limited(ctx)
 	defer cancel()
 	if _, _, err := f.bind(ctx); err != nil {

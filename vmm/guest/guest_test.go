@@ -432,6 +432,36 @@ func TestCloseEndsEverything(t *testing.T) {
 	}
 }
 
+// TestWaitWhileAway asks for a command's end when the guest has just left.
+func TestWaitWhileAway(t *testing.T) {
+	p := newPair(t)
+	c := p.connect()
+	e := p.exec("t", "sh exit 3")
+	asleep := errors.New("asleep")
+	p.g.Leave(asleep)
+	c.Close()
+	for { // until that is noticed
+		h, err := e.Open(t.Context(), "wait", os.O_RDONLY)
+		if errors.Is(err, asleep) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Close()
+	}
+	ended := make(chan string, 1)
+	go func() {
+		line, err := e.Wait(t.Context())
+		ended <- fmt.Sprint(line, err)
+	}()
+	p.g.Return()
+	p.connect()
+	if s := <-ended; !strings.HasPrefix(s, "3 ") || !strings.HasSuffix(s, "<nil>") {
+		t.Errorf("wait %q", s)
+	}
+}
+
 func TestConsole(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	p := newPair(t)
