@@ -15,8 +15,8 @@ import (
 	"hutch/vmm/image"
 )
 
-// serve returns a share, a guest's connection to it, and the folders.
-func serve(t *testing.T) (s *Share, c *client.Conn, work, usr string) {
+// share returns a share and its folders.
+func share(t *testing.T) (s *Share, work, usr string) {
 	t.Helper()
 	work, usr = t.TempDir(), t.TempDir()
 	os.WriteFile(filepath.Join(usr, "program"), []byte("text"), 0o755)
@@ -24,10 +24,18 @@ func serve(t *testing.T) (s *Share, c *client.Conn, work, usr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { s.Close() })
+	return s, work, usr
+}
+
+// serve returns a share, a guest's connection to it, and the folders.
+func serve(t *testing.T) (s *Share, c *client.Conn, work, usr string) {
+	t.Helper()
+	s, work, usr = share(t)
 	guest, host := net.Pipe()
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(t.Context(), host) }()
-	c, err = client.New(guest)
+	c, err := client.New(guest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,13 +107,26 @@ func overwrite(c *client.Conn, name string) error {
 	return err
 }
 
+// put writes a file of the workspace as a guest's request does, but over no
+// connection: the client keeps channels for the next, which may be in another
+// bubble.
+func put(s *Share, name, text string) error {
+	_, h, err := shown{s.folders[0].Root(), s, false}.Create(context.Background(), name, os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	_, err = h.WriteAt(context.Background(), []byte(text), 0)
+	return err
+}
+
 func TestPause(t *testing.T) { synctest.Test(t, pause) }
 
 func pause(t *testing.T) {
-	s, c, work, _ := serve(t)
+	s, work, _ := share(t)
 	s.Pause()
 	done := make(chan error, 1)
-	go func() { done <- write(c, "work/f", "late") }()
+	go func() { done <- put(s, "f", "late") }()
 	synctest.Wait() // until nothing moves any more
 	if _, err := os.Stat(filepath.Join(work, "f")); err == nil {
 		t.Error("the file is there")
@@ -123,10 +144,10 @@ func pause(t *testing.T) {
 func TestClose(t *testing.T) { synctest.Test(t, closing) }
 
 func closing(t *testing.T) {
-	s, c, work, _ := serve(t)
+	s, work, _ := share(t)
 	s.Pause()
 	done := make(chan error, 1)
-	go func() { done <- write(c, "work/f", "late") }()
+	go func() { done <- put(s, "f", "late") }()
 	synctest.Wait()
 	s.Close()
 	if err := <-done; err == nil {
