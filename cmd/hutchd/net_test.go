@@ -87,8 +87,8 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("%s: %q", line, out)
 		}
 	}
+	s.write("vm/dev/ctl", "stop\n") // a request is told of when it has ended
 	checkNetLog(t, s, port)
-	s.write("vm/dev/ctl", "stop\n")
 	if pids := processes(s.bin + "/locald proxy"); len(pids) > 0 {
 		t.Errorf("after stop: %v", pids)
 	}
@@ -177,6 +177,7 @@ func TestNetworkGoesOn(t *testing.T) {
 	if out, _ := s.sh("twin", "curl -sS -m 60 "+plain.URL+"/x"); out != "GET /x 0" {
 		t.Errorf("the twin: %q", out)
 	}
+	s.write("vm/twin/ctl", "stop\n")
 	if log := s.read("vm/twin/log/net"); strings.Count(log, "\n") != 1 {
 		t.Errorf("the twin's log/net: %q", log)
 	}
