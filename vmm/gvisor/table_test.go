@@ -140,11 +140,15 @@ func open(t *testing.T) int {
 // left.
 func TestServiceIsKilled(t *testing.T) {
 	newBench(t)
-	program, err := agentProgram()
+	agent, err := agentProgram()
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, v := vmmtest.KillService(t, openTable, "echo still here >/tmp/mark", "HUTCH_TEST_AGENT="+program)
+	guest, err := guestProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, v := vmmtest.KillService(t, openTable, "echo still here >/tmp/mark", "HUTCH_TEST_AGENT="+agent, "HUTCH_TEST_GUEST="+guest)
 	defer table.Close(limit(t))
 	defer v.Kill(limit(t))
 	wantOutput(t, v, "cat /tmp/mark", "still here\n")
