@@ -182,6 +182,7 @@ func (l *linux) all(ctx context.Context, e *guest.Exec, name string) string {
 // TestLinux mounts the tree with the 9P client of a Linux kernel, several
 // times at once, and uses it as people do.
 func TestLinux(t *testing.T) {
+	t.Parallel()
 	need.Patience(t)
 	need.Root(t)
 	need.Tool(t, "git")
