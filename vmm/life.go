@@ -254,10 +254,26 @@ func (v *VM) leave(hooked bool) {
 func (v *VM) unhurried(limit time.Duration) (context.Context, func()) {
 	ctx, hurry := context.WithCancelCause(v.t.life)
 	ctx, cancel := context.WithTimeout(ctx, limit)
-	v.change(func(s *seen) { s.hurry = hurry })
+	v.change(func(s *seen) {
+		s.hurry = hurry
+		if s.kills > 0 {
+			hurry(errKilled)
+		}
+	})
 	return ctx, func() {
 		v.change(func(s *seen) { s.hurry = nil })
 		cancel()
 		hurry(nil)
 	}
+}
+
+// hurry ends what the owner waits for, now and until done is called.
+func (v *VM) hurry() (done func()) {
+	v.change(func(s *seen) {
+		s.kills++
+		if s.hurry != nil {
+			s.hurry(errKilled)
+		}
+	})
+	return func() { v.change(func(s *seen) { s.kills-- }) }
 }

@@ -41,8 +41,8 @@ func (t *Table) rename(v *VM, name string) error {
 
 // Discard ends and removes the VM if it is anonymous, whatever it does.
 func (v *VM) Discard(ctx context.Context) error {
-	if hurry := v.look().hurry; hurry != nil && v.Anonymous() {
-		hurry(errKilled)
+	if v.Anonymous() {
+		defer v.hurry()()
 	}
 	return v.do(ctx, func() error {
 		switch {

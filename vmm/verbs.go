@@ -48,17 +48,15 @@ func (v *VM) Stop(ctx context.Context) error {
 // Kill ends the VM at once, also one that is starting or stopping. Of a
 // suspended VM the memory is given up.
 func (v *VM) Kill(ctx context.Context) error {
-	hurry := v.look().hurry
-	if hurry != nil {
-		hurry(errKilled)
-	}
+	lived := v.State().alive()
+	defer v.hurry()()
 	return v.do(ctx, func() error {
 		switch s := v.State(); {
 		case s.alive():
 			return v.stop(false, "")
 		case s == Suspended:
 			return v.forget()
-		case hurry != nil: // and with that the VM has ended
+		case lived: // and has ended meanwhile
 			return nil
 		}
 		return v.notRunning()

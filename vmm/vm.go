@@ -56,6 +56,7 @@ type seen struct {
 	mem    memory                  // the last measurement of them
 	use    usage                   // of what is limited
 	hurry  context.CancelCauseFunc // ends what the owner waits for in a start or stop; nil if nothing
+	kills  int                     // that are under way: the owner waits for nothing then
 }
 
 func newVM(t *Table, name, dir string, s stored) *VM {
