@@ -202,3 +202,34 @@ func TestKillBesideExec(t *testing.T) {
 	printed.until("ended 0\n")
 	cmd.Wait()
 }
+
+// TestSignalsBesideClose writes files that take what was written when they are
+// closed, while signals that the program has for its own use come all the time.
+func TestSignalsBesideClose(t *testing.T) {
+	s := serve(t, true)
+	s.mkdir("vm/dev")
+	over := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				syscall.Kill(os.Getpid(), syscall.SIGURG) // which Go's runtime uses
+			}
+		}
+	}()
+	for i := range 500 {
+		text := fmt.Sprintf("pids %d\n", 100+i)
+		if err := os.WriteFile(s.path("vm/dev/config"), []byte(text), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+	close(over)
+	<-ended
+	if text := s.read("vm/dev/config"); !strings.Contains(text, "pids 599\n") {
+		t.Errorf("config %q", text)
+	}
+}

@@ -108,6 +108,8 @@ func (f *file) Flush(ctx context.Context) syscall.Errno {
 	if !ok {
 		return 0
 	}
+	ctx, cancel := linger(ctx)
+	defer cancel()
 	return f.s.do(ctx, fl.Flush)
 }
 

@@ -30,6 +30,24 @@ func (s *Server) do(client context.Context, call func(context.Context) error) sy
 	return r.errno(call(r))
 }
 
+// lingering is how much longer than an interrupt a flush may take.
+const lingering = time.Second
+
+// linger returns a context that ends a while after client does. Any signal
+// interrupts a request, also one that the program has for its own use, as Go's
+// runtime does; and of all calls close is the one that nobody tries again.
+func linger(client context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(client))
+	stop := context.AfterFunc(client, func() {
+		select {
+		case <-time.After(lingering):
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() { stop(); cancel() }
+}
+
 // begin returns nil if the server is closing.
 func (s *Server) begin(client context.Context) *request {
 	s.mu.Lock()

@@ -73,10 +73,14 @@ func (w *Writer) Flush(ctx context.Context) error {
 func (w *Writer) use(ctx context.Context, text string, f func(context.Context) error) error {
 	select {
 	case w.turn <- struct{}{}:
-		defer func() { <-w.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
+	default: // only who has to wait can be interrupted
+		select {
+		case w.turn <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
+	defer func() { <-w.turn }()
 	if left := w.left; left != nil {
 		if err := w.wait(ctx, left); w.left != nil || left.text == text {
 			return err
