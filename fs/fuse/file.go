@@ -51,7 +51,7 @@ func (s *Server) file(h node.Handle, flags uint32, stored bool) (*file, uint32, 
 
 func (f *file) Read(ctx context.Context, dest []byte, off int64) (gofuse.ReadResult, syscall.Errno) {
 	var n int
-	errno := f.s.do(ctx, func(ctx context.Context) (err error) {
+	errno := f.s.block(ctx, func(ctx context.Context) (err error) {
 		f.s.opt.Counters.Waiting.Add(1)
 		defer f.s.opt.Counters.Waiting.Add(-1)
 		n, err = f.ReadAt(ctx, f.limit(dest), off)
@@ -76,7 +76,7 @@ func (f *file) limit(dest []byte) []byte {
 
 func (f *file) Write(ctx context.Context, data []byte, off int64) (uint32, syscall.Errno) {
 	var n int
-	errno := f.s.do(ctx, func(ctx context.Context) (err error) {
+	errno := f.s.block(ctx, func(ctx context.Context) (err error) {
 		f.s.opt.Counters.Waiting.Add(1)
 		defer f.s.opt.Counters.Waiting.Add(-1)
 		n, err = f.WriteAt(ctx, data, off)
@@ -108,8 +108,6 @@ func (f *file) Flush(ctx context.Context) syscall.Errno {
 	if !ok {
 		return 0
 	}
-	ctx, cancel := linger(ctx)
-	defer cancel()
 	return f.s.do(ctx, fl.Flush)
 }
 

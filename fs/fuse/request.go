@@ -13,39 +13,42 @@ import (
 // the server closes, and when the call has been answered. Most calls never
 // ask whether they are done, so only Done starts what watches for it.
 type request struct {
-	s      *Server
-	client context.Context
-	once   sync.Once
-	done   chan struct{}
-	ended  chan struct{}
+	s       *Server
+	client  context.Context
+	lingers time.Duration // how long it goes on when the client gave up
+	once    sync.Once
+	done    chan struct{}
+	ended   chan struct{}
 }
 
-// do makes a call and returns the errno of its answer.
+// do makes a call that is answered soon, and returns the errno of its answer.
+//
+// Any signal interrupts a request, also one that the program has for its own
+// use, as Go's runtime does: programs call again, and find that a file to be
+// removed is gone already; and a close nobody tries again. So the interrupt of
+// such a call counts after a while only.
 func (s *Server) do(client context.Context, call func(context.Context) error) syscall.Errno {
+	return s.answer(client, lingering, call)
+}
+
+// lingering is how much longer than an interrupt a call may take that does not
+// block.
+const lingering = time.Second
+
+// block makes a call that may take as long as it likes, a read or a write: an
+// interrupt ends it at once.
+func (s *Server) block(client context.Context, call func(context.Context) error) syscall.Errno {
+	return s.answer(client, 0, call)
+}
+
+func (s *Server) answer(client context.Context, lingers time.Duration, call func(context.Context) error) syscall.Errno {
 	r := s.begin(client)
 	if r == nil {
 		return syscall.ECONNABORTED
 	}
+	r.lingers = lingers
 	defer r.end()
 	return r.errno(call(r))
-}
-
-// lingering is how much longer than an interrupt a flush may take.
-const lingering = time.Second
-
-// linger returns a context that ends a while after client does. Any signal
-// interrupts a request, also one that the program has for its own use, as Go's
-// runtime does; and of all calls close is the one that nobody tries again.
-func linger(client context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(client))
-	stop := context.AfterFunc(client, func() {
-		select {
-		case <-time.After(lingering):
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	return ctx, func() { stop(); cancel() }
 }
 
 // begin returns nil if the server is closing.
@@ -92,22 +95,36 @@ func (r *request) Done() <-chan struct{} {
 
 // watch ends with the call at the latest.
 func (r *request) watch() {
+	defer close(r.done)
 	select {
 	case <-r.client.Done():
 	case <-r.s.stop:
+		return
+	case <-r.ended:
+		return
+	}
+	if r.lingers == 0 {
+		return
+	}
+	rest := time.NewTimer(r.lingers)
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+	case <-r.s.stop:
 	case <-r.ended:
 	}
-	close(r.done)
 }
 
 func (r *request) Err() error {
-	if r.client.Err() != nil {
+	if r.lingers == 0 && r.client.Err() != nil {
 		return context.Canceled
 	}
 	select {
 	case <-r.s.stop:
 		return context.Canceled
 	case <-r.ended:
+		return context.Canceled
+	case <-r.done:
 		return context.Canceled
 	default:
 		return nil
