@@ -21,7 +21,6 @@
 package qemu
 
 import (
-	"math"
 	"path/filepath"
 	"sync"
 	"time"
@@ -55,17 +54,8 @@ type Driver struct {
 // New returns a driver. What is missing for it to work, Probe and Start tell.
 func New(cfg Config) *Driver { return &Driver{cfg: cfg, exchange: newExchange(cfg.Dir)} }
 
-// Enforces says that memory and whole processors are those of the machine,
-// and that its init limits processes.
-func (d *Driver) Enforces(key string, c vmm.Config) string {
-	switch {
-	case key == "ram", key == "cpus" && c.CPUs == math.Trunc(c.CPUs):
-		return "machine"
-	case key == "pids":
-		return "guest"
-	}
-	return ""
-}
+// Enforces is that of virtual machines.
+func (d *Driver) Enforces(key string, c vmm.Config) string { return vmm.MachineEnforces(key, c) }
 
 // Name returns "qemu".
 func (d *Driver) Name() string { return "qemu" }

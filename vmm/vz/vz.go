@@ -12,7 +12,6 @@
 package vz
 
 import (
-	"math"
 	"path/filepath"
 
 	"hutch/vmm"
@@ -33,17 +32,8 @@ type Driver struct {
 // New returns a driver. What is missing for it to work, Probe and Start tell.
 func New(cfg Config) *Driver { return &Driver{cfg: cfg} }
 
-// Enforces says that memory and whole processors are those of the machine,
-// and that its init limits processes.
-func (d *Driver) Enforces(key string, c vmm.Config) string {
-	switch {
-	case key == "ram", key == "cpus" && c.CPUs == math.Trunc(c.CPUs):
-		return "machine"
-	case key == "pids":
-		return "guest"
-	}
-	return ""
-}
+// Enforces is that of virtual machines.
+func (d *Driver) Enforces(key string, c vmm.Config) string { return vmm.MachineEnforces(key, c) }
 
 // Name returns "vz".
 func (d *Driver) Name() string { return "vz" }
