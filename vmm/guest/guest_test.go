@@ -1,7 +1,6 @@
 package guest_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -318,102 +317,6 @@ func TestManyAtOnce(t *testing.T) {
 	work.Wait()
 }
 
-// TestLostConnections reads a long stream over many connections.
-func TestLostConnections(t *testing.T) {
-	p := newPair(t)
-	const size = 32 << 20
-	e := p.exec("t", "limit 1MiB", "exec cat")
-	out, wait := open(t, e, "stdout", os.O_RDONLY), open(t, e, "wait", os.O_RDONLY)
-	in, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/0", pid(t, e)), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Ctl(t.Context(), "eof"); err != nil { // in stays
-		t.Fatal(err)
-	}
-	var work sync.WaitGroup
-	work.Go(func() {
-		defer in.Close()
-		io.CopyN(in, rand.NewChaCha8([32]byte{7}), size)
-	})
-	ended := make(chan string, 1)
-	work.Go(func() {
-		b, err := io.ReadAll(wait)
-		if err != nil {
-			t.Error(err)
-		}
-		ended <- string(b)
-	})
-	want := rand.NewChaCha8([32]byte{7})
-	got, expect := make([]byte, 128<<10), make([]byte, 128<<10)
-	total, next := 0, 0
-	guestEnd := net.Conn(nil)
-	for {
-		if total >= next {
-			if guestEnd != nil {
-				guestEnd.Close()
-			}
-			guestEnd = p.connect()
-			next += 1 << 20
-		}
-		n, err := out.Read(got)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		want.Read(expect[:n])
-		if !bytes.Equal(got[:n], expect[:n]) {
-			t.Fatalf("differs after %d", total)
-		}
-		total += n
-	}
-	work.Wait()
-	if total != size {
-		t.Errorf("%d bytes came", total)
-	}
-	if line := <-ended; !strings.HasPrefix(line, "0 ") {
-		t.Errorf("wait %q", line)
-	}
-}
-
-// pid returns the number of an exec's process.
-func pid(t testing.TB, e *guest.Exec) int {
-	s, err := e.Read(t.Context(), "status")
-	if err != nil {
-		t.Error(err)
-	}
-	var n int
-	if _, rest, ok := strings.Cut(s, "pid "); ok {
-		fmt.Sscan(rest, &n)
-	}
-	return n
-}
-
-// TestBlockedReadOutlivesConnection has a reader wait while there is none.
-func TestBlockedReadOutlivesConnection(t *testing.T) {
-	p := newPair(t)
-	e := p.exec("t", "exec cat")
-	out := open(t, e, "stdout", os.O_RDONLY)
-	got := make(chan string)
-	go func() {
-		b, err := io.ReadAll(out)
-		if err != nil {
-			t.Error(err)
-		}
-		got <- string(b)
-	}()
-	in := open(t, e, "stdin", os.O_WRONLY)
-	io.WriteString(in, "one ")
-	p.connect() // the newest wins
-	io.WriteString(in, "two")
-	in.Close()
-	if s := <-got; s != "one two" {
-		t.Errorf("got %q", s)
-	}
-}
-
 func TestCloseEndsEverything(t *testing.T) {
 	p := newPair(t)
 	e := p.exec("t", "exec cat")
@@ -429,36 +332,6 @@ func TestCloseEndsEverything(t *testing.T) {
 	}
 	if err := p.g.Ready(t.Context()); !errors.Is(err, node.ErrIO) {
 		t.Error(err)
-	}
-}
-
-// TestWaitWhileAway asks for a command's end when the guest has just left.
-func TestWaitWhileAway(t *testing.T) {
-	p := newPair(t)
-	c := p.connect()
-	e := p.exec("t", "sh exit 3")
-	asleep := errors.New("asleep")
-	p.g.Leave(asleep)
-	c.Close()
-	for { // until that is noticed
-		h, err := e.Open(t.Context(), "wait", os.O_RDONLY)
-		if errors.Is(err, asleep) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.Close()
-	}
-	ended := make(chan string, 1)
-	go func() {
-		line, err := e.Wait(t.Context())
-		ended <- fmt.Sprint(line, err)
-	}()
-	p.g.Return()
-	p.connect()
-	if s := <-ended; !strings.HasPrefix(s, "3 ") || !strings.HasSuffix(s, "<nil>") {
-		t.Errorf("wait %q", s)
 	}
 }
 
@@ -492,96 +365,6 @@ func until(t testing.TB, r io.Reader, text string) string {
 		}
 	}
 	return got.String()
-}
-
-func TestRoot(t *testing.T) {
-	p := newPair(t)
-	ctx, dir := t.Context(), t.TempDir()
-	d := walk(t, p.g.Root(), dir)
-	f, h, err := d.Create(ctx, "f", os.O_RDWR, 0o640)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := bytes.Repeat([]byte("0123456789"), 100<<10)
-	if n, err := h.WriteAt(ctx, text, 0); n != len(text) || err != nil {
-		t.Fatalf("wrote %d, %v", n, err)
-	}
-	p.connect() // an open file goes on
-	s := &stream{h: h, ctx: ctx}
-	if b, err := io.ReadAll(s); !bytes.Equal(b, text) || err != nil {
-		t.Errorf("read %d, %v", len(b), err)
-	}
-	if err := h.(node.Syncer).Sync(ctx); err != nil {
-		t.Error(err)
-	}
-	h.Close()
-	size := uint64(5)
-	if err := f.Set(ctx, node.Change{Size: &size}); err != nil {
-		t.Error(err)
-	}
-	if st, err := f.Stat(ctx); st.Size != 5 || st.Mode != 0o640 || st.Name != "f" || st.Qid>>48 != 0 || err != nil {
-		t.Errorf("stat %+v, %v", st, err)
-	}
-	var room syscall.Statfs_t
-	if err := syscall.Statfs("/", &room); err != nil {
-		t.Fatal(err)
-	}
-	if sp, err := node.SpaceOf(ctx, f); sp.Blocks != room.Blocks || sp.Block != uint32(room.Bsize) || err != nil {
-		t.Errorf("space %+v, %v, want %+v", sp, err, room)
-	}
-	deep := d
-	for i := range 20 { // more than one walk takes
-		if deep, err = deep.Mkdir(ctx, fmt.Sprint("d", i), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := d.Rename(ctx, "f", deep, "g"); err != nil {
-		t.Error(err)
-	}
-	g, err := deep.Walk(ctx, "g")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.Link(ctx, "hard", g); err != nil {
-		t.Error(err)
-	}
-	l, err := d.Symlink(ctx, "soft", "hard")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if to, err := l.Readlink(ctx); to != "hard" || err != nil {
-		t.Errorf("link to %q, %v", to, err)
-	}
-	if _, err := l.Open(ctx, os.O_RDONLY); !errors.Is(err, node.ErrPermission) {
-		t.Errorf("opened a link: %v", err)
-	}
-	list, err := d.List(ctx)
-	if err != nil || len(list) != 3 || list[0].Name != "d0" || !list[0].Mode.IsDir() || list[2].Mode.Type() != os.ModeSymlink {
-		t.Errorf("list %v, %v", list, err)
-	}
-	if err := d.Remove(ctx, "d0", true); !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, node.ErrNotEmpty) {
-		t.Errorf("removed what is not empty: %v", err)
-	}
-	if err := d.Remove(ctx, "hard", false); err != nil {
-		t.Error(err)
-	}
-	if b, err := os.ReadFile(filepath.Join(dir, "d0/d1/d2/d3/d4/d5/d6/d7/d8/d9/d10/d11/d12/d13/d14/d15/d16/d17/d18/d19/g")); string(b) != "01234" || err != nil {
-		t.Errorf("%q, %v", b, err)
-	}
-	if _, err := d.Walk(ctx, "nothing"); !errors.Is(err, node.ErrNotExist) {
-		t.Errorf("walk to nothing: %v", err)
-	}
-}
-
-func walk(t testing.TB, n node.Node, path string) node.Node {
-	t.Helper()
-	for _, name := range strings.Split(strings.Trim(path, "/"), "/") {
-		var err error
-		if n, err = n.Walk(t.Context(), name); err != nil {
-			t.Fatalf("walk %s: %v", path, err)
-		}
-	}
-	return n
 }
 
 func TestShutdown(t *testing.T) {
