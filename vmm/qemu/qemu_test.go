@@ -31,16 +31,8 @@ func config(t testing.TB, dir string) qemu.Config {
 	}
 }
 
-func slow(t testing.TB) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("a virtual machine without KVM takes many seconds")
-	}
-}
-
 func openTable(t testing.TB, dir string) *vmm.Table {
 	t.Helper()
-	slow(t)
 	table, err := vmm.Open(vmm.Options{Dir: dir, Drivers: []vmm.Driver{qemu.New(config(t, dir))}, StartLimit: patience})
 	if err != nil {
 		t.Fatal(err)
@@ -295,7 +287,6 @@ func crash(t *testing.T, v *vmm.VM) {
 // TestServiceIsKilled has another service take up what one that was killed has
 // left.
 func TestServiceIsKilled(t *testing.T) {
-	slow(t)
 	table, v := vmmtest.KillService(t, openTable, "echo still here >/tmp/mark; echo here too >mark")
 	defer table.Close(limit(t))
 	defer v.Kill(limit(t))
