@@ -25,10 +25,7 @@ func TestAdoptUnknown(t *testing.T) {
 	}
 	dead := w.running("dead")
 	os.WriteFile(filepath.Join(dead.Dir(), "state"), []byte("{"), 0o600)
-	m := w.driver.Machine("dead")
-	m.Release()
-	m.Die(nil)
-	<-m.Done()
+	w.driver.Machine("dead").Die(nil)
 	w.await("dead stopped guest shut down")
 	os.WriteFile(filepath.Join(dead.Dir(), "state"), []byte("{"), 0o600)
 	w.crash()

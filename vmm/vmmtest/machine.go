@@ -1,0 +1,224 @@
+package vmmtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+
+	"hutch/relay/agent"
+	"hutch/vmm"
+)
+
+// A Machine is a goroutine that runs Driver.Guest.
+type Machine struct {
+	d     *Driver
+	spec  vmm.Spec
+	guest *guest
+	done  chan struct{}
+	going sync.Once
+
+	talking sync.Mutex // guards what follows
+	holder  *held
+	conn    func(port uint32, c net.Conn)
+	conns   []net.Conn // the guest's ends
+	saved   string     // by the last Save, if nothing ran since
+	dead    bool
+	err     error
+}
+
+// Agent runs a guest's agent in this process: its commands are commands of
+// the test's machine, and its root is the test machine's.
+func Agent(ctx context.Context, g Guest) {
+	a, err := agent.New(agent.Config{Dial: func(ctx context.Context) (net.Conn, error) {
+		return g.Dial(ctx, vmm.PortAgent)
+	}})
+	if err == nil {
+		a.Run(ctx)
+	}
+}
+
+func (m *Machine) dial(port uint32) (net.Conn, error) {
+	near, host, err := pair()
+	if err != nil {
+		return nil, err
+	}
+	m.talking.Lock()
+	conn := m.conn
+	refused := m.dead || conn == nil
+	if !refused {
+		m.conns = append(m.conns, near)
+	}
+	m.talking.Unlock()
+	if refused {
+		near.Close()
+		host.Close()
+		return nil, fmt.Errorf("dial port %d: %w", port, syscall.ECONNREFUSED)
+	}
+	conn(port, host)
+	return near, nil
+}
+
+// pair returns the two ends of a connection.
+func pair() (net.Conn, net.Conn, error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	var ends [2]net.Conn
+	for i, fd := range fds {
+		syscall.CloseOnExec(fd)
+		f := os.NewFile(uintptr(fd), "fake guest")
+		ends[i], err = net.FileConn(f)
+		f.Close()
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return ends[0], ends[1], nil
+}
+
+// Die ends the machine as if it had died for the reason err: at once, with
+// all its connections. A nil err is a guest that shut itself down.
+func (m *Machine) Die(err error) {
+	if m.hangUp(err, true) {
+		m.guest.end()
+	}
+}
+
+// hangUp ends the guest's connections, and if last is set there are no more.
+func (m *Machine) hangUp(err error, last bool) bool {
+	m.talking.Lock()
+	defer m.talking.Unlock()
+	if m.dead {
+		return false
+	}
+	if last {
+		m.dead, m.err = true, err
+	}
+	for _, c := range m.conns {
+		c.Close()
+	}
+	m.conns = nil
+	return true
+}
+
+// gone takes the machine out of the driver.
+func (m *Machine) gone() {
+	m.going.Do(func() {
+		m.d.running.Lock()
+		delete(m.d.machines, m.spec.Name)
+		m.d.running.Unlock()
+		m.talking.Lock()
+		defer m.talking.Unlock()
+		close(m.done)
+		if m.holder != nil {
+			close(m.holder.done)
+		}
+	})
+}
+
+// Done is closed when the guest's goroutine has ended.
+func (m *Machine) Done() <-chan struct{} { return m.done }
+
+// Err returns what Die was told.
+func (m *Machine) Err() error {
+	m.talking.Lock()
+	defer m.talking.Unlock()
+	return m.err
+}
+
+// Stop ends the guest's context.
+func (m *Machine) Stop(ctx context.Context) error {
+	if err := m.d.hold(ctx, Stop, m.spec.Name); err != nil {
+		return err
+	}
+	m.guest.end()
+	return m.wait(ctx)
+}
+
+// Kill ends the guest's context and its connections. What was saved last is
+// left for Restore.
+func (m *Machine) Kill(ctx context.Context) error {
+	select {
+	case <-m.done:
+		return nil
+	default:
+	}
+	if err := m.d.hold(ctx, Kill, m.spec.Name); err != nil {
+		return err
+	}
+	killed := errors.New("sandbox ended: signal killed")
+	if m.savedAs() != "" {
+		m.park(killed)
+	} else {
+		m.Die(killed)
+	}
+	return m.wait(ctx)
+}
+
+func (m *Machine) wait(ctx context.Context) error {
+	select {
+	case <-m.done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Release makes the guest lose its connections, and its dials fail until the
+// machine is adopted.
+func (m *Machine) Release() {
+	m.talking.Lock()
+	m.conn, m.holder = nil, nil
+	m.talking.Unlock()
+	m.hangUp(nil, false)
+}
+
+// A held machine is one as the table has it that started or adopted it. After
+// Release, or when another table adopted the machine, it does not see the
+// machine's end: no more does a hutchd that crashed.
+type held struct {
+	*Machine
+	done chan struct{}
+}
+
+// hold gives m to a table, which takes the guest's connections by conn.
+func (m *Machine) hold(conn func(port uint32, c net.Conn)) *held {
+	h := &held{m, make(chan struct{})}
+	m.talking.Lock()
+	defer m.talking.Unlock()
+	m.holder, m.conn = h, conn
+	select {
+	case <-m.done:
+		close(h.done)
+	default:
+	}
+	return h
+}
+
+// Done is closed when the machine has ended and the table has it still.
+func (h *held) Done() <-chan struct{} { return h.done }
+
+// Release releases the machine, unless another table has it.
+func (h *held) Release() {
+	h.talking.Lock()
+	mine := h.holder == h
+	h.talking.Unlock()
+	if mine {
+		h.Machine.Release()
+	}
+}
+
+// PIDs returns this process.
+func (m *Machine) PIDs() []int { return []int{os.Getpid()} }
+
+// State returns the VM's name.
+func (m *Machine) State() []byte {
+	data, _ := json.Marshal(m.spec.Name)
+	return data
+}
