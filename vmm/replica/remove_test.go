@@ -1,0 +1,40 @@
+package replica_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+
+	"hutch/vmm/replica"
+)
+
+// TestRemoveBeingWritten removes folders that something makes files in until
+// they are gone.
+func TestRemoveBeingWritten(t *testing.T) {
+	for range 20 {
+		dir := filepath.Join(t.TempDir(), "dir")
+		if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var writers sync.WaitGroup
+		begun := make(chan struct{})
+		writers.Go(func() {
+			for i := 0; ; i++ {
+				err := os.WriteFile(filepath.Join(dir, "sub", strconv.Itoa(i)), nil, 0o644)
+				if err != nil {
+					return
+				}
+				if i == 10 {
+					close(begun)
+				}
+			}
+		})
+		<-begun
+		if err := replica.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+		writers.Wait()
+	}
+}
