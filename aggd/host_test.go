@@ -70,7 +70,7 @@ func (l *lockedBuffer) String() string {
 }
 
 // patience is the longest a test waits for what must come.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 func start(t testing.TB, cfg Config, servers ...wire.Server) *host {
 	ir, iw := io.Pipe()

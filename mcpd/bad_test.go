@@ -218,10 +218,10 @@ func TestLargeResults(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	t.Parallel()
-	st := newSite(t, func(cfg *Config) { cfg.CallTimeout = 300 * time.Millisecond }, testServers("one"))
+	st := newSite(t, func(cfg *Config) { cfg.CallTimeout = 2 * time.Second }, testServers("one"))
 	g := st.hello(t, 1, `{}`)
 	g.ok("tools/list", "")
-	g.fails("tools/call", `{"name":"one__wait"}`, codeTimeout, "MCP request timed out after 300 ms")
+	g.fails("tools/call", `{"name":"one__wait"}`, codeTimeout, "MCP request timed out after 2000 ms")
 	for !strings.Contains(string(g.ok("tools/call", `{"name":"one__events"}`)), "notifications/cancelled") {
 	}
 }

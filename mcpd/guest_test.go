@@ -29,7 +29,7 @@ type site struct {
 }
 
 // patience bounds what a test waits for; nothing is measured by it.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func testServers(kinds ...string) []wire.Server {
 	self, err := os.Executable()

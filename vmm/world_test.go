@@ -86,7 +86,7 @@ func (w *world) await(want string) {
 }
 
 func (w *world) limit() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	w.Cleanup(cancel)
 	return ctx
 }

@@ -87,7 +87,7 @@ func serve(dir, work string, all bool) error {
 	for in.Scan() {
 		verb, arg, _ := strings.Cut(in.Text(), " ")
 		n, _ := strconv.Atoi(arg)
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		switch verb {
 		case "push":
 			tree.Push(arg + "\n")
@@ -233,7 +233,7 @@ func copyOf(t testing.TB, exe string) string {
 // end stops the server and removes what a killed one left.
 func (s *served) end() {
 	s.in.Close()
-	late := time.AfterFunc(20*time.Second, func() { s.cmd.Process.Kill() })
+	late := time.AfterFunc(time.Minute, func() { s.cmd.Process.Kill() })
 	defer late.Stop()
 	s.cmd.Wait()
 	if s.up && s.cmd.ProcessState.ExitCode() > 0 {

@@ -38,7 +38,7 @@ func output(v *vmm.VM, line string) (string, error) { return printed(v, "sh "+li
 
 // printed returns what a command prints that a control message starts.
 func printed(v *vmm.VM, message string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return vmmtest.Printed(ctx, v, message)
 }

@@ -59,7 +59,7 @@ func dial(t testing.TB, addr string) *Conn {
 
 // within returns a context that ends what hangs.
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
