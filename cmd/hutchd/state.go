@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"hutch/fs/node"
 )
@@ -21,20 +23,45 @@ func lockState(state string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		holder, _ := io.ReadAll(f)
+	if err := flock(f); err != nil {
+		holder := readHolder(f)
 		f.Close()
-		return nil, fmt.Errorf("%w: %s is held by hutchd, process %s", node.ErrBusy, state, strings.TrimSpace(string(holder)))
-	}
-	if err != nil {
-		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = fmt.Errorf("%w: %s is held by hutchd, process %s", node.ErrBusy, state, holder)
+		}
 		return nil, err
 	}
 	// On a full disk the next one is told less.
 	f.Truncate(0)
-	fmt.Fprintln(f, os.Getpid())
+	f.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
 	return f, nil
+}
+
+// orphanLimit is how long a child of a hutchd that was killed may take to
+// come from fork to exec, which is when it lets go of the lock.
+const orphanLimit = 10 * time.Second
+
+// flock locks f. It fails at once where a hutchd lives that has it.
+func flock(f *os.File) error {
+	for end := time.Now().Add(orphanLimit); ; time.Sleep(5 * time.Millisecond) {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(end) || lives(readHolder(f)) {
+			return err
+		}
+	}
+}
+
+// readHolder returns what f says of the process that locked it last.
+func readHolder(f *os.File) string {
+	b := make([]byte, 20)
+	n, _ := f.ReadAt(b, 0)
+	return strings.TrimSpace(string(b[:n]))
+}
+
+// lives says whether there is a process pid, or may be.
+func lives(pid string) bool {
+	n, err := strconv.Atoi(pid)
+	return err != nil || n <= 0 || !errors.Is(syscall.Kill(n, 0), syscall.ESRCH)
 }
 
 // openLock opens the file to be locked, which on a read-only disk may have to

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"hutch/fs/node"
+)
+
+// TestLockOfTheDead takes a lock that a process has which is not the one that
+// locked it: a child that was forked by a hutchd that was killed.
+func TestLockOfTheDead(t *testing.T) {
+	dir := t.TempDir()
+	orphan, err := lockState(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = lockState(dir)
+	if want := fmt.Sprintf("%s is held by hutchd, process %d", dir, os.Getpid()); !errors.Is(err, node.ErrBusy) || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	dead := exec.Command("true")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	orphan.Truncate(0)
+	fmt.Fprintln(orphan, dead.Process.Pid)
+	taken := make(chan error)
+	go func() {
+		f, err := lockState(dir)
+		if err == nil {
+			f.Close()
+		}
+		taken <- err
+	}()
+	select {
+	case err := <-taken:
+		t.Fatalf("it does not wait: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	orphan.Close()
+	if err := <-taken; err != nil {
+		t.Error(err)
+	}
+}
