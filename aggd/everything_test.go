@@ -5,11 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,32 +13,6 @@ import (
 	"hutch/aggd/wire"
 	"hutch/fs/node/need"
 )
-
-// everything returns the program of @modelcontextprotocol/server-everything.
-func everything(t testing.TB) string {
-	need.Tool(t, "node")
-	var roots []string
-	if dir := os.Getenv("HUTCH_NPM"); dir != "" {
-		roots = append(roots, dir, filepath.Join(dir, "node_modules"))
-	}
-	for dir, _ := os.Getwd(); ; dir = filepath.Dir(dir) {
-		roots = append(roots, filepath.Join(dir, "node_modules"))
-		if dir == filepath.Dir(dir) {
-			break
-		}
-	}
-	if out, err := exec.Command("npm", "root", "-g").Output(); err == nil {
-		roots = append(roots, strings.TrimSpace(string(out)))
-	}
-	for _, root := range roots {
-		path := filepath.Join(root, "@modelcontextprotocol", "server-everything", "dist", "index.js")
-		if _, err := os.Stat(path); err == nil {
-			return path
-		}
-	}
-	need.Missing(t, "@modelcontextprotocol/server-everything is not installed (npm i, and name its folder in HUTCH_NPM)")
-	return ""
-}
 
 // direct speaks with a stdio server with nothing between.
 type direct struct {
@@ -102,7 +72,7 @@ func (d *direct) same(h *host, client, what, method, params string) []byte {
 	d.t.Helper()
 	want := d.rpc(method, params)
 	got := rawjson.Get([]byte(h.rpc(client, "ev", method, params)), "response")
-	sameJSON(d.t, what, got, want)
+	sameJSON(d.t, what, need.Clock.ReplaceAll(got, nil), need.Clock.ReplaceAll(want, nil))
 	return got
 }
 
@@ -199,60 +169,29 @@ func answerRoots(h *host, stop <-chan struct{}) {
 }
 
 func TestEverything(t *testing.T) {
-	program := everything(t)
+	nodejs, program := need.Everything(t)
 	for _, capabilities := range []string{`{}`, `{"sampling":{},"elicitation":{},"roots":{"listChanged":true}}`} {
 		t.Run("stdio "+capabilities, func(t *testing.T) {
-			h := start(t, Config{}, wire.Server{Name: "ev", Command: "node", Args: []string{program, "stdio"}})
-			compareWith(t, h, program, capabilities)
+			h := start(t, Config{}, wire.Server{Name: "ev", Command: nodejs, Args: []string{program, "stdio"}})
+			compareWith(t, h, capabilities)
 		})
 		t.Run("http "+capabilities, func(t *testing.T) {
-			h := start(t, Config{}, wire.Server{Name: "ev", URL: serveEverything(t, program)})
-			compareWith(t, h, program, capabilities)
+			h := start(t, Config{}, wire.Server{Name: "ev", URL: need.ServeEverything(t)})
+			compareWith(t, h, capabilities)
 		})
 	}
 }
 
-func compareWith(t *testing.T, h *host, program, capabilities string) {
+func compareWith(t *testing.T, h *host, capabilities string) {
+	nodejs, program := need.Everything(t)
 	stop := make(chan struct{})
 	defer close(stop)
 	go answerRoots(h, stop)
-	d := openDirect(t, capabilities, "node", program, "stdio")
+	d := openDirect(t, capabilities, nodejs, program, "stdio")
 	client := h.client(capabilities)
 	// some tools are registered a moment after the session has begun
 	for len(rawjson.Elements(rawjson.Get(d.rpc("tools/list", "{}"), "result", "tools"))) !=
 		len(rawjson.Elements(rawjson.Get([]byte(h.rpc(client, "ev", "tools/list", "")), "response", "result", "tools"))) {
 	}
 	compareAll(t, d, h, client)
-}
-
-// serveEverything runs the server over streamable HTTP and returns its URL.
-func serveEverything(t *testing.T, program string) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
-	cmd := exec.Command("node", program, "streamableHttp")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("PORT=%d", port))
-	stderr, err := cmd.StderrPipe()
-	if err != nil || cmd.Start() != nil {
-		t.Fatal("cannot start the server")
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	url := fmt.Sprintf("http://127.0.0.1:%d/mcp", port)
-	scan := bufio.NewScanner(stderr)
-	for scan.Scan() {
-		if strings.Contains(scan.Text(), "listening") {
-			break
-		}
-	}
-	go io.Copy(io.Discard, stderr)
-	if resp, err := http.Get(url); err == nil {
-		resp.Body.Close()
-	}
-	return url
 }

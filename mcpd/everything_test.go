@@ -7,9 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -75,21 +73,17 @@ func (d *direct) do(method, params string) json.RawMessage {
 	}
 }
 
-// clock is the time of day, which some of the server's answers tell.
-var clock = regexp.MustCompile(`\d+:\d+:\d+ [AP]M`)
-
 // TestEverything calls all that the reference server has, directly and
 // through hutch: the answers are equal but for the names.
 func TestEverything(t *testing.T) {
 	t.Parallel()
-	program := need.File(t, filepath.Join(npm(t), "node_modules/@modelcontextprotocol/server-everything/dist/index.js"))
-	nodejs := need.Tool(t, "node")
+	nodejs, program := need.Everything(t)
 	d := newDirect(t, nodejs, program, "stdio")
 	st := newSite(t, nil, []wire.Server{{Name: "all", Command: nodejs, Args: []string{program, "stdio"}, Enabled: true}})
 	g := st.hello(t, 1, `{}`)
 	same := func(what string, a, b json.RawMessage) {
 		t.Helper()
-		a, b = clock.ReplaceAll(a, nil), clock.ReplaceAll(b, nil)
+		a, b = need.Clock.ReplaceAll(a, nil), need.Clock.ReplaceAll(b, nil)
 		if !reflect.DeepEqual(anyOf(t, a), anyOf(t, b)) {
 			t.Errorf("%s: directly\n%.2000s\nthrough hutch\n%.2000s", what, a, b)
 		}
@@ -132,15 +126,6 @@ func (g *guest) any(method, params string) json.RawMessage {
 		return b
 	}
 	return m.Result
-}
-
-// npm returns where CI installs what it needs of npm.
-func npm(t *testing.T) string {
-	dir := os.Getenv("HUTCH_NPM")
-	if dir == "" {
-		need.Missing(t, "HUTCH_NPM does not name a folder with npm packages")
-	}
-	return dir
 }
 
 func anyOf(t *testing.T, data []byte) any {

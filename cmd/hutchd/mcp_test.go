@@ -3,31 +3,17 @@
 package main_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 
 	"hutch/fs/node/need"
 )
-
-// everything returns node and the MCP reference server.
-func everything(t *testing.T) (nodejs, program string) {
-	t.Helper()
-	dir := os.Getenv("HUTCH_NPM")
-	if dir == "" {
-		need.Missing(t, "HUTCH_NPM does not name a folder with npm packages")
-	}
-	return need.Tool(t, "node"), need.File(t, filepath.Join(dir, "node_modules/@modelcontextprotocol/server-everything/dist/index.js"))
-}
 
 // mcpclient builds the program that does all that the reference server offers.
 func mcpclient(t *testing.T) string {
@@ -45,7 +31,7 @@ func mcpclient(t *testing.T) string {
 // offers, as a program and over HTTP, and the same client without hutch.
 func TestMCP(t *testing.T) {
 	t.Parallel()
-	nodejs, program := everything(t)
+	nodejs, program := need.Everything(t)
 	client := mcpclient(t)
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
@@ -53,42 +39,9 @@ func TestMCP(t *testing.T) {
 	})
 	t.Run("http", func(t *testing.T) {
 		t.Parallel()
-		url := serveHTTP(t, nodejs, program)
+		url := need.ServeEverything(t)
 		compareMCP(t, client, []string{url}, fmt.Sprintf("url = %q\n", url))
 	})
-}
-
-// serveHTTP starts the reference server on a port of its own.
-func serveHTTP(t *testing.T, nodejs, program string) (url string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
-	cmd := exec.Command(nodejs, program, "streamableHttp")
-	cmd.Env = append(os.Environ(), "PORT="+port)
-	said, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	lines := bufio.NewReader(said)
-	for {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			t.Fatalf("the server ended: %s", line)
-		}
-		if strings.Contains(line, "listening on port") {
-			break
-		}
-	}
-	go io.Copy(io.Discard, lines)
-	return "http://127.0.0.1:" + port + "/mcp"
 }
 
 // compareMCP runs the client with direct as its server, and in a VM whose
@@ -122,9 +75,6 @@ func compareMCP(t *testing.T, client string, direct []string, server string) {
 	compareCalls(t, s, there)
 }
 
-// clock is what a server tells of the time of day, as text and in base64.
-var clock = regexp.MustCompile(`\d+:\d+:\d+ [AP]M|UmVzb3VyY2UgMjogVGhpcyBpcyBhIGJhc2U2NCBibG9i[^"]*`)
-
 // transcript runs the client, and returns what came of each deed, without
 // the prefixes of names.
 func transcript(t *testing.T, cmd *exec.Cmd, name, uri string) map[string][]any {
@@ -133,7 +83,7 @@ func transcript(t *testing.T, cmd *exec.Cmd, name, uri string) map[string][]any 
 	if err != nil {
 		t.Fatalf("%v: %v %s\n%s", cmd.Args, err, stderr(err), out)
 	}
-	text := clock.ReplaceAllString(string(out), "then")
+	text := need.Clock.ReplaceAllString(string(out), "then")
 	if name != "" {
 		text = strings.ReplaceAll(strings.ReplaceAll(text, name, ""), uri, "")
 	}
