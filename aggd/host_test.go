@@ -231,6 +231,16 @@ func (h *host) awaitState(name, state string) wire.Status {
 	return wire.Status{}
 }
 
+// awaitLog asks until the log has a text.
+func (h *host) awaitLog(text string) {
+	h.t.Helper()
+	for end := time.Now().Add(patience); !strings.Contains(h.log.String(), text); h.ask("list_servers", "") {
+		if time.Now().After(end) {
+			h.t.Fatalf("the log has no %s:\n%s", text, h.log)
+		}
+	}
+}
+
 func (h *host) tools() []string {
 	h.t.Helper()
 	var r struct{ Tools []wire.Tool }

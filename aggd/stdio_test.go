@@ -93,10 +93,9 @@ func TestCallTimeout(t *testing.T) {
 	s := stdioServer(t, "s", "plain")
 	s.CallTimeout = wire.Duration(100 * time.Millisecond)
 	h := start(t, Config{}, s)
+	h.tools() // or the time is that of its start
 	wants(t, h.rpc("", "s", "tools/call", `{"name":"hang"}`), `"error":"timed out: server s did not answer within 100ms"`)
-	for !strings.Contains(h.log.String(), `cancelled {"requestId":`) {
-		h.status("s")
-	}
+	h.awaitLog(`cancelled {"requestId":`)
 }
 
 func TestCancel(t *testing.T) {
@@ -106,9 +105,7 @@ func TestCancel(t *testing.T) {
 	wants(t, line, `"data":"hanging"`, `"call":`+id)
 	wants(t, h.ask("cancel", `{"id":`+id+`,"reason":"enough"}`), `"ok":true`)
 	wants(t, h.await(answer), `"error":"enough"`)
-	for !strings.Contains(h.log.String(), `"reason":"enough"}`) {
-		h.status("s")
-	}
+	h.awaitLog(`"reason":"enough"}`)
 	wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), `"echo"`)
 }
 
