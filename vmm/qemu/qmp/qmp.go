@@ -137,6 +137,11 @@ func (q *Conn) do(ctx context.Context, name string, args, result any, rights []b
 	case m := <-answer:
 		return m.into(name, result)
 	case <-q.done:
+		select {
+		case m := <-answer: // which QEMU gave before it went
+			return m.into(name, result)
+		default:
+		}
 		return fmt.Errorf("%s: %w", name, errors.Join(errGone, q.err))
 	case <-ctx.Done():
 		return context.Cause(ctx)
