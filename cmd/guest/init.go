@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"hutch/relay/agent"
@@ -27,6 +28,10 @@ func runMachine() {
 	m.Down()
 }
 
+// processors is how many of Go's processors the agent has at least: one stands
+// still with each program that is started, until the kernel has read that.
+const processors = 4
+
 // runAgent serves the guest's tree to the host until SIGTERM. As an init it
 // ends all processes then, but those that are to be kept.
 func runAgent(verbose bool, c agent.Config) error {
@@ -36,6 +41,7 @@ func runAgent(verbose bool, c agent.Config) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	runtime.GOMAXPROCS(max(processors, runtime.GOMAXPROCS(0)))
 	if c.Init {
 		agent.Prepare()
 	}
