@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pinned is how long a file that was looked up again stays what its name meant.
-const pinned = 20 * time.Millisecond
+// pinned is how long a file that was looked up again stays what its name meant:
+// longer than a busy machine takes from one request of the kernel to the next.
+const pinned = 250 * time.Millisecond
 
 // pins hold files that were looked up again. The kernel looks a file up and
 // opens it in two requests. Where another file takes its name in between,
