@@ -58,6 +58,7 @@ func TestTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer v.Kill(context.Background()) // where the test fails early
 	os.WriteFile(filepath.Join(v.Dir(), "env", "GREETING"), []byte("hello\n"), 0o644)
 	if err := v.Start(limit(t)); err != nil {
 		t.Fatal(err)

@@ -91,6 +91,7 @@ func TestLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer v.Kill(context.Background()) // where the test fails early
 	os.WriteFile(filepath.Join(v.Dir(), "env", "GREETING"), []byte("hello\n"), 0o644)
 	start(t, v)
 	t.Run("guest", func(t *testing.T) { inGuest(t, v) })

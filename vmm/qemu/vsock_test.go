@@ -3,6 +3,7 @@
 package qemu_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -19,6 +20,7 @@ func TestVsock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer v.Kill(context.Background()) // where the test fails early
 	cmd := exec.Command("go", "test", "-c", "-o", filepath.Join(v.WorkDir(), "vsock.test"), "hutch/relay/vsock")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
