@@ -15,13 +15,6 @@ const (
 	commands = groups + "/commands"
 )
 
-// share has the kernel share time between sessions, not threads: the agent, the
-// helper and each command are sessions, and one that starts a hundred programs
-// does not keep the agent from answering.
-func share() {
-	os.WriteFile("/proc/sys/kernel/sched_autogroup_enabled", []byte("1"), 0) // a kernel without it has no such file
-}
-
 // group makes the control group for what the agent starts, of at most n
 // processes and threads; 0: as many as there is room for. This process and the
 // helper stay outside, so that a guest that is full can still be told things.

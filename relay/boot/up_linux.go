@@ -49,7 +49,6 @@ func Up() (*Machine, error) {
 	if err := settle(c); err != nil {
 		return nil, err
 	}
-	share()
 	if m.Group, err = group(c.PIDs); err != nil {
 		return nil, fmt.Errorf("limit of processes: %w", err)
 	}
