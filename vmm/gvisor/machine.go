@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +28,8 @@ type machine struct {
 	gofer   *process.Process
 	ports   *ports
 	done    chan struct{}
-	err     error // valid after done
+	err     error       // valid after done
+	asked   atomic.Bool // by Stop or Kill to end
 
 	releasing sync.Once
 	released  chan struct{}
@@ -90,9 +92,10 @@ func attach(s vmm.Spec, f found) (*machine, error) {
 	return m, nil
 }
 
-// goferAlone is how long a sandbox may go on without its gofer. One that ends
-// does not need that; any other can only hang.
-const goferAlone = 100 * time.Millisecond
+// goferAlone is how long a sandbox may go on without its gofer, and a gofer
+// without its sandbox. One that ends does not need that; any other can only
+// hang.
+const goferAlone = time.Second
 
 // watch waits for the end of the machine, and sees to it that nothing is left.
 func (m *machine) watch() {
@@ -131,15 +134,20 @@ func (m *machine) watch() {
 	close(m.done)
 }
 
-// goferKilled says how the gofer ended if a signal ended it: a sandbox that
-// loses its gofer may be seen to end first.
+// goferKilled says how the gofer ended if a signal ended it. A sandbox that
+// loses its gofer ends by itself, and may be seen to end first, with the gofer
+// still on its way out.
 func (m *machine) goferKilled() error {
+	if m.asked.Load() {
+		return nil
+	}
 	select {
 	case <-m.gofer.Gone():
-		if ws, ok := m.gofer.Status(); ok && ws.Signaled() {
-			return fmt.Errorf("gofer ended: signal %s", ws.Signal())
-		}
-	default:
+	case <-time.After(goferAlone):
+		return nil
+	}
+	if ws, ok := m.gofer.Status(); ok && ws.Signaled() {
+		return fmt.Errorf("gofer ended: signal %s", ws.Signal())
 	}
 	return nil
 }
@@ -162,6 +170,7 @@ func (m *machine) end(ctx context.Context, s unix.Signal) error {
 		return nil
 	default:
 	}
+	m.asked.Store(true)
 	if err := m.sandbox.Signal(s); err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("sandbox: %w", err)
 	}
