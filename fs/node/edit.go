@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -20,15 +21,38 @@ func (n *rowNode[T]) stored(ctx context.Context) (string, error) {
 	return n.row.Read(n.call(ctx))
 }
 
-// isCut says whether a stored file was truncated and not written since, and
-// forgets it if forget is set.
-func (t *Tree[T]) isCut(qid uint64, forget bool) bool {
+// An editing is what is under way with a stored file: it is there while the
+// file is open for writing, or truncated and not written since.
+type editing struct {
+	storing sync.Mutex // held while a text is stored
+
+	// Tree.mu guards what follows.
+	writers int // handles that can write
+	cut     bool
+}
+
+// editing does f with what is under way with a stored file.
+func (t *Tree[T]) editing(qid uint64, f func(*editing)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	cut := t.cut[qid]
-	if forget {
-		delete(t.cut, qid)
+	e := t.edits[qid]
+	if e == nil {
+		e = &editing{}
+		t.edits[qid] = e
 	}
+	f(e)
+	if e.writers == 0 && !e.cut {
+		delete(t.edits, qid)
+	}
+}
+
+// isCut says whether a stored file was truncated and not written since, and
+// forgets it if forget is set.
+func (t *Tree[T]) isCut(qid uint64, forget bool) (cut bool) {
+	t.editing(qid, func(e *editing) {
+		cut = e.cut
+		e.cut = cut && !forget
+	})
 	return cut
 }
 
@@ -39,9 +63,7 @@ func (n *rowNode[T]) Set(ctx context.Context, c Change) error {
 		if err := n.ready(ctx); err != nil {
 			return n.fail(err)
 		}
-		n.t.mu.Lock()
-		n.t.cut[n.qid()] = true
-		n.t.mu.Unlock()
+		n.t.editing(n.qid(), func(e *editing) { e.cut = true })
 	}
 	return nil
 }
@@ -64,13 +86,20 @@ func (n *rowNode[T]) edit(ctx context.Context, flags int) (Handle, error) {
 			return nil, err
 		}
 	}
+	h := &editHandle{append: flags&os.O_APPEND != 0, writable: writable}
+	h.with = func(f func(*editing)) { n.t.editing(n.qid(), f) }
+	h.store = func(ctx context.Context, text string) error { return n.fail(n.row.Store(n.call(ctx), text)) }
+	if writable {
+		h.join()
+	}
 	text, err := n.stored(ctx)
+	if err != nil && writable {
+		h.leave()
+	}
 	if err != nil {
 		return nil, err
 	}
-	h := &editHandle{text: []byte(text), append: flags&os.O_APPEND != 0, writable: writable}
-	h.cut = func() bool { return n.t.isCut(n.qid(), true) }
-	h.store = func(ctx context.Context, text string) error { return n.fail(n.row.Store(n.call(ctx), text)) }
+	h.text = []byte(text)
 	if flags&os.O_TRUNC != 0 && h.writable {
 		h.text, h.dirty = nil, true
 	}
@@ -80,12 +109,33 @@ func (n *rowNode[T]) edit(ctx context.Context, flags int) (Handle, error) {
 // editHandle is an open stored file.
 type editHandle struct {
 	store            func(context.Context, string) error
-	cut              func() bool // takes a truncation that came by another way than open
+	with             func(func(*editing)) // what is under way with the file
+	of               *editing             // of one that is writable
 	append, writable bool
 
 	mu    sync.Mutex // guards what follows
 	text  []byte
 	dirty bool
+}
+
+// join counts a handle that can write.
+func (h *editHandle) join() {
+	h.with(func(e *editing) { h.of, e.writers = e, e.writers+1 })
+}
+
+// leave says whether the file is left truncated.
+func (h *editHandle) leave() (cut bool) {
+	h.with(func(e *editing) {
+		e.writers--
+		cut = e.cut && e.writers == 0
+	})
+	return cut
+}
+
+// cut takes a truncation that came by another way than open.
+func (h *editHandle) cut() (cut bool) {
+	h.with(func(e *editing) { cut, e.cut = e.cut, false })
+	return cut
 }
 
 func (h *editHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
@@ -126,6 +176,8 @@ func (h *editHandle) Flush(ctx context.Context) error {
 		return nil
 	}
 	h.dirty = false
+	h.of.storing.Lock()
+	defer h.of.storing.Unlock()
 	return h.store(ctx, string(h.text))
 }
 
@@ -133,12 +185,25 @@ func (h *editHandle) Flush(ctx context.Context) error {
 // nothing written is empty; a flush does not say so yet, since a shell that
 // moves a descriptor flushes too.
 func (h *editHandle) Close() error {
-	h.mu.Lock()
-	if h.writable && h.cut() {
-		h.text, h.dirty = nil, true
+	ctx := context.Background()
+	err := h.Flush(ctx)
+	if h.writable {
+		err = cmp.Or(err, h.empty(ctx))
 	}
-	h.mu.Unlock()
-	return h.Flush(context.Background())
+	return err
+}
+
+// empty counts the handle closed, and stores that the file is empty if it was
+// truncated and nobody else is there to write it: the kernel tells of a close
+// late, when the next may have truncated the file and not written it yet.
+func (h *editHandle) empty(ctx context.Context) error {
+	h.of.storing.Lock()
+	defer h.of.storing.Unlock()
+	if !h.leave() {
+		return nil
+	}
+	defer h.cut() // not before: who opens it meanwhile finds it empty
+	return h.store(ctx, "")
 }
 
 // replace gives a stored file the text of a file under the row, which goes.

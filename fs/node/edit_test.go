@@ -49,6 +49,44 @@ func TestTruncateAndClose(t *testing.T) {
 	}
 }
 
+// The kernel tells of a close when the next may have the file open already.
+func TestLateClose(t *testing.T) {
+	ctx, s := context.Background(), &stored{text: "the old text"}
+	f := s.file(t)
+	edit := func(text string) Handle {
+		h, err := f.Open(ctx, os.O_WRONLY)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Set(ctx, Change{Size: new(uint64)}); err != nil {
+			t.Fatal(err)
+		}
+		if text != "" {
+			h.WriteAt(ctx, []byte(text), 0)
+			h.(Flusher).Flush(ctx)
+		}
+		return h
+	}
+	first := edit("the first text")
+	second := edit("")
+	first.Close()
+	if s.times != 1 {
+		t.Errorf("a late close stored %q", s.text)
+	}
+	second.WriteAt(ctx, []byte("second"), 0)
+	second.(Flusher).Flush(ctx)
+	third := edit("")
+	second.Close()
+	third.Close()
+	if s.text != "" || s.times != 3 {
+		t.Errorf("stored %d times, now %q", s.times, s.text)
+	}
+	edit("fourth").Close()
+	if s.text != "fourth" || s.times != 4 {
+		t.Errorf("stored %d times, now %q", s.times, s.text)
+	}
+}
+
 func TestNotReady(t *testing.T) {
 	ctx, s := context.Background(), &stored{text: "old", busy: ErrBusy}
 	f := s.file(t)

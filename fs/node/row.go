@@ -58,8 +58,8 @@ type Tree[T any] struct {
 	opt  Options[T]
 	born time.Time
 
-	mu  sync.Mutex      // guards cut
-	cut map[uint64]bool // stored files truncated since they were last written, by qid
+	mu    sync.Mutex          // guards edits
+	edits map[uint64]*editing // of stored files, by qid
 }
 
 // Options are what a tree asks of its owner.
@@ -80,7 +80,7 @@ const rowBits = 12 // a qid is ident<<rowBits | row number
 func New[T any](rows []Row[T], top T, opt Options[T]) *Tree[T] {
 	n := uint64(1)
 	number(rows, &n)
-	return &Tree[T]{rows: rows, top: top, opt: opt, born: time.Now(), cut: map[uint64]bool{}}
+	return &Tree[T]{rows: rows, top: top, opt: opt, born: time.Now(), edits: map[uint64]*editing{}}
 }
 
 func number[T any](rows []Row[T], n *uint64) {
