@@ -212,9 +212,10 @@ func (s *Server) Wait() { <-s.done }
 //
 //  1. calls under way are cancelled and new ones refused, so that a blocked
 //     reader returns instead of holding the mount;
-//  2. the tree is unmounted; if files are open or a process stands in it, it
-//     is taken out of sight and its connection to the kernel is cut, which
-//     fails what those processes do with it from then on;
+//  2. the tree is unmounted; if files are open, a process stands in it or
+//     another mount namespace has it, it is taken out of sight and its
+//     connection to the kernel is cut, which fails what those processes do
+//     with it from then on;
 //  3. the serve loop and every call under way are waited for;
 //  4. handles that clients left open are closed.
 //

@@ -113,22 +113,32 @@ func (f *hostFolder) open() (int, error) {
 // with calls do with a descriptor of the file itself, opened for nothing
 // (O_PATH). Where the file is not what it was when the kernel asked for it,
 // ESTALE makes the kernel look it up again.
-func (n *hostNode) with(do func(fd int) error) syscall.Errno {
-	pin := n.f.s.pins.take(n.id)
-	if pin != nil {
-		defer pin.Close()
+func (n *hostNode) with(ctx context.Context, do func(fd int) error) syscall.Errno {
+	errno := n.on(ctx, do)
+	if errno != syscall.ESTALE {
+		n.f.s.pins.drop(threadOf(ctx))
 	}
+	return errno
+}
+
+// on is with for what the kernel asks on its way to the file that it is to find.
+func (n *hostNode) on(ctx context.Context, do func(fd int) error) syscall.Errno {
+	pins, thread := &n.f.s.pins, threadOf(ctx)
 	fd, err := n.find()
-	switch {
-	case err == nil:
-		defer unix.Close(fd)
-		return gofs.ToErrno(do(fd))
-	case err == unix.ESTALE && pin != nil:
-		return gofs.ToErrno(do(int(pin.Fd())))
-	case err == unix.ESTALE:
-		n.f.s.pins.stale()
+	if err == unix.ESTALE {
+		if pinned, ok := pins.get(thread, n.id); ok {
+			fd, err = pinned, nil
+		}
 	}
-	return gofs.ToErrno(err)
+	if err == nil {
+		err = do(fd)
+		unix.Close(fd)
+	}
+	errno := gofs.ToErrno(err)
+	if errno == syscall.ESTALE {
+		pins.stale(thread)
+	}
+	return errno
 }
 
 // find returns a descriptor of the file, if it still has its name.
@@ -199,7 +209,7 @@ func (n *hostNode) child(ctx context.Context, dir int, name string, out *gofuse.
 		unix.Close(fd)
 		return nil, err
 	}
-	n.f.s.pins.add(ch.Operations().(*hostNode).id, fd)
+	n.f.s.pins.add(threadOf(ctx), ch.Operations().(*hostNode).id, fd)
 	return ch, nil
 }
 
@@ -221,14 +231,14 @@ func (n *hostNode) inode(ctx context.Context, fd int, out *gofuse.EntryOut) (*go
 }
 
 func (n *hostNode) Lookup(ctx context.Context, name string, out *gofuse.EntryOut) (child *gofs.Inode, errno syscall.Errno) {
-	errno = n.with(func(dir int) (err error) {
+	errno = n.on(ctx, func(dir int) (err error) {
 		child, err = n.child(ctx, dir, name, out)
 		return err
 	})
 	return child, errno
 }
 
-func (n *hostNode) Getattr(_ context.Context, f gofs.FileHandle, out *gofuse.AttrOut) syscall.Errno {
+func (n *hostNode) Getattr(ctx context.Context, f gofs.FileHandle, out *gofuse.AttrOut) syscall.Errno {
 	stat := func(fd int) error {
 		st, err := statx(fd)
 		if err == nil {
@@ -241,11 +251,11 @@ func (n *hostNode) Getattr(_ context.Context, f gofs.FileHandle, out *gofuse.Att
 	if o, ok := f.(opened); ok {
 		return o.with(stat)
 	}
-	return n.with(stat)
+	return n.on(ctx, stat)
 }
 
-func (n *hostNode) Readlink(context.Context) (target []byte, errno syscall.Errno) {
-	errno = n.with(func(fd int) error {
+func (n *hostNode) Readlink(ctx context.Context) (target []byte, errno syscall.Errno) {
+	errno = n.on(ctx, func(fd int) error {
 		buf := make([]byte, unix.PathMax)
 		l, err := unix.Readlinkat(fd, "", buf)
 		target = buf[:max(l, 0)]
@@ -254,8 +264,8 @@ func (n *hostNode) Readlink(context.Context) (target []byte, errno syscall.Errno
 	return target, errno
 }
 
-func (n *hostNode) Statfs(_ context.Context, out *gofuse.StatfsOut) syscall.Errno {
-	return n.with(func(fd int) error {
+func (n *hostNode) Statfs(ctx context.Context, out *gofuse.StatfsOut) syscall.Errno {
+	return n.with(ctx, func(fd int) error {
 		var st syscall.Statfs_t
 		if err := syscall.Fstatfs(fd, &st); err != nil {
 			return err

@@ -57,8 +57,8 @@ func (h *hostFile) Ioctl(context.Context, uint32, uint64, []byte, []byte) (int32
 	return 0, syscall.ENOTTY
 }
 
-func (n *hostNode) Open(_ context.Context, flags uint32) (f gofs.FileHandle, how uint32, errno syscall.Errno) {
-	errno = n.with(func(fd int) (err error) {
+func (n *hostNode) Open(ctx context.Context, flags uint32) (f gofs.FileHandle, how uint32, errno syscall.Errno) {
+	errno = n.with(ctx, func(fd int) (err error) {
 		f, err = n.reopen(fd, flags)
 		return err
 	})
@@ -99,8 +99,8 @@ type hostStream interface {
 	gofs.FileFsyncdirer
 }
 
-func (n *hostNode) OpendirHandle(context.Context, uint32) (l gofs.FileHandle, _ uint32, errno syscall.Errno) {
-	errno = n.with(func(fd int) error {
+func (n *hostNode) OpendirHandle(ctx context.Context, _ uint32) (l gofs.FileHandle, _ uint32, errno syscall.Errno) {
+	errno = n.with(ctx, func(fd int) error {
 		dir, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 // made answers a call that makes an entry called name in the directory n.
 // What make made is taken back by undo if it cannot be served.
 func (n *hostNode) made(ctx context.Context, name string, out *gofuse.EntryOut, make func(dir int) error, undo int) (child *gofs.Inode, errno syscall.Errno) {
-	errno = n.with(func(dir int) (err error) {
+	errno = n.with(ctx, func(dir int) (err error) {
 		if err := make(dir); err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func give(ctx context.Context, dir int, name string) {
 // Create makes a file and opens it. One that has come into being meanwhile
 // is not opened without a look at what it is: the kernel is told to look.
 func (n *hostNode) Create(ctx context.Context, name string, flags, mode uint32, out *gofuse.EntryOut) (child *gofs.Inode, f gofs.FileHandle, how uint32, errno syscall.Errno) {
-	errno = n.with(func(dir int) error {
+	errno = n.with(ctx, func(dir int) error {
 		fd, err := unix.Openat(dir, name, hostFlags(flags)|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, mode&0o7777)
 		if err == unix.EEXIST && flags&unix.O_EXCL == 0 {
 			return unix.ESTALE
@@ -110,8 +110,8 @@ func (n *hostNode) Link(ctx context.Context, target gofs.InodeEmbedder, name str
 	if !ok || to.f != n.f {
 		return nil, syscall.EXDEV
 	}
-	errno = n.with(func(dir int) error {
-		errno := to.with(func(fd int) error {
+	errno = n.with(ctx, func(dir int) error {
+		errno := to.with(ctx, func(fd int) error {
 			return unix.Linkat(unix.AT_FDCWD, procPath(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
 		})
 		if errno != 0 {
@@ -124,15 +124,15 @@ func (n *hostNode) Link(ctx context.Context, target gofs.InodeEmbedder, name str
 	return child, errno
 }
 
-func (n *hostNode) Unlink(_ context.Context, name string) syscall.Errno {
-	return n.with(func(dir int) error { return unix.Unlinkat(dir, name, 0) })
+func (n *hostNode) Unlink(ctx context.Context, name string) syscall.Errno {
+	return n.with(ctx, func(dir int) error { return unix.Unlinkat(dir, name, 0) })
 }
 
-func (n *hostNode) Rmdir(_ context.Context, name string) syscall.Errno {
-	return n.with(func(dir int) error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
+func (n *hostNode) Rmdir(ctx context.Context, name string) syscall.Errno {
+	return n.with(ctx, func(dir int) error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
 }
 
-func (n *hostNode) Rename(_ context.Context, name string, parent gofs.InodeEmbedder, newname string, flags uint32) syscall.Errno {
+func (n *hostNode) Rename(ctx context.Context, name string, parent gofs.InodeEmbedder, newname string, flags uint32) syscall.Errno {
 	to, ok := parent.(*hostNode)
 	switch {
 	case !ok || to.f != n.f:
@@ -140,8 +140,8 @@ func (n *hostNode) Rename(_ context.Context, name string, parent gofs.InodeEmbed
 	case flags&^(unix.RENAME_NOREPLACE|unix.RENAME_EXCHANGE) != 0:
 		return syscall.EINVAL
 	}
-	return n.with(func(from int) error {
-		errno := to.with(func(dst int) error {
+	return n.with(ctx, func(from int) error {
+		errno := to.with(ctx, func(dst int) error {
 			return unix.Renameat2(from, name, dst, newname, uint(flags))
 		})
 		return asError(errno)
@@ -161,7 +161,7 @@ func (n *hostNode) Setattr(ctx context.Context, f gofs.FileHandle, in *gofuse.Se
 	if h, ok := f.(*hostFile); ok {
 		errno = h.with(func(fd int) error { return setHost(fd, in, true) })
 	} else {
-		errno = n.with(func(fd int) error { return setHost(fd, in, false) })
+		errno = n.with(ctx, func(fd int) error { return setHost(fd, in, false) })
 	}
 	if errno != 0 {
 		return errno

@@ -21,7 +21,7 @@ import (
 
 // letGo is how long an ordinary user's Close waits for other processes to
 // let go of a mount whose connection it may not cut.
-const letGo = time.Second
+var letGo = time.Second
 
 // direct says whether to mount by system call, as root may, or by fusermount3.
 func direct() bool { return os.Geteuid() == 0 }
@@ -165,7 +165,7 @@ func (s *Server) device() (string, error) {
 	return m.device, nil
 }
 
-// unmount takes the mount away, by force if it is in use.
+// unmount takes the mount away.
 func (s *Server) unmount() error {
 	m, err := mountedOn(s.dir)
 	switch {
@@ -177,10 +177,13 @@ func (s *Server) unmount() error {
 		return fmt.Errorf("%w: %s is mounted over it", node.ErrBusy, m)
 	}
 	if direct() {
-		if err := unix.Unmount(s.dir, unix.UMOUNT_NOFOLLOW); err == nil || s.gone() {
+		// By force, which cuts the connection: who uses the tree may do so in
+		// another mount namespace, where it stays.
+		err := unix.Unmount(s.dir, unix.MNT_FORCE|unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if err != nil && s.gone() {
 			return nil
 		}
-		return unix.Unmount(s.dir, unix.MNT_FORCE|unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		return err
 	}
 	if err := fusermount("-u", s.dir); err != nil && !s.gone() {
 		if err := detach(s.dir); err != nil && !s.gone() {

@@ -1,85 +1,133 @@
 package fuse
 
 import (
-	"os"
+	"context"
+	"slices"
 	"sync"
-	"time"
 
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
-
-// pinned is how long a file that was looked up again stays what its name meant:
-// longer than a busy machine takes from one request of the kernel to the next.
-const pinned = 250 * time.Millisecond
 
 // pins hold files that were looked up again. The kernel looks a file up and
 // opens it in two requests. Where another file takes its name in between,
 // the kernel is told that and looks again, but only once: without a pin,
-// whoever reads a file that is replaced all the time would see it fail. A
-// pin serves one request.
+// whoever reads a file that is replaced all the time would see it fail. Pins
+// serve the thread that looked, until it has what it looked for, however long
+// the machine lets it wait in between.
 type pins struct {
-	mu    sync.Mutex // guards what follows
-	again time.Time  // when the kernel was last told to look again
-	ring  [16]pin
-	next  int
+	mu  sync.Mutex // guards all
+	all []*looker  // the first was told first
+}
+
+// maxLookers is how many threads have pins at a time.
+const maxLookers = 64
+
+// A looker is a thread that was told to look again, and what it found last.
+type looker struct {
+	thread uint32
+	found  [4]pin
+	next   int
 }
 
 type pin struct {
-	id   hostID
-	file *os.File
-	at   time.Time
+	id hostID
+	fd int // 0: none
 }
 
-// stale notes that the kernel is told to look again.
-func (p *pins) stale() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.again = time.Now()
+// threadOf returns the number of the thread that a request is of. Those that
+// this process cannot see share one.
+func threadOf(ctx context.Context) uint32 {
+	client, ok := gofuse.FromContext(ctx)
+	if !ok {
+		return 0
+	}
+	return client.Pid
 }
 
-// add takes over fd, which is the file id.
-func (p *pins) add(id hostID, fd int) {
+// stale notes that a thread is told to look again.
+func (p *pins) stale(thread uint32) {
+	p.drop(thread)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if time.Since(p.again) > pinned {
+	if len(p.all) == maxLookers {
+		p.all[0].close()
+		p.all = slices.Delete(p.all, 0, 1)
+	}
+	p.all = append(p.all, &looker{thread: thread})
+}
+
+// looker returns a thread that was told to look again, or nil; mu is held.
+func (p *pins) looker(thread uint32) *looker {
+	for _, l := range p.all {
+		if l.thread == thread {
+			return l
+		}
+	}
+	return nil
+}
+
+// add takes over fd, which is the file id as a thread has found it.
+func (p *pins) add(thread uint32, id hostID, fd int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.looker(thread)
+	if l == nil {
 		unix.Close(fd)
 		return
 	}
-	p.ring[p.next].close()
-	p.ring[p.next] = pin{id: id, file: os.NewFile(uintptr(fd), ""), at: time.Now()}
-	p.next = (p.next + 1) % len(p.ring)
+	l.found[l.next].close()
+	l.found[l.next] = pin{id: id, fd: fd}
+	l.next = (l.next + 1) % len(l.found)
 }
 
-// take returns the file id if it was looked up again just now. Its pin goes.
-func (p *pins) take(id hostID) *os.File {
+// get returns a descriptor of the file id, if the thread has found it.
+func (p *pins) get(thread uint32, id hostID) (fd int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := range p.ring {
-		pin := &p.ring[i]
-		if pin.file == nil || pin.id != id {
+	l := p.looker(thread)
+	if l == nil {
+		return 0, false
+	}
+	for _, pin := range l.found {
+		if pin.fd == 0 || pin.id != id {
 			continue
 		}
-		file := pin.file
-		pin.file = nil
-		if time.Since(pin.at) < pinned {
-			return file
-		}
-		file.Close()
+		fd, err := unix.FcntlInt(uintptr(pin.fd), unix.F_DUPFD_CLOEXEC, 0)
+		return fd, err == nil
 	}
-	return nil
+	return 0, false
+}
+
+// drop takes the pins of a thread away.
+func (p *pins) drop(thread uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all = slices.DeleteFunc(p.all, func(l *looker) bool {
+		if l.thread == thread {
+			l.close()
+		}
+		return l.thread == thread
+	})
 }
 
 func (p *pins) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := range p.ring {
-		p.ring[i].close()
+	for _, l := range p.all {
+		l.close()
+	}
+	p.all = nil
+}
+
+func (l *looker) close() {
+	for _, pin := range l.found {
+		pin.close()
 	}
 }
 
-func (p *pin) close() {
-	if p.file != nil {
-		p.file.Close()
-		p.file = nil
+func (p pin) close() {
+	if p.fd != 0 {
+		unix.Close(p.fd)
 	}
 }

@@ -67,6 +67,7 @@ func (w withWork) List(ctx context.Context) ([]node.Entry, error) {
 
 // serve is the whole of the serving process. It ends with its input.
 func serve(dir, work string, all bool) error {
+	letGo = time.Minute // a program that ends may take its time
 	tree := nodetest.New()
 	root := tree.Root()
 	if work != "" {
@@ -99,13 +100,16 @@ func serve(dir, work string, all bool) error {
 		case "messages":
 			answer(nil, tree.Messages()...)
 		case "open":
-			answer(nil, fmt.Sprint(counters.Open.Load()))
+			answer(awaitOpen(ctx, &counters, int64(n)))
 		case "interrupted":
 			answer(nil, fmt.Sprint(counters.Interrupted.Load()))
 		case "child":
 			child := exec.Command("sleep", arg)
 			err := child.Start()
 			answer(err, fmt.Sprint(child.Process.Pid))
+		case "letgo":
+			letGo, err = time.ParseDuration(arg)
+			answer(err)
 		case "close":
 			answer(s.Close())
 		case "wait":
@@ -115,6 +119,21 @@ func serve(dir, work string, all bool) error {
 		cancel()
 	}
 	return s.Close()
+}
+
+// awaitOpen waits until n files are open. The kernel tells of a close after
+// the program that closed has gone on.
+func awaitOpen(ctx context.Context, c *Counters, n int64) error {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for c.Open.Load() != n {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%d files are open", c.Open.Load())
+		}
+	}
+	return nil
 }
 
 type reply struct {
@@ -277,7 +296,7 @@ func (s *served) command(name string, args ...string) *exec.Cmd {
 	s.t.Helper()
 	line := append(append(append([]string{}, s.as...), need.Tool(s.t, name)), args...)
 	c := exec.CommandContext(context.WithoutCancel(s.t.Context()), line[0], line[1:]...)
-	c.WaitDelay = time.Second
+	c.WaitDelay = time.Minute
 	return c
 }
 
