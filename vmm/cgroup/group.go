@@ -167,7 +167,7 @@ func (g *Group) MarshalJSON() ([]byte, error) { return json.Marshal(g.at) }
 func (g *Group) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &g.at) }
 
 // removeLimit is how long processes that were killed may take to be gone.
-const removeLimit = 3 * time.Second
+const removeLimit = time.Minute
 
 // Remove removes the group with what is left in it. One that is not there is
 // fine.

@@ -406,7 +406,9 @@ func TestAdoptSweepsHalfAMachine(t *testing.T) {
 	}
 	defer unix.Close(fd)
 	syscall.Kill(pids[1], syscall.SIGKILL)
-	unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1) // until it has ended
+	for err = unix.EINTR; err == unix.EINTR; { // until it has ended
+		_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
+	}
 	if _, err := b.driver.Adopt(limit(t), g.spec, state); err == nil {
 		t.Error("adopted without a gofer")
 	}

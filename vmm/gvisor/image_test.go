@@ -58,8 +58,10 @@ func startFrom(t testing.TB, table *vmm.Table, name, img string) *vmm.VM {
 func TestImageWithoutShell(t *testing.T) {
 	newBench(t)
 	table := openTable(t, t.TempDir())
-	defer table.Close(limit(t))
-	defer table.StopAll(limit(t))
+	defer func() {
+		table.StopAll(limit(t))
+		table.Close(limit(t))
+	}()
 	lone(t, table.Images())
 	v := startFrom(t, table, "dev", "lone")
 	for _, c := range [][2]string{

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,8 +27,10 @@ type machine struct {
 	gofer   *process.Process
 	ports   *ports
 	done    chan struct{}
-	err     error       // valid after done
-	asked   atomic.Bool // by Stop or Kill to end
+	err     error // valid after done
+
+	asking sync.Once
+	asked  chan struct{} // closed when Stop or Kill have asked it to end
 
 	releasing sync.Once
 	released  chan struct{}
@@ -77,10 +78,15 @@ func family(dir string) process.Family {
 	return process.Family{Names: []string{enterName, "runsc", "runsc-sandbox", "runsc-gofer"}, Mark: dir}
 }
 
+func newMachine(s vmm.Spec) *machine {
+	return &machine{spec: s, done: make(chan struct{}), asked: make(chan struct{}),
+		released: make(chan struct{}), watched: make(chan struct{})}
+}
+
 // attach returns the running machine of s whose processes are in f. It has
 // no ports yet and is not watched.
 func attach(s vmm.Spec, f found) (*machine, error) {
-	m := &machine{spec: s, done: make(chan struct{}), released: make(chan struct{}), watched: make(chan struct{})}
+	m := newMachine(s)
 	var err error
 	if m.sandbox, err = family(s.Dir).Open(f.Sandbox); err != nil {
 		return nil, err
@@ -92,10 +98,14 @@ func attach(s vmm.Spec, f found) (*machine, error) {
 	return m, nil
 }
 
-// goferAlone is how long a sandbox may go on without its gofer, and a gofer
-// without its sandbox. One that ends does not need that; any other can only
-// hang.
-const goferAlone = time.Second
+const (
+	// goferLost is how long a sandbox may go on whose gofer failed. One that ends
+	// does not need that; any other can only hang.
+	goferLost = time.Second
+	// goferAlone is how long a gofer may go on without its sandbox, and a sandbox
+	// without a gofer that has ended well: it is on its way out, maybe slowly.
+	goferAlone = time.Minute
+)
 
 // watch waits for the end of the machine, and sees to it that nothing is left.
 func (m *machine) watch() {
@@ -107,11 +117,15 @@ func (m *machine) watch() {
 	case <-m.sandbox.Gone():
 	case <-m.gofer.Gone():
 		err = m.gofer.How("gofer")
+		alone := goferLost
+		if err == nil { // the sandbox has hung up
+			alone = goferAlone
+		}
 		select {
 		case <-m.released:
 			return
 		case <-m.sandbox.Gone():
-		case <-time.After(goferAlone):
+		case <-time.After(alone):
 			m.sandbox.Signal(unix.SIGKILL)
 			<-m.sandbox.Gone()
 		}
@@ -138,11 +152,15 @@ func (m *machine) watch() {
 // loses its gofer ends by itself, and may be seen to end first, with the gofer
 // still on its way out.
 func (m *machine) goferKilled() error {
-	if m.asked.Load() {
+	select {
+	case <-m.asked:
 		return nil
+	default:
 	}
 	select {
 	case <-m.gofer.Gone():
+	case <-m.asked: // nobody waits for a gofer that hangs
+		return nil
 	case <-time.After(goferAlone):
 		return nil
 	}
@@ -170,17 +188,32 @@ func (m *machine) end(ctx context.Context, s unix.Signal) error {
 		return nil
 	default:
 	}
-	m.asked.Store(true)
+	m.ask()
 	if err := m.sandbox.Signal(s); err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("sandbox: %w", err)
 	}
 	select {
-	case <-m.done:
-		return nil
+	case <-m.watched:
+		return m.unwatched()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
+
+func (m *machine) ask() { m.asking.Do(func() { close(m.asked) }) }
+
+// unwatched returns an error if what is not watched any more has not ended.
+func (m *machine) unwatched() error {
+	select {
+	case <-m.done:
+		return nil
+	default:
+		return errReleased
+	}
+}
+
+// errReleased is returned for a machine that is another process' to end.
+var errReleased = errors.New("sandbox was released")
 
 // letGo gives up the processes of a machine that is not watched.
 func (m *machine) letGo() {

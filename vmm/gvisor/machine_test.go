@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"hutch/vmm"
 	"hutch/vmm/process"
 )
 
@@ -27,10 +28,11 @@ func TestGoferEndsLast(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			sandbox, endSandbox := child(t, "read x; exit 137")
 			gofer, endGofer := child(t, "read x; exit 0")
-			m := &machine{sandbox: sandbox, gofer: gofer, ports: &ports{dir: t.TempDir()},
-				done: make(chan struct{}), released: make(chan struct{}), watched: make(chan struct{})}
-			m.spec.Dir = t.TempDir()
-			m.asked.Store(c.asked)
+			m := newMachine(vmm.Spec{Dir: t.TempDir()})
+			m.sandbox, m.gofer, m.ports = sandbox, gofer, &ports{dir: t.TempDir()}
+			if c.asked {
+				m.ask()
+			}
 			go m.watch()
 			endSandbox()
 			<-sandbox.Gone()
@@ -44,6 +46,23 @@ func TestGoferEndsLast(t *testing.T) {
 				t.Errorf("ended with %v, want %s", m.err, c.want)
 			}
 		})
+	}
+}
+
+// TestKillWhileItEnds kills a machine whose processes are let go of already.
+func TestKillWhileItEnds(t *testing.T) {
+	m := newMachine(vmm.Spec{})
+	m.sandbox, _ = child(t, "read x")
+	m.gofer, _ = child(t, "read x")
+	m.sandbox.End()
+	m.gofer.End()
+	go func() {
+		<-m.asked
+		close(m.done)
+		close(m.watched)
+	}()
+	if err := m.Kill(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	probeLimit = 10 * time.Second // for a platform to boot in
+	probeLimit = time.Minute      // for a platform to boot in, on a busy machine too
 	probeAgain = 10 * time.Second // a probe that failed stands this long
 )
 

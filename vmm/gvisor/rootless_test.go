@@ -20,7 +20,7 @@ const nobody = 65534
 // TestAsOrdinaryUser runs this package's other tests again, as a user without
 // any power.
 func TestAsOrdinaryUser(t *testing.T) {
-	cmd := asNobody(t, "-test.v", "-test.skip=^TestAsOrdinaryUser$|^TestWithoutUserNamespaces$", "-test.timeout=3m")
+	cmd := asNobody(t, "-test.v", "-test.skip=^TestAsOrdinaryUser$|^TestWithoutUserNamespaces$", "-test.timeout=8m")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -14,8 +14,10 @@ import (
 	"hutch/vmm/replica"
 )
 
-// counter is a program of the guest that counts, in memory and on disk.
-const counter = `nohup sh -c 'n=0; while :; do n=$((n+1)); echo $n >/workspace/n; done' >/dev/null 2>&1 & echo $! >/tmp/pid`
+// counter is a program of the guest that counts, in memory and on disk. It has
+// begun when the line has ended.
+const counter = `nohup sh -c 'n=0; while :; do n=$((n+1)); echo $n >/workspace/n; done' >/dev/null 2>&1 & echo $! >/tmp/pid
+until test -e /workspace/n; do :; done`
 
 // counts says in the guest whether the counter runs.
 const counts = `n=$(cat /workspace/n); while [ "$n" = "$(cat /workspace/n)" ]; do :; done; echo yes`

@@ -150,8 +150,10 @@ func TestServiceIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	table, v := vmmtest.KillService(t, openTable, "echo still here >/tmp/mark", "HUTCH_TEST_AGENT="+agent, "HUTCH_TEST_GUEST="+guest)
-	defer table.Close(limit(t))
-	defer v.Kill(limit(t))
+	defer func() {
+		v.Kill(limit(t))
+		table.Close(limit(t))
+	}()
 	wantOutput(t, v, "cat /tmp/mark", "still here\n")
 	pid := strings.Split(v.Status(), "pid ")[1]
 	pid = pid[:strings.IndexByte(pid, '\n')]

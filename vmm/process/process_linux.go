@@ -135,16 +135,19 @@ func (p *Process) LetGo() {
 }
 
 // Signal sends s to the process; one that has ended gets it without an error.
+// One that is let go of does not get it: the error is os.ErrClosed.
 func (p *Process) Signal(s unix.Signal) error {
 	conn, err := p.fd.SyscallConn()
 	if err != nil {
 		return err
 	}
-	cerr := conn.Control(func(fd uintptr) { err = unix.PidfdSendSignal(int(fd), s, nil, 0) })
+	if conn.Control(func(fd uintptr) { err = unix.PidfdSendSignal(int(fd), s, nil, 0) }) != nil {
+		return fmt.Errorf("process %d: %w", p.pid, os.ErrClosed) // which Control's error is not
+	}
 	if errors.Is(err, unix.ESRCH) {
 		return nil
 	}
-	return errors.Join(cerr, err)
+	return err
 }
 
 // Status returns how the process ended, if the system tells: its stat file
@@ -158,7 +161,8 @@ func (p *Process) Status() (ws unix.WaitStatus, ok bool) {
 	conn.Control(func(fd uintptr) {
 		if unix.PidfdSendSignal(int(fd), 0, nil, 0) == nil {
 			ws, ok = zombie(p.pid)
-		} else { // no longer there, or never was
+		}
+		if !ok { // no longer there, or never was, or its parent has asked just now
 			info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
 			_, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.PIDFD_GET_INFO, uintptr(unsafe.Pointer(&info)))
 			ws, ok = unix.WaitStatus(uint32(info.Exit_code)), errno == 0 && info.Mask&unix.PIDFD_INFO_EXIT != 0

@@ -187,12 +187,18 @@ func (m *machine) ended() bool {
 
 func (m *machine) wait(ctx context.Context) error {
 	select {
-	case <-m.done:
-		return nil
+	case <-m.watched:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	if !m.ended() {
+		return errReleased
+	}
+	return nil
 }
+
+// errReleased is returned for a machine that is another process' to end.
+var errReleased = errors.New("machine was released")
 
 // Release ends serving and watching. The guest's connections wait for the
 // next process.
