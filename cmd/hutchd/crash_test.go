@@ -278,7 +278,11 @@ func child(pid int) int {
 	return 0
 }
 
-func (c *crasher) killSandbox(v *victim) { c.die(v, c.value(v.name, "pid")) }
+func (c *crasher) killSandbox(v *victim) {
+	var pid int
+	poll(c.t, "sandbox", func() bool { pid = c.value(v.name, "pid"); return pid != 0 }) // 0 would be ourselves
+	c.die(v, pid)
+}
 
 func (c *crasher) killGofer(v *victim) {
 	for pid, line := range processes(c.state() + "/vm/" + v.name + "/") {
@@ -334,7 +338,7 @@ func (v *victim) check() int {
 	}
 	c.call(v.name, "local__echo", `{"text":"last"}`)
 	recorded := map[string]int{}
-	for line := range strings.Lines(c.calls(v.name, "last")) {
+	for line := range strings.Lines(c.calls(v.name, `\"last\"`)) {
 		if _, rest, ok := strings.Cut(line, "mark-"); ok {
 			of := strings.SplitN(rest, "-", 3)
 			recorded["mark-"+of[0]+"-"+of[1]+"-"]++

@@ -3,7 +3,6 @@
 package main_test
 
 import (
-	"net"
 	"os/exec"
 	"strings"
 	"testing"
@@ -16,14 +15,9 @@ func TestDiod(t *testing.T) {
 	t.Parallel()
 	cat, ls := need.Tool(t, "diodcat"), need.Tool(t, "diodls")
 	s := newService(t, false)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
-	s.addr = "tcp!" + host + "!" + port
+	s.addr = "tcp!127.0.0.1!0"
 	s.start()
+	at := strings.ReplaceAll(strings.TrimPrefix(s.addr, "tcp!"), "!", ":")
 	s.vm("dev")
 	s.write("vm/dev/work/hello", "hello\n")
 	s.mkdir("vm/dev/exec/t")
@@ -40,17 +34,17 @@ func TestDiod(t *testing.T) {
 		"version": s.read("version"), "vm/dev/config": s.read("vm/dev/config"), "vm/dev/work/hello": "hello\n", "README": s.read("README"),
 		"vm/dev/exec/t/stdout": s.read("vm/dev/exec/t/stdout"), "vm/dev/root/workspace/hello": "hello\n",
 	} {
-		if out := diod(s.user(cat, "-s", host+":"+port, "-a", "/", name)); out != want {
+		if out := diod(s.user(cat, "-s", at, "-a", "/", name)); out != want {
 			t.Errorf("diodcat %s: %d bytes %.100q, want %d", name, len(out), out, len(want))
 		}
 	}
-	if out := diod(s.user(cat, "-s", host+":"+port, "-a", "/", "vm/dev/exec/t/wait")); !strings.HasPrefix(out, "3 ") {
+	if out := diod(s.user(cat, "-s", at, "-a", "/", "vm/dev/exec/t/wait")); !strings.HasPrefix(out, "3 ") {
 		t.Errorf("diodcat wait: %q", out)
 	}
-	if out := diod(s.user(ls, "-s", host+":"+port, "-a", "/", "-l")); !strings.Contains(out, " README\n") || !strings.Contains(out, "drwxr-xr-x") {
+	if out := diod(s.user(ls, "-s", at, "-a", "/", "-l")); !strings.Contains(out, " README\n") || !strings.Contains(out, "drwxr-xr-x") {
 		t.Errorf("diodls: %s", out)
 	}
-	if out := diod(s.user(ls, "-s", host+":"+port, "-a", "/", "vm/dev/exec")); out != "clone\nt\n" {
+	if out := diod(s.user(ls, "-s", at, "-a", "/", "vm/dev/exec")); out != "clone\nt\n" {
 		t.Errorf("diodls: %s", out)
 	}
 }

@@ -78,9 +78,20 @@ func (s *service) lastLine(name string) string {
 	return lines[len(lines)-2]
 }
 
+// tool waits until a VM has a tool: its servers tell of theirs when they have
+// been started, and it runs without them.
+func (s *service) tool(vm, name string) {
+	s.t.Helper()
+	poll(s.t, "tool "+name, func() bool {
+		_, err := s.client().Stat("vm/" + vm + "/mcp/tools/" + name)
+		return err == nil
+	})
+}
+
 // call calls a tool through the tree.
 func (s *service) call(vm, tool, args string) string {
 	s.t.Helper()
+	s.tool(vm, tool)
 	f := s.open("vm/"+vm+"/mcp/tools/"+tool+"/call", os.O_RDWR)
 	defer f.Close()
 	late := time.AfterFunc(limit, func() { f.Close() })

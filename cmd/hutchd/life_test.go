@@ -54,11 +54,9 @@ func TestRestart(t *testing.T) {
 			s.mkdir("vm/dev/exec/t")
 			s.write("vm/dev/exec/t/ctl", "sh echo one; while read x; do echo got $x; test $x = end && exit 9; done\n")
 			s.call("dev", "local__echo", `{"text":"before"}`)
-			f := s.open("vm/clone", os.O_RDWR)
-			if _, err := f.WriteAt([]byte("start\n"), 0); err != nil {
-				t.Fatal(err)
-			}
-			out := printing(t, s.user("cat", s.path("vm/dev/exec/t/stdout")))
+			anonymous := s.anonymous()
+			cat := s.user("cat", s.path("vm/dev/exec/t/stdout"))
+			out := printing(t, cat)
 			out.until("one\n")
 			wait := s.readers("events", "log/follow", "vm/dev/events", "vm/dev/exec/t/stdout", "vm/dev/exec/t/stderr",
 				"vm/dev/exec/t/wait", "vm/dev/cons", "vm/dev/mcp/calls")
@@ -67,6 +65,8 @@ func TestRestart(t *testing.T) {
 				t.Errorf("hutchd ended: %v", err)
 			}
 			wait()
+			out.rest()
+			cat.Wait()
 			if sig != syscall.SIGKILL {
 				if mounts, _ := os.ReadFile("/proc/self/mountinfo"); strings.Contains(string(mounts), s.mount) {
 					t.Error("still mounted")
@@ -84,6 +84,9 @@ func TestRestart(t *testing.T) {
 			s.start()
 			if s.cmd.Process.Pid == pid {
 				t.Fatal("the same hutchd")
+			}
+			if sig == syscall.SIGKILL { // of which the next one has yet to end what nobody holds
+				s.happens(`"vm":"` + anonymous + `","event":"removed"`)
 			}
 			if status := s.read("status"); status != "dev running gvisor host\n" {
 				t.Errorf("after the restart the status is %q", status)
@@ -105,6 +108,30 @@ func TestRestart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// anonymous starts an anonymous VM, which lives as long as the connection.
+func (s *service) anonymous() (name string) {
+	s.t.Helper()
+	f := s.open("vm/clone", os.O_RDWR)
+	p := make([]byte, 16)
+	n, err := f.ReadAt(p, 0)
+	if n == 0 {
+		s.t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("start\n"), 0); err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(p[:n]))
+}
+
+// happens waits until the service's events have text.
+func (s *service) happens(text string) {
+	s.t.Helper()
+	cmd := s.command("hutch", "9p", "read", "events")
+	printing(s.t, cmd).until(text)
+	cmd.Process.Kill()
+	cmd.Wait()
 }
 
 func TestSecondHutchd(t *testing.T) {
@@ -224,16 +251,17 @@ func TestFullDisk(t *testing.T) {
 	s.calls("dev", "back")
 }
 
-// calls returns what a VM called, up to a call that has mark: a call is told
-// of a moment after it was answered.
+// calls returns what a VM called, up to the end of a call that has mark: a
+// call is told of a moment after it was answered.
 func (s *service) calls(vm, mark string) string {
 	s.t.Helper()
 	cmd := s.command("hutch", "calls", vm)
 	printed := printing(s.t, cmd)
-	printed.until(mark)
+	printed.untilLine(mark)
 	cmd.Process.Kill()
 	cmd.Wait()
-	return printed.rest()
+	whole := strings.LastIndexByte(printed.rest(), '\n') + 1 // it may have been killed as it wrote
+	return printed.printed[:whole]
 }
 
 // relay has a client inside a VM call local__echo, and returns the answer.

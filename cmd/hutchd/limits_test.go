@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"hutch/fs/node/need"
 )
 
@@ -187,6 +189,26 @@ func TestTimes(t *testing.T) {
 	s.stopped("idle", "stopped", "idle: it was not used for 1s")
 }
 
+// end kills a process, and waits until it is gone.
+func end(t *testing.T, pid int) {
+	t.Helper()
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	syscall.Kill(pid, syscall.SIGKILL)
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(limit.Milliseconds()))
+		if err == nil && n == 0 {
+			t.Fatalf("process %d does not end", pid)
+		}
+		if err != unix.EINTR {
+			return
+		}
+	}
+}
+
 // TestLimitsAfterKill kills hutchd and starts it again: limits hold on, and
 // are watched.
 func TestLimitsAfterKill(t *testing.T) {
@@ -199,7 +221,7 @@ func TestLimitsAfterKill(t *testing.T) {
 	s.signal(syscall.SIGKILL)
 	for pid, line := range processes(s.state() + "/vm/dead/") {
 		if strings.Contains(line, "runsc-sandbox") {
-			syscall.Kill(pid, syscall.SIGKILL)
+			end(t, pid)
 		}
 	}
 	s.start()

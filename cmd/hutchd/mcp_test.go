@@ -123,7 +123,7 @@ func compareCalls(t *testing.T, s *service, deeds map[string][]any) {
 	}
 	s.call("dev", "file_list", `{}`)
 	got, methods, ids := map[string]int{}, map[string]int{}, map[float64]bool{}
-	for line := range strings.Lines(s.calls("dev", "file_list")) {
+	for line := range strings.Lines(s.calls("dev", `"tool_name":"file_list"`)) {
 		var r struct {
 			ID                  float64
 			Method, Tool_name   string

@@ -99,10 +99,15 @@ func (s *service) tryStart(args ...string) error {
 	defer late.Stop()
 	lines := bufio.NewReader(out)
 	line, err := lines.ReadString('\n')
-	if err != nil || line != "ready "+s.addr+" "+s.mount+"\n" {
+	addr := s.addr
+	if strings.HasSuffix(addr, "!0") { // the system chooses a port
+		addr, _, _ = strings.Cut(strings.TrimPrefix(line, "ready "), " ")
+	}
+	if err != nil || line != "ready "+addr+" "+s.mount+"\n" {
 		cmd.Process.Kill()
 		return errors.Join(fmt.Errorf("printed %q", line), cmd.Wait())
 	}
+	s.addr = addr
 	ended := make(chan struct{})
 	s.cmd, s.ended = cmd, ended
 	go func() {
@@ -273,6 +278,16 @@ func (s *service) vm(name string) {
 	s.write("vm/"+name+"/ctl", "start\n")
 }
 
+// ready waits for the first that a command prints.
+func (s *service) ready(exec string) {
+	s.t.Helper()
+	f := s.open(exec+"/stdout", os.O_RDONLY)
+	defer f.Close()
+	if _, err := f.Read(make([]byte, 16)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // sh runs a line in a VM, as an exec of its own, and returns both its
 // streams and how it ended.
 func (s *service) sh(vm, line string) (out, status string) {
@@ -298,13 +313,17 @@ func (s *service) command(name string, args ...string) *exec.Cmd {
 	return s.user(filepath.Join(s.bin, name), args...)
 }
 
-// user returns a command as the service's user, given up after the limit.
+// user returns a command as the service's user, given up after the limit and
+// gone when the test is.
 func (s *service) user(name string, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*limit)
-	s.t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, name, args...)
+	s.t.Cleanup(func() {
+		cancel()
+		cmd.Wait()
+	})
 	cmd.Env = append(os.Environ(), "HUTCH="+s.addr)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = limit // what it has printed may be read later than it ends
 	s.as(cmd)
 	return cmd
 }

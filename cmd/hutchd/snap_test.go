@@ -57,13 +57,13 @@ func TestSnapshotConsistent(t *testing.T) {
 	s.vm("dev")
 	s.mkdir("vm/dev/exec/t")
 	s.write("vm/dev/exec/t/ctl", "sh i=0; while :; do i=$((i+1)); echo $i >>/workspace/a; echo $i >>/root/b; test $i = 5 && echo ready; done\n")
-	f := s.open("vm/dev/exec/t/stdout", os.O_RDONLY)
-	defer f.Close()
-	if _, err := f.Read(make([]byte, 16)); err != nil {
-		t.Fatal(err)
-	}
-	last := 0
+	s.ready("vm/dev/exec/t")
+	last, size := 0, int64(0)
 	for i := range 8 {
+		poll(t, "further line of the guest", func() bool { // which has its time when the machine has some for it
+			fi, err := os.Stat(filepath.Join(s.state(), "vm/dev/work/a"))
+			return err == nil && fi.Size() > size
+		})
 		name := fmt.Sprintf("vm/dev/snap/s%d", i)
 		s.mkdir(name)
 		a, b := s.read(name+"/work/a"), s.read(name+"/layer/root/b")
@@ -74,7 +74,7 @@ func TestSnapshotConsistent(t *testing.T) {
 		if na <= last {
 			t.Errorf("%d lines after %d: the guest stood still", na, last)
 		}
-		last = na
+		last, size = na, int64(len(a))
 		t.Logf("%d lines; %s", na, strings.ReplaceAll(s.read(name+"/info"), "\n", " "))
 	}
 	if status := s.read("vm/dev/exec/t/status"); !strings.HasPrefix(status, "running\n") {
@@ -91,7 +91,8 @@ func TestSnapshotKilled(t *testing.T) {
 	s.mkdir("vm/dev/snap/first")
 	s.run("i=0; while test $i -lt 300; do i=$((i+1)); echo $i >f$i; done")
 	s.mkdir("vm/dev/exec/t")
-	s.write("vm/dev/exec/t/ctl", "sh while :; do date +%N >changing; done\n")
+	s.write("vm/dev/exec/t/ctl", "sh date +%N >changing; echo ready; while :; do date +%N >changing; done\n")
+	s.ready("vm/dev/exec/t") // with all its files
 	snaps := filepath.Join(s.state(), "vm/dev/snap")
 	for round := range 6 {
 		begun := watch(t, snaps)

@@ -3,7 +3,6 @@
 package main_test
 
 import (
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,7 +34,7 @@ func ordinary(t *testing.T) *service {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"hutchd", "hutch", "guest", "runsc", "aggd", "locald"} {
-		install(t, filepath.Join(s.bin, name), filepath.Join(bin, name))
+		install(t, filepath.Join(s.bin, name), bin)
 	}
 	s.bin = bin
 	if err := os.Chown(s.dir, nobody, nobody); err != nil {
@@ -53,23 +52,13 @@ func ordinary(t *testing.T) *service {
 	return s
 }
 
-// install copies a program to where anyone can run it.
-func install(t *testing.T, from, to string) {
+// install copies a program to where anyone can run it. A program does that: a
+// file that we write is open in whatever another test starts meanwhile, and
+// cannot be run until that has come to its exec.
+func install(t *testing.T, from, dir string) {
 	t.Helper()
-	in, err := os.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
+	if out, err := exec.Command(need.Tool(t, "install"), "-m", "755", from, dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 }
 

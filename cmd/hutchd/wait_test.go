@@ -75,8 +75,23 @@ func printing(t testing.TB, cmd *exec.Cmd) *text {
 // until waits for more to be printed until what was printed has want.
 func (x *text) until(want string) {
 	x.t.Helper()
+	x.await(want, func() bool { return strings.Contains(x.printed, want) })
+}
+
+// untilLine waits until what was printed has a whole line with want.
+func (x *text) untilLine(want string) {
+	x.t.Helper()
+	x.await(want, func() bool {
+		_, rest, there := strings.Cut(x.printed, want)
+		return there && strings.Contains(rest, "\n")
+	})
+}
+
+// await waits for more to be printed until there says that want was.
+func (x *text) await(want string, there func() bool) {
+	x.t.Helper()
 	late := time.After(limit)
-	for !strings.Contains(x.printed, want) {
+	for !there() {
 		select {
 		case chunk, ok := <-x.chunks:
 			if !ok {

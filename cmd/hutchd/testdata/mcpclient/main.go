@@ -33,6 +33,7 @@ type client struct {
 	progress chan string
 	logs     chan string
 	updated  chan string
+	changed  chan string // there are other tools
 }
 
 // say prints what came of a deed.
@@ -52,7 +53,7 @@ func main() {
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c := &client{ctx: ctx, progress: make(chan string, 100), logs: make(chan string, 100), updated: make(chan string, 100)}
+	c := &client{ctx: ctx, progress: make(chan string, 100), logs: make(chan string, 100), updated: make(chan string, 100), changed: make(chan string, 100)}
 	if err := c.connect(flag.Args()); err != nil {
 		log.Fatal(err)
 	}
@@ -88,6 +89,7 @@ func (c *client) connect(args []string) error {
 			c.progress <- fmt.Sprintf("%v of %v for %v", q.Params.Progress, q.Params.Total, q.Params.ProgressToken)
 		},
 		LoggingMessageHandler:  func(_ context.Context, q *mcp.LoggingMessageRequest) { c.logs <- string(q.Params.Level) },
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { c.changed <- "" },
 		ResourceUpdatedHandler: func(_ context.Context, q *mcp.ResourceUpdatedNotificationRequest) { c.updated <- q.Params.URI },
 	})
 	mc.AddRoots(&mcp.Root{URI: "file:///workspace", Name: "w"})
@@ -122,15 +124,10 @@ var arguments = map[string]map[string]any{
 }
 
 func (c *client) tools() {
-	var names []string
-	for tool, err := range c.s.Tools(c.ctx, nil) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		if own(tool.Name, *name) {
-			say("tool "+tool.Name, tool, nil)
-			names = append(names, tool.Name)
-		}
+	names := c.listTools()
+	for len(names) == 0 { // a server that is slow to start has none yet
+		c.next(c.changed)
+		names = c.listTools()
 	}
 	sort.Strings(names)
 	for _, n := range names {
@@ -150,6 +147,19 @@ func (c *client) tools() {
 	}
 	r, err := c.s.CallTool(c.ctx, &mcp.CallToolParams{Name: *name + "get-sum", Arguments: map[string]any{"a": "one"}})
 	say("call with bad arguments", r, err)
+}
+
+func (c *client) listTools() (names []string) {
+	for tool, err := range c.s.Tools(c.ctx, nil) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if own(tool.Name, *name) {
+			say("tool "+tool.Name, tool, nil)
+			names = append(names, tool.Name)
+		}
+	}
+	return names
 }
 
 // longCall has progress, and ends a call after its first.
