@@ -72,7 +72,8 @@ func reload(c call, _ []string) error {
 }
 
 // purge removes the VMs that neither run nor are suspended, or stops and
-// removes all.
+// removes all. One that ends or goes meanwhile, as an anonymous one does when
+// it is killed, is fine.
 func purge(c call, args []string) error {
 	all := len(args) == 1
 	if all && args[0] != "all" {
@@ -83,11 +84,11 @@ func purge(c call, args []string) error {
 			if !all {
 				continue
 			}
-			if err := v.Kill(c.Ctx); err != nil {
+			if err := v.Kill(c.Ctx); err != nil && !errors.Is(err, node.ErrBusy) && !errors.Is(err, node.ErrNotExist) {
 				return err
 			}
 		}
-		if err := c.At.s.table.Remove(c.Ctx, v.Name()); err != nil {
+		if err := c.At.s.table.Remove(c.Ctx, v.Name()); err != nil && !errors.Is(err, node.ErrNotExist) {
 			return err
 		}
 	}
