@@ -34,7 +34,8 @@ type item struct {
 }
 
 // items are the three catalogs, each by the names of its directory. They
-// come from memory: looking at them asks no server.
+// come from memory: looking at them asks no server, but for a name that is
+// looked up before the servers of a new machine were asked at all.
 func (v *vm) tools() map[string]item {
 	m := map[string]item{}
 	for _, t := range v.mcp.Tools() {
@@ -84,7 +85,12 @@ func (list catalog) names(c call) ([]string, error) {
 }
 
 func (list catalog) enter(c call, name string) (at, error) {
-	if _, ok := list(c.At.vm)[name]; !ok {
+	_, ok := list(c.At.vm)[name]
+	if !ok {
+		c.At.vm.mcp.Known(c.Ctx)
+		_, ok = list(c.At.vm)[name]
+	}
+	if !ok {
 		return at{}, fmt.Errorf("%w: %s", node.ErrNotExist, name)
 	}
 	return at{s: c.At.s, vm: c.At.vm, name: name}, nil

@@ -64,6 +64,19 @@ func (e *Endpoint) Prompts() []Prompt {
 	return list
 }
 
+// knownTime is how long Known waits for servers.
+const knownTime = 5 * time.Second
+
+// Known waits until the servers were asked once what they offer: of a machine
+// that has just started nothing of that is known yet.
+func (e *Endpoint) Known(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, knownTime)
+	defer cancel()
+	for _, s := range e.catalogs.of("").shelves() {
+		s.last(ctx, e)
+	}
+}
+
 // statusTime is how long ServersText waits for the aggregator.
 const statusTime = 2 * time.Second
 

@@ -1,0 +1,40 @@
+package mcpd
+
+import (
+	"context"
+	"os"
+	"slices"
+	"testing"
+
+	"hutch/aggd/child"
+)
+
+// TestKnown looks at what servers offer as soon as the aggregator runs.
+func TestKnown(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := New(Config{VM: func() string { return "dev" }, Work: t.TempDir(), AggdPath: self})
+	defer e.Close()
+	for _, s := range e.catalogs.of("").shelves() {
+		s.fetch = func(context.Context, *child.Child) ([]item, error) { return []item{{Name: "one__" + s.field}}, nil }
+	}
+	offered := func() bool {
+		tool := slices.ContainsFunc(e.Tools(), func(t Tool) bool { return t.Name == "one__tools" })
+		prompt := slices.ContainsFunc(e.Prompts(), func(p Prompt) bool { return p.Name == "one__prompts" })
+		return tool && prompt
+	}
+	e.Known(t.Context()) // and returns, without an aggregator
+	if offered() {
+		t.Error("servers were asked that do not run")
+	}
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e.Known(t.Context())
+	if !offered() {
+		t.Errorf("tools: %v, prompts: %v", e.Tools(), e.Prompts())
+	}
+}
