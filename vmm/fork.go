@@ -163,6 +163,7 @@ func (t *Table) commit(f *fork, of string) (*VM, error) {
 	}
 	if err != nil {
 		w.end()
+		close(w.ended) // Close may have met it already
 		return nil, err
 	}
 	go w.own()

@@ -57,6 +57,7 @@ func (v *VM) start() error {
 		err = v.boot(ctx, d, spec, g)
 	}
 	if err == nil {
+		v.Use() // that it took long to come up is no idleness
 		v.enter(Running, "", EventRunning)
 		v.arm()
 		v.watch()

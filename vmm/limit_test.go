@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"hutch/fs/node"
 	"hutch/vmm"
@@ -53,17 +54,23 @@ func TestTTLOverRestart(t *testing.T) {
 	w := newWorld(t)
 	w.configured("dev", "ttl 1h\n")
 	w.close()
-	name := filepath.Join(w.dir, "vm/dev/state")
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := regexp.MustCompile(`"began":"\d{4}`).ReplaceAll(text, []byte(`"began":"2001`))
-	if err := os.WriteFile(name, old, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	w.began("dev", time.Now().Add(-2*time.Hour))
 	w.open()
 	w.await("dev stopped ttl: it ran for 1h")
+}
+
+// began has the VM called name have begun at a time. No table is open.
+func (w *world) began(name string, at time.Time) {
+	w.Helper()
+	path := filepath.Join(w.dir, "vm", name, "state")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		w.Fatal(err)
+	}
+	text = regexp.MustCompile(`"began":"[^"]*"`).ReplaceAll(text, []byte(`"began":"`+at.Format(time.RFC3339Nano)+`"`))
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		w.Fatal(err)
+	}
 }
 
 func TestIdle(t *testing.T) {
@@ -75,10 +82,13 @@ func TestIdle(t *testing.T) {
 }
 
 // TestRunningIsUse has a command run all the while: only its end lets the VM
-// be idle.
+// be idle. Until it runs the VM is busy, and its time is up soon after.
 func TestRunningIsUse(t *testing.T) {
 	w := newWorld(t)
-	v := w.configured("dev", "idle 2s\nttl 5s\n")
+	w.close()
+	w.hooks.Busy = func(*vmm.VM) bool { return true }
+	w.open()
+	v := w.configured("dev", "idle 2s\nttl 1h\n")
 	g, err := v.Guest()
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +100,11 @@ func TestRunningIsUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.await("dev stopped ttl: it ran for 5s")
+	w.close()
+	w.hooks.Busy = nil
+	w.began("dev", time.Now().Add(5*time.Second-time.Hour))
+	w.open()
+	w.await("dev stopped ttl: it ran for 1h")
 }
 
 func TestBusyIsUse(t *testing.T) {

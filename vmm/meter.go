@@ -95,6 +95,7 @@ func (m *meter) run(ctx context.Context) {
 
 // measure looks at everything once, and says why the VM has to stop, if so.
 func (m *meter) measure(ctx context.Context) string {
+	now := time.Now() // what is used from here on is not idle, however long the rest takes
 	m.group()
 	if m.v.State() != Running {
 		return ""
@@ -103,7 +104,7 @@ func (m *meter) measure(ctx context.Context) string {
 	if why := m.disk(ctx); why != "" {
 		return why
 	}
-	if why := m.idle(ctx); why != "" {
+	if why := m.idle(ctx, now); why != "" {
 		return why
 	}
 	if began := m.v.look().Began; m.config.TTL > 0 && time.Since(began) >= m.config.TTL {
@@ -219,7 +220,7 @@ func (m *meter) disk(ctx context.Context) string {
 
 // idle says whether the VM was not used for too long. The last use is written
 // down now and then, for the hutchd that comes after this one.
-func (m *meter) idle(ctx context.Context) string {
+func (m *meter) idle(ctx context.Context, now time.Time) string {
 	limit := m.config.Idle
 	if limit == 0 {
 		return ""
@@ -228,7 +229,7 @@ func (m *meter) idle(ctx context.Context) string {
 		m.v.Use()
 	}
 	last := m.v.lastUse()
-	if time.Since(last) >= limit {
+	if now.Sub(last) >= limit {
 		return "idle: it was not used for " + formatTime(limit)
 	}
 	if last.Sub(m.saved) >= limit/20 {

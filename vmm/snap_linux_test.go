@@ -309,6 +309,7 @@ func TestRing(t *testing.T) {
 	if err := v.Stop(w.limit()); err != nil {
 		t.Fatal(err)
 	}
+	w.close() // waits for a snapshot that is being taken, or dropped
 	list, err := v.Snapshots().List()
 	automatic := 0
 	for _, i := range list {

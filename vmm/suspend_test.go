@@ -42,6 +42,14 @@ func (w *world) must(err error) {
 	}
 }
 
+// lose kills the machine of the VM called name when its table is no more there to see it.
+func (w *world) lose(name string) {
+	w.Helper()
+	m := w.driver.Machine(name)
+	m.Release()
+	w.must(m.Kill(w.limit()))
+}
+
 // crash gives the state folder to a new table, as if this one's process had
 // been killed. The old one is closed at the end of the test.
 func (w *world) crash() {
@@ -163,11 +171,11 @@ func TestCrashes(t *testing.T) {
 		{"saved, machine there", func(w *world, v *vmm.VM) { save(w, v, "saved") }, vmm.Suspended, true},
 		{"saved, machine gone", func(w *world, v *vmm.VM) {
 			save(w, v, "saved")
-			w.must(w.driver.Machine("dev").Kill(w.limit()))
+			w.lose("dev")
 		}, vmm.Suspended, true},
 		{"restoring, no machine", func(w *world, v *vmm.VM) {
 			save(w, v, "restoring")
-			w.must(w.driver.Machine("dev").Kill(w.limit()))
+			w.lose("dev")
 		}, vmm.Suspended, true},
 		{"restoring, machine there", func(w *world, v *vmm.VM) {
 			w.must(os.MkdirAll(filepath.Join(v.Dir(), "restoring"), 0o700))

@@ -443,7 +443,7 @@ func (t *Table) Close(ctx context.Context) error {
 	})
 	t.end()
 	for _, v := range t.List() {
-		v.errands.Wait()
+		v.endErrands()
 	}
 	t.tasks.Wait()
 	t.images.Close()

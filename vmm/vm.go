@@ -96,7 +96,7 @@ func (v *VM) State() State { return v.look().State }
 func (v *VM) Guest() (*guest.Guest, error) {
 	s := v.look()
 	if s.State == Suspended {
-		return nil, v.awake()
+		return nil, fmt.Errorf("%w: %s", node.ErrBusy, v.asleep())
 	}
 	if s.guest != nil {
 		return s.guest, nil

@@ -85,8 +85,9 @@ func (w *world) await(want string) {
 	}
 }
 
+// limit is for what takes a second at most, unless the disk has much else to write.
 func (w *world) limit() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	w.Cleanup(cancel)
 	return ctx
 }

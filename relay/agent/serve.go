@@ -73,6 +73,7 @@ func (a *Agent) Serve(ctx context.Context, conn net.Conn) error {
 type session struct {
 	net.Conn
 	broken atomic.Bool
+	after  atomic.Pointer[func()] // what the next answer is awaited for
 }
 
 func (s *session) Read(p []byte) (int, error) {
@@ -84,16 +85,31 @@ func (s *session) Read(p []byte) (int, error) {
 }
 
 func (s *session) Write(p []byte) (int, error) {
+	after := s.after.Load() // before what goes out now
 	n, err := s.Conn.Write(p)
 	if err != nil {
 		s.broken.Store(true)
+	}
+	if after != nil {
+		(*after)()
 	}
 	return n, err
 }
 
 func (s *session) Close() error {
 	s.broken.Store(true)
+	if after := s.after.Load(); after != nil {
+		defer (*after)()
+	}
 	return s.Conn.Close()
+}
+
+// afterAnswer does f when the next answer is out, or none can come any more.
+func (s *session) afterAnswer(f func()) {
+	s.after.Store(&f)
+	if s.lost() {
+		f()
+	}
 }
 
 func (s *session) lost() bool { return s.broken.Load() }

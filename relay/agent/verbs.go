@@ -30,8 +30,9 @@ var execVerbs = []verb{
 	{Name: "eof", Doc: "end its input", Do: doEOF},
 }
 
+// doShutdown lets whoever asks have the answer first.
 func doShutdown(c call, _ []string) error {
-	c.At.a.Shutdown()
+	c.At.from.afterAnswer(c.At.a.Shutdown)
 	return nil
 }
 

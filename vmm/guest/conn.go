@@ -143,6 +143,19 @@ func (n *conn) lost() error {
 
 // call makes a request that the guest has to answer in time.
 func (n *conn) call(ctx context.Context, typ uint8, fields func([]byte) []byte) (reply, error) {
+	return n.within(ctx, n.limit, typ, fields)
+}
+
+// slow is how many times as long a request may take that has the guest read a
+// program to start it, or write out what it keeps in memory.
+const slow = 6
+
+// callSlow is call for such a request.
+func (n *conn) callSlow(ctx context.Context, typ uint8, fields func([]byte) []byte) (reply, error) {
+	return n.within(ctx, slow*n.limit, typ, fields)
+}
+
+func (n *conn) within(ctx context.Context, limit time.Duration, typ uint8, fields func([]byte) []byte) (reply, error) {
 	if !noticed(ctx) {
 		return n.block(ctx, typ, fields)
 	}
@@ -152,15 +165,23 @@ func (n *conn) call(ctx context.Context, typ uint8, fields func([]byte) []byte) 
 	case <-n.down:
 		return reply{}, n.ended()
 	case <-ctx.Done():
-		return reply{}, ctx.Err()
+		return reply{}, over(ctx)
 	}
-	late, cancel := context.WithTimeoutCause(ctx, n.limit, errLate)
+	late, cancel := context.WithTimeoutCause(ctx, limit, errLate)
 	defer cancel()
 	return n.roundTrip(late, typ, fields)
 }
 
 // errLate is the cause of a context that ended with the guest's time.
 var errLate = fmt.Errorf("%w: guest did not answer", node.ErrTimedOut)
+
+// over returns why ctx has ended.
+func over(ctx context.Context) error {
+	if context.Cause(ctx) == errLate {
+		return errLate
+	}
+	return ctx.Err()
+}
 
 // block makes a request whose answer may take as long as it likes.
 func (n *conn) block(ctx context.Context, typ uint8, fields func([]byte) []byte) (reply, error) {
@@ -195,7 +216,7 @@ func (n *conn) roundTrip(ctx context.Context, typ uint8, fields func([]byte) []b
 	case !noticed(ctx):
 		return reply{}, ctx.Err()
 	case typ == tread: // takes nothing: its answer can be thrown away
-		n.flush.Go(func() { n.cancel(ctx, c) })
+		n.later(func() { n.cancel(ctx, c) })
 		return reply{}, ctx.Err()
 	}
 	return n.cancel(ctx, c)
@@ -230,6 +251,15 @@ func (n *conn) cancel(ctx context.Context, c *rpc) (reply, error) {
 	default:
 		n.forget(c)
 		return reply{}, ctx.Err()
+	}
+}
+
+// later does f beside the connection, which waits for it, unless that has ended.
+func (n *conn) later(f func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.err == nil {
+		n.flush.Go(f)
 	}
 }
 

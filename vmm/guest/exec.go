@@ -50,18 +50,14 @@ func (e *Exec) Ctl(ctx context.Context, line string) error {
 	return e.g.explain(ctx, err, e.path("err")...)
 }
 
-// starting is how many times as long a message to an exec may take as what
-// else does not block: the guest may have to read a program to start it.
-const starting = 6
-
 func (e *Exec) write(ctx context.Context, line string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, starting*e.g.limit, errLate)
+	ctx, cancel := context.WithTimeoutCause(ctx, slow*e.g.limit, errLate)
 	defer cancel()
 	n, fid, err := e.ctl.bind(ctx)
 	if err != nil {
 		return err
 	}
-	return n.writeLine(ctx, fid, line)
+	return n.writeLine(ctx, n.callSlow, fid, line)
 }
 
 // Read returns the text of one of the exec's files: status, cmd, err, ctl.

@@ -74,7 +74,7 @@ func (f *file) open(ctx context.Context) error {
 	case f.turn <- struct{}{}:
 		defer func() { <-f.turn }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return over(ctx)
 	}
 	if _, _, ok := f.bound(); ok {
 		return nil

@@ -247,16 +247,19 @@ func (g *Guest) once(ctx context.Context, f func(context.Context, *conn) error) 
 func (g *Guest) Ctl(ctx context.Context, line string) error {
 	err := checkLine(line)
 	if err == nil {
-		err = g.once(ctx, func(ctx context.Context, n *conn) error {
-			fid, _, err := n.open(ctx, []string{"ctl"}, oWronly)
-			if err != nil {
-				return err
-			}
-			defer n.clunk(fid)
-			return n.writeLine(ctx, fid, line)
-		})
+		err = g.once(ctx, func(ctx context.Context, n *conn) error { return n.tell(ctx, n.call, line) })
 	}
 	return g.explain(ctx, err, "err")
+}
+
+// tell writes one message to the agent's own ctl.
+func (n *conn) tell(ctx context.Context, do caller, line string) error {
+	fid, _, err := n.open(ctx, []string{"ctl"}, oWronly)
+	if err != nil {
+		return err
+	}
+	defer n.clunk(fid)
+	return n.writeLine(ctx, do, fid, line)
 }
 
 // SetEnv changes the environment of every command to come: K=V sets a
@@ -289,7 +292,15 @@ func (g *Guest) SetEnv(ctx context.Context, changes []string) error {
 func (g *Guest) Shutdown(ctx context.Context) error { return g.Ctl(ctx, "shutdown") }
 
 // Sync has the guest write to its disk what it keeps in memory.
-func (g *Guest) Sync(ctx context.Context) error { return g.Ctl(ctx, "sync") }
+func (g *Guest) Sync(ctx context.Context) error {
+	soon, cancel := g.limited(ctx)
+	defer cancel()
+	n, err := g.connected(soon)
+	if err != nil {
+		return err
+	}
+	return n.tell(ctx, n.callSlow, "sync")
+}
 
 // Execs returns the names of the guest's execs.
 func (g *Guest) Execs(ctx context.Context) ([]string, error) {

@@ -10,7 +10,10 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"hutch/fs/node"
 	"hutch/vmm/guest"
@@ -51,6 +54,10 @@ func honest() map[uint8]func([]byte) []byte {
 
 func newLiar(t testing.TB, g *guest.Guest, answers map[uint8]func([]byte) []byte) *liar {
 	here, there := sockets(t)
+	return lieOn(t, g, here, there, answers)
+}
+
+func lieOn(t testing.TB, g *guest.Guest, here, there net.Conn, answers map[uint8]func([]byte) []byte) *liar {
 	l := &liar{t: t, conn: there, answers: answers, done: make(chan struct{})}
 	go l.serve()
 	t.Cleanup(func() {
@@ -302,6 +309,55 @@ func TestCancelOfHang(t *testing.T) {
 	<-l.done
 }
 
+// TestCancelAtTheEnd cancels reads while the connection ends, for the race detector.
+func TestCancelAtTheEnd(t *testing.T) {
+	for range 50 {
+		answers := honest()
+		answers[116], answers[108] = nil, nil
+		g := newGuest(t)
+		newLiar(t, g, answers)
+		e, err := g.Exec(t.Context(), "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := open(t, e, "stdout", os.O_RDONLY)
+		ctx, cancel := context.WithCancel(t.Context())
+		var work sync.WaitGroup
+		for range 4 {
+			work.Go(func() { out.h.ReadAt(ctx, make([]byte, 10), 0) })
+		}
+		work.Go(cancel)
+		work.Go(func() { g.Close() })
+		work.Wait()
+	}
+}
+
+// TestSlowGuest has a guest that takes a minute to start a program, and to
+// write out its files, but not for anything else.
+func TestSlowGuest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := honest()
+		take := answers[118]
+		answers[118] = func(req []byte) []byte { // Twrite
+			<-time.After(time.Minute)
+			return take(req)
+		}
+		g := newGuest(t)
+		here, there := net.Pipe()
+		lieOn(t, g, here, there, answers)
+		e, err := g.MakeExec(t.Context(), "t")
+		if err == nil {
+			err = e.Ctl(t.Context(), "exec program")
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		if err := g.Sync(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestDeafGuest has a guest that reads nothing.
 func TestDeafGuest(t *testing.T) {
 	here, there := sockets(t)
@@ -321,12 +377,17 @@ func TestUnansweredClunks(t *testing.T) {
 	g.Hurry()
 	delete(answers, 120)
 	l := newLiar(t, g, answers)
-	for range 10_000 {
-		if _, err := g.Exec(t.Context(), "t"); err != nil {
-			break
+	for made := 0; made < 10_000; {
+		select {
+		case <-l.done: // the host has had enough
+			return
+		default:
+		}
+		if _, err := g.Exec(t.Context(), "t"); err == nil { // else it was late, which need not be the guest's doing
+			made++
 		}
 	}
-	<-l.done // the host has had enough
+	t.Error("the host bears with it")
 }
 
 func FuzzAnswers(f *testing.F) {

@@ -192,9 +192,9 @@ func (n *conn) sync(ctx context.Context, fid uint32) error {
 }
 
 // writeLine writes one control message.
-func (n *conn) writeLine(ctx context.Context, fid uint32, line string) error {
+func (n *conn) writeLine(ctx context.Context, do caller, fid uint32, line string) error {
 	p := []byte(line + "\n")
-	got, err := n.writeAt(ctx, n.call, fid, p, 0)
+	got, err := n.writeAt(ctx, do, fid, p, 0)
 	if err == nil && got != len(p) {
 		return fmt.Errorf("%w: guest took %d of %d bytes", node.ErrIO, got, len(p))
 	}
