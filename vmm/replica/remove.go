@@ -6,17 +6,19 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
-// removeTries is how often Remove begins anew where something still writes
-// into what it removes.
-const removeTries = 100
+// removeLimit is how long Remove begins anew where something still writes into
+// what it removes: a process that was killed and is not gone yet.
+const removeLimit = 10 * time.Second
 
 // Remove removes dir with all below it, also folders that their owner may
 // not read, and files made there meanwhile.
 func Remove(dir string) error {
-	err := os.RemoveAll(dir)
-	for try := 1; errors.Is(err, syscall.ENOTEMPTY) && try < removeTries; try++ {
+	err, began := os.RemoveAll(dir), time.Now()
+	for errors.Is(err, syscall.ENOTEMPTY) && time.Since(began) < removeLimit {
+		time.Sleep(time.Millisecond) // the processor is the writer's to end on
 		err = os.RemoveAll(dir)
 	}
 	if err == nil || os.Getuid() == 0 {
