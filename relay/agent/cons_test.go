@@ -20,7 +20,7 @@ func TestConsole(t *testing.T) {
 	expect(t, one, "one\r\n")
 	two := g.open("cons", os.O_RDWR)
 	expect(t, two, "one\r\n") // a little of the past
-	io.WriteString(two, "echo t''wo; X=kept\n")
+	io.WriteString(two, "echo t''wo; X=k''ept\n")
 	expect(t, one, "two\r\n")
 	expect(t, two, "two\r\n")
 	one.Close()

@@ -50,7 +50,7 @@ func gone(t *testing.T, pid int) {
 	defer unix.Close(fd)
 	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
-		n, err := unix.Poll(poll, 10_000)
+		n, err := unix.Poll(poll, 60_000)
 		if err == unix.EINTR {
 			continue
 		}
@@ -137,11 +137,19 @@ func TestDropOfFullWindow(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	g := newGuest(t)
-	g.exec("t", "timeout 50ms", "sh trap 'echo bye; exit 7' TERM; sleep 1000 & wait")
+	g.exec("t", "sh trap 'echo bye; exit 7' TERM; echo up; sleep 1000 & wait")
+	expect(t, g.open("exec/t/stdout", os.O_RDONLY), "up\n") // the trap is set
+	if err := g.write("exec/t/ctl", "timeout 1ms\n"); err != nil {
+		t.Fatal(err)
+	}
 	if line := g.read("exec/t/wait"); !strings.HasPrefix(line, "7 ") || !strings.HasSuffix(line, " timeout\n") {
 		t.Errorf("wait is %q", line)
 	}
-	g.want("exec/t/stdout", "bye\n")
+	g.want("exec/t/stdout", "up\nbye\n")
+	g.exec("early", "timeout 1ms", "exec sleep 1000")
+	if line := g.read("exec/early/wait"); !strings.HasPrefix(line, "SIGTERM ") || !strings.HasSuffix(line, " timeout\n") {
+		t.Errorf("set before it began: wait is %q", line)
+	}
 }
 
 func TestTimeoutKills(t *testing.T) {

@@ -4,12 +4,16 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestCarry carries connections to a host that answers with what it was sent.
@@ -86,6 +90,41 @@ func TestNoHost(t *testing.T) {
 	defer c.Close()
 	if b, _ := io.ReadAll(c); !strings.HasPrefix(string(b), "HTTP/1.1 503 ") || !strings.Contains(string(b), "the host's proxy does not answer") {
 		t.Errorf("%q", b)
+	}
+}
+
+// TestSamePort tells two connections apart that are from the same port.
+func TestSamePort(t *testing.T) {
+	if _, err := os.Stat("/proc/net/tcp"); err != nil {
+		t.Skip("no list of sockets")
+	}
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
+	}}
+	var conns []net.Conn
+	for range 2 {
+		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		c, err := from.Dial("tcp4", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		from.LocalAddr = c.LocalAddr()
+		conns = append(conns, c)
+	}
+	for _, c := range conns {
+		want := ""
+		raw, err := c.(*net.TCPConn).SyscallConn()
+		if err == nil {
+			err = raw.Control(func(fd uintptr) { want, _ = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)) })
+		}
+		if got := socketOf(c.LocalAddr().(*net.TCPAddr), c.RemoteAddr().(*net.TCPAddr)); got != want || err != nil {
+			t.Errorf("found %q, want %q, %v", got, want, err)
+		}
 	}
 }
 

@@ -27,7 +27,11 @@ func program(c net.Conn) string {
 	if !ok {
 		return "unknown"
 	}
-	socket := socketOf(peer)
+	here, ok := c.LocalAddr().(*net.TCPAddr)
+	if !ok {
+		return "unknown"
+	}
+	socket := socketOf(peer, here)
 	if socket == "" {
 		return "unknown"
 	}
@@ -43,9 +47,10 @@ func program(c net.Conn) string {
 	return "unknown"
 }
 
-// socketOf returns what a descriptor of the socket with that address is a link to.
-func socketOf(a *net.TCPAddr) string {
-	port := fmt.Sprintf(":%04X", a.Port)
+// socketOf returns what a descriptor of the socket of a that is connected with
+// b is a link to. The port of a alone may be that of others, too.
+func socketOf(a, b *net.TCPAddr) string {
+	port, to := fmt.Sprintf(":%04X", a.Port), fmt.Sprintf(":%04X", b.Port)
 	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		table, err := os.ReadFile(name)
 		if err != nil {
@@ -53,7 +58,7 @@ func socketOf(a *net.TCPAddr) string {
 		}
 		for line := range strings.Lines(string(table)) {
 			f := strings.Fields(line) // number local remote state queues timer retransmits uid timeout inode
-			if len(f) > 9 && strings.HasSuffix(f[1], port) && f[9] != "0" && !strings.HasSuffix(f[1], "00000000"+port) {
+			if len(f) > 9 && strings.HasSuffix(f[1], port) && strings.HasSuffix(f[2], to) && f[9] != "0" {
 				return "socket:[" + f[9] + "]"
 			}
 		}

@@ -271,15 +271,17 @@ func TestHostEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	talked := make(chan error)
+	dialled, talked := make(chan struct{}), make(chan error)
 	go func() {
 		c, err := g.Dial(t.Context(), 1)
+		close(dialled)
 		if err == nil {
 			_, err = c.Read(make([]byte, 1))
 		}
 		talked <- err
 	}()
 	s.Accept()
+	<-dialled // or it would wait for the next session
 	cancel()
 	<-s.Done()
 	s.Close()
@@ -301,9 +303,8 @@ func TestClock(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { g.Run(ctx); close(done) }()
-	before := time.Now().Round(0)
 	s := hostOn(t, p)
-	if at := <-told; at.Before(before) || at.After(time.Now()) {
+	if at := <-told; time.Since(at).Abs() > time.Minute { // the clock may be set meanwhile
 		t.Errorf("told %v", at)
 	}
 	cancel()

@@ -136,7 +136,8 @@ func inGuest(t *testing.T, v *vmm.VM) {
 // processes has a command make as many as it may have, and more; hutch's own
 // are not bound by that.
 func processes(t *testing.T, v *vmm.VM) {
-	e := begin(t, v, "i=0; while [ $i -lt 100 ]; do sleep 1000 & i=$((i+1)); done; echo made all")
+	// They run no program: to start so many at once keeps a guest from answering.
+	e := begin(t, v, "mkfifo /tmp/never && exec 3<>/tmp/never; i=0; while [ $i -lt 100 ]; do read x <&3 & i=$((i+1)); done; echo made all")
 	wait, err := e.Open(limit(t), "wait", os.O_RDONLY)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +151,8 @@ func processes(t *testing.T, v *vmm.VM) {
 	if err := e.Remove(limit(t)); err != nil {
 		t.Error(err)
 	}
-	wantOutput(t, v, "(sleep 0; echo room)", "room\n")
+	// What is left of the command is ended behind its back; no loop that waits for that may need a process.
+	wantOutput(t, v, "until read n </sys/fs/cgroup/commands/pids.current && test $n -lt 20; do :; done; (sleep 0; echo room)", "room\n")
 }
 
 func ofProcess(t *testing.T, v *vmm.VM) {
@@ -213,7 +215,7 @@ func suspend(t *testing.T, v *vmm.VM) {
 	}
 	timed(t, "resumed", func() error { return v.Resume(limit(t)) })
 	wantOutput(t, v, "cat /tmp/mark from-host", "in memory\nother\n")
-	wantOutput(t, v, "n=$(cat /tmp/count); until test 0$(cat /tmp/count) -gt $n; do sleep 0.1; done; echo counts", "counts\n")
+	wantOutput(t, v, "n=0$(cat /tmp/count); until test 0$(cat /tmp/count) -gt $n; do sleep 0.1; done; echo counts", "counts\n")
 	if err := counts.Remove(limit(t)); err != nil {
 		t.Error(err)
 	}
@@ -273,9 +275,10 @@ func timed(t *testing.T, what string, f func() error) {
 // crash has the guest's kernel panic.
 func crash(t *testing.T, v *vmm.VM) {
 	output(t, v, "echo c >/proc/sysrq-trigger")
+	ctx := limit(t)
 	for v.State() == vmm.Running {
 		select {
-		case <-limit(t).Done():
+		case <-ctx.Done():
 			t.Fatal("the machine does not end")
 		case <-time.After(10 * time.Millisecond):
 		}

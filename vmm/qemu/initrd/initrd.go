@@ -68,7 +68,9 @@ func build(dir string, k kernel.Kernel, guest string, names []string) (string, e
 		return "", err
 	}
 	for _, o := range old {
-		os.Remove(o)
+		if o != path { // which may have been there, cut short
+			os.Remove(o)
+		}
 	}
 	return path, nil
 }

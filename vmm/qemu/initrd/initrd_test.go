@@ -95,6 +95,12 @@ func TestMake(t *testing.T) {
 	if _, err := os.Stat(first); first == second || err == nil {
 		t.Errorf("%s is there beside %s", first, second)
 	}
+	if err := os.Truncate(second, 1); err != nil { // as a host that lost power leaves it
+		t.Fatal(err)
+	}
+	if fi, err := os.Stat(make("two")); err != nil || fi.Size() == 1 {
+		t.Errorf("made again: %v", err)
+	}
 	out := filepath.Join(dir, "out")
 	if err := WithConfig(second, out, boot.Config{Hostname: "h", Env: []string{"A=b"}, Shares: []boot.Share{{Name: "work", Path: "/workspace"}}}); err != nil {
 		t.Fatal(err)
