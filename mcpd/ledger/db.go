@@ -155,6 +155,9 @@ func (db *DB) load(tx *bolt.Tx) (left []op, err error) {
 	} else if st.Size() < tx.Size() {
 		return nil, fmt.Errorf("%w: %d bytes of %d are there", ErrCorrupt, st.Size(), tx.Size())
 	}
+	if err := db.check(tx); err != nil {
+		return nil, err
+	}
 	for i, t := range tables {
 		b := tx.Bucket([]byte(t.name))
 		if b == nil {

@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -357,6 +358,20 @@ func TestOpenTwice(t *testing.T) {
 	}
 }
 
+// circle lets the branches of every tree lead to themselves.
+func circle(b []byte) []byte {
+	for id := 2; id < len(b)/4096; id++ {
+		page := b[id*4096:][:4096]
+		if binary.NativeEndian.Uint64(page) != uint64(id) || binary.NativeEndian.Uint16(page[8:]) != branchFlag {
+			continue
+		}
+		for at := pageHead; at < pageHead+branchSize*int(binary.NativeEndian.Uint16(page[10:])); at += branchSize {
+			binary.NativeEndian.PutUint64(page[at+8:], uint64(id))
+		}
+	}
+	return b
+}
+
 func TestDamaged(t *testing.T) {
 	path := temp(t)
 	db := open(t, path, Options{})
@@ -378,6 +393,7 @@ func TestDamaged(t *testing.T) {
 		{"meta pages only", func(b []byte) []byte { return b[:8192] }},
 		{"half", func(b []byte) []byte { return b[:len(bytes.TrimRight(b, "\x00"))/2&^4095] }},
 		{"zeros", func(b []byte) []byte { clear(b[8192:]); return b }},
+		{"a circle", circle},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := temp(t)
