@@ -20,6 +20,7 @@ type Config struct {
 	MaxRequest int           // the longest line from the host
 	MaxResult  int           // the longest message from a server
 	ListWait   time.Duration // how long a list waits for servers that are late
+	EndWait    time.Duration // how long requests under way may go on after the end of the input
 	Local      string        // the program of the server `local`; none where empty
 	Environ    []string      // of which stdio servers get a little
 	Version    string        // told to servers
@@ -35,6 +36,9 @@ func (cfg Config) withDefaults() Config {
 	}
 	if cfg.ListWait <= 0 {
 		cfg.ListWait = listWait
+	}
+	if cfg.EndWait <= 0 {
+		cfg.EndWait = endWait
 	}
 	if cfg.Version == "" {
 		cfg.Version = "1"
@@ -73,8 +77,8 @@ type asked struct {
 	id json.RawMessage
 }
 
-// endGrace is how long requests under way may go on after the end of the input.
-const endGrace = 5 * time.Second
+// endWait is how long requests under way may go on after the end of the input.
+const endWait = 5 * time.Second
 
 // Run answers the lines of in on out until in ends or fails, or a shutdown is
 // asked for. At the end of in, requests under way may still be answered within a
@@ -107,7 +111,7 @@ func (a *aggregator) finish(ctx context.Context) {
 		a.requests.Wait()
 		close(done)
 	}()
-	timer := time.NewTimer(endGrace)
+	timer := time.NewTimer(a.cfg.EndWait)
 	defer timer.Stop()
 	select {
 	case <-done:

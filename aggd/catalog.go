@@ -57,14 +57,13 @@ func (u *upstream) invalidate(k *kind) {
 // for a list to be fetched, but not past the end of ctx, and for a server that
 // was late once not at all.
 func (u *upstream) items(ctx context.Context, k *kind) [][]byte {
-	if wait := u.restock(k); wait != nil {
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			u.mu.Lock()
-			u.late = true
-			u.mu.Unlock()
+	for range 2 {
+		wait, begun := u.restock(k)
+		if wait == nil || !u.await(ctx, wait) || begun {
+			break
 		}
+		// The fetch was under way before: what it brought may miss a change
+		// that the host was told of, and asks about.
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -73,28 +72,43 @@ func (u *upstream) items(ctx context.Context, k *kind) [][]byte {
 	return s.items
 }
 
-// restock has a list fetched if it needs to be, and returns what to wait for.
-func (u *upstream) restock(k *kind) <-chan struct{} {
+// await waits for a fetch. If ctx ends before, the server is late.
+func (u *upstream) await(ctx context.Context, fetched <-chan struct{}) bool {
+	select {
+	case <-fetched:
+		return true
+	case <-ctx.Done():
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.late = true
+	return false
+}
+
+// restock has a list fetched if it needs to be, and returns what to wait for, and
+// whether that begins now.
+func (u *upstream) restock(k *kind) (wait <-chan struct{}, begun bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := &u.shelves[k.index]
 	switch {
 	case s.fetch != nil:
 	case u.state == wire.Connected && s.fresh, u.state != wire.Connected && s.filled:
-		return nil
+		return nil, false
 	case u.state == wire.Failed:
 		if u.lazy {
 			u.need()
 		}
-		return nil
+		return nil, false
 	default:
+		begun = true
 		s.fetch = make(chan struct{})
 		u.agg.tasks.Go(func() { u.stock(k) })
 	}
 	if u.late {
-		return nil
+		return nil, false
 	}
-	return s.fetch
+	return s.fetch, begun
 }
 
 // stock fetches a list, connecting first where there is no connection.

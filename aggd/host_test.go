@@ -77,6 +77,10 @@ func start(t testing.TB, cfg Config, servers ...wire.Server) *host {
 	or, ow := io.Pipe()
 	h := &host{t: t, in: iw, done: make(chan error, 1), log: &lockedBuffer{}, unread: make(chan string, 100000), waiting: make(map[string]chan string)}
 	cfg.Log = h.log
+	if cfg.ListWait == 0 {
+		cfg.ListWait = patience
+	}
+	cfg.EndWait = patience
 	go func() {
 		err := Run(context.Background(), cfg, ir, ow)
 		ir.Close()
@@ -87,6 +91,7 @@ func start(t testing.TB, cfg Config, servers ...wire.Server) *host {
 	for i := range servers {
 		servers[i].Enabled = true
 	}
+	patient(servers)
 	line, err := rawjson.Encode(servers)
 	if err != nil {
 		t.Fatal(err)
@@ -111,6 +116,16 @@ func start(t testing.TB, cfg Config, servers ...wire.Server) *host {
 		}
 	})
 	return h
+}
+
+// patient gives servers without a limit of their own the time to connect that a
+// test has.
+func patient(servers []wire.Server) {
+	for i := range servers {
+		if servers[i].ConnectTimeout == 0 {
+			servers[i].ConnectTimeout = wire.Duration(patience)
+		}
+	}
 }
 
 func (h *host) read(r *wire.Reader) {

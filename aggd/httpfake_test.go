@@ -6,8 +6,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"hutch/aggd/rawjson"
@@ -23,7 +25,6 @@ type streamableFake struct {
 	mu       sync.Mutex
 	sessions map[string]bool
 	made     int
-	deleted  int
 }
 
 func serveStreamable(t testing.TB, f *streamableFake) *httptest.Server {
@@ -68,7 +69,6 @@ func (f *streamableFake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.post(w, r, body)
 	case "DELETE":
 		f.mu.Lock()
-		f.deleted++
 		delete(f.sessions, id)
 		f.mu.Unlock()
 	case "GET":
@@ -180,16 +180,31 @@ func (f *sseFake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// startAt serves h at an address that was free a moment ago.
-func startAt(t testing.TB, address string, h http.Handler) *httptest.Server {
-	l, err := net.Listen("tcp", address)
+// reserve returns an address that nobody else can take, and at which nobody
+// listens before listen is called.
+func reserve(t testing.TB) (address string, listen func() net.Listener) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
-		t.Skip("the address was taken: " + err.Error())
+		t.Fatal(err)
 	}
-	s := httptest.NewUnstartedServer(h)
-	s.Listener.Close()
-	s.Listener = l
-	s.Start()
-	t.Cleanup(s.Close)
-	return s
+	syscall.CloseOnExec(fd)
+	socket := os.NewFile(uintptr(fd), "reserved")
+	t.Cleanup(func() { socket.Close() })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", at.(*syscall.SockaddrInet4).Port), func() net.Listener {
+		if err := syscall.Listen(fd, 128); err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.FileListener(socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
 }

@@ -3,6 +3,7 @@
 package aggd
 
 import (
+	"io"
 	"os/exec"
 	"syscall"
 )
@@ -20,6 +21,6 @@ func isolate(cmd *exec.Cmd) {
 
 // awaitExit waits until the program's output has been read: nothing here waits for
 // an end without reaping. stop sees to the rest of the group.
-func awaitExit(_ int, read <-chan struct{}) { <-read }
+func awaitExit(_ int, read <-chan struct{}, _ []io.Reader) { <-read }
 
 func signalGroup(pid int, sig syscall.Signal) { syscall.Kill(-pid, sig) }

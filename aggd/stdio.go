@@ -64,7 +64,7 @@ func openStdio(c *conn, def definition, environ []string) error {
 	}
 	c.transport = t
 	read := make(chan struct{})
-	if err := t.spawn(read); err != nil {
+	if err := t.spawn(read, stdout, stderr); err != nil {
 		t.in.Close()
 		close(t.exited)
 		close(read)
@@ -82,7 +82,7 @@ func openStdio(c *conn, def definition, environ []string) error {
 
 // spawn starts the program and waits for it on one thread: the signal that a
 // program gets at its parent's death comes at the death of that thread.
-func (t *stdio) spawn(read <-chan struct{}) error {
+func (t *stdio) spawn(read <-chan struct{}, pipes ...io.Reader) error {
 	started := make(chan error)
 	t.tasks.Go(func() {
 		runtime.LockOSThread()
@@ -92,10 +92,11 @@ func (t *stdio) spawn(read <-chan struct{}) error {
 		if err != nil {
 			return
 		}
-		awaitExit(t.cmd.Process.Pid, read)
+		awaitExit(t.cmd.Process.Pid, read, pipes)
 		err = t.cmd.Wait()
 		close(t.exited)
 		t.in.Close()
+		<-read // the pipes are closed by now, and what came by them counts
 		t.c.fail(t.reason(err))
 	})
 	return <-started

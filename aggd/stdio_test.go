@@ -229,6 +229,7 @@ func TestAllowedAndPinned(t *testing.T) {
 
 func (h *host) refresh(servers ...wire.Server) {
 	h.t.Helper()
+	patient(servers)
 	line, err := rawjson.Encode(wire.RefreshParams{Servers: servers})
 	if err != nil {
 		h.t.Fatal(err)

@@ -28,7 +28,7 @@ func TestTranscript(t *testing.T) {
 	log := &lockedBuffer{}
 	done := make(chan error, 1)
 	go func() {
-		done <- Run(context.Background(), Config{Log: log}, in, out)
+		done <- Run(context.Background(), Config{Log: log, ListWait: patience}, in, out)
 		in.Close()
 		out.Close()
 	}()

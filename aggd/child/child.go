@@ -8,7 +8,6 @@ package child
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -60,7 +59,8 @@ type Child struct {
 	closed  bool
 }
 
-// patience is how long a request waits for a child that is being started again.
+// patience is how long a request waits for a child that died and is being
+// started again.
 const patience = time.Second
 
 // Start starts the child. It succeeds even where there is no program to run:
@@ -137,12 +137,12 @@ func (c *Child) PID() int {
 	return r.p.PID()
 }
 
-// current returns the running process. While one is being started it waits a
-// little.
+// current returns the running process. While one is being started again it
+// waits a little; the first it awaits, for that runs soon, or says why not.
 func (c *Child) current(ctx context.Context) (*run, error) {
 	patient := time.NewTimer(patience)
 	defer patient.Stop()
-	for {
+	for late := false; ; {
 		c.mu.Lock()
 		r, cause, missing, change, closed := c.run, c.cause, c.missing, c.change, c.closed
 		c.mu.Unlock()
@@ -153,6 +153,8 @@ func (c *Child) current(ctx context.Context) (*run, error) {
 			return r, nil
 		case missing:
 			return nil, cause
+		case late && cause != nil:
+			return nil, fmt.Errorf("%w: the aggregator is down: %w", node.ErrIO, cause)
 		}
 		select {
 		case <-change:
@@ -161,10 +163,7 @@ func (c *Child) current(ctx context.Context) (*run, error) {
 		case <-c.done:
 			return nil, fmt.Errorf("%w: the aggregator is closed", node.ErrIO)
 		case <-patient.C:
-			if cause == nil {
-				cause = errors.New("it has not started yet")
-			}
-			return nil, fmt.Errorf("%w: the aggregator is down: %w", node.ErrIO, cause)
+			late = true
 		}
 	}
 }

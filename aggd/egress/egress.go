@@ -49,7 +49,7 @@ type Proxy struct {
 }
 
 const (
-	patience = time.Second     // how long a connection waits for a proxy that is being started again
+	patience = time.Second     // how long a connection waits for a proxy that died and is being started again
 	sendTime = 5 * time.Second // for a line to be taken
 )
 
@@ -157,7 +157,7 @@ func (p *Proxy) put(l wire.ProxyLine, rights []byte) error {
 	}
 	if err != nil {
 		p.to.Close() // half a line may be out: this one is of no more use
-		p.to = nil
+		p.to, p.cause = nil, errDown
 		return errDown
 	}
 	return nil
@@ -166,15 +166,15 @@ func (p *Proxy) put(l wire.ProxyLine, rights []byte) error {
 // Serve hands a connection of the guest to the proxy. It returns when that has
 // it; the connection is closed here in any case.
 func (p *Proxy) Serve(ctx context.Context, c net.Conn) error {
-	patient := time.NewTimer(patience)
+	late := make(chan struct{})
+	patient := time.AfterFunc(patience, func() { close(late) })
 	defer patient.Stop()
 	for {
-		err := p.await(ctx, patient.C)
+		err := p.await(ctx, late)
 		if err == nil {
-			err = p.hand(c)
-		}
-		if errors.Is(err, errDown) { // that one has just died
-			continue
+			if err = p.hand(c); errors.Is(err, errDown) { // that one has just died
+				continue
+			}
 		}
 		if err != nil {
 			refuse(c, err)
@@ -183,9 +183,10 @@ func (p *Proxy) Serve(ctx context.Context, c net.Conn) error {
 	}
 }
 
-// await waits for a process that is being started, until late.
-func (p *Proxy) await(ctx context.Context, late <-chan time.Time) error {
-	for {
+// await waits for a process that is being started again, until late; the first
+// it awaits, for that runs soon, or says why not.
+func (p *Proxy) await(ctx context.Context, late <-chan struct{}) error {
+	for overdue := false; ; {
 		p.mu.Lock()
 		to, change, cause, closed := p.to, p.change, p.cause, p.closed
 		p.mu.Unlock()
@@ -196,16 +197,15 @@ func (p *Proxy) await(ctx context.Context, late <-chan time.Time) error {
 			return nil
 		case errors.Is(cause, node.ErrNotExist):
 			return cause
+		case overdue && cause != nil:
+			return cause
 		}
 		select {
 		case <-change:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-late:
-			if cause == nil {
-				cause = fmt.Errorf("%w: the proxy is being started", node.ErrIO)
-			}
-			return cause
+			overdue, late = true, nil
 		}
 	}
 }

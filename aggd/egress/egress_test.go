@@ -182,6 +182,9 @@ func TestDeath(t *testing.T) {
 	defer s.Close()
 	r := begin(t, "", wire.Network{Allow: []string{s.Listener.Addr().String()}, Private: []string{"127.0.0.1"}})
 	for range 3 {
+		if err := r.await(t.Context(), nil); err != nil { // however long a new one takes to start
+			t.Fatal(err)
+		}
 		c, host := sockets(t)
 		defer c.Close()
 		if err := r.Serve(t.Context(), host); err != nil {

@@ -64,6 +64,8 @@ func end(pid, session int) {
 		return // the number is another process's by now
 	}
 	if unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
-		unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, stuck)
+		for err := error(unix.EINTR); err == unix.EINTR; { // by a signal that is for us
+			_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, stuck)
+		}
 	}
 }

@@ -134,12 +134,7 @@ func TestRefused(t *testing.T) {
 
 // TestUnreached asks for servers that are not there.
 func TestUnreached(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone := l.Addr().String()
-	l.Close()
+	gone := unserved(t)
 	_, port, _ := net.SplitHostPort(gone)
 	g := start(t, wire.Network{Allow: []string{"*:" + port, "*"}, Private: []string{"127.0.0.1"}})
 	for request, says := range map[string]string{

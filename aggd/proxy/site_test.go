@@ -171,6 +171,24 @@ func (s *server) requests() []string {
 // at returns the server's address under a name.
 func (s *server) at(host string) string { return net.JoinHostPort(host, s.port) }
 
+// unserved returns an address at which nobody listens, or can.
+func unserved(t testing.TB) string {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	syscall.CloseOnExec(fd)
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", at.(*syscall.SockaddrInet4).Port)
+}
+
 func echo(w http.ResponseWriter, r *http.Request) {
 	b, _ := io.ReadAll(r.Body)
 	w.Header().Set("X-Saw", fmt.Sprint(r.Host, " ", r.Header["Proxy-Authorization"], r.Header["Proxy-Connection"], r.Header["X-Forwarded-For"], r.Header["Upgrade"], r.Header["X-Mine"], r.Header["Accept-Encoding"]))

@@ -38,7 +38,7 @@ func TestProgram(t *testing.T) {
 		t.Fatal("cannot start")
 	}
 	lines := bufio.NewReader(out)
-	fmt.Fprintln(in, `[]`)
+	fmt.Fprintln(in, `[{"name":"local","connect_timeout":"1m"}]`)
 	fmt.Fprintln(in, `{"id":1,"method":"call_tool","params":{"name":"local__echo","arguments":{"text":"hello"}}}`)
 	line, err := lines.ReadString('\n')
 	if err != nil || !strings.Contains(line, `{"id":1,"result":{"content":[{"type":"text","text":"hello"}]}}`) {
