@@ -221,6 +221,19 @@ func (s *shelf) find(ctx context.Context, e *Endpoint, name string) (*item, *Err
 	return now.index[name], nil
 }
 
+// since is find for a name of a server that has been listed by now: a list with
+// nothing of it came too early.
+func (s *shelf) since(ctx context.Context, e *Endpoint, server, name string) (*item, *Error) {
+	if held := s.held.Load(); held != nil && !slices.ContainsFunc(held.items, func(it item) bool { return it.upstream == server }) {
+		s.gen.CompareAndSwap(held.gen, held.gen+1)
+	}
+	now, err := s.get(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return now.index[name], nil
+}
+
 func (s *shelf) stock(gen uint64, list []item) *stock {
 	list = append(slices.Clip(s.own), list...)
 	slices.SortStableFunc(list, func(a, b item) int { return cmp.Compare(a.Name, b.Name) })

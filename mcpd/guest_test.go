@@ -38,7 +38,7 @@ func testServers(kinds ...string) []wire.Server {
 	}
 	var list []wire.Server
 	for _, k := range kinds {
-		list = append(list, wire.Server{Name: k, Command: self, Args: []string{"-mcp-server", k}, Enabled: true})
+		list = append(list, wire.Server{Name: k, Command: self, Args: []string{"-mcp-server", k}, Enabled: true, ConnectTimeout: wire.Duration(patience)})
 	}
 	return list
 }
@@ -58,6 +58,7 @@ func newSite(t testing.TB, change func(*Config), servers []wire.Server, rules ..
 		VM: func() string { return "dev" }, Version: "0", Work: st.work, AggdPath: self,
 		Ledger: func() (*ledger.DB, error) { return st.db, nil },
 		AggLog: logTo{t},
+		Settle: patience,
 		Event: func(kind, text string) {
 			st.mu.Lock()
 			defer st.mu.Unlock()
@@ -275,6 +276,33 @@ func (g *guest) note(method string) reply {
 		m := g.wait(g.notes)
 		if m.Method == method {
 			return m
+		}
+	}
+}
+
+// told returns the notifications of that method which were sent to the guest
+// before now: they go before the answer to what it asks now.
+func (g *guest) told(method string) (list []reply) {
+	g.t.Helper()
+	g.ok("ping", "")
+	for len(g.notes) > 0 {
+		if m := <-g.notes; m.Method == method {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// awaitServers returns the servers' lines once they have a text.
+func (st *site) awaitServers(want string) string {
+	st.t.Helper()
+	for end := time.Now().Add(patience); ; {
+		text := st.ServersText()
+		if strings.Contains(text, want) {
+			return text
+		}
+		if time.Now().After(end) {
+			st.t.Fatalf("the servers do not have %q:\n%s", want, text)
 		}
 	}
 }

@@ -20,7 +20,7 @@ var otherServers = map[string]func() int{}
 // aggregator, and the MCP servers that it starts.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "-max-request" {
-		if err := aggd.Run(context.Background(), aggd.Config{Log: os.Stderr}, os.Stdin, os.Stdout); err != nil {
+		if err := aggd.Run(context.Background(), aggd.Config{Log: os.Stderr, ListWait: patience}, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -37,7 +37,7 @@ func TestSecretsRepeated(t *testing.T) {
 	st := newSite(t, func(c *Config) { c.AggLog = log }, []wire.Server{leaky})
 	st.db.AddSecrets(secret)
 	st.hello(t, 2, `{}`).fails("tools/call", `{"name":"leaky__x"}`, codeInternal, "cannot use [redacted]")
-	for where, text := range map[string]string{"mcp/servers": st.ServersText(), "record": st.lines(2)[1]["error_message"].(string)} {
+	for where, text := range map[string]string{"mcp/servers": st.awaitServers("cannot use"), "record": st.lines(2)[1]["error_message"].(string)} {
 		if strings.Contains(text, secret) || !strings.Contains(text, "cannot use") {
 			t.Errorf("%s: %s", where, text)
 		}

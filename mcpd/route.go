@@ -77,7 +77,12 @@ func planServerTool(ctx context.Context, c *call, tool string) (step, *Error) {
 	if err := c.knows(ctx, server); err != nil {
 		return nil, err
 	}
-	it, err := c.catalog().tools.find(ctx, c.session.e, tool)
+	tools := &c.catalog().tools
+	it, err := tools.find(ctx, c.session.e, tool)
+	listed := err == nil && it == nil && c.session.e.listed(ctx, server)
+	if listed { // perhaps only since the list was fetched
+		it, err = tools.since(ctx, c.session.e, server, tool)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +92,7 @@ func planServerTool(ctx context.Context, c *call, tool string) (step, *Error) {
 	if err := c.decide(ctx, server, own, true); err != nil {
 		return nil, err // for the better reason, whether there is such a tool or not
 	}
-	if it == nil && c.session.e.listed(ctx, server) {
+	if it == nil && listed {
 		return nil, c.decide(ctx, server, own, false)
 	}
 	return c.forward(server, own, pName), nil

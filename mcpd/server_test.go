@@ -152,6 +152,10 @@ func (s *testServer) request(q testRequest) {
 	case "resources/templates/list":
 		s.result(q, fmt.Sprintf(`{"resourceTemplates":[{"uriTemplate":"test://%s/t/{id}","name":"t"}]}`, s.kind))
 	case "resources/read":
+		if p.URI == "events:" {
+			s.call(q, "events", nil, nil)
+			return
+		}
 		u, _ := json.Marshal(p.URI)
 		s.result(q, fmt.Sprintf(`{"contents":[{"uri":%s,"text":"content","odd":1e400}]}`, u))
 	case "prompts/list":

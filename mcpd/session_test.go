@@ -229,8 +229,8 @@ func TestProgress(t *testing.T) {
 			}
 		}
 	}
-	if len(b.notes) > 0 {
-		t.Errorf("the other session got %+v", <-b.notes)
+	if got := b.told("notifications/progress"); len(got) > 0 {
+		t.Errorf("the other session got %+v", got)
 	}
 }
 
@@ -425,9 +425,7 @@ func TestTree(t *testing.T) {
 	if len(names) != ours+16 || !slices.Contains(names, "one__echo") || st.Sessions() != 1 {
 		t.Errorf("tools: %q, %d sessions", names, st.Sessions())
 	}
-	if text := st.ServersText(); !strings.HasPrefix(text, "one connected transport stdio tools 16 resources 2 templates 1 prompts 1 protocol 2025-06-18") {
-		t.Errorf("servers: %s", text)
-	}
+	st.awaitServers("one connected transport stdio tools 16 resources 2 templates 1 prompts 1 protocol 2025-06-18")
 }
 
 func TestNoAggregator(t *testing.T) {
