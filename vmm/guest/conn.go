@@ -206,7 +206,7 @@ func (n *conn) roundTrip(ctx context.Context, typ uint8, fields func([]byte) []b
 	case r := <-c.got:
 		return n.judge(c, r)
 	case <-n.down:
-		return reply{}, n.ended()
+		return n.answered(c)
 	case <-ctx.Done():
 	}
 	switch {
@@ -220,6 +220,16 @@ func (n *conn) roundTrip(ctx context.Context, typ uint8, fields func([]byte) []b
 		return reply{}, ctx.Err()
 	}
 	return n.cancel(ctx, c)
+}
+
+// answered returns the answer to a request if it was the last before the end.
+func (n *conn) answered(c *rpc) (reply, error) {
+	select {
+	case r := <-c.got:
+		return n.judge(c, r)
+	default:
+		return reply{}, n.ended()
+	}
 }
 
 // cancel flushes a request. What the guest answered before is its answer.

@@ -27,6 +27,7 @@ type liar struct {
 	t       testing.TB
 	conn    net.Conn
 	answers map[uint8]func(req []byte) []byte // nil: none at all
+	last    uint8                             // it hangs up with its answer to this
 	done    chan struct{}
 }
 
@@ -90,7 +91,7 @@ func (l *liar) serve() {
 		}
 		msg := le.AppendUint32(nil, uint32(len(b)+7))
 		msg = append(msg, head[4]+1, head[5], head[6])
-		if _, err := l.conn.Write(append(msg, b...)); err != nil {
+		if _, err := l.conn.Write(append(msg, b...)); err != nil || head[4] == l.last {
 			return
 		}
 	}
@@ -329,6 +330,21 @@ func TestCancelAtTheEnd(t *testing.T) {
 		work.Go(cancel)
 		work.Go(func() { g.Close() })
 		work.Wait()
+	}
+}
+
+// TestLastWords has a guest that hangs up right after an answer.
+func TestLastWords(t *testing.T) {
+	for range 200 {
+		g := newGuest(t)
+		here, there := sockets(t)
+		l := &liar{t: t, conn: there, answers: honest(), last: 24, done: make(chan struct{})}
+		go l.serve()
+		g.Attach(here)
+		if _, err := g.Root().Stat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-l.done
 	}
 }
 
