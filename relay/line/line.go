@@ -146,11 +146,12 @@ func (p *pipe) Close() error {
 }
 
 // muxConfig has no time limits: a machine may stand still for long, and must
-// not lose anything by that.
+// not lose anything by that. But for one: a connection that only one side has
+// closed, as a client does that has asked its last and waits, ends in an hour.
 func muxConfig() *yamux.Config {
 	return &yamux.Config{
 		AcceptBacklog: 256, MaxStreamWindowSize: 256 << 10, KeepAliveInterval: time.Hour, // which is not used
-		ConnectionWriteTimeout: math.MaxInt64, StreamCloseTimeout: time.Minute,
+		ConnectionWriteTimeout: math.MaxInt64, StreamCloseTimeout: time.Hour,
 		LogOutput: io.Discard,
 	}
 }
