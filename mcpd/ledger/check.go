@@ -18,7 +18,7 @@ const (
 // check refuses a file in which two ways lead to one page: bbolt would go round
 // in such a tree for ever, and take all memory for it.
 func (db *DB) check(tx *bolt.Tx) error {
-	seen := make(map[uint64]bool)
+	seen := make([]bool, tx.Size()/int64(db.bolt.Info().PageSize)) // by page
 	if err := db.checkTree(tx, uint64(tx.Cursor().Bucket().Root()), seen); err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (db *DB) check(tx *bolt.Tx) error {
 }
 
 // checkTree looks at the pages below root, 0 for a bucket without pages of its own.
-func (db *DB) checkTree(tx *bolt.Tx, root uint64, seen map[uint64]bool) error {
+func (db *DB) checkTree(tx *bolt.Tx, root uint64, seen []bool) error {
 	if root == 0 {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (db *DB) checkTree(tx *bolt.Tx, root uint64, seen map[uint64]bool) error {
 	for todo := []uint64{root}; len(todo) > 0; {
 		id := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if seen[id] || id >= uint64(tx.Size()/size) {
+		if id >= uint64(len(seen)) || seen[id] {
 			return fmt.Errorf("%w: a way to page %d that cannot be", ErrCorrupt, id)
 		}
 		seen[id] = true
