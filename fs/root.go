@@ -43,7 +43,7 @@ func version(call) (string, error) {
 }
 
 func drivers(c call) (string, error) {
-	ctx, cancel := context.WithTimeout(c.Ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(c.Ctx, time.Minute) // as long as one may take that boots on a busy machine
 	defer cancel()
 	return c.At.s.table.Drivers(ctx), nil
 }
