@@ -100,12 +100,14 @@ func (v *vm) configure(ctx context.Context) error {
 // serve takes a connection that the guest made to one of its ports. It does
 // not wait for its end: nobody else could connect until then.
 func (v *vm) serve(port uint32, c net.Conn) {
+	served := false
 	switch out := v.egress(); {
 	case port == vmm.PortMCP:
-		v.later(func(ctx context.Context) error { return v.mcp.Serve(ctx, c) })
+		served = v.later(func(ctx context.Context) error { return v.mcp.Serve(ctx, c) })
 	case port == vmm.PortProxy && out != nil:
-		v.later(func(ctx context.Context) error { return out.Serve(ctx, c) })
-	default:
+		served = v.later(func(ctx context.Context) error { return out.Serve(ctx, c) })
+	}
+	if !served {
 		c.Close()
 	}
 }
@@ -123,22 +125,21 @@ func (v *vm) stopped() {
 	v.mu.Unlock()
 }
 
-// later does f on a goroutine that the VM's end waits for.
-func (v *vm) later(f func(context.Context) error) {
-	v.work.Add(1)
-	go func() {
-		defer v.work.Done()
+// later does f on a goroutine that the VM's end waits for, or not at all after
+// that.
+func (v *vm) later(f func(context.Context) error) bool {
+	return v.work.begin(func() {
 		if err := f(v.ctx); err != nil {
 			v.s.log.Debug("not done", "vm", v.Name(), "err", err)
 		}
-	}()
+	})
 }
 
 // close ends all that was done for the VM: first its goroutines, then the
 // proxy, the endpoint, the ledger and the folders.
 func (v *vm) close() {
 	v.cancel()
-	v.work.Wait()
+	v.work.end()
 	v.stopProxy()
 	v.mcp.Close()
 	v.closeLedger()

@@ -86,9 +86,12 @@ func (e *exec) start(ctx context.Context, message string) error {
 	e.end = end
 	e.vm.mu.Unlock()
 	e.vm.s.count.execs.Add(1)
-	e.vm.work.Add(1)
-	go e.follow(end, message, began)
-	return nil
+	if e.vm.work.begin(func() { e.follow(end, message, began) }) {
+		return nil
+	}
+	end.err = fmt.Errorf("%w: vm %s", node.ErrNotExist, e.vm.Name())
+	close(end.done)
+	return end.err
 }
 
 func execName(c call) (string, error) { return c.At.exec.name + "\n", nil }

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -56,7 +57,7 @@ type Server struct {
 	count      counters
 
 	ids  atomic.Uint64 // numbers of objects, never used twice
-	work sync.WaitGroup
+	work work
 
 	mu    sync.Mutex        // guards what follows
 	boxes map[*vmm.VM]*vm   // the VMs as the tree has them
@@ -133,7 +134,7 @@ func (s *Server) Close(ctx context.Context) error {
 	for _, v := range s.all() {
 		v.close()
 	}
-	s.work.Wait()
+	s.work.end()
 	s.profileDir.Close()
 	return err
 }
@@ -251,15 +252,13 @@ func (s *Server) named(name string) *vm {
 
 // later does f on a goroutine that Close waits for.
 func (s *Server) later(f func(context.Context) error) {
-	s.work.Add(1)
-	go func() {
-		defer s.work.Done()
+	s.work.begin(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := f(ctx); err != nil {
+		if err := f(ctx); err != nil && !errors.Is(err, node.ErrNotExist) { // gone by itself
 			s.log.Warn("not done", "err", err)
 		}
-	}()
+	})
 }
 
 // checkName refuses names that no object of the tree can have.

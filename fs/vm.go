@@ -31,9 +31,9 @@ type vm struct {
 
 	ctx    context.Context // ends when the VM is removed or the service closes
 	cancel context.CancelFunc
-	work   sync.WaitGroup // goroutines on the VM's behalf
-	number atomic.Uint64  // of the last anonymous exec
-	calls  atomic.Int64   // MCP calls that had begun when that was asked last
+	work   work          // on the VM's behalf
+	number atomic.Uint64 // of the last anonymous exec
+	calls  atomic.Int64  // MCP calls that had begun when that was asked last
 
 	mu      sync.Mutex // guards what follows, and the fields of execs that say so
 	execs   map[string]*exec

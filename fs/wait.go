@@ -62,7 +62,6 @@ func (h *waitHandle) Close() error { return nil }
 
 // follow waits for the command's end, tells and records it.
 func (e *exec) follow(end *ending, message string, began time.Time) {
-	defer e.vm.work.Done()
 	line, err := e.Wait(e.vm.ctx)
 	end.line, end.err = line, err
 	close(end.done)
