@@ -98,6 +98,9 @@ func TestLife(t *testing.T) {
 	t.Run("process", func(t *testing.T) { ofProcess(t, v) })
 	t.Run("files", func(t *testing.T) { files(t, v) })
 	t.Run("suspend", func(t *testing.T) { suspend(t, v) })
+	if testing.Short() { // as with the race detector: the rest is guests that boot
+		return
+	}
 	t.Run("fork", func(t *testing.T) { fork(t, table, v) })
 	began := time.Now()
 	if err := v.Stop(limit(t)); err != nil {
