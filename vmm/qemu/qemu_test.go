@@ -98,9 +98,20 @@ func TestLife(t *testing.T) {
 	t.Run("process", func(t *testing.T) { ofProcess(t, v) })
 	t.Run("files", func(t *testing.T) { files(t, v) })
 	t.Run("suspend", func(t *testing.T) { suspend(t, v) })
-	if testing.Short() { // as with the race detector: the rest is guests that boot
-		return
+	if !testing.Short() { // as it is beside the race detector: guests that boot take long
+		boots(t, table, v)
 	}
+	table.StopAll(limit(t))
+	if err := errors.Join(table.Remove(limit(t), "dev"), table.Close(limit(t))); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(filepath.Join(dir, "vm")); len(left) != 0 {
+		t.Errorf("left on disk: %v", left)
+	}
+}
+
+// boots has a fork of the VM boot, and then the VM itself, to be crashed.
+func boots(t *testing.T, table *vmm.Table, v *vmm.VM) {
 	t.Run("fork", func(t *testing.T) { fork(t, table, v) })
 	began := time.Now()
 	if err := v.Stop(limit(t)); err != nil {
@@ -114,12 +125,6 @@ func TestLife(t *testing.T) {
 	t.Run("processes", func(t *testing.T) { processes(t, v) })
 	wantOutput(t, v, "cat /root/kept; ls /etc/services 2>&1", "kept\nls: cannot access '/etc/services': No such file or directory\n")
 	t.Run("crash", func(t *testing.T) { crash(t, v) })
-	if err := errors.Join(table.Remove(limit(t), "dev"), table.Close(limit(t))); err != nil {
-		t.Error(err)
-	}
-	if left, _ := os.ReadDir(filepath.Join(dir, "vm")); len(left) != 0 {
-		t.Errorf("left on disk: %v", left)
-	}
 }
 
 func inGuest(t *testing.T, v *vmm.VM) {
