@@ -293,13 +293,9 @@ func (g *Guest) Shutdown(ctx context.Context) error { return g.Ctl(ctx, "shutdow
 
 // Sync has the guest write to its disk what it keeps in memory.
 func (g *Guest) Sync(ctx context.Context) error {
-	soon, cancel := g.limited(ctx)
-	defer cancel()
-	n, err := g.connected(soon)
-	if err != nil {
-		return err
-	}
-	return n.tell(ctx, n.callSlow, "sync")
+	// Not in the time that once has, which is for what does not take long.
+	err := g.once(ctx, func(_ context.Context, n *conn) error { return n.tell(ctx, n.callSlow, "sync") })
+	return g.explain(ctx, err, "err")
 }
 
 // Execs returns the names of the guest's execs.
