@@ -32,7 +32,7 @@ func (s session) offers(capability string) bool {
 // connect makes a connection: transport, initialize, and the lists.
 func (u *upstream) connect(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, u.def.connectTimeout(),
-		fmt.Errorf("no answer within %v", u.def.connectTimeout()))
+		fmt.Errorf("no answer within %v; connect_timeout in its profile allows more", u.def.connectTimeout()))
 	defer cancel()
 	c, err := u.establish(ctx)
 	if err != nil {

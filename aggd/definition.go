@@ -11,7 +11,7 @@ import (
 // The times of a server that does not set its own.
 const (
 	idleTimeout    = 10 * time.Minute
-	connectTimeout = 10 * time.Second
+	connectTimeout = 30 * time.Second // npx fetches what it is to run the first time
 	callTimeout    = 5 * time.Minute
 )
 

@@ -201,7 +201,7 @@ func TestHanging(t *testing.T) {
 	}
 	wants(t, h.rpc("", "good", "tools/call", `{"name":"x"}`), `"echo"`)
 	wants(t, h.awaitState("stuck", wire.Failed).Error, "no answer within 300ms")
-	wants(t, h.rpc("", "stuck", "tools/call", `{"name":"x"}`), `"error":"server stuck is not connected: initialize: no answer within 300ms"`)
+	wants(t, h.rpc("", "stuck", "tools/call", `{"name":"x"}`), `"error":"server stuck is not connected: initialize: no answer within 300ms; connect_timeout in its profile allows more"`)
 }
 
 // TestUnreachable has a server that is not there, and then is.

@@ -177,7 +177,7 @@ func (p *Proxy) Serve(ctx context.Context, c net.Conn) error {
 			}
 		}
 		if err != nil {
-			refuse(c, err)
+			Refuse(c, err)
 		}
 		return err
 	}
@@ -210,8 +210,9 @@ func (p *Proxy) await(ctx context.Context, late <-chan struct{}) error {
 	}
 }
 
-// refuse tells the guest that there is no proxy, in HTTP.
-func refuse(c net.Conn, why error) {
+// Refuse tells the guest on c, in HTTP, that there is no proxy for it, and
+// closes c.
+func Refuse(c net.Conn, why error) {
 	text := "hutch: " + node.Text(why) + "\n"
 	c.SetWriteDeadline(time.Now().Add(sendTime))
 	fmt.Fprintf(c, "HTTP/1.1 503 no proxy\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(text), text)

@@ -97,8 +97,9 @@ func (s *Server) receive(in *net.UnixConn) error {
 		}
 		if l.Conn {
 			c, err := r.conn()
-			if err != nil {
-				return err
+			if err != nil { // there was no descriptor left for it
+				s.log.Print("connection lost: ", err)
+				continue
 			}
 			s.conns.take(c)
 		}
