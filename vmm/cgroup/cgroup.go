@@ -150,8 +150,15 @@ const settled = "hutchd"
 // delegated returns the folder below which groups of version 2 with controller
 // c can be made: own, if this process is alone there, or top, the first group
 // that is seen here.
+//
+// A systemd before 254 knows no DelegateSubgroup: it puts a service that starts
+// again into the unit's group itself, and fails while machines of the one
+// before have controllers below that. Such a service has them beside it.
 func delegated(own, top, c string) (string, error) {
-	if filepath.Base(own) == settled {
+	switch {
+	case filepath.Base(own) == settled:
+		own = filepath.Dir(own)
+	case filepath.Ext(own) == ".service" && settle(filepath.Dir(own)) == nil:
 		own = filepath.Dir(own)
 	}
 	dir, err := own, settle(own)

@@ -162,6 +162,30 @@ func TestVersion2(t *testing.T) {
 	}
 }
 
+// TestVersion2Unit is a service of systemd, as one before 254 starts it and as
+// one with DelegateSubgroup does.
+func TestVersion2Unit(t *testing.T) {
+	for own, want := range map[string]string{
+		"cg/a.slice/hutchd.service":        "cg/a.slice/svc",
+		"cg/a.slice/hutchd.service/hutchd": "cg/a.slice/hutchd.service/svc",
+	} {
+		h := host{t, t.TempDir()}
+		h.write(
+			"proc/mountinfo", "30 23 0:26 / ROOT/cg rw - cgroup2 cgroup2 rw\n",
+			"proc/cgroup", "0::/"+strings.TrimPrefix(own, "cg/")+"\n",
+			"cg/a.slice/cgroup.controllers", "memory\n",
+			"cg/a.slice/cgroup.events", "populated 1\n",
+			"cg/a.slice/hutchd.service/cgroup.controllers", "memory\n",
+			"cg/a.slice/hutchd.service/cgroup.events", "populated 1\n",
+			own+"/cgroup.procs", strconv.Itoa(os.Getpid())+"\n",
+		)
+		if r := find(h.path("proc"), "svc"); r.parents[Memory].Dir != h.path(want) {
+			t.Errorf("%s: %+v, %v", own, r.parents, r.missing)
+		}
+		h.has(own+"/cgroup.procs", strconv.Itoa(os.Getpid())+"\n")
+	}
+}
+
 // TestVersion2Shared is a service that shares its group with others: only the
 // first group of all gives its children controllers then.
 func TestVersion2Shared(t *testing.T) {

@@ -10,7 +10,7 @@
 //	mode PATH OLD NEW    has other permissions, in octal
 //	owner PATH OLD NEW   belongs to another UID:GID
 //	renamed OLD NEW      was removed, and the same contents were added elsewhere
-//	unreadable PATH      cannot be compared
+//	unreadable PATH      cannot be compared, or lies deeper than paths can say
 //
 // Folders end in a slash. A path with blanks, quotes, control characters or
 // bytes that are no UTF-8 is quoted as a string of C or Go is. What an
@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -30,12 +31,30 @@ import (
 	"strings"
 	"syscall"
 	"unicode"
+
+	"hutch/fs/node"
 )
+
+// Bounds hold back a comparison that somebody asked for who may ask for many.
+type Bounds struct {
+	// Rest is called again and again meanwhile. Its error ends the comparison.
+	Rest func(context.Context) error
+	// Most is how many bytes of names and differences it may remember; 0: any.
+	Most int
+}
+
+// Folders compares without bounds.
+func Folders(ctx context.Context, a, b, prefix string) (string, error) {
+	return Bounds{}.Folders(ctx, a, b, prefix)
+}
 
 // Folders returns the differences from the folder a to the folder b, sorted
 // by path, each path after prefix. Where b notes that a file of a lower layer
 // is removed, it was removed.
-func Folders(ctx context.Context, a, b, prefix string) (string, error) {
+func (bounds Bounds) Folders(ctx context.Context, a, b, prefix string) (string, error) {
+	if bounds.Rest == nil {
+		bounds.Rest = context.Cause
+	}
 	var sides [2]*os.Root
 	for i, dir := range []string{a, b} {
 		root, err := os.OpenRoot(dir)
@@ -45,7 +64,7 @@ func Folders(ctx context.Context, a, b, prefix string) (string, error) {
 		defer root.Close()
 		sides[i] = root
 	}
-	c := &comparison{ctx: ctx, a: sides[0], b: sides[1]}
+	c := &comparison{Bounds: bounds, ctx: ctx, a: sides[0], b: sides[1]}
 	if err := c.folder(".", true, true); err != nil {
 		return "", err
 	}
@@ -62,9 +81,25 @@ func Folders(ctx context.Context, a, b, prefix string) (string, error) {
 
 // A comparison is one under way.
 type comparison struct {
+	Bounds
 	ctx   context.Context
 	a, b  *os.Root
 	lines []line
+	held  int // bytes, see Most
+}
+
+// Beside their bytes, names and differences take about so many more.
+const (
+	perName = 64
+	perLine = 192
+)
+
+// on says whether the comparison may go on.
+func (c *comparison) on() error {
+	if c.Most > 0 && c.held > c.Most {
+		return fmt.Errorf("%w: too many differences, or files in a folder", node.ErrTooLong)
+	}
+	return c.Rest(c.ctx)
 }
 
 // A line is a difference.
@@ -105,11 +140,17 @@ func (c *comparison) tell(verb, name string, st fs.FileInfo, words string) {
 		l.size = st.Size()
 	}
 	c.lines = append(c.lines, l)
+	c.held += perLine + len(name) + len(words)
 }
 
 // folder compares the folder called name, of which one side may be missing.
 func (c *comparison) folder(name string, inA, inB bool) error {
 	names := make(map[string]bool)
+	defer func() {
+		for n := range names {
+			c.held -= perName + len(n)
+		}
+	}()
 	for _, side := range []struct {
 		root  *os.Root
 		there bool
@@ -117,20 +158,18 @@ func (c *comparison) folder(name string, inA, inB bool) error {
 		if !side.there {
 			continue
 		}
-		list, err := readNames(side.root, name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // gone meanwhile
-		case err != nil:
+		readable, err := c.names(side.root, name, names)
+		if err != nil {
+			return err
+		}
+		if !readable {
 			c.tell("unreadable", name, nil, "")
 			return nil
 		}
-		for _, n := range list {
-			names[n] = true
-		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(names)) {
-		if c.ctx.Err() != nil {
-			return context.Cause(c.ctx)
+		if err := c.on(); err != nil {
+			return err
 		}
 		if err := c.entry(path.Join(name, n), inA, inB); err != nil {
 			return err
@@ -139,13 +178,28 @@ func (c *comparison) folder(name string, inA, inB bool) error {
 	return nil
 }
 
-func readNames(root *os.Root, name string) ([]string, error) {
+// names adds those that a folder has to all.
+func (c *comparison) names(root *os.Root, name string, all map[string]bool) (readable bool, err error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, err
+		return errors.Is(err, fs.ErrNotExist), nil // gone meanwhile
 	}
 	defer f.Close()
-	return f.Readdirnames(-1)
+	for {
+		if err := c.on(); err != nil {
+			return false, err
+		}
+		list, err := f.Readdirnames(1024)
+		for _, n := range list {
+			if !all[n] {
+				all[n] = true
+				c.held += perName + len(n)
+			}
+		}
+		if err != nil {
+			return err == io.EOF || errors.Is(err, fs.ErrNotExist), nil
+		}
+	}
 }
 
 // look returns what is at name; nil if nothing is.
@@ -207,8 +261,20 @@ func (c *comparison) below(name string, a, b fs.FileInfo) error {
 	if !inA && !inB {
 		return nil
 	}
+	if len(name) > pathMax {
+		st := a
+		if !inA {
+			st = b
+		}
+		c.tell("unreadable", name, st, "")
+		return nil
+	}
 	return c.folder(name, inA, inB)
 }
+
+// pathMax is the longest path of a folder that is looked into: no program
+// could open what it says of one, and its lines would fill the memory.
+const pathMax = 4096
 
 // contents tells if two files of the same kind have not the same in them.
 func (c *comparison) contents(name string, a, b fs.FileInfo) error {

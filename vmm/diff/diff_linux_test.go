@@ -3,6 +3,7 @@ package diff_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"hutch/fs/node"
 	"hutch/fs/node/need"
 	"hutch/vmm/diff"
 )
@@ -184,6 +186,54 @@ func TestQuote(t *testing.T) {
 	} {
 		if got := diff.Quote(in); got != want {
 			t.Errorf("Quote(%q) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+// Folders that a guest made deep in each other are told down to where paths
+// end, and not for ever.
+func TestDeep(t *testing.T) {
+	a, b, _ := sides(t)
+	name := strings.Repeat("n", 100)
+	fd, err := unix.Open(b, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	must(t, err)
+	for range 300 {
+		must(t, unix.Mkdirat(fd, name, 0o755))
+		next, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		must(t, err)
+		unix.Close(fd)
+		fd = next
+	}
+	unix.Close(fd)
+	text, err := diff.Folders(t.Context(), a, b, "")
+	must(t, err)
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) != 42 || strings.Count(text, "added ") != 41 || strings.Count(text, "unreadable ") != 1 {
+		t.Errorf("%d lines, the last %.100q", len(lines), lines[len(lines)-1])
+	}
+}
+
+// What a comparison remembers has a bound, of differences and of names that
+// are the same.
+func TestMost(t *testing.T) {
+	a, b, set := sides(t)
+	name := func(i int) string { return fmt.Sprintf("/%d/%s%d", i/100, strings.Repeat("n", 200), i) }
+	for i := range 1000 {
+		set("a"+name(i), "")
+	}
+	for _, c := range []struct {
+		what string
+		to   string
+		most int
+		ends bool
+	}{
+		{"differences", b, 400 << 10, true},
+		{"no more than that of them", b, 600 << 10, false},
+		{"names", a, 20 << 10, true},
+		{"a folder's at a time", a, 100 << 10, false},
+	} {
+		if _, err := (diff.Bounds{Most: c.most}).Folders(t.Context(), a, c.to, ""); errors.Is(err, node.ErrTooLong) != c.ends {
+			t.Errorf("%s: %v", c.what, err)
 		}
 	}
 }

@@ -2,15 +2,18 @@ package diff
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
 	"slices"
 	"sync"
 	"syscall"
+
+	"hutch/fs/sparse"
 )
 
 // errMoved is returned where another kind of file has taken a name meanwhile.
@@ -49,27 +52,51 @@ func (c *comparison) equal(inA, inB string, a, b fs.FileInfo) (bool, error) {
 		return false, err
 	}
 	defer g.Close()
+	return c.sameData(f, g, a.Size())
+}
+
+// sameData says whether two files of that size have the same in them. It
+// reads where either has data.
+func (c *comparison) sameData(f, g *os.File, size int64) (bool, error) {
 	p, q := buffers.Get().(*[256 << 10]byte), buffers.Get().(*[256 << 10]byte)
 	defer buffers.Put(p)
 	defer buffers.Put(q)
-	for c.ctx.Err() == nil {
-		n, err := io.ReadFull(f, p[:])
-		m, gerr := io.ReadFull(g, q[:])
+	x, y := sparse.Of(f, size), sparse.Of(g, size)
+	for at := int64(0); at < size; {
+		if err := c.Rest(c.ctx); err != nil {
+			return false, err
+		}
+		begin, end := nearer(x, y, at)
+		at = min(end, begin+int64(len(p)))
+		n, err := f.ReadAt(p[:at-begin], begin)
+		m, gerr := g.ReadAt(q[:at-begin], begin)
 		switch {
 		case !bytes.Equal(p[:n], q[:m]):
 			return false, nil
-		case ended(err) && ended(gerr):
-			return true, nil
-		case err != nil && !ended(err):
+		case err != nil && err != io.EOF:
 			return false, err
-		case gerr != nil && !ended(gerr):
+		case gerr != nil && gerr != io.EOF:
 			return false, gerr
+		case int64(n) < at-begin: // both were truncated meanwhile
+			return true, nil
 		}
 	}
-	return false, context.Cause(c.ctx)
+	return true, nil
 }
 
-func ended(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF }
+// nearer returns the first data at or after at in either file, as far as the
+// other has data there throughout, or none.
+func nearer(x, y *sparse.Extents, at int64) (begin, end int64) {
+	begin, end = x.From(at)
+	b, e := y.From(at)
+	switch {
+	case b < begin:
+		return b, min(e, begin)
+	case b > begin:
+		return begin, min(end, b)
+	}
+	return begin, min(end, e)
+}
 
 // matchRenames makes one difference of a removed file and an added one with
 // the same contents, which are not empty. Where there are several, they are
@@ -81,52 +108,82 @@ func (c *comparison) matchRenames() error {
 			lost[l.size] = append(lost[l.size], i)
 		}
 	}
-	sums := make(map[int]string)
+	same := make(map[string][]int) // of lost, by hash, which the size is part of
 	for i, l := range c.lines {
-		if l.verb != "added" || l.size <= 0 || len(lost[l.size]) == 0 {
+		if l.verb != "added" || l.size <= 0 || lost[l.size] == nil {
 			continue
 		}
+		for _, j := range lost[l.size] {
+			sum, err := c.sum(c.a, c.lines[j].path)
+			if err != nil {
+				return err
+			}
+			same[sum] = append(same[sum], j)
+		}
+		lost[l.size] = []int{} // which have a hash now
 		sum, err := c.sum(c.b, l.path)
 		if err != nil {
 			return err
 		}
-		for at, j := range lost[l.size] {
-			if sums[j] == "" {
-				if sums[j], err = c.sum(c.a, c.lines[j].path); err != nil {
-					return err
-				}
-			}
-			if sum != "" && sums[j] == sum {
-				c.lines[j].verb, c.lines[j].to = "renamed", l.path
-				lost[l.size] = slices.Delete(lost[l.size], at, at+1)
-				c.lines[i].verb = ""
-				break
-			}
+		if from := same[sum]; sum != "" && len(from) > 0 {
+			same[sum] = from[1:]
+			c.lines[from[0]].verb, c.lines[from[0]].to = "renamed", l.path
+			c.lines[i].verb = ""
 		}
 	}
 	c.lines = slices.DeleteFunc(c.lines, func(l line) bool { return l.verb == "" })
 	return nil
 }
 
-// sum returns a hash of what is in a file, and "" if it cannot be read.
+// page is the unit of a sum: a power of two.
+const page = 4 << 10
+
+var zeros [page]byte
+
+// sum returns a hash of what is in a file, and "" if it cannot be read. It is
+// of the size and of the pages that are not all zeros, with their offsets:
+// the same wherever the file has holes.
 func (c *comparison) sum(root *os.Root, name string) (string, error) {
+	if err := c.Rest(c.ctx); err != nil {
+		return "", err
+	}
 	f, err := open(root, name)
 	if err != nil {
 		return "", nil
 	}
 	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return "", nil
+	}
 	p := buffers.Get().(*[256 << 10]byte)
 	defer buffers.Put(p)
-	h := sha256.New()
-	for c.ctx.Err() == nil {
-		n, err := f.Read(p[:])
-		h.Write(p[:n])
-		if err == io.EOF {
-			return string(h.Sum(nil)), nil
+	x, h := sparse.Of(f, st.Size()), sha256.New()
+	number(h, st.Size())
+	for at := int64(0); at < st.Size(); {
+		if err := c.Rest(c.ctx); err != nil {
+			return "", err
 		}
-		if err != nil {
+		begin, end := x.From(at)
+		begin, end = begin&^(page-1), (end+page-1)&^(page-1)
+		at = min(end, begin+int64(len(p)))
+		n, err := f.ReadAt(p[:at-begin], begin)
+		if err != nil && err != io.EOF {
 			return "", nil
 		}
+		sumPages(h, p[:n], begin)
 	}
-	return "", context.Cause(c.ctx)
+	return string(h.Sum(nil)), nil
 }
+
+func sumPages(h hash.Hash, data []byte, off int64) {
+	for part := range slices.Chunk(data, page) {
+		if !bytes.Equal(part, zeros[:len(part)]) {
+			number(h, off)
+			h.Write(part)
+		}
+		off += page
+	}
+}
+
+func number(h hash.Hash, n int64) { binary.Write(h, binary.BigEndian, n) }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -75,9 +76,45 @@ func (p *Process) End() {
 // has looks at the process' arguments. Unlike its stat file these can be had of
 // one that is stuck in an exec, maybe on us.
 func (f Family) has(pid int) bool {
-	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	line := arguments(pid)
 	name, _, _ := bytes.Cut(line, []byte{0})
-	return err == nil && slices.Contains(f.Names, string(name)) && bytes.Contains(line, []byte(f.Mark))
+	return slices.Contains(f.Names, string(name)) && bytes.Contains(line, []byte(f.Mark))
+}
+
+// arguments returns what the process was called with. One in the middle of an
+// exec has nothing for a moment, which is waited for.
+func arguments(pid int) []byte {
+	var line []byte
+	for tries := 0; tries < 250; tries++ {
+		line, _ = os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if len(line) > 0 || !hasArguments(pid) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return line
+}
+
+// hasArguments says whether the process has not ended and is none of the
+// kernel's.
+func hasArguments(pid int) bool {
+	f := stat(pid)
+	if len(f) < 7 || f[0][0] == 'Z' || f[0][0] == 'X' {
+		return false
+	}
+	const kernelThread = 0x200000
+	flags, err := strconv.ParseUint(string(f[6]), 10, 32)
+	return err == nil && flags&kernelThread == 0
+}
+
+// stat returns the fields of the process' stat file, from the third, its state.
+func stat(pid int) [][]byte {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	after := bytes.LastIndexByte(data, ')') // of the name
+	return bytes.Fields(data[after+1:])
 }
 
 // Sweep kills every process of the family, those too that others of it start
@@ -176,12 +213,7 @@ func (p *Process) Status() (ws unix.WaitStatus, ok bool) {
 // zombie returns the exit status of a process whose parent has not asked yet:
 // the last field of its stat file.
 func zombie(pid int) (unix.WaitStatus, bool) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, false
-	}
-	after := bytes.LastIndexByte(data, ')') // of the name
-	f := bytes.Fields(data[after+1:])
+	f := stat(pid)
 	if len(f) < 2 || f[0][0] != 'Z' {
 		return 0, false
 	}

@@ -25,7 +25,7 @@ func (p *pass) dress(from, to *folder, st *unix.Stat_t) error {
 		err = unix.Fchmod(to.fd(), permissions(st))
 	}
 	if err != nil {
-		return pathError(from.path, err)
+		return pathError(from.path(), err)
 	}
 	return nil
 }

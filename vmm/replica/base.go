@@ -42,6 +42,9 @@ func (r *Replica) Record() Record {
 }
 
 func (e *entry) record(path string, rec Record) {
+	if len(path) > pathMax { // such files are copied each time
+		return
+	}
 	for name, kid := range e.kids {
 		kid.record(filepath.Join(path, name), rec)
 	}
@@ -53,6 +56,9 @@ func (e *entry) record(path string, rec Record) {
 // link makes the entry called name a name of the earlier replica's copy,
 // and returns nil if that has not the same file, or it cannot be done.
 func (r *Replica) link(from, to *folder, name string, st *unix.Stat_t) *entry {
+	if len(r.then) == 0 {
+		return nil
+	}
 	path, s := from.name(name), stampOf(st)
 	was, ok := r.then[path]
 	if !ok || was != seen(s) || s.nlink != 1 {

@@ -6,6 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// search opens a folder only to go on from there.
+const search = unix.O_SEARCH
+
 // share makes the file called name in the folder dir of the blocks of in.
 func share(in *os.File, dir int, name string) (*os.File, error) {
 	if err := unix.Fclonefileat(int(in.Fd()), dir, name, 0); err != nil {

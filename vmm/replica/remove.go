@@ -2,33 +2,158 @@ package replica
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // removeLimit is how long Remove begins anew where something still writes into
 // what it removes: a process that was killed and is not gone yet.
 const removeLimit = 10 * time.Second
 
-// Remove removes dir with all below it, also folders that their owner may
-// not read, and files made there meanwhile.
+// Remove removes dir with all below it, however deep that is, also folders
+// that their owner may not read, and files made there meanwhile.
 func Remove(dir string) error {
-	err, began := os.RemoveAll(dir), time.Now()
-	for errors.Is(err, syscall.ENOTEMPTY) && time.Since(began) < removeLimit {
-		time.Sleep(time.Millisecond) // the processor is the writer's to end on
-		err = os.RemoveAll(dir)
+	parent, err := unix.Open(filepath.Dir(dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return nil
+	case err != nil:
+		return &os.PathError{Op: "remove", Path: dir, Err: err}
 	}
-	if err == nil || os.Getuid() == 0 {
+	defer unix.Close(parent)
+	for began := time.Now(); ; time.Sleep(time.Millisecond) { // the processor is the writer's to end on
+		err := removeAt(parent, filepath.Base(dir))
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) || time.Since(began) > removeLimit:
+			return &os.PathError{Op: "remove", Path: dir, Err: err}
+		}
+	}
+}
+
+// removeDepth is how deep a removal goes in. What lies deeper is brought up
+// first, beside the first folder: so it takes no more descriptors.
+const removeDepth = 50
+
+// removeAt removes the entry called name of the folder dir. One that is not
+// there is fine.
+func removeAt(dir int, name string) error {
+	err := unix.Unlinkat(dir, name, 0)
+	if err == nil || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if derr := unix.Unlinkat(dir, name, unix.AT_REMOVEDIR); derr == nil || errors.Is(derr, unix.ENOENT) {
+		return nil
+	} else if errors.Is(derr, unix.ENOTDIR) {
 		return err
 	}
-	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			os.Chmod(path, 0o700) // before WalkDir reads it
+	top, err := openBelow(dir, name)
+	if err != nil {
+		return err
+	}
+	defer top.Close()
+	r := &removal{top: top}
+	if err := r.empty(top, 1); err != nil {
+		return err
+	}
+	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+}
+
+// openBelow opens the folder called name, also one that its owner may not.
+func openBelow(dir int, name string) (*os.File, error) {
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	if !superuser() {
+		unix.Fchmodat(dir, name, 0o700, 0) // ours, or it stays as it is
+	}
+	fd, err := unix.Openat(dir, name, flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// A removal empties a folder.
+type removal struct {
+	top *os.File
+	n   int // folders that were brought up
+}
+
+// empty removes what is in f, which is so deep in the top folder.
+func (r *removal) empty(f *os.File, depth int) error {
+	for {
+		names, err := f.Readdirnames(256)
+		for _, name := range names {
+			if err := r.remove(f, name, depth); err != nil {
+				return err
+			}
 		}
+		if len(names) > 0 {
+			_, err = f.Seek(0, 0) // what was removed, or came, moved the rest
+		}
+		if err != nil || len(names) == 0 {
+			return ignoreEnd(err)
+		}
+	}
+}
+
+func (r *removal) remove(f *os.File, name string, depth int) error {
+	dir := int(f.Fd())
+	err := unix.Unlinkat(dir, name, 0)
+	if err == nil || errors.Is(err, unix.ENOENT) {
 		return nil
-	})
-	return os.RemoveAll(dir)
+	}
+	derr := unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+	switch {
+	case derr == nil || errors.Is(derr, unix.ENOENT):
+		return nil
+	case errors.Is(derr, unix.ENOTDIR):
+		return err
+	case depth >= removeDepth:
+		return r.bringUp(dir, name)
+	}
+	below, err := openBelow(dir, name)
+	if err != nil {
+		return err
+	}
+	defer below.Close()
+	if err := r.empty(below, depth+1); err != nil {
+		return err
+	}
+	return ignoreGone(unix.Unlinkat(dir, name, unix.AT_REMOVEDIR))
+}
+
+// bringUp moves the folder called name into the top one, where it is come to
+// when that is read again.
+func (r *removal) bringUp(dir int, name string) error {
+	if !superuser() {
+		unix.Fchmodat(dir, name, 0o700, 0)
+	}
+	for {
+		r.n++
+		err := unix.Renameat(dir, name, int(r.top.Fd()), fmt.Sprintf(".deep-%d", r.n))
+		if !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.ENOTDIR) {
+			return ignoreGone(err)
+		}
+	}
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+func ignoreEnd(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }

@@ -13,6 +13,7 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -69,7 +70,8 @@ func Copy(ctx context.Context, from, to string) (Cost, error) { return New(from,
 // Ahead copies what has changed since the last pass, of a folder that may be
 // in use. What is made is not a replica yet: it is a mixture of what was
 // there at different times. Where much has changed while it was copied, that
-// is copied again, as long as it gets less.
+// is copied again, as long as it gets less. Where folders are moved so much
+// that they cannot be copied, all is left for Copy.
 func (r *Replica) Ahead(ctx context.Context) error {
 	most := int64(math.MaxInt64)
 	for {
@@ -141,6 +143,9 @@ func (p *pass) run() error {
 	}
 	defer to.close()
 	kids, err := p.folder(from, to, old)
+	if errors.Is(err, errMoved) && !p.last {
+		return p.giveUp()
+	}
 	if err != nil {
 		return err
 	}
@@ -152,14 +157,27 @@ func (p *pass) run() error {
 	return nil
 }
 
-// maxDepth is how deep folders may lie in each other: each takes two
-// descriptors while what is in it is copied.
-const maxDepth = 400
+// giveUp leaves all for the last pass, when nothing moves: a folder that is
+// moved again and again cannot be copied before.
+func (p *pass) giveUp() error {
+	p.r.known, p.work = nil, 0
+	return Remove(p.r.to)
+}
 
-// A folder is an open folder of the original or of the replica.
+// maxDepth is how deep folders may lie in each other, and openDepth how many
+// of those that a pass is in it has open: the others are opened again on the
+// way up.
+const (
+	maxDepth  = 20000
+	openDepth = 50
+)
+
+// A folder is a folder of the original or of the replica that a pass is in.
 type folder struct {
-	file *os.File
-	path string // from the top, "" for that itself
+	file *os.File // nil while the pass is far below
+	up   *folder  // nil of the top
+	base string   // its name in that
+	is   inode
 	deep int
 }
 
@@ -172,24 +190,83 @@ func openTop(dir string) (*folder, error) {
 }
 
 func (f *folder) fd() int { return int(f.file.Fd()) }
-func (f *folder) close()  { f.file.Close() }
+
+func (f *folder) close() {
+	if f.file != nil {
+		f.file.Close()
+	}
+}
+
+// path returns the path from the top, "" for that itself.
+func (f *folder) path() string {
+	n := 0
+	for d := f; d.up != nil; d = d.up {
+		n += len(d.base) + 1
+	}
+	if n == 0 {
+		return ""
+	}
+	b := make([]byte, n-1)
+	for d := f; d.up != nil; d = d.up {
+		n -= len(d.base) + 1
+		copy(b[n:], d.base)
+		if n > 0 {
+			b[n-1] = '/'
+		}
+	}
+	return string(b)
+}
 
 // name returns the path of an entry, from the top.
 func (f *folder) name(entry string) string {
-	if f.path == "" {
+	if f.up == nil {
 		return entry
 	}
-	return f.path + "/" + entry
+	return f.path() + "/" + entry
 }
 
 // within takes fd, the entry called name of f, as a folder.
 func (f *folder) within(fd int, name string) (*folder, error) {
-	d := &folder{file: os.NewFile(uintptr(fd), name), path: f.name(name), deep: f.deep + 1}
-	if d.deep > maxDepth {
+	d := &folder{file: os.NewFile(uintptr(fd), name), up: f, base: name, deep: f.deep + 1}
+	var st unix.Stat_t
+	err := unix.Fstat(fd, &st)
+	if err == nil && d.deep > maxDepth {
+		err = fmt.Errorf("%w: %s: folders lie more than %d deep in each other", node.ErrTooLong, shorten(d.path()), maxDepth)
+	}
+	if err != nil {
 		d.close()
-		return nil, fmt.Errorf("%w: %s: folders lie more than %d deep in each other", node.ErrTooLong, shorten(d.path), maxDepth)
+		return nil, err
+	}
+	d.is = stampOf(&st).inode
+	if d.deep > openDepth {
+		far := f
+		for range openDepth - 1 {
+			far = far.up
+		}
+		if far.up != nil && far.file != nil {
+			far.file.Close()
+			far.file = nil
+		}
 	}
 	return d, nil
+}
+
+// leave closes f, and returns to the folder that it is in.
+func (f *folder) leave() error {
+	defer f.close()
+	if f.up.file != nil {
+		return nil
+	}
+	fd, err := unix.Openat(f.fd(), "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return pathError(f.up.path(), err)
+	}
+	f.up.file = os.NewFile(uintptr(fd), f.up.base)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || stampOf(&st).inode != f.up.is {
+		return pathError(f.path(), errMoved)
+	}
+	return nil
 }
 
 func shorten(s string) string {

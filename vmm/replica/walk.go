@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,8 +19,11 @@ const patience = 100
 // folder copies what is in from to to, and returns what it has seen.
 func (p *pass) folder(from, to *folder, old *entry) (map[string]*entry, error) {
 	names, err := from.file.Readdirnames(-1)
+	if errors.Is(err, unix.ENOENT) { // it was removed since it was opened
+		return nil, errMoved
+	}
 	if err != nil {
-		return nil, pathError(from.path, err)
+		return nil, pathError(from.path(), err)
 	}
 	kids := make(map[string]*entry, len(names))
 	for _, name := range names {
@@ -137,22 +140,48 @@ func (p *pass) again(to *folder, name string, s stamp, old *entry) (*entry, erro
 		return nil, nil
 	}
 	p.cost.Files++
-	path := filepath.Join(p.r.to, first)
+	dir, path, err := reach(p.r.to, first)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(dir)
 	e := &entry{stamp: s} // which the next pass looks at anew
 	if old != nil {
 		var a, b unix.Stat_t
-		if unix.Lstat(path, &a) == nil && unix.Fstatat(to.fd(), name, &b, unix.AT_SYMLINK_NOFOLLOW) == nil && a.Ino == b.Ino {
+		if unix.Fstatat(dir, path, &a, unix.AT_SYMLINK_NOFOLLOW) == nil && unix.Fstatat(to.fd(), name, &b, unix.AT_SYMLINK_NOFOLLOW) == nil && a.Ino == b.Ino {
 			return e, nil
 		}
 		if err := p.remove(to, name); err != nil {
 			return nil, err
 		}
 	}
-	return e, unix.Linkat(unix.AT_FDCWD, path, to.fd(), name, 0)
+	return e, unix.Linkat(dir, path, to.fd(), name, 0)
 }
 
+// reach opens the folder below top that has the last name of path, which may
+// be longer than the system takes at once. Nobody else writes below top.
+func reach(top, path string) (dir int, name string, err error) {
+	const flags = search | unix.O_DIRECTORY | unix.O_CLOEXEC
+	if dir, err = unix.Open(top, flags, 0); err != nil {
+		return -1, "", err
+	}
+	for len(path) >= pathMax {
+		at := strings.LastIndexByte(path[:pathMax], '/')
+		next, err := unix.Openat(dir, path[:at], flags|unix.O_NOFOLLOW, 0)
+		unix.Close(dir)
+		if err != nil {
+			return -1, "", err
+		}
+		dir, path = next, path[at+1:]
+	}
+	return dir, path, nil
+}
+
+// pathMax is how much of a path the system is given at once.
+const pathMax = 4000
+
 // branch copies a folder in the folder from.
-func (p *pass) branch(from, to *folder, name string, st *unix.Stat_t, old *entry) (*entry, error) {
+func (p *pass) branch(from, to *folder, name string, st *unix.Stat_t, old *entry) (_ *entry, err error) {
 	in, relock, err := p.open(from.fd(), name, st, unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
@@ -162,7 +191,11 @@ func (p *pass) branch(from, to *folder, name string, st *unix.Stat_t, old *entry
 	if err != nil {
 		return nil, err
 	}
-	defer f.close()
+	defer func() {
+		if lerr := f.leave(); err == nil {
+			err = lerr
+		}
+	}()
 	if old == nil {
 		if err := unix.Mkdirat(to.fd(), name, 0o700); err != nil {
 			return nil, err
@@ -176,7 +209,11 @@ func (p *pass) branch(from, to *folder, name string, st *unix.Stat_t, old *entry
 	if err != nil {
 		return nil, err
 	}
-	defer t.close()
+	defer func() {
+		if lerr := t.leave(); err == nil {
+			err = lerr
+		}
+	}()
 	kids, err := p.folder(f, t, old)
 	if err != nil {
 		return nil, err
@@ -224,5 +261,5 @@ func (p *pass) open(dir int, name string, st *unix.Stat_t, flags int) (int, func
 
 // remove removes what the replica has at a name.
 func (p *pass) remove(to *folder, name string) error {
-	return os.RemoveAll(filepath.Join(p.r.to, to.name(name)))
+	return removeAt(to.fd(), name)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"hutch/fs/node"
 	"hutch/vmm/image/layer"
@@ -21,6 +22,7 @@ type Draft struct {
 	dir   string
 	parts map[string]*replica.Replica
 	cost  replica.Cost
+	began time.Time
 }
 
 // Begin begins a snapshot called name of the folders, each by the name of
@@ -36,7 +38,7 @@ func (s *Store) Begin(name string, folders map[string]string) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Draft{s: s, name: name, dir: dir, parts: make(map[string]*replica.Replica)}
+	d := &Draft{s: s, name: name, dir: dir, parts: make(map[string]*replica.Replica), began: time.Now()}
 	for part, from := range folders {
 		d.parts[part] = replica.New(from, filepath.Join(dir, part))
 		s.since(part, d.parts[part])
@@ -73,6 +75,7 @@ func (d *Draft) Copy(ctx context.Context) error {
 // goes into its record, and the cost with it.
 func (d *Draft) Commit(i Info) error {
 	i.Cost = d.cost
+	i.Cost.Time = time.Since(d.began) // with what was waited for, and the guest's standing still
 	data, err := json.Marshal(i)
 	if err != nil {
 		return err

@@ -328,6 +328,36 @@ func TestFurnish(t *testing.T) {
 	}
 }
 
+// TestPut puts files into an image that has links, and a layer's file, there.
+func TestPut(t *testing.T) {
+	top := t.TempDir()
+	root, of := filepath.Join(top, "root"), filepath.Join(top, "layer")
+	os.Mkdir(root, 0o755)
+	os.Symlink(top, filepath.Join(root, "opt"))
+	Write(t, of, []byte("the layer's"))
+	if err := os.Link(of, filepath.Join(root, "f")); err != nil {
+		t.Fatal(err)
+	}
+	os.Symlink(of, filepath.Join(root, "l"))
+	for _, name := range []string{"opt/hutch/README", "f", "l"} {
+		for range 2 {
+			if err := layer.Put(root, name, "text", true); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if got, _ := os.ReadFile(of); string(got) != "the layer's" {
+		t.Errorf("the layer has %q", got)
+	}
+	in := strings.TrimPrefix(top, "/") + "/hutch/README=text"
+	if got := strings.Join(list(t, root), " "); !strings.Contains(got, in) || !strings.Contains(got, "f=text l=text") || strings.Contains(got, ".new") {
+		t.Errorf("got  %s\nwant %s", got, in)
+	}
+	if err := layer.Put(root, "none/f", "text", false); err == nil {
+		t.Error("a folder was made that was not to be")
+	}
+}
+
 // TestOrdinaryUser runs this package's other tests without the superuser's powers.
 func TestOrdinaryUser(t *testing.T) {
 	need.Root(t)

@@ -91,7 +91,7 @@ func (u *unpacker) entries(ctx context.Context, r *tar.Reader) error {
 // malformed returns err as one of the layer, if it is.
 func malformed(err error) error {
 	if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tar.ErrFieldTooLong) {
-		return fmt.Errorf("%w: %w", node.ErrInvalid, err)
+		return fmt.Errorf("%w: %s", node.ErrInvalid, strings.TrimPrefix(err.Error(), "archive/tar: "))
 	}
 	return err
 }
