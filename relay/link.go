@@ -39,12 +39,13 @@ type asked struct {
 
 // connect makes one connection after the other until ctx is done. It tries
 // again at once when one that worked is lost, and waits longer and longer
-// while the host does not answer.
+// while the host does not answer, or has no room.
 func (r *relay) connect(ctx context.Context) {
 	pause := firstPause
 	for ctx.Err() == nil {
+		begun := time.Now()
 		conn, err := r.dial(ctx)
-		if err == nil && r.serve(ctx, conn) {
+		if err == nil && r.serve(ctx, conn) && time.Since(begun) > lastPause {
 			pause = firstPause
 		}
 		select {

@@ -21,6 +21,7 @@ type Share struct {
 	Name     string `json:"name"` // in the tree that the host serves
 	Path     string `json:"path"` // in the guest
 	ReadOnly bool   `json:"readonly,omitempty"`
+	Live     bool   `json:"live,omitempty"` // the host may change what is read-only, too
 }
 
 // ParseShares reads shares as the helper process is given them.

@@ -4,6 +4,7 @@ package boot
 
 import (
 	"os"
+	"time"
 
 	"hutch/fs/node"
 )
@@ -21,6 +22,12 @@ func Up() (*Machine, error) { return nil, node.ErrUnsupported }
 
 // Spared says false.
 func (*Machine) Spared(int) bool { return false }
+
+// SetClock does nothing.
+func (*Machine) SetClock(time.Time) error { return node.ErrUnsupported }
+
+// SetHostname does nothing.
+func (*Machine) SetHostname(string) error { return node.ErrUnsupported }
 
 // Down ends the process.
 func (*Machine) Down() { os.Exit(0) }

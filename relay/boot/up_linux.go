@@ -102,8 +102,8 @@ func loadModule(path string) error {
 
 // settle gives the machine its name, its environment and its limits.
 func settle(c Config) error {
-	if err := unix.Sethostname([]byte(c.Hostname)); err != nil {
-		return fmt.Errorf("host name %q: %w", c.Hostname, err)
+	if err := (*Machine)(nil).SetHostname(c.Hostname); err != nil {
+		return err
 	}
 	os.Clearenv()
 	for _, kv := range c.Env {

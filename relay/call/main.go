@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -21,16 +22,27 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	at := flags.Int("c", 1, "with -n: `C` calls at once")
 	most := flags.Duration("t", 0, "with -n: begin no call after `D`")
 	raw := flags.Bool("json", false, "print the whole result as JSON")
-	if err := flags.Parse(args); err != nil {
+	usage := func() { fmt.Fprintln(stderr, "usage: hutch-relay call [-json] [-n N [-c C] [-t D]] TOOL [JSON]") }
+	flags.Usage = func() {
+		usage()
+		flags.PrintDefaults()
+	}
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
 		return 2
 	}
 	if flags.NArg() < 1 || flags.NArg() > 2 || *n < 0 || *at < 1 || *most < 0 {
-		fmt.Fprintln(stderr, "usage: call [-json] [-n N [-c C] [-t D]] TOOL [JSON]")
+		usage()
 		return 2
 	}
 	toolArgs := json.RawMessage("{}")
 	if flags.NArg() == 2 {
-		toolArgs = json.RawMessage(flags.Arg(1))
+		if toolArgs = json.RawMessage(flags.Arg(1)); !json.Valid(toolArgs) {
+			fmt.Fprintf(stderr, "call: arguments are not JSON: %s\n", flags.Arg(1))
+			return 2
+		}
 	}
 	use := func(c *Client) (failed bool, err error) {
 		if *n > 0 {

@@ -10,6 +10,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"hutch/fs/accept"
 )
 
 // A Dial connects to the host's proxy.
@@ -52,17 +54,9 @@ const most = 256
 
 func (f *Forwarder) accept() {
 	slots := make(chan struct{}, most)
-	for f.ctx.Err() == nil {
-		c, err := f.l.Accept()
-		if err != nil {
-			select {
-			case <-time.After(10 * time.Millisecond): // no descriptors: there will be
-			case <-f.ctx.Done():
-			}
-			continue
-		}
+	accept.Serve(f.ctx, f.l, func(c net.Conn) {
 		select {
-		case slots <- struct{}{}:
+		case slots <- struct{}{}: // until then the others wait in the listener's queue
 		case <-f.ctx.Done():
 			c.Close()
 			return
@@ -71,7 +65,7 @@ func (f *Forwarder) accept() {
 			defer func() { <-slots }()
 			f.carry(c)
 		})
-	}
+	}, nil)
 }
 
 // dialTime is how long the host has to answer.

@@ -50,7 +50,11 @@ func (g *Guest) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, io.EOF):
-			g.hangUp()
+			// That hosts go and come Linux hears in a thread of its own, maybe
+			// after the hello of the last: this may be a session that it is in.
+			if g.hangUp() {
+				g.l.send(frame{kind: call}, false)
+			}
 			if !sleep(ctx, away) {
 				return nil
 			}
@@ -116,14 +120,12 @@ func (g *Guest) begin(id uint64) {
 	close(g.came)
 }
 
-// hangUp ends the session, if there is one.
-func (g *Guest) hangUp() {
+// hangUp ends the session, and says whether there was one.
+func (g *Guest) hangUp() bool {
 	g.mu.Lock()
 	mux := g.mux
 	g.mu.Unlock()
-	if mux != nil {
-		g.drop(mux)
-	}
+	return mux != nil && g.drop(mux)
 }
 
 // drop ends the session of mux, unless that has been done.
@@ -172,5 +174,5 @@ func open(mux *yamux.Session, port uint32) (net.Conn, error) {
 		s.Close()
 		return nil, err
 	}
-	return conn{s}, nil
+	return conn{s, func(uint32) {}}, nil
 }

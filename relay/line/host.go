@@ -18,6 +18,7 @@ import (
 type Session struct {
 	l    *line
 	pipe *pipe
+	gate gate
 	mux  *yamux.Session
 	work sync.WaitGroup
 	stop func() bool
@@ -51,7 +52,10 @@ func Host(ctx context.Context, c io.ReadWriteCloser) (*Session, error) {
 		l: l, pipe: newPipe(l, id), stop: stop,
 		dialled: make(chan dialled), done: make(chan struct{}),
 	}
-	mux, err := yamux.Server(s.pipe, muxConfig())
+	s.gate.to = s.pipe.feed
+	config := muxConfig()
+	config.StreamCloseTimeout = 0 // the gate is told of what is closed
+	mux, err := yamux.Server(s.pipe, config)
 	if err != nil {
 		panic(err) // the configuration is bad, which it is not
 	}
@@ -103,7 +107,7 @@ func (s *Session) read() {
 			s.end(errors.New("the guest begins anew"))
 			return
 		case f.kind == data && f.session == s.pipe.session:
-			if _, err := s.pipe.feed.Write(f.data); err != nil {
+			if err := s.gate.pass(f.data); err != nil {
 				s.end(err)
 				return
 			}
@@ -126,26 +130,28 @@ func (s *Session) accept() {
 			return
 		}
 		if s.mux.NumStreams() > maxConns {
-			conn{c}.Close()
+			s.conn(c).Close()
 			continue
 		}
 		s.work.Go(func() { s.admit(c) })
 	}
 }
 
+func (s *Session) conn(c *yamux.Stream) conn { return conn{c, s.gate.forget} }
+
 // admit reads which port c is for.
 func (s *Session) admit(c *yamux.Stream) {
 	var port [4]byte
 	c.SetReadDeadline(time.Now().Add(sayLimit))
 	if _, err := io.ReadFull(c, port[:]); err != nil {
-		conn{c}.Close()
+		s.conn(c).Close()
 		return
 	}
 	c.SetReadDeadline(time.Time{})
 	select {
-	case s.dialled <- dialled{binary.BigEndian.Uint32(port[:]), conn{c}}:
+	case s.dialled <- dialled{binary.BigEndian.Uint32(port[:]), s.conn(c)}:
 	case <-s.done:
-		conn{c}.Close()
+		s.conn(c).Close()
 	}
 }
 

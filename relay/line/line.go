@@ -117,15 +117,13 @@ func newPipe(l *line, session uint64) *pipe {
 	return p
 }
 
-const muxHead = 12 // bytes of a yamux header: version, type, flags (2), stream (4), length (4)
-
 // Write sends b. The head of a message that has a body goes with it. It is
 // called with a head or a body, one call at a time.
 func (p *pipe) Write(b []byte) (int, error) {
 	switch {
 	case p.body > 0:
 		p.body -= min(p.body, uint32(len(b)))
-	case len(b) == muxHead && b[1] == 0: // data
+	case len(b) == muxHead && b[1] == muxData:
 		p.body = binary.BigEndian.Uint32(b[8:])
 	}
 	more := p.body > 0
@@ -147,7 +145,8 @@ func (p *pipe) Close() error {
 
 // muxConfig has no time limits: a machine may stand still for long, and must
 // not lose anything by that. But for one: a connection that only one side has
-// closed, as a client does that has asked its last and waits, ends in an hour.
+// closed, as a client does that has asked its last and waits, ends in an hour;
+// at the host, where a gate sees to it, when the host has done with it.
 func muxConfig() *yamux.Config {
 	return &yamux.Config{
 		AcceptBacklog: 256, MaxStreamWindowSize: 256 << 10, KeepAliveInterval: time.Hour, // which is not used
@@ -157,12 +156,16 @@ func muxConfig() *yamux.Config {
 }
 
 // A conn is one connection.
-type conn struct{ *yamux.Stream }
+type conn struct {
+	*yamux.Stream
+	closed func(stream uint32) // is told that nobody will use it any more
+}
 
 // Close ends the connection both ways; a read under way fails.
 func (c conn) Close() error {
 	err := c.Stream.Close()
 	c.SetReadDeadline(time.Unix(1, 0))
+	c.closed(c.StreamID())
 	return err
 }
 

@@ -258,6 +258,27 @@ func TestNewGuest(t *testing.T) {
 	talkAgain(t, old)
 }
 
+// TestLateNews has a guest hear that a host has hung up when the next one has
+// said hello already: what a port carries and what it says of its host come to
+// a guest by two ways.
+func TestLateNews(t *testing.T) {
+	p := newPort()
+	g := guestOn(t, p)
+	s := hostOn(t, p)
+	c, err := g.Dial(t.Context(), 5000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.host.SetReadDeadline(time.Unix(1, 0)) // the guest reads the end of the file
+	c.Read(make([]byte, 1))
+	p.host.SetReadDeadline(time.Time{})
+	<-s.Done()
+	s.Close()
+	s = hostOn(t, p)
+	defer s.Close()
+	talkAgain(t, g)
+}
+
 func TestHostEnds(t *testing.T) {
 	p := newPort()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -25,6 +25,21 @@ const (
 	Proxy = 5003
 )
 
+// Roots says whether a port is root's, who is the guest's init: the agent's and
+// the folders' are. Every user of the guest may have the others.
+func Roots(n uint32) bool { return n == Agent || n == Share }
+
+// NotRoot says why a connection to one of these is refused.
+const NotRoot = "it is root's, and who dialled it is not root"
+
+// Mode returns the mode of a port's socket.
+func Mode(n uint32) fs.FileMode {
+	if Roots(n) {
+		return 0o600
+	}
+	return 0o666
+}
+
 // ProxyAddress is where the proxy is for the guest's programs, if it has one:
 // if NetVariable, in the environment of its init, is NetProxy.
 const (
@@ -44,13 +59,18 @@ const Word = "hutch.vsock="
 
 // Dial connects to port n of the host: a unix socket that the host, or a
 // process of the guest's init, has put into the guest or, where there is none
-// and the kernel was told Word, the host's on AF_VSOCK.
+// and the kernel was told Word, the host's on AF_VSOCK. That has no modes: what
+// is root's is dialled from a reserved port, by which the host knows root.
 func Dial(ctx context.Context, n uint32) (net.Conn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", Path(n))
 	if errors.Is(err, fs.ErrNotExist) {
 		if first, ok := told(); ok {
-			return vsock.Dial(ctx, vsock.Host, first+n-Agent)
+			dial := vsock.Dial
+			if Roots(n) {
+				dial = vsock.DialReserved
+			}
+			return dial(ctx, vsock.Host, first+n-Agent)
 		}
 	}
 	if err != nil {

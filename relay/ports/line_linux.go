@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"hutch/relay/boot"
 	"hutch/relay/line"
 )
 
@@ -26,7 +27,7 @@ func openLine() (*line.Guest, error) {
 		if err != nil {
 			return nil, err
 		}
-		return line.NewGuest(f, setClock), nil
+		return line.NewGuest(f, told), nil
 	}
 	return nil, errNoLine
 }
@@ -44,13 +45,17 @@ func readClock() {
 	}
 }
 
-const maxSkew = time.Second // between the guest's clock and the host's
+const maxSkew = time.Second // between the guest's clock and its hardware's
 
-// setClock sets the guest's clock by the host's, unless it is right: a
-// machine that goes on from what was saved of it has that time.
+// setClock sets the guest's clock, unless it is right: a machine that goes on
+// from what was saved of it has that time.
 func setClock(now time.Time) {
 	if d := time.Since(now); d.Abs() > maxSkew {
 		tv := unix.NsecToTimeval(now.UnixNano())
 		unix.Settimeofday(&tv)
 	}
 }
+
+// told takes what the host says at the begin of a session: which may be long
+// ago, when the machine had not booted yet or its memory was still being read.
+func told(now time.Time) { boot.Told(now) }

@@ -21,6 +21,7 @@ import (
 	"os"
 	"sync"
 
+	"hutch/fs/accept"
 	"hutch/relay/boot"
 	"hutch/relay/port"
 )
@@ -49,7 +50,7 @@ func Run(ctx context.Context, shares []boot.Share, ready func()) error {
 			cancel()
 		})
 		for _, n := range all {
-			l, err := listen(port.Path(n))
+			l, err := listen(port.Path(n), port.Mode(n))
 			if err != nil {
 				return err
 			}
@@ -69,14 +70,14 @@ func Run(ctx context.Context, shares []boot.Share, ready func()) error {
 // errNoLine says that there is no serial port.
 var errNoLine = errors.New("no serial port called hutch")
 
-// listen listens on a socket that every user of the guest may connect to.
-func listen(path string) (net.Listener, error) {
+// listen listens on a socket to which those may connect whom mode lets.
+func listen(path string, mode os.FileMode) (net.Listener, error) {
 	os.Remove(path)
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, 0o666); err != nil {
+	if err := os.Chmod(path, mode); err != nil {
 		l.Close()
 		return nil, err
 	}
@@ -85,15 +86,9 @@ func listen(path string) (net.Listener, error) {
 
 // forward connects what connects to l with the host's port n.
 func forward(ctx context.Context, l net.Listener, n uint32, dial func(context.Context, uint32) (net.Conn, error)) {
-	stop := context.AfterFunc(ctx, func() { l.Close() })
-	defer stop()
 	var conns sync.WaitGroup
 	defer conns.Wait()
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
+	accept.Serve(ctx, l, func(c net.Conn) {
 		conns.Go(func() {
 			defer c.Close()
 			far, err := dial(ctx, n)
@@ -105,7 +100,7 @@ func forward(ctx context.Context, l net.Listener, n uint32, dial func(context.Co
 			defer stop()
 			splice(c, far)
 		})
-	}
+	}, nil)
 }
 
 // splice copies both ways until both have ended, passing on each end.

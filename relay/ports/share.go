@@ -49,13 +49,15 @@ func mountShares(ctx context.Context, shares []boot.Share) (func(), error) {
 	return undo, nil
 }
 
-// kept is how long what a read-only folder has is taken to be the same.
+// kept is how long what a read-only folder has is taken to be the same, unless
+// it is live.
 const kept = time.Hour
 
 func options(s boot.Share) fuse.Options {
 	o := fuse.Options{Name: s.Name, AllowOther: true, Stored: true, Log: log.New(os.Stderr, "hutch: "+s.Path+": ", 0)}
-	if s.ReadOnly {
-		o.Keep, o.ReadOnly = kept, true
+	o.ReadOnly = s.ReadOnly
+	if s.ReadOnly && !s.Live {
+		o.Keep = kept
 	}
 	return o
 }

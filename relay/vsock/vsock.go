@@ -6,13 +6,13 @@ package vsock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
 
 	"github.com/mdlayher/vsock"
 
+	"hutch/fs/accept"
 	"hutch/fs/node"
 )
 
@@ -27,9 +27,22 @@ func Dial(ctx context.Context, cid, port uint32) (net.Conn, error) {
 	return vsock.DialContext(ctx, cid, port, nil)
 }
 
+// FirstOpen is the first port that every process may bind: those below are
+// reserved, and a connection from one is from a process that Linux trusts.
+const FirstOpen = 1024
+
+// From returns the port that the guest's end of c has.
+func From(c net.Conn) (port uint32, ok bool) {
+	a, ok := c.RemoteAddr().(*vsock.Addr)
+	if !ok {
+		return 0, false
+	}
+	return a.Port, true
+}
+
 // A Switch takes the connections of guests and knows them apart.
 type Switch struct {
-	listeners []net.Listener
+	end       context.CancelFunc // of listening
 	accepting sync.WaitGroup
 
 	knowing sync.Mutex // guards guests
@@ -39,29 +52,21 @@ type Switch struct {
 // Listen listens on ports of this machine, which guests know as cid, for guests that are
 // added later. No other process of this machine can listen on them then.
 func Listen(cid uint32, ports ...uint32) (*Switch, error) {
-	s := &Switch{guests: make(map[uint32]func(uint32, net.Conn))}
+	ctx, end := context.WithCancel(context.Background())
+	s := &Switch{end: end, guests: make(map[uint32]func(uint32, net.Conn))}
 	for _, port := range ports {
 		l, err := vsock.ListenContextID(cid, port, nil)
 		if err != nil {
 			s.Close()
 			return nil, fmt.Errorf("vsock port %d: %w", port, err)
 		}
-		s.serve(l, port)
+		s.serve(ctx, l, port)
 	}
 	return s, nil
 }
 
-func (s *Switch) serve(l net.Listener, port uint32) {
-	s.listeners = append(s.listeners, l)
-	s.accepting.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			s.take(port, c)
-		}
-	})
+func (s *Switch) serve(ctx context.Context, l net.Listener, port uint32) {
+	s.accepting.Go(func() { accept.Serve(ctx, l, func(c net.Conn) { s.take(port, c) }, nil) })
 }
 
 // take gives a connection to the guest that it is from. Of nobody it knows it takes none.
@@ -100,10 +105,7 @@ func (s *Switch) Remove(cid uint32) {
 
 // Close ends listening. Connections that were given away stay.
 func (s *Switch) Close() error {
-	var errs []error
-	for _, l := range s.listeners {
-		errs = append(errs, l.Close())
-	}
+	s.end()
 	s.accepting.Wait()
-	return errors.Join(errs...)
+	return nil
 }

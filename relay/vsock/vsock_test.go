@@ -1,10 +1,13 @@
 package vsock
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/mdlayher/vsock"
@@ -13,7 +16,12 @@ import (
 // TestLoopback connects listeners and dialler by the kernel's loopback transport,
 // where that is: a test of vmm/qemu runs it in a guest.
 func TestLoopback(t *testing.T) {
-	if os.Getenv("HUTCH_TEST_VSOCK") != "loopback" {
+	switch os.Getenv("HUTCH_TEST_VSOCK") {
+	case "loopback":
+	case "stranger":
+		stranger(t)
+		return
+	default:
 		t.Skip("the test of the QEMU driver runs it in a guest")
 	}
 	const first, second = 6000, 6002
@@ -68,12 +76,74 @@ func TestLoopback(t *testing.T) {
 		}
 	}
 	s.Remove(Local)
+	reserved(t, s)
 	if b, _ := ask(second); b != "" {
 		t.Errorf("after Remove: %d bytes", len(b))
 	}
 	s.Close()
 	if _, err := ask(first); err == nil {
 		t.Error("dialled a listener that is closed")
+	}
+}
+
+const trusting = 6000 // a port of TestLoopback
+
+// reserved has root dial from reserved ports, and another user try.
+func reserved(t *testing.T, s *Switch) {
+	from := make(chan uint32, 10)
+	err := s.Add(Local, func(_ uint32, c net.Conn) {
+		n, _ := From(c)
+		from <- n
+		io.WriteString(c, "hello")
+		c.Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Remove(Local)
+	var open []net.Conn
+	seen := map[uint32]bool{}
+	for range 20 {
+		c, err := DialReserved(t.Context(), Local, trusting)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, c)
+		if b, err := io.ReadAll(c); string(b) != "hello" || err != nil {
+			t.Errorf("root: %q, %v", b, err)
+		}
+		n := <-from
+		if n == 0 || n >= FirstOpen || seen[n] {
+			t.Errorf("root dials from port %d", n)
+		}
+		seen[n] = true
+	}
+	for _, c := range open {
+		c.Close()
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestLoopback$")
+	cmd.Env = []string{"HUTCH_TEST_VSOCK=stranger"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("another user: %v: %s", err, out)
+	}
+	if n := <-from; n < FirstOpen {
+		t.Errorf("another user dials from port %d", n)
+	}
+}
+
+// stranger is a process that is not root's.
+func stranger(t *testing.T) {
+	if _, err := DialReserved(t.Context(), Local, trusting); !errors.Is(err, syscall.EACCES) {
+		t.Errorf("from a reserved port: %v", err)
+	}
+	c, err := Dial(t.Context(), Local, trusting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if b, err := io.ReadAll(c); string(b) != "hello" || err != nil {
+		t.Errorf("%q, %v", b, err)
 	}
 }
 
