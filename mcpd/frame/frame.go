@@ -90,6 +90,7 @@ type BadFrame struct {
 	Version uint8
 	Stream  uint32
 	Reason  string
+	Full    bool // there was no room for it: later there may be
 }
 
 func (e *BadFrame) Error() string {

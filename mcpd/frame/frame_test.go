@@ -223,16 +223,18 @@ func TestInterleaved(t *testing.T) {
 	} {
 		in = append(in, b...)
 	}
+	budget := NewBudget(1 << 20)
 	r := NewReader(bytes.NewReader(in))
-	r.Ordered = true
+	r.Ordered, r.Account = true, budget.Open(nil)
 	for _, want := range []string{"whole", "xy", "abc", "hi"} {
 		f, err := r.Next()
 		if err != nil || string(f.Payload) != want {
 			t.Fatalf("got %q, %v, want %q", f.Payload, err, want)
 		}
+		r.Account.Give(len(f.Payload))
 	}
-	if r.pending != 0 || len(r.partials) != 0 {
-		t.Errorf("%d bytes of %d messages left", r.pending, len(r.partials))
+	if budget.Used() != 0 || len(r.partials) != 0 {
+		t.Errorf("%d bytes of %d messages left", budget.Used(), len(r.partials))
 	}
 }
 
@@ -255,8 +257,8 @@ func TestOverlong(t *testing.T) {
 	if f, err := r.Next(); err != nil || string(f.Payload) != "next" {
 		t.Errorf("after it: %q, %v", f.Payload, err)
 	}
-	if r.pending != 0 {
-		t.Errorf("%d bytes pending", r.pending)
+	if len(r.partials) != 0 {
+		t.Errorf("%d bytes pending", len(r.partials))
 	}
 }
 

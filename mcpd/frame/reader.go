@@ -2,6 +2,7 @@ package frame
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -10,8 +11,8 @@ import (
 
 const (
 	readBuffer  = 64 << 10
-	maxPartials = 256            // messages begun and not ended
-	maxPending  = 2 * MaxMessage // bytes of them
+	maxPartials = 256      // messages begun and not ended
+	smallPart   = 32 << 10 // parts of a message below this are kept in one piece
 )
 
 // A Reader reads the messages of a connection. It is not for concurrent use.
@@ -19,12 +20,14 @@ type Reader struct {
 	// Ordered makes the Reader insist on stream ids that increase, as those
 	// of requests do; the host sets it, the guest does not.
 	Ordered bool
+	// Account, if set, is what the bytes of messages are held on. Those of a
+	// message that Next has returned are the caller's to give back.
+	Account *Account
 
 	r        *bufio.Reader
 	last     uint32 // stream of the last request begun
 	process  string // the last process name, so that it need not be made anew
 	partials map[partialKey]*partial
-	pending  int // bytes in partials
 }
 
 // A partialKey tells apart the streams of both sides and the notifications.
@@ -36,8 +39,18 @@ type partialKey struct {
 // A partial is a message of which more frames are to come. If dropped is set
 // they are thrown away.
 type partial struct {
-	payload []byte
+	parts   [][]byte
+	size    int // of parts
 	dropped bool
+}
+
+func (p *partial) add(b []byte) {
+	p.size += len(b)
+	if last := len(p.parts) - 1; last >= 0 && len(p.parts[last]) < smallPart {
+		p.parts[last] = append(p.parts[last], b...)
+		return
+	}
+	p.parts = append(p.parts, b)
 }
 
 // NewReader returns a Reader of the connection r.
@@ -79,10 +92,13 @@ func (r *Reader) Next() (Frame, error) {
 		if err != nil {
 			return Frame{}, err
 		}
-		if !more && len(r.partials) == 0 {
-			return f, nil
+		whole := !more && len(r.partials) == 0
+		if !whole {
+			whole, err = r.join(&f, more)
 		}
-		whole, err := r.join(&f, more)
+		if whole {
+			r.Account.came(len(f.Payload))
+		}
 		if whole || err != nil {
 			return f, err
 		}
@@ -118,11 +134,72 @@ func (r *Reader) frame() (f Frame, more bool, err error) {
 	}
 	r.r.Discard(len(name))
 	f = Frame{Version: h.version, Stream: h.stream, Flags: h.flags &^ More, Process: r.process}
-	f.Payload = make([]byte, h.payload)
-	if _, err := io.ReadFull(r.r, f.Payload); err != nil {
-		return f, false, noEOF(err)
+	if err := r.order(&f); err != nil {
+		return f, false, err
 	}
-	return f, h.flags&More != 0, r.order(&f)
+	more = h.flags&More != 0
+	if p := r.partials[key(&f)]; p != nil && p.dropped {
+		err = r.skip(int(h.payload))
+	} else if err = r.room(h); err == nil {
+		f.Payload = make([]byte, h.payload)
+		_, err = io.ReadFull(r.r, f.Payload)
+	}
+	return f, more, noEOF(err)
+}
+
+// room waits until there is room for the payload of a frame. A message for
+// which there will be none is thrown away.
+func (r *Reader) room(h header) error {
+	reason := "message too large"
+	k := partialKey{h.stream, h.flags & (Notification | FromHost)}
+	p, n := r.partials[k], int(h.payload)
+	size := n
+	if p != nil {
+		size += p.size
+	}
+	full := false
+	if size <= r.Account.most() {
+		err := r.Account.take(n)
+		if err != ErrFull {
+			return err
+		}
+		reason, full = err.Error(), true
+	}
+	switch more := h.flags&More != 0; {
+	case p == nil && more:
+		var err error
+		if p, err = r.begin(k); err != nil {
+			return err
+		}
+		p.dropped = true
+	case p != nil:
+		r.drop(p)
+		if !more {
+			delete(r.partials, k)
+		}
+	}
+	if err := r.skip(n); err != nil {
+		return err
+	}
+	return &BadFrame{Version: h.version, Stream: h.stream, Reason: reason, Full: full}
+}
+
+func (r *Reader) skip(n int) error {
+	_, err := r.r.Discard(n)
+	return err
+}
+
+// begin notes that a message has begun.
+func (r *Reader) begin(k partialKey) (*partial, error) {
+	if len(r.partials) >= maxPartials {
+		return nil, ErrPartial
+	}
+	if r.partials == nil {
+		r.partials = make(map[partialKey]*partial)
+	}
+	p := &partial{}
+	r.partials[k] = p
+	return p, nil
 }
 
 // order checks that a stream which is no partial one is a new one.
@@ -145,40 +222,27 @@ func (r *Reader) join(f *Frame, more bool) (whole bool, err error) {
 		if !more {
 			return true, nil
 		}
-		if len(r.partials) >= maxPartials {
-			return false, ErrPartial
+		if p, err = r.begin(k); err != nil {
+			return false, err
 		}
-		if r.partials == nil {
-			r.partials = make(map[partialKey]*partial)
-		}
-		p = &partial{}
-		r.partials[k] = p
 	}
 	if !more {
 		delete(r.partials, k)
-		r.pending -= len(p.payload)
 	}
 	if p.dropped {
 		return false, nil
 	}
-	if len(p.payload)+len(f.Payload) > MaxMessage || r.pending+len(f.Payload) > maxPending {
-		r.drop(p, more)
-		return false, &BadFrame{Version: f.Version, Stream: f.Stream, Reason: "message too large"}
-	}
-	p.payload = append(p.payload, f.Payload...)
-	if more {
-		r.pending += len(f.Payload)
+	if p.add(f.Payload); more {
 		return false, nil
 	}
-	f.Payload = p.payload
+	f.Payload = bytes.Join(p.parts, nil)
 	return true, nil
 }
 
-func (r *Reader) drop(p *partial, more bool) {
-	if more {
-		r.pending -= len(p.payload)
-	}
-	p.payload, p.dropped = nil, true
+// drop throws away what came of a message.
+func (r *Reader) drop(p *partial) {
+	r.Account.drop(p.size)
+	*p = partial{dropped: true}
 }
 
 func key(f *Frame) partialKey {
@@ -189,7 +253,7 @@ func key(f *Frame) partialKey {
 // it is part of.
 func (r *Reader) discard(h header, n int, reason string) error {
 	if p := r.partials[partialKey{h.stream, h.flags & (Notification | FromHost)}]; p != nil {
-		r.drop(p, true)
+		r.drop(p)
 	}
 	if _, err := r.r.Discard(n); err != nil {
 		return noEOF(err)

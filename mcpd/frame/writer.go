@@ -6,8 +6,10 @@ import (
 	"sync"
 )
 
-// held is how many bytes may wait to be written before WriteFrame waits too.
-const held = 1 << 20
+const (
+	held = 128 << 10 // bytes that may wait to be written before WriteFrame waits too
+	kept = 64 << 10  // of a buffer for which there is no use just now
+)
 
 // A Writer writes the messages of a connection. Any number of goroutines may
 // use it: whoever finds nobody writing writes, at once, his own message and
@@ -15,6 +17,9 @@ const held = 1 << 20
 // pass between two frames, but for notifications: these have no stream that
 // would tell them apart.
 type Writer struct {
+	// Account, if set, is what a large message of Post is held on.
+	Account *Account
+
 	w io.Writer
 
 	// mu guards what follows.
@@ -23,6 +28,7 @@ type Writer struct {
 	buf     []byte    // waits to be written
 	spare   []byte    // the other buffer, while nobody writes from it
 	writing bool
+	lent    int // bytes in buf that Account has lent
 	err     error
 }
 
@@ -35,7 +41,7 @@ func NewWriter(w io.Writer) *Writer {
 
 // Preamble writes the preamble that names the process.
 func (w *Writer) Preamble(process string) error {
-	return w.add(func(b []byte) []byte { return AppendPreamble(b, process) })
+	return w.add(len(process), func(b []byte) []byte { return AppendPreamble(b, process) })
 }
 
 // WriteFrame writes f, in several frames if its version allows that and its
@@ -47,20 +53,20 @@ func (w *Writer) WriteFrame(f Frame) error {
 		return err
 	}
 	if f.fitsOne() || f.Flags&Notification != 0 {
-		return w.add(f.append)
+		return w.add(len(f.Payload), f.append)
 	}
 	rest := f.Payload
 	for len(rest) > chunk {
 		part := f
 		part.Flags |= More
 		part.Payload = rest[:chunk]
-		if err := w.add(part.appendOne); err != nil {
+		if err := w.add(len(part.Payload), part.appendOne); err != nil {
 			return err
 		}
 		rest = rest[chunk:]
 	}
 	f.Payload = rest
-	return w.add(f.appendOne)
+	return w.add(len(f.Payload), f.appendOne)
 }
 
 // Post writes f without waiting for the connection, in its turn. If so much
@@ -70,12 +76,16 @@ func (w *Writer) Post(f Frame) bool {
 	if f.complete() != nil {
 		return false
 	}
+	n := len(f.Payload)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err != nil || w.writing && len(w.buf) > held {
+	if w.err != nil || !w.fits(n) || !w.Account.lendLarge(n) {
 		return false
 	}
 	w.buf = f.append(w.buf)
+	if n > held {
+		w.lent += n
+	}
 	if !w.writing {
 		w.writing = true
 		go func() {
@@ -85,6 +95,12 @@ func (w *Writer) Post(f Frame) bool {
 		}()
 	}
 	return true
+}
+
+// fits says whether n bytes more may wait to be written. It is called with mu
+// held.
+func (w *Writer) fits(n int) bool {
+	return !w.writing || len(w.buf) == 0 || len(w.buf)+n <= held
 }
 
 // complete fills in what a frame needs and checks its length.
@@ -129,11 +145,12 @@ func (f *Frame) appendOne(b []byte) []byte {
 	return append(b, f.Payload...)
 }
 
-// add appends to the buffer and writes it out unless somebody does already.
-func (w *Writer) add(appendTo func([]byte) []byte) error {
+// add appends n bytes, and a little more, to the buffer and writes it out unless
+// somebody does already.
+func (w *Writer) add(n int, appendTo func([]byte) []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.writing && len(w.buf) > held && w.err == nil {
+	for !w.fits(n) && w.err == nil {
 		w.room.Wait()
 	}
 	if w.err != nil {
@@ -152,12 +169,14 @@ func (w *Writer) add(appendTo func([]byte) []byte) error {
 func (w *Writer) flush() {
 	w.writing = true
 	for len(w.buf) > 0 && w.err == nil {
-		out := w.buf
-		w.buf = w.spare[:0]
+		out, lent := w.buf, w.lent
+		w.buf, w.lent = w.spare[:0], 0
+		w.room.Broadcast()
 		w.mu.Unlock()
 		_, err := w.w.Write(out)
+		w.Account.Read(lent)
 		w.mu.Lock()
-		if cap(out) > 2*held {
+		if cap(out) > kept {
 			out = nil
 		}
 		w.spare = out
@@ -172,6 +191,8 @@ func (w *Writer) fail(err error) {
 	if err != nil && w.err == nil {
 		w.err = err
 		w.buf = nil
+		w.Account.Read(w.lent)
+		w.lent = 0
 	}
 }
 
