@@ -1,6 +1,8 @@
 package node
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -11,6 +13,8 @@ type Verb[T any] struct {
 	Args     string // the arguments as the manual shows them: "K V", "[all]", "WORDS…", "LINE"
 	Min, Max int    // how many words may follow; Max < 0: any number
 	Raw      bool   // the rest of the line is the one argument, unquoted
+	Shell    bool   // Raw, and a shell reads it
+	Lines    string // how a message has several lines, for who leaves its quotes to a shell
 	Doc      string // one line for the README
 	Do       func(c Call[T], args []string) error
 }
@@ -22,7 +26,7 @@ func Run[T any](verbs []Verb[T], c Call[T], m string) error {
 	if trimmed == "" || trimmed[0] == '#' {
 		return nil
 	}
-	name, rest, _ := strings.Cut(trimmed, " ")
+	name, rest := cutBlank(trimmed)
 	for i := range verbs {
 		if v := &verbs[i]; v.Raw && v.Name == name {
 			if rest = strings.TrimSpace(rest); rest == "" {
@@ -43,7 +47,34 @@ func Run[T any](verbs []Verb[T], c Call[T], m string) error {
 			return v.Do(c, words[1:])
 		}
 	}
-	return fmt.Errorf("%w: unknown control message %q", ErrInvalid, shorten(m))
+	return fmt.Errorf("%w: %w", ErrInvalid, unknown(m))
+}
+
+// unknown is a message that begins with no verb.
+type unknown string
+
+func (u unknown) Error() string { return fmt.Sprintf("unknown control message %q", shorten(string(u))) }
+
+// hinting has messages done by do, and tells of unknown ones how that before
+// them could have had their lines: they may be the rest of it.
+func hinting[T any](verbs []Verb[T], do func(ctx context.Context, m string) error) func(context.Context, string) error {
+	how := ""
+	return func(ctx context.Context, m string) error {
+		err := do(ctx, m)
+		if u := unknown(""); errors.As(err, &u) {
+			if how != "" {
+				err = fmt.Errorf("%w: %s", err, how)
+			}
+			return err
+		}
+		name, _ := cutBlank(strings.TrimLeft(m, " \t"))
+		for i := range verbs {
+			if verbs[i].Name == name {
+				how = verbs[i].Lines
+			}
+		}
+		return err
+	}
 }
 
 func (v *Verb[T]) wrong(m string) error {
@@ -66,43 +97,26 @@ func Admits[T any](verbs []Verb[T], part string) bool {
 	return false
 }
 
-// Words splits a control message as rc does: words are separated by blanks;
-// between single quotes everything is literal, and ” is one quote.
-func Words(m string) ([]string, error) {
-	var words []string
-	var b strings.Builder
-	in, quoted := false, false
-	for i := 0; i < len(m); i++ {
-		switch c := m[i]; {
-		case quoted && c == '\'' && i+1 < len(m) && m[i+1] == '\'':
-			b.WriteByte('\'')
-			i++
-		case c == '\'':
-			quoted, in = !quoted, true
-		case quoted || c != ' ' && c != '\t':
-			b.WriteByte(c)
-			in = true
-		case in:
-			words = append(words, b.String())
-			b.Reset()
-			in = false
+// argsOf says what follows the first word of a message.
+func argsOf[T any](verbs []Verb[T], name string) place {
+	for i := range verbs {
+		switch v := &verbs[i]; {
+		case v.Name != name || !v.Raw:
+		case v.Shell:
+			return inShell
+		default:
+			return inLine
 		}
 	}
-	if quoted {
-		return nil, fmt.Errorf("%w: quote not closed", ErrInvalid)
-	}
-	if in {
-		words = append(words, b.String())
-	}
-	return words, nil
+	return inWords
 }
 
-// Quote returns s as one word of a control message.
-func Quote(s string) string {
-	if s != "" && !strings.ContainsAny(s, " \t'#") {
-		return s
+// cutBlank returns the first word of s, and what follows the blank behind it.
+func cutBlank(s string) (word, rest string) {
+	if i := strings.IndexAny(s, " \t"); i >= 0 {
+		return s[:i], s[i+1:]
 	}
-	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	return s, ""
 }
 
 // shorten cuts a message for an error text.

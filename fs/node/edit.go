@@ -88,7 +88,10 @@ func (n *rowNode[T]) edit(ctx context.Context, flags int) (Handle, error) {
 	}
 	h := &editHandle{append: flags&os.O_APPEND != 0, writable: writable}
 	h.with = func(f func(*editing)) { n.t.editing(n.qid(), f) }
-	h.store = func(ctx context.Context, text string) error { return n.fail(n.row.Store(n.call(ctx), text)) }
+	h.store = func(ctx context.Context, text string) error { return n.row.Store(n.call(ctx), text) }
+	if n.row.Check != nil {
+		h.check = func(ctx context.Context) error { return n.row.Check(n.call(ctx)) }
+	}
 	if writable {
 		h.join()
 	}
@@ -109,8 +112,9 @@ func (n *rowNode[T]) edit(ctx context.Context, flags int) (Handle, error) {
 // editHandle is an open stored file.
 type editHandle struct {
 	store            func(context.Context, string) error
-	with             func(func(*editing)) // what is under way with the file
-	of               *editing             // of one that is writable
+	check            func(context.Context) error // what is wrong with the text that was stored; nil: never anything
+	with             func(func(*editing))        // what is under way with the file
+	of               *editing                    // of one that is writable
 	append, writable bool
 
 	mu    sync.Mutex // guards what follows
@@ -167,7 +171,14 @@ func (h *editHandle) WriteAt(_ context.Context, p []byte, off int64) (int, error
 	return len(p), nil
 }
 
-func (h *editHandle) Sync(ctx context.Context) error { return h.Flush(ctx) }
+// Sync stores what was written, and says what is wrong with it: who syncs
+// wants to know.
+func (h *editHandle) Sync(ctx context.Context) error {
+	if err := h.Flush(ctx); err != nil || h.check == nil {
+		return err
+	}
+	return h.check(ctx)
+}
 
 func (h *editHandle) Flush(ctx context.Context) error {
 	h.mu.Lock()

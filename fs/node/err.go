@@ -54,6 +54,12 @@ var (
 	ErrNoSpace = &kind{"no space left on device", syscall.ENOSPC}
 	// ErrTooLong is returned for names of more than 255 bytes and messages over their limit.
 	ErrTooLong = &kind{"file name too long", syscall.ENAMETOOLONG}
+	// ErrArgs is returned for words that are more than a program can be started with.
+	ErrArgs = &kind{"argument list too long", syscall.E2BIG}
+	// ErrStale is returned when the machine that had a file has ended: it may be found anew.
+	ErrStale = &kind{"stale file handle", syscall.ESTALE}
+	// ErrNoLocks is returned when there are as many locks as there may be.
+	ErrNoLocks = &kind{"no locks available", syscall.ENOLCK}
 	// ErrUnsupported is returned for what this machine or this driver cannot do.
 	ErrUnsupported = &kind{"not supported", syscall.EOPNOTSUPP}
 	// ErrIO is returned when the machinery below failed; the text says where.

@@ -14,6 +14,9 @@ import (
 	"time"
 )
 
+// Version is the version of hutch, all of whose programs have it.
+const Version = "0.1"
+
 // A Stat describes a file.
 type Stat struct {
 	Name  string
@@ -30,6 +33,9 @@ type Stat struct {
 	// Keep is how long a client may believe that the file is there and like
 	// this, if others change it; 0 for made-up files: never.
 	Keep time.Duration
+	// Stays says that the name leads to this directory as long as the one that
+	// it stands in is there, whatever it is like.
+	Stays bool
 }
 
 // An Entry is what listing a directory tells of one file in it.
@@ -105,6 +111,13 @@ type Syncer interface {
 // renamed.
 type Statter interface {
 	Stat(ctx context.Context) (Stat, error)
+}
+
+// A Pathed is a directory Node that knows its files by their names, and asks
+// for what they are each time.
+type Pathed interface {
+	// At returns the file called name, which may not be there.
+	At(name string) Node
 }
 
 // A HostDir is a directory Node that is nothing but a folder of the host,

@@ -23,9 +23,11 @@ type Row[T any] struct {
 	Doc  string      // one line for the README
 
 	Read  func(Call[T]) (string, error)      // a file's whole text, made once at each open
-	Write func(Call[T], string) error        // called for each message, without its newline
+	Write func(Call[T], string) error        // called for each message, without the newline that ends it
 	Verbs []Verb[T]                          // Write, by a table of verbs
+	Long  int                                // of Write: messages of up to so many bytes, given up with who writes
 	Store func(Call[T], string) error        // takes a stored file's new text; Read gives it back
+	Check func(Call[T]) error                // why the text that was stored does not count, for fsync to tell
 	Ready func(Call[T]) error                // why Store would refuse any text now; nil: it would not
 	Open  func(Call[T], int) (Handle, error) // anything else: streams, clone
 	Size  func(Call[T]) uint64               // true length, for logs
@@ -40,6 +42,7 @@ type Row[T any] struct {
 	Mount func(Call[T]) (Node, error)      // the root of another tree
 	Under func(Call[T]) (Node, error)      // a directory whose entries stand beside Rows; nil: none now
 	Admit func(name string) bool           // the names that may be made in Under; nil: all
+	Links *Links                           // what links below a directory mean that are another machine's
 
 	num uint64 // place in the table
 }
@@ -119,6 +122,8 @@ type rowNode[T any] struct {
 	row  *Row[T]
 	name string
 	at   T
+
+	stays bool // see Stat
 }
 
 func (n *rowNode[T]) call(ctx context.Context) Call[T] {
@@ -132,11 +137,14 @@ func (n *rowNode[T]) fail(err error) error {
 	return err
 }
 
+// Links are what the row says of those below it.
+func (n *rowNode[T]) Links() *Links { return n.row.Links }
+
 func (n *rowNode[T]) qid() uint64 { return n.t.opt.Ident(n.at)<<rowBits | n.row.num }
 
 func (n *rowNode[T]) Stat(ctx context.Context) (Stat, error) {
 	st := Stat{
-		Name: n.name, Mode: n.row.mode(), Qid: n.qid(), Nlink: 1,
+		Name: n.name, Mode: n.row.mode(), Qid: n.qid(), Nlink: 1, Stays: n.stays,
 		UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Mtime: n.t.born,
 	}
 	switch {
@@ -159,7 +167,7 @@ func (n *rowNode[T]) Walk(ctx context.Context, name string) (Node, error) {
 	}
 	for i := range n.row.Rows {
 		if r := &n.row.Rows[i]; r.Name == name {
-			return n.step(ctx, r, name, n.at)
+			return n.step(ctx, r, name, n.at, true)
 		}
 	}
 	if n.row.Under != nil {
@@ -172,11 +180,11 @@ func (n *rowNode[T]) Walk(ctx context.Context, name string) (Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n.step(ctx, &n.row.Each[0], name, at)
+	return n.step(ctx, &n.row.Each[0], name, at, false)
 }
 
-func (n *rowNode[T]) step(ctx context.Context, r *Row[T], name string, at T) (Node, error) {
-	c := &rowNode[T]{t: n.t, row: r, name: name, at: at}
+func (n *rowNode[T]) step(ctx context.Context, r *Row[T], name string, at T, stays bool) (Node, error) {
+	c := &rowNode[T]{t: n.t, row: r, name: name, at: at, stays: stays && r.IsDir()}
 	if r.Mount == nil {
 		return c, nil
 	}
@@ -221,7 +229,8 @@ func (n *rowNode[T]) List(ctx context.Context) ([]Entry, error) {
 
 func (n *rowNode[T]) Mkdir(ctx context.Context, name string, perm fs.FileMode) (Node, error) {
 	if u, err := n.under(ctx); u != nil && err == nil && n.admitted(name) {
-		return u.Mkdir(ctx, name, perm)
+		made, err := u.Mkdir(ctx, name, perm)
+		return made, n.fail(err)
 	}
 	if n.row.Make == nil {
 		return nil, n.fail(fmt.Errorf("%w: no directory can be made in %s", ErrNotPermitted, n.name))
@@ -245,12 +254,12 @@ func (n *rowNode[T]) Remove(ctx context.Context, name string, dir bool) error {
 	case err != nil:
 		return err
 	case dir && !st.Mode.IsDir():
-		return ErrNotDir
+		return n.fail(fmt.Errorf("%w: %s", ErrNotDir, name))
 	case !dir && st.Mode.IsDir():
-		return ErrIsDir
+		return n.fail(fmt.Errorf("%w: %s", ErrIsDir, name))
 	}
 	if u, err := n.under(ctx); u != nil && err == nil && !n.fixed(name) {
-		return u.Remove(ctx, name, dir)
+		return n.fail(u.Remove(ctx, name, dir))
 	}
 	if n.row.Drop == nil || n.fixed(name) {
 		return n.fail(fmt.Errorf("%w: %s cannot be removed", ErrNotPermitted, name))
@@ -275,14 +284,15 @@ func (n *rowNode[T]) fixed(name string) bool {
 // Create opens what is there: shells create with every ">".
 func (n *rowNode[T]) Create(ctx context.Context, name string, flags int, perm fs.FileMode) (Node, Handle, error) {
 	if u, err := n.under(ctx); u != nil && err == nil && n.admitted(name) {
-		return u.Create(ctx, name, flags, perm)
+		made, h, err := u.Create(ctx, name, flags, perm)
+		return made, h, n.fail(err)
 	}
 	c, err := n.Walk(ctx, name)
 	if err != nil {
 		return nil, nil, n.fail(fmt.Errorf("%w: no file can be made in %s", ErrNotPermitted, n.name))
 	}
 	if flags&os.O_EXCL != 0 {
-		return nil, nil, fmt.Errorf("%w: %s", ErrExist, name)
+		return nil, nil, n.fail(fmt.Errorf("%w: %s", ErrExist, name))
 	}
 	h, err := c.Open(ctx, flags)
 	return c, h, err
@@ -293,12 +303,11 @@ func (n *rowNode[T]) Open(ctx context.Context, flags int) (Handle, error) {
 	if err != nil {
 		return nil, n.fail(err)
 	}
+	o := &opened{Handle: h, fail: n.fail}
 	if n.t.opt.Hold != nil {
-		if release := n.t.opt.Hold(n.at); release != nil {
-			return &held{Handle: h, release: release}, nil
-		}
+		o.release = n.t.opt.Hold(n.at)
 	}
-	return h, nil
+	return o, nil
 }
 
 func (n *rowNode[T]) open(ctx context.Context, flags int) (Handle, error) {
@@ -315,7 +324,7 @@ func (n *rowNode[T]) open(ctx context.Context, flags int) (Handle, error) {
 	case r.Store != nil:
 		return n.edit(ctx, flags)
 	}
-	h := &textHandle{fail: n.fail}
+	h := &textHandle{}
 	if acc != os.O_WRONLY && n.row.Read != nil {
 		text, err := n.row.Read(n.call(ctx))
 		if err != nil {
@@ -323,8 +332,12 @@ func (n *rowNode[T]) open(ctx context.Context, flags int) (Handle, error) {
 		}
 		h.text = text
 	}
-	if acc != os.O_RDONLY {
-		h.message = NewWriter(n.write, n.admits)
+	switch {
+	case acc == os.O_RDONLY:
+	case n.row.Long > 0:
+		h.message = NewLongWriter(n.write, n.row.Long)
+	default:
+		h.message = NewWriter(n.write, func(part string) bool { return n.row.Verbs == nil || Admits(n.row.Verbs, part) })
 	}
 	return h, nil
 }
@@ -335,32 +348,4 @@ func (n *rowNode[T]) write(ctx context.Context, m string) error {
 		return Run(n.row.Verbs, n.call(ctx), m)
 	}
 	return n.row.Write(n.call(ctx), m)
-}
-
-// admits says whether a message may begin with part.
-func (n *rowNode[T]) admits(part string) bool {
-	return n.row.Verbs == nil || Admits(n.row.Verbs, part)
-}
-
-// held is a handle that tells when it is closed.
-type held struct {
-	Handle
-	release func()
-}
-
-func (h *held) Stream() bool {
-	s, ok := h.Handle.(Streamer)
-	return ok && s.Stream()
-}
-
-func (h *held) Flush(ctx context.Context) error {
-	if f, ok := h.Handle.(Flusher); ok {
-		return f.Flush(ctx)
-	}
-	return nil
-}
-
-func (h *held) Close() error {
-	defer h.release()
-	return h.Handle.Close()
 }

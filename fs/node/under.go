@@ -71,14 +71,16 @@ func (n *rowNode[T]) Rename(ctx context.Context, name string, dst Node, newname 
 
 func (n *rowNode[T]) Symlink(ctx context.Context, name, target string) (Node, error) {
 	if u, err := n.under(ctx); u != nil && err == nil && n.admitted(name) {
-		return u.Symlink(ctx, name, target)
+		made, err := u.Symlink(ctx, name, target)
+		return made, n.fail(err)
 	}
-	return nil, ErrNotPermitted
+	return nil, n.fail(fmt.Errorf("%w: no link can be made in %s", ErrNotPermitted, n.name))
 }
 
 func (n *rowNode[T]) Link(ctx context.Context, name string, target Node) (Node, error) {
 	if u, err := n.under(ctx); u != nil && err == nil && n.admitted(name) {
-		return u.Link(ctx, name, target)
+		made, err := u.Link(ctx, name, target)
+		return made, n.fail(err)
 	}
-	return nil, ErrNotPermitted
+	return nil, n.fail(fmt.Errorf("%w: no link can be made in %s", ErrNotPermitted, n.name))
 }

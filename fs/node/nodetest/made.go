@@ -122,9 +122,14 @@ func (f *ctlFile) Open(context.Context, int) (node.Handle, error) {
 	return &ctlHandle{open: open{t: f.t}}, nil
 }
 
-func (h *ctlHandle) WriteAt(_ context.Context, p []byte, _ int64) (int, error) {
-	if strings.TrimSpace(string(p)) == "bad" {
+func (h *ctlHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {
+	switch strings.TrimSpace(string(p)) {
+	case "bad":
 		return 0, fmt.Errorf("%w: unknown control message %q", node.ErrInvalid, "bad")
+	case "slow":
+		if err := h.t.block(ctx, func() bool { return h.t.released }); err != nil {
+			return 0, err
+		}
 	}
 	h.t.update(func() { h.t.messages = append(h.t.messages, string(p)) })
 	return len(p), nil

@@ -3,7 +3,8 @@
 // own way:
 //
 //	status     fixed text
-//	ctl        records what is written to it; the message "bad" is refused
+//	ctl        records what is written to it; the message "bad" is refused,
+//	           and "slow" takes until Release
 //	events     a stream: reads give what was pushed, and block at the end
 //	wait       reads and writes block until they are cancelled
 //	big        zeros, as many as SetBig said
@@ -37,6 +38,7 @@ type Tree struct {
 	events   []byte
 	ended    bool
 	messages []string
+	released bool
 	big      uint64
 	handles  int // open ones
 	closed   int
@@ -87,6 +89,9 @@ func (t *Tree) Push(text string) {
 
 // End ends the stream events: its readers get end of file.
 func (t *Tree) End() { t.update(func() { t.ended = true }) }
+
+// Release lets slow messages come to their end.
+func (t *Tree) Release() { t.update(func() { t.released = true }) }
 
 // SetBig sets the size of the file big.
 func (t *Tree) SetBig(n uint64) { t.update(func() { t.big = n }) }
