@@ -12,8 +12,11 @@ import (
 	"path"
 	"path/filepath"
 	"sort"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"hutch/fs/node"
 )
@@ -23,6 +26,23 @@ type Folder struct {
 	root *os.Root
 	dir  string
 	name string
+
+	wholes *wholes // of a folder of small files
+
+	// Links tell what the links in the folder mean if another machine wrote
+	// them. Set before the folder is served.
+	Links *node.Links
+
+	// Admit says why there can be no file of a name: one that is made, or gets
+	// another name. Nil: all can be. Set before the folder is served.
+	Admit func(name string) error
+}
+
+func (f *Folder) admit(name string) error {
+	if f.Admit == nil {
+		return nil
+	}
+	return f.Admit(name)
 }
 
 // Open opens the folder dir, which shows itself as name.
@@ -42,7 +62,12 @@ func Open(dir, name string) (*Folder, error) {
 func (f *Folder) Close() error { return f.root.Close() }
 
 // Root returns the folder's own node.
-func (f *Folder) Root() node.Node { return top{&file{f: f, path: "."}} }
+func (f *Folder) Root() node.Node {
+	if f.wholes != nil {
+		return &file{f: f, path: "."} // which the kernel is not to write to
+	}
+	return top{&file{f: f, path: "."}}
+}
 
 // ReadOnly returns the folder's own node, below which nothing can be changed.
 func (f *Folder) ReadOnly() node.Node { return still{&file{f: f, path: "."}} }
@@ -50,19 +75,27 @@ func (f *Folder) ReadOnly() node.Node { return still{&file{f: f, path: "."}} }
 // top is the folder itself, which a frontend may hand to the kernel.
 type top struct{ *file }
 
-func (t top) HostDir() string { return t.f.dir }
+func (t top) HostDir() string    { return t.f.dir }
+func (t top) Links() *node.Links { return t.f.Links }
 
 // file is one file or directory in a folder, known by its path.
 type file struct {
 	node.Refuse
 	f    *Folder
 	path string
+	dir  bool                        // a walk found a directory
+	seen atomic.Pointer[fs.FileInfo] // what a walk saw, until it is asked for by the one who walked
+	at   time.Time                   // when
 }
+
+// freshness is how long a walk's sight answers for the file: every walk is
+// followed by a stat.
+const freshness = time.Millisecond
 
 func (n *file) child(name string) *file { return &file{f: n.f, path: path.Join(n.path, name)} }
 
 func (n *file) Stat(context.Context) (node.Stat, error) {
-	fi, err := n.f.root.Lstat(n.path)
+	fi, err := n.look()
 	if err != nil {
 		return node.Stat{}, err
 	}
@@ -70,7 +103,18 @@ func (n *file) Stat(context.Context) (node.Stat, error) {
 	if n.path == "." {
 		st.Name = n.f.name
 	}
+	if text, ok := n.pending(); ok {
+		st.Size = uint64(len(text))
+	}
 	return st, nil
+}
+
+// look describes the file, as the walk saw it if that was just now.
+func (n *file) look() (fs.FileInfo, error) {
+	if seen := n.seen.Swap(nil); seen != nil && time.Since(n.at) < freshness {
+		return *seen, nil
+	}
+	return n.f.root.Lstat(n.path)
 }
 
 // stat makes a Stat of what the host says. Inode numbers of the host are set
@@ -93,7 +137,7 @@ func stat(fi fs.FileInfo) node.Stat {
 }
 
 func (n *file) Walk(ctx context.Context, name string) (node.Node, error) {
-	if n.path != "." {
+	if n.path != "." && !n.dir {
 		if fi, err := n.f.root.Lstat(n.path); err != nil {
 			return nil, err
 		} else if !fi.IsDir() {
@@ -101,32 +145,72 @@ func (n *file) Walk(ctx context.Context, name string) (node.Node, error) {
 		}
 	}
 	c := n.child(name)
-	if _, err := n.f.root.Lstat(c.path); err != nil {
+	fi, err := n.f.root.Lstat(c.path)
+	if err != nil {
 		return nil, err
 	}
+	c.dir, c.at = fi.IsDir(), time.Now()
+	c.seen.Store(&fi)
 	return c, nil
 }
 
 func (n *file) List(context.Context) ([]node.Entry, error) {
-	d, err := n.f.root.Open(n.path)
+	d, infos, err := n.read()
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
-	entries, err := d.ReadDir(-1)
+	list := make([]node.Entry, 0, len(infos))
+	for _, fi := range infos {
+		list = append(list, node.Entry{Name: fi.Name(), Mode: fi.Mode(), Qid: stat(fi).Qid})
+	}
+	return list, nil
+}
+
+// Describe tells what List does, and all else there is to know.
+func (n *file) Describe(context.Context) ([]node.Described, error) {
+	d, infos, err := n.read()
 	if err != nil {
 		return nil, err
 	}
-	list := make([]node.Entry, 0, len(entries))
-	for _, e := range entries {
-		fi, err := e.Info()
-		if err != nil {
-			continue // gone meanwhile
+	defer d.Close()
+	list := make([]node.Described, 0, len(infos))
+	text := make([]byte, 4096)
+	for _, fi := range infos {
+		of := node.Described{Stat: stat(fi)}
+		if fi.Mode().Type() == fs.ModeSymlink {
+			// What is not known of a link is asked for.
+			if l, err := unix.Readlinkat(int(d.Fd()), fi.Name(), text); err == nil && l < len(text) {
+				of.Target = string(text[:l])
+			}
 		}
-		list = append(list, node.Entry{Name: e.Name(), Mode: fi.Mode(), Qid: stat(fi).Qid})
+		list = append(list, of)
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list, nil
+}
+
+// read opens the directory and returns what is in it, sorted by name.
+func (n *file) read() (*os.File, []fs.FileInfo, error) {
+	d, err := n.f.root.Open(n.path)
+	if err != nil {
+		return nil, nil, err
+	}
+	entries, err := d.ReadDir(-1)
+	if err != nil {
+		d.Close()
+		return nil, nil, err
+	}
+	infos := make([]fs.FileInfo, 0, len(entries))
+	for _, e := range entries {
+		if n.f.wholes != nil && aside.MatchString(e.Name()) {
+			continue
+		}
+		if fi, err := e.Info(); err == nil { // not gone meanwhile
+			infos = append(infos, fi)
+		}
+	}
+	sort.Slice(infos, func(i, j int) bool { return infos[i].Name() < infos[j].Name() })
+	return d, infos, nil
 }
 
 func (n *file) Open(_ context.Context, flags int) (node.Handle, error) {
@@ -142,9 +226,37 @@ func (n *file) Open(_ context.Context, flags int) (node.Handle, error) {
 	return n.open(flags, 0)
 }
 
-// open opens a regular file. O_NONBLOCK keeps a pipe that came in its place
+func (n *file) open(flags int, perm fs.FileMode) (node.Handle, error) {
+	n.seen.Store(nil)
+	if n.f.wholes == nil {
+		return n.openHandle(flags, perm)
+	}
+	if flags&(os.O_WRONLY|os.O_RDWR) != 0 {
+		w, err := n.join(flags, perm)
+		if err != nil {
+			return nil, err
+		}
+		return &wholeHandle{f: n.f, w: w, append: flags&os.O_APPEND != 0}, nil
+	}
+	if text, ok := n.pending(); ok {
+		return &cutHandle{text: string(text)}, nil
+	}
+	return n.openHandle(flags, perm)
+}
+
+// openHandle is openPlain whose handle, with an error, is nil for callers too.
+func (n *file) openHandle(flags int, perm fs.FileMode) (node.Handle, error) {
+	h, err := n.openPlain(flags, perm)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// openPlain opens a regular file. O_NONBLOCK keeps a pipe that came in its place
 // meanwhile from holding us up.
-func (n *file) open(flags int, perm fs.FileMode) (*handle, error) {
+func (n *file) openPlain(flags int, perm fs.FileMode) (*handle, error) {
+	n.seen.Store(nil)
 	f, err := n.f.root.OpenFile(n.path, flags&^os.O_APPEND|syscall.O_NONBLOCK, perm.Perm())
 	if err != nil {
 		return nil, err
@@ -157,6 +269,9 @@ func (n *file) open(flags int, perm fs.FileMode) (*handle, error) {
 }
 
 func (n *file) Create(_ context.Context, name string, flags int, perm fs.FileMode) (node.Node, node.Handle, error) {
+	if err := n.f.admit(name); err != nil {
+		return nil, nil, err
+	}
 	c := n.child(name)
 	h, err := c.open(flags|os.O_CREATE, perm)
 	if err != nil {
@@ -166,6 +281,9 @@ func (n *file) Create(_ context.Context, name string, flags int, perm fs.FileMod
 }
 
 func (n *file) Mkdir(_ context.Context, name string, perm fs.FileMode) (node.Node, error) {
+	if err := n.f.admit(name); err != nil {
+		return nil, err
+	}
 	c := n.child(name)
 	return c, n.f.root.Mkdir(c.path, perm.Perm())
 }
@@ -181,7 +299,7 @@ func (n *file) Remove(_ context.Context, name string, dir bool) error {
 	case !dir && fi.IsDir():
 		return node.ErrIsDir
 	}
-	return n.f.root.Remove(c.path)
+	return n.f.wholes.move(c.path, "", func() error { return n.f.root.Remove(c.path) })
 }
 
 func (n *file) Rename(ctx context.Context, name string, dst node.Node, newname string) error {
@@ -189,7 +307,11 @@ func (n *file) Rename(ctx context.Context, name string, dst node.Node, newname s
 	if to == nil || to.f != n.f {
 		return syscall.EXDEV
 	}
-	return n.f.root.Rename(n.child(name).path, to.child(newname).path)
+	if err := n.f.admit(newname); err != nil {
+		return err
+	}
+	old, new := n.child(name).path, to.child(newname).path
+	return n.f.wholes.move(old, new, func() error { return n.f.root.Rename(old, new) })
 }
 
 // plain returns the file behind a node of this package, or nil.
@@ -204,6 +326,9 @@ func plain(n node.Node) *file {
 }
 
 func (n *file) Symlink(_ context.Context, name, target string) (node.Node, error) {
+	if err := n.f.admit(name); err != nil {
+		return nil, err
+	}
 	c := n.child(name)
 	return c, n.f.root.Symlink(target, c.path)
 }
@@ -213,6 +338,9 @@ func (n *file) Link(_ context.Context, name string, target node.Node) (node.Node
 	if from == nil || from.f != n.f {
 		return nil, syscall.EXDEV
 	}
+	if err := n.f.admit(name); err != nil {
+		return nil, err
+	}
 	c := n.child(name)
 	return c, n.f.root.Link(from.path, c.path)
 }
@@ -220,8 +348,16 @@ func (n *file) Link(_ context.Context, name string, target node.Node) (node.Node
 func (n *file) Readlink(context.Context) (string, error) { return n.f.root.Readlink(n.path) }
 
 func (n *file) Set(_ context.Context, c node.Change) error {
+	defer n.seen.Store(nil)
+	cut := false
 	if c.Size != nil {
-		h, err := n.open(os.O_WRONLY, 0)
+		var err error
+		if cut, err = n.resize(*c.Size); err != nil {
+			return err
+		}
+	}
+	if c.Size != nil && !cut {
+		h, err := n.openPlain(os.O_WRONLY, 0)
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,14 @@ type still struct{ *file }
 
 func (n still) readOnly() error { return fmt.Errorf("%w: %s", node.ErrReadOnly, n.path) }
 
+// Links are those of the folder itself, for all below it.
+func (n still) Links() *node.Links {
+	if n.path != "." {
+		return nil
+	}
+	return n.f.Links
+}
+
 func (n still) Walk(ctx context.Context, name string) (node.Node, error) {
 	c, err := n.file.Walk(ctx, name)
 	if err != nil {

@@ -56,7 +56,7 @@ func kindOf(text string) error {
 	for _, k := range []error{
 		node.ErrNotExist, node.ErrExist, node.ErrPermission, node.ErrNotPermitted, node.ErrInvalid, node.ErrBusy,
 		node.ErrNotDir, node.ErrIsDir, node.ErrNotEmpty, node.ErrTimedOut, node.ErrAgain, node.ErrPipe,
-		node.ErrReadOnly, node.ErrNoSpace, node.ErrTooLong, node.ErrUnsupported, node.ErrIO,
+		node.ErrReadOnly, node.ErrNoSpace, node.ErrTooLong, node.ErrArgs, node.ErrStale, node.ErrNoLocks, node.ErrUnsupported, node.ErrIO,
 	} {
 		if strings.HasPrefix(text, k.Error()) {
 			return k
