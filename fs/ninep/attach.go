@@ -18,7 +18,8 @@ func (s *session) auth(o *op) error {
 	return nil
 }
 
-// attach serves Tattach. An aname that is a path attaches to what lies there.
+// attach serves Tattach. An aname that is a path attaches to what lies there,
+// errName to the session's own last error.
 func (s *session) attach(o *op) error {
 	at, q, err := s.root(o)
 	s.settle(o.fid, o.f, at)
@@ -34,6 +35,9 @@ func (s *session) root(o *op) (*place, qid, error) {
 		return nil, qid{}, fmt.Errorf("%w: no authentication needed", node.ErrInvalid)
 	}
 	at := &place{node: s.srv.Root, dir: true}
+	if o.name2 == errName {
+		at.node, o.name2 = &s.err, ""
+	}
 	for name := range strings.SplitSeq(o.name2, "/") {
 		if name == "" || name == "." {
 			continue

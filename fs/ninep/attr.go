@@ -87,14 +87,21 @@ func (s *session) getattr(o *op) error {
 	if err != nil {
 		return err
 	}
-	b := putQid(put64(o.out, attrBasic), q)
+	o.out = putAttr(o.out, q, st)
+	return nil
+}
+
+// attrLen is the length of an Rgetattr without its head.
+const attrLen = 8 + qidLen + 4 + 4 + 4 + 15*8
+
+func putAttr(b []byte, q qid, st node.Stat) []byte {
+	b = putQid(put64(b, attrBasic), q)
 	b = put32(put32(put32(b, linuxMode(st.Mode)), st.UID), st.GID)
 	b = put64(put64(b, uint64(max(st.Nlink, 1))), 0)
 	b = put64(put64(put64(b, st.Size), blockSize), (st.Size+511)/512)
 	b = putTime(putTime(putTime(b, st.Atime), st.Mtime), st.Ctime)
-	b = put64(put64(b, 0), 0)     // btime
-	o.out = put64(put64(b, 0), 0) // gen, data_version
-	return nil
+	b = put64(put64(b, 0), 0)    // btime
+	return put64(put64(b, 0), 0) // gen, data_version
 }
 
 // look describes o's file; one that is open and no more where it was, as its

@@ -20,9 +20,14 @@ const (
 
 var buffers [maxShift - minShift + 1]sync.Pool
 
+func bufferShift(n int) int { return max(minShift, bits.Len(uint(max(n, 1)-1))) }
+
+// bufferSize returns how many bytes a buffer for n takes.
+func bufferSize(n int) int { return 1 << bufferShift(n) }
+
 // newBuffer returns a buffer whose b has length n, with anything in it.
 func newBuffer(n int) *buffer {
-	shift := max(minShift, bits.Len(uint(max(n, 1)-1)))
+	shift := bufferShift(n)
 	pool := &buffers[shift-minShift]
 	buf, ok := pool.Get().(*buffer)
 	if !ok {

@@ -9,6 +9,8 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"hutch/fs/node"
 )
@@ -22,14 +24,26 @@ type conn struct {
 	msize   uint32   // the limit of messages that come in
 	session *session // nil until a version is agreed on
 
-	wmu sync.Mutex // guards writes to rw, and the order of replies
+	now   atomic.Pointer[session] // the same, for others than the connection's goroutine
+	heard atomic.Int64            // when the last message came, since epoch
+
+	wmu  sync.Mutex // guards writes to rw, and the order of replies, and lost
+	lost bool       // a reply could not be sent
+
+	owing   sync.Mutex // guards what follows
+	paid    sync.Cond  // less waits
+	load    load
+	stalled bool // the client was waited for
 }
 
 // firstMsize limits messages before a Tversion agreed on a limit.
 const firstMsize = 8192
 
 func newConn(ctx context.Context, s *Server, c net.Conn) *conn {
-	return &conn{ctx: ctx, srv: s, rw: c, r: bufio.NewReaderSize(c, 16<<10), msize: firstMsize}
+	n := &conn{ctx: ctx, srv: s, rw: c, r: bufio.NewReaderSize(c, 16<<10), msize: firstMsize}
+	n.paid.L = &n.owing
+	n.heard.Store(int64(time.Since(epoch)))
+	return n
 }
 
 // serve serves the connection until it ends.
@@ -37,10 +51,12 @@ func (c *conn) serve() error {
 	defer c.endSession()
 	defer c.rw.Close() // so that no reply holds up the end of the session
 	for {
+		c.awaitReader()
 		in, err := c.readFrame()
 		if err != nil {
 			return err
 		}
+		c.heard.Store(int64(time.Since(epoch)))
 		switch {
 		case in.b[4] == Tversion:
 			err = c.version(in)
@@ -82,6 +98,7 @@ func (c *conn) readFrame() (*buffer, error) {
 // lost: it is closed, which ends serve.
 func (c *conn) write(b []byte) {
 	if _, err := c.rw.Write(b); err != nil {
+		c.lost = true
 		c.rw.Close()
 	}
 }
@@ -90,7 +107,27 @@ func (c *conn) endSession() {
 	if c.session != nil {
 		c.session.end()
 		c.session = nil
+		c.now.Store(nil)
 	}
+}
+
+// goodbye is how long a client that has a file open for writing may take to
+// close it when the service ends: what it wrote may have ended it, and that is
+// no reason for its message to fail. One that does not even read its replies by
+// then is not waited for.
+const goodbye = time.Second
+
+// leave ends the connection from this side.
+func (c *conn) leave() {
+	idle := c.wmu.TryLock() // else a reply is on its way
+	if idle {
+		defer c.wmu.Unlock()
+	}
+	s := c.now.Load()
+	if (!idle || s != nil && s.writing()) && c.rw.SetDeadline(time.Now().Add(goodbye)) == nil {
+		return
+	}
+	c.rw.Close()
 }
 
 // version begins a new session, whose dialect and message size the client
@@ -116,6 +153,7 @@ func (c *conn) version(in *buffer) error {
 		if d != 0 {
 			c.msize = max(msize, firstMsize)
 			c.session = newSession(c, d, msize)
+			c.now.Store(c.session)
 		}
 	}
 	c.wmu.Lock()

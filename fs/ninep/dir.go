@@ -14,6 +14,7 @@ type listing struct {
 	turn    chan struct{} // holds a token while a read uses what is below
 	made    bool
 	entries []node.Entry
+	plus    []node.Described // for Treaddirplus; nil until it is made
 
 	// 9P2000 alone: where the next read must begin, the entry it begins
 	// with, and that entry's stat if it was made but did not fit.
@@ -62,7 +63,7 @@ func (s *session) readStats(o *op) error {
 	if !l.made || o.offset != l.off {
 		return fmt.Errorf("%w: bad offset %d in a directory", node.ErrInvalid, o.offset)
 	}
-	room := int(min(o.count, s.msize-readHead))
+	room := int(min(o.count, s.msize-readHead, listBuffer))
 	o.out = put32(o.reply(4+room), 0)
 	for l.next < len(l.entries) {
 		b, err := s.nextStat(o, l)
@@ -146,6 +147,77 @@ func (s *session) readdir(o *op) error {
 	}
 	n := len(o.out) - readHead
 	if n == 0 && full {
+		return fmt.Errorf("%w: no room for an entry in %d bytes", node.ErrInvalid, room)
+	}
+	le.PutUint32(o.out[frameHead:], uint32(n))
+	return nil
+}
+
+// readdirplus serves Treaddirplus, of directories that can tell what their
+// files are like: fid[4] offset[8] count[4] nwname[2] nwname*(wname[s]). With
+// names it is of the directory that they lead to from fid, which need not be
+// open; without, of the open fid. The reply has count[4] and, an entry,
+// next[8] name[s] target[s] and the fields of Rgetattr; next is 0 in the last.
+// There is no "." and no "..".
+func (s *session) readdirplus(o *op) error {
+	if len(o.names) > 0 {
+		at, err := s.below(o)
+		if err != nil {
+			return err
+		}
+		list, err := node.Describe(o.ctx, at.node)
+		if err != nil {
+			return err
+		}
+		return s.putDescribed(o, list)
+	}
+	if o.open == nil || o.open.list == nil {
+		return fmt.Errorf("%w: fid %d is no open directory", errBadFd, o.fid)
+	}
+	l := o.open.list
+	if err := l.take(o.ctx); err != nil {
+		return err
+	}
+	defer l.done()
+	if o.offset == 0 || l.plus == nil {
+		list, err := node.Describe(o.ctx, o.at.node)
+		if err != nil {
+			return err
+		}
+		l.plus = append([]node.Described{}, list...)
+	}
+	return s.putDescribed(o, l.plus)
+}
+
+// below returns the directory that the names of o lead to.
+func (s *session) below(o *op) (at *place, err error) {
+	if len(o.names) > maxWalk {
+		return nil, fmt.Errorf("%w: walk of more than %d names", node.ErrInvalid, maxWalk)
+	}
+	at = o.at
+	for _, name := range o.names {
+		if at, _, err = s.step(o.ctx, at, name); err != nil {
+			return nil, err
+		}
+	}
+	return at, nil
+}
+
+// putDescribed puts what there is room for into the reply.
+func (s *session) putDescribed(o *op, list []node.Described) error {
+	room := int(min(o.count, s.msize-readHead))
+	o.out = put32(o.reply(4+room), 0)
+	for i := o.offset; i < uint64(len(list)); i++ {
+		e := &list[i]
+		if len(o.out)+8+2+len(e.Name)+2+len(e.Target)+attrLen > readHead+room {
+			break
+		}
+		next := (i + 1) % uint64(len(list))
+		o.out = putString(putString(put64(o.out, next), e.Name), e.Target)
+		o.out = putAttr(o.out, s.dialect.qid(e.Mode, e.Qid, e.Vers), e.Stat)
+	}
+	n := len(o.out) - readHead
+	if n == 0 && o.offset < uint64(len(list)) {
 		return fmt.Errorf("%w: no room for an entry in %d bytes", node.ErrInvalid, room)
 	}
 	le.PutUint32(o.out[frameHead:], uint32(n))

@@ -59,11 +59,14 @@ func TestErrstr(t *testing.T) {
 		{node.ErrPipe, 0, syscall.EPIPE},
 		{node.ErrReadOnly, 0, syscall.EROFS},
 		{node.ErrIO, 0, syscall.EIO},
+		{node.ErrArgs, 0, syscall.E2BIG},
+		{node.ErrStale, 0, syscall.ESTALE},
 		{badFid(7), 0, syscall.EBADF},
 		// The table has no row for these.
 		{node.ErrNotEmpty, syscall.ENOTDIR, syscall.ENOTEMPTY},
 		{node.ErrNoSpace, syscall.ERANGE, syscall.ENOSPC},
 		{node.ErrTooLong, syscall.E2BIG, syscall.ENAMETOOLONG},
+		{node.ErrNoLocks, syscall.ERANGE, syscall.ENOLCK},
 		{node.ErrUnsupported, syscall.ERANGE, syscall.EOPNOTSUPP},
 	} {
 		if test.classic == 0 {

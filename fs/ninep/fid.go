@@ -110,11 +110,14 @@ func (s *session) reserve(num uint32) (*fid, error) {
 		return nil, fidInUse(num)
 	}
 	if len(s.fids) >= maxFids {
-		return nil, fmt.Errorf("%w: %d fids", syscall.EMFILE, maxFids)
+		return nil, fmt.Errorf("%w: the connection has %d fids", syscall.EMFILE, maxFids)
+	}
+	if s.srv.counters.fids.Add(1) > maxAllFids {
+		s.srv.counters.fids.Add(-1)
+		return nil, fmt.Errorf("%w: all connections have %d fids", syscall.ENFILE, maxAllFids)
 	}
 	f := &fid{refs: 1}
 	s.fids[num] = f
-	s.srv.counters.fids.Add(1)
 	return f, nil
 }
 

@@ -47,11 +47,13 @@ func (s *session) read(o *op) error {
 		return node.ErrIsDir
 	}
 	count := min(o.count, s.msize-readHead)
+	streams := open.streams()
+	if streams {
+		count = min(count, streamBuffer)
+	}
 	if o.offset > math.MaxInt64-uint64(count) {
 		return fmt.Errorf("%w: offset %d", node.ErrInvalid, o.offset)
 	}
-	st, ok := open.handle.(node.Streamer)
-	streams := ok && st.Stream()
 	if streams && open.stream.continued(o.offset, o.count) {
 		o.out = put32(o.out, 0)
 		return nil
@@ -59,19 +61,26 @@ func (s *session) read(o *op) error {
 	o.out = o.reply(4 + int(count)) // an error goes there too
 	p := o.buf.b[readHead : readHead+count]
 	n, err := open.handle.ReadAt(o.ctx, p, int64(o.offset))
+	s.srv.settle()
 	if n < 0 || n > len(p) {
 		return fmt.Errorf("%w: read of %d bytes gave %d", node.ErrIO, len(p), n)
 	}
 	if err != nil && n == 0 && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if streams && n > 0 && n < len(p) {
+	if streams && n > 0 && n < int(o.count) {
 		open.stream.shortened(o.offset+uint64(n), o.count-uint32(n))
 	}
 	o.out = o.buf.b[:readHead+n]
 	le.PutUint32(o.out[frameHead:], uint32(n))
 	s.srv.counters.read.Add(int64(n))
 	return nil
+}
+
+func (s *Server) settle() {
+	if s.Settle != nil {
+		s.Settle()
+	}
 }
 
 // write serves Twrite.
@@ -84,6 +93,7 @@ func (s *session) write(o *op) error {
 		return fmt.Errorf("%w: offset %d", node.ErrInvalid, o.offset)
 	}
 	n, err := open.handle.WriteAt(o.ctx, o.data, int64(o.offset))
+	s.srv.settle()
 	if n < 0 || n > len(o.data) {
 		return fmt.Errorf("%w: write of %d bytes took %d", node.ErrIO, len(o.data), n)
 	}

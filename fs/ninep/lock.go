@@ -27,6 +27,7 @@ const (
 type locks struct {
 	mu     sync.Mutex // guards all below
 	byFile map[uint64][]lock
+	count  int
 }
 
 // A lock is a range of bytes of a file, from start up to end.
@@ -52,21 +53,20 @@ func (l lock) conflicts(m lock) bool {
 }
 
 // set takes a lock, unless another's is in the way.
-func (k *locks) set(file uint64, l lock) bool {
+func (k *locks) set(file uint64, l lock) (bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if slices.ContainsFunc(k.byFile[file], l.conflicts) {
-		return false
+		return false, nil
 	}
-	k.replace(file, append(k.without(file, l), l))
-	return true
+	return true, k.replace(file, append(k.without(file, l), l))
 }
 
 // clear gives a range back.
-func (k *locks) clear(file uint64, l lock) {
+func (k *locks) clear(file uint64, l lock) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.replace(file, k.without(file, l))
+	return k.replace(file, k.without(file, l))
 }
 
 // test returns a lock that is in the way of l.
@@ -103,15 +103,22 @@ func (k *locks) without(file uint64, l lock) []lock {
 	return rest
 }
 
-func (k *locks) replace(file uint64, with []lock) {
+// replace changes the locks of a file, unless there are too many then.
+func (k *locks) replace(file uint64, with []lock) error {
+	more := len(with) - len(k.byFile[file])
+	if more > 0 && k.count+more > maxLocks {
+		return fmt.Errorf("%w: all connections have %d locks", node.ErrNoLocks, k.count)
+	}
+	k.count += more
 	if len(with) == 0 {
 		delete(k.byFile, file)
-		return
+		return nil
 	}
 	if k.byFile == nil {
 		k.byFile = map[uint64][]lock{}
 	}
 	k.byFile[file] = with
+	return nil
 }
 
 // release drops what was locked through a fid that goes.
@@ -137,6 +144,9 @@ func (s *session) asked(o *op) (lock, uint64, error) {
 	if o.perm > unlock || o.perm == unlock && o.typ == Tgetlock {
 		return lock{}, 0, fmt.Errorf("%w: lock type %d", node.ErrInvalid, o.perm)
 	}
+	if len(o.name) > maxLocker {
+		return lock{}, 0, fmt.Errorf("%w: %d bytes to say who locks", node.ErrInvalid, len(o.name))
+	}
 	q, _, err := s.qidOf(o.ctx, o.at.node)
 	l := lock{
 		session: s, f: o.f, pid: o.pid, client: o.name, write: o.perm == lockWrite,
@@ -157,10 +167,17 @@ func (s *session) lock(o *op) error {
 	if err != nil {
 		return err
 	}
-	answer := byte(lockGranted)
+	granted := true
 	if o.perm == unlock {
-		s.srv.locks.clear(file, l)
-	} else if !s.srv.locks.set(file, l) {
+		err = s.srv.locks.clear(file, l)
+	} else {
+		granted, err = s.srv.locks.set(file, l)
+	}
+	if err != nil {
+		return err
+	}
+	answer := byte(lockGranted)
+	if !granted {
 		answer = lockBlocked
 	}
 	o.out = append(o.out, answer)

@@ -17,6 +17,7 @@ const (
 	Txattrwalk   = 30
 	Txattrcreate = 32
 	Treaddir     = 40
+	Treaddirplus = 42 // our own: a Treaddir whose entries have attributes, of a fid or below it
 	Tfsync       = 50
 	Tlock        = 52
 	Tgetlock     = 54
@@ -118,6 +119,7 @@ var messages = [256]message{
 	Txattrwalk:   {name: "Txattrwalk", dialects: linux, get: getXattrwalk, bind: bindFid, serve: (*session).xattr},
 	Txattrcreate: {name: "Txattrcreate", dialects: linux, get: getXattrcreate, bind: bindFid, serve: (*session).xattr},
 	Treaddir:     {name: "Treaddir", dialects: linux, get: getRead, bind: bindFid, serve: (*session).readdir},
+	Treaddirplus: {name: "Treaddirplus", dialects: linux, get: getReaddirplus, bind: bindFid, serve: (*session).readdirplus},
 	Tfsync:       {name: "Tfsync", dialects: linux, get: getFsync, bind: bindFid, serve: (*session).sync},
 	Tlock:        {name: "Tlock", dialects: linux, get: getLock, bind: bindFid, serve: (*session).lock},
 	Tgetlock:     {name: "Tgetlock", dialects: linux, get: getGetlock, bind: bindFid, serve: (*session).getlock},
@@ -151,6 +153,10 @@ func getNuname(c *cutter, r *request) {
 // getWalk takes a Twalk; too many names are for the handler to refuse.
 func getWalk(c *cutter, r *request) {
 	r.fid, r.fid2 = c.u32(), c.u32()
+	getNames(c, r)
+}
+
+func getNames(c *cutter, r *request) {
 	n := int(c.u16())
 	if n > 0 {
 		r.names = make([]string, 0, min(n, maxWalk+1))
@@ -163,6 +169,11 @@ func getWalk(c *cutter, r *request) {
 }
 
 func getRead(c *cutter, r *request) { r.fid, r.offset, r.count = c.u32(), c.u64(), c.u32() }
+
+func getReaddirplus(c *cutter, r *request) {
+	getRead(c, r)
+	getNames(c, r)
+}
 
 func getWrite(c *cutter, r *request) { r.fid, r.offset, r.data = c.u32(), c.u64(), c.data() }
 

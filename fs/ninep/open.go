@@ -104,9 +104,12 @@ func (s *session) openFid(o *op, flags int, remove bool) error {
 }
 
 // openPlace opens the file at o.at; a directory is only listed.
-func (s *session) openPlace(o *op, open *opened, flags int) (err error) {
+func (s *session) openPlace(o *op, open *opened, flags int) error {
 	if !o.at.dir {
-		open.handle, err = o.at.node.Open(o.ctx, flags)
+		h, err := o.at.node.Open(o.ctx, flags)
+		if err == nil { // else h is nothing, even if it is not nil
+			open.handle = h
+		}
 		return err
 	}
 	if open.write || flags&os.O_TRUNC != 0 {
@@ -171,8 +174,11 @@ func (s *session) createClassic(o *op) error {
 func (s *session) create(o *op, flags int, perm fs.FileMode, remove bool) error {
 	open := &opened{remove: remove}
 	open.read, open.write = access(flags)
-	return s.become(o, open, func() (n node.Node, err error) {
-		n, open.handle, err = o.at.node.Create(o.ctx, o.name, flags, perm)
+	return s.become(o, open, func() (node.Node, error) {
+		n, h, err := o.at.node.Create(o.ctx, o.name, flags, perm)
+		if err == nil {
+			open.handle = h
+		}
 		return n, err
 	})
 }

@@ -15,16 +15,16 @@
 // The connection's goroutine reads a frame, takes it apart, and binds it to
 // its fids, all in the order of arrival. Then the request runs in a goroutine
 // of its own and answers when it is done. Reads and writes, which may block,
-// need one of a fixed number of slots and queue for them; nothing else waits
-// for a slot. Tflush cancels its request, Tclunk and Tremove those of the
+// need one of a fixed number of slots, and room for what they hold, and queue
+// for them (bound.go); nothing else waits for a slot. Tflush cancels its request, Tclunk and Tremove those of the
 // fid, a lost connection and Tversion all; whoever cancels answers, or closes
 // a handle, when what was cancelled has ended.
 //
 // # Locks
 //
 // conn.wmu is held for the write of one reply; session.mu, which may be taken
-// under it, for changes of the tables of tags and fids. Neither is ever held
-// across a call of a node or a handle.
+// under it, for changes of the tables of tags and fids. crowd.mu is taken before
+// session.mu. None is ever held across a call of a node or a handle.
 package ninep
 
 import (
@@ -38,6 +38,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"hutch/fs/accept"
 	"hutch/fs/node"
 )
 
@@ -50,13 +51,24 @@ const (
 // A Server serves a tree. Its fields are set before it serves.
 type Server struct {
 	Root     node.Node
-	Log      *slog.Logger         // nil: nothing is logged
-	MaxMsize uint32               // largest message; 0: 256 KiB
-	Allow    func(net.Conn) error // decides who may connect; nil: PeerCheck
+	Log      *slog.Logger // nil: nothing is logged
+	MaxMsize uint32       // largest message; 0: 256 KiB
+	MaxConns int          // connections at once; others wait; 0: no limit
+
+	silence time.Duration // of a client that makes room; 0: 10 seconds
+
+	Allow func(net.Conn) error // decides who may connect; nil: PeerCheck
+
+	// Settle is called before a read or write is answered, to wait for what has
+	// to be so when the client knows of it; nil: there is nothing.
+	Settle func()
 
 	counters counters
 	owners   owners
 	locks    locks
+	held     atomic.Int64 // bytes of the requests that have a slot
+	giving   atomic.Bool  // memory goes back soon
+	crowd    crowd
 }
 
 // A Count tells what a server did so far, and does now.
@@ -104,56 +116,60 @@ func (s *Server) msize() uint32 {
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { l.Close() })
-	defer stop()
 	var conns sync.WaitGroup
-	defer conns.Wait()
+	room := make(chan struct{}, max(s.MaxConns, 1))
+	refused, lost := s.told(slog.LevelWarn, "9P connection refused"), s.told(slog.LevelInfo, "9P connection ended")
+	defer func() {
+		conns.Wait()
+		refused.close()
+		lost.close()
+	}()
 	defer cancel() // before the Wait above
-	for {
-		c, err := s.accept(ctx, l)
-		if ctx.Err() != nil {
-			if err == nil {
-				c.Close()
+	err := accept.Serve(ctx, l, func(c net.Conn) {
+		if s.MaxConns > 0 && !s.await(ctx, room) { // until then others wait in the listener's queue
+			c.Close()
+			return
+		}
+		conns.Go(func() {
+			s.admit(ctx, c, refused, lost)
+			if s.MaxConns > 0 {
+				<-room
 			}
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("accept 9P connections: %w", err)
-		}
-		conns.Go(func() { s.admit(ctx, c) })
+		})
+	}, func(err error) { s.log().Warn("9P accept", "err", err) })
+	if err == nil && ctx.Err() == nil {
+		err = net.ErrClosed
 	}
+	if err != nil {
+		return fmt.Errorf("accept 9P connections: %w", err)
+	}
+	return nil
 }
 
-// accept accepts a connection. While the process is out of descriptors or
-// memory it tries again and again.
-func (s *Server) accept(ctx context.Context, l net.Listener) (net.Conn, error) {
-	for {
-		c, err := l.Accept()
-		var ne interface{ Temporary() bool }
-		if err == nil || ctx.Err() != nil || !errors.As(err, &ne) || !ne.Temporary() {
-			return c, err
+// told has the log say what happens to connections.
+func (s *Server) told(level slog.Level, text string) *told {
+	return &told{say: func(err error, more int) {
+		what := []any{"err", err}
+		if more > 0 {
+			what = append(what, "more", more)
 		}
-		s.log().Warn("9P accept", "err", err)
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-		}
-	}
+		s.log().Log(context.Background(), level, text, what...)
+	}}
 }
 
 // admit serves c if its peer may connect.
-func (s *Server) admit(ctx context.Context, c net.Conn) {
+func (s *Server) admit(ctx context.Context, c net.Conn, refused, lost *told) {
 	allow := s.Allow
 	if allow == nil {
 		allow = PeerCheck
 	}
 	if err := allow(c); err != nil {
-		s.log().Warn("9P connection refused", "err", err)
+		refused.tell(err)
 		c.Close()
 		return
 	}
 	if err := s.ServeConn(ctx, c); err != nil {
-		s.log().Info("9P connection ended", "err", err)
+		lost.tell(err)
 	}
 }
 
@@ -164,11 +180,24 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) error {
 	s.counters.conns.Add(1)
 	defer s.counters.conns.Add(-1)
 	defer c.Close()
-	stop := context.AfterFunc(ctx, func() { c.Close() })
+	n := newConn(ctx, s, c)
+	stop := context.AfterFunc(ctx, n.leave)
 	defer stop()
-	err := newConn(ctx, s, c).serve()
+	s.crowd.enter(n)
+	err := s.serveConn(n)
+	if s.crowd.leave(n) {
+		return errGaveWay
+	}
 	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
 		return nil
+	}
+	return err
+}
+
+func (s *Server) serveConn(c *conn) error {
+	err := c.serve()
+	if c.stalled && c.lost {
+		s.giveBack()
 	}
 	return err
 }

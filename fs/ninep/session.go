@@ -9,12 +9,7 @@ import (
 	"hutch/fs/node"
 )
 
-const (
-	slots      = 1024     // reads and writes under way on a connection
-	queueLimit = 64 << 20 // bytes of requests that wait for a slot
-	maxFids    = 1 << 20
-	nofid      = ^uint32(0)
-)
+const nofid = ^uint32(0)
 
 // A session is what lies between two Tversions of a connection.
 type session struct {
@@ -25,11 +20,13 @@ type session struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup // ops
+	err     lastErr
 
 	mu     sync.Mutex // guards all below, and the fields of fid and op that say so
 	tags   map[uint16]*op
 	fids   map[uint32]*fid
 	slots  int   // free ones
+	held   int   // bytes of the requests that have one, and of their replies
 	queue  []*op // those that wait for a slot, the oldest first
 	queued int   // their bytes
 	ended  bool
@@ -53,6 +50,7 @@ type op struct {
 	open    *opened
 
 	queued  bool     // session.mu guards it
+	cost    int      // bytes that it holds, with its slot
 	flushes []uint16 // tags of Tflushes that wait for the reply; session.mu guards it
 }
 
@@ -65,6 +63,23 @@ func newSession(c *conn, d dialect, msize uint32) *session {
 	// a client must not take it for an interrupt.
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(c.ctx))
 	return s
+}
+
+// writing says whether a file is open for writing.
+func (s *session) writing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.fids {
+		if f.open != nil && f.open.write {
+			return true
+		}
+	}
+	for _, o := range s.tags { // one that closes such a file is not answered yet
+		if o.m.detach && o.f2.open != nil && o.f2.open.write {
+			return true
+		}
+	}
+	return false
 }
 
 // end cancels all requests, which are not answered any more, waits for them,
@@ -101,6 +116,9 @@ func (s *session) accept(in *buffer) {
 	if _, dup := s.tags[o.tag]; dup {
 		err = fmt.Errorf("%w: duplicate tag %d", node.ErrBusy, o.tag)
 	}
+	if len(s.tags) >= maxOps {
+		err = tooMany()
+	}
 	if err == nil {
 		err = s.bind(o)
 	}
@@ -114,6 +132,7 @@ func (s *session) accept(in *buffer) {
 	s.tags[o.tag] = o
 	s.running.Add(1)
 	s.srv.counters.inFlight.Add(1)
+	s.c.add(load{waiting: o.weight()})
 	start := s.seat(o)
 	s.mu.Unlock()
 	if start {
@@ -139,7 +158,7 @@ func (s *session) parse(o *op) error {
 // bind finds the fids of o and reserves or detaches them; mu is held.
 func (s *session) bind(o *op) error {
 	if o.m.slot && s.queued+len(o.in.b) > queueLimit {
-		return fmt.Errorf("%w: too many requests", node.ErrAgain)
+		return tooMany()
 	}
 	if o.m.bind == nil {
 		return nil
@@ -152,43 +171,29 @@ func (s *session) seat(o *op) bool {
 	if !o.m.slot {
 		return true
 	}
-	if s.slots > 0 {
-		s.slots--
+	o.cost = s.weigh(o)
+	if len(s.queue) == 0 && s.admit(o) {
 		return true
 	}
 	o.queued = true
+	s.c.add(load{queued: 1})
 	s.queue = append(s.queue, o)
 	s.queued += len(o.in.b)
 	return false
 }
 
-// run serves o, and then those that waited for its slot.
+// run serves o, and starts those that waited for its slot.
 func (s *session) run(o *op) {
-	for o != nil {
-		slot := o.m.slot
-		err := o.m.serve(s, o)
-		s.finish(o, err)
-		o = nil
-		if slot {
-			o = s.next()
+	slot, cost, brief := o.m.slot, o.cost, o.brief()
+	err := o.m.serve(s, o)
+	s.finish(o, err)
+	if slot {
+		if brief {
+			s.c.add(load{brief: -1})
 		}
-		s.running.Done()
+		s.vacate(cost)
 	}
-}
-
-// next returns the op that takes over a slot, or frees it.
-func (s *session) next() *op {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.queue) == 0 {
-		s.slots++
-		return nil
-	}
-	o := s.queue[0]
-	s.queue = s.queue[1:]
-	s.queued -= len(o.in.b)
-	o.queued = false
-	return o
+	s.running.Done()
 }
 
 // finish answers o, then the Tflushes that wait for it. The tags are free
@@ -201,6 +206,7 @@ func (s *session) finish(o *op, err error) {
 	if err != nil {
 		s.fail(o, err)
 	}
+	o.owe()
 	b := seal(o.out, o.rtyp, o.tag)
 	s.c.wmu.Lock()
 	s.mu.Lock()
@@ -218,12 +224,14 @@ func (s *session) finish(o *op, err error) {
 	s.mu.Lock()
 	s.release(o)
 	s.mu.Unlock()
+	o.pay()
 	o.free()
 }
 
 // fail makes the reply of o an error.
 func (s *session) fail(o *op, err error) {
 	s.srv.counters.errors.Add(1)
+	s.err.set(err)
 	o.rtyp, o.out = s.dialect.putError(o.out[:frameHead], err)
 }
 
@@ -245,6 +253,7 @@ func (s *session) send(b []byte) {
 func (o *op) free() {
 	o.cancel()
 	o.s.srv.counters.inFlight.Add(-1)
+	o.s.c.add(load{waiting: -o.weight()})
 	o.in.free()
 	o.buf.free()
 }
@@ -252,6 +261,7 @@ func (o *op) free() {
 // drop forgets a queued op, which nobody answers; mu is held.
 func (s *session) drop(o *op) {
 	delete(s.tags, o.tag)
+	s.c.add(load{queued: -1})
 	s.queued -= len(o.in.b)
 	s.release(o)
 	o.free()

@@ -40,9 +40,10 @@ func (s *session) walkNames(o *op) (*place, error) {
 	for i, name := range o.names {
 		next, q, err := s.step(o.ctx, at, name)
 		if err != nil && i == 0 {
-			return nil, missing(err)
+			return nil, s.missing(err)
 		}
 		if err != nil {
+			s.err.set(err)
 			return nil, nil
 		}
 		at = next
@@ -55,8 +56,8 @@ func (s *session) walkNames(o *op) (*place, error) {
 // missing returns the error of a first name that leads nowhere. It is the bare
 // text, to which the name would add nothing: Linux' client of 9P2000 compares
 // whole texts, and makes no file of a name unless it knows it to be free.
-func missing(err error) error {
-	if node.Errno(err) == syscall.ENOENT {
+func (s *session) missing(err error) error {
+	if s.dialect == classic && node.Errno(err) == syscall.ENOENT {
 		return node.ErrNotExist
 	}
 	return err

@@ -184,6 +184,31 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestLastError has two connections fail, and asks each for its own text.
+func TestLastError(t *testing.T) {
+	_, addr := serve(t, 0)
+	a, b := dial(t, addr), dial(t, addr)
+	want := func(c *Conn, want string) {
+		t.Helper()
+		if text, err := c.LastError(); text != want || err != nil {
+			t.Errorf("last error %q, %v; want %q", text, err, want)
+		}
+	}
+	want(a, "")
+	a.Stat("nothing")
+	b.Remove("status")
+	b.Stat("status")
+	want(a, "file does not exist: nothing")
+	want(b, "operation not permitted")
+	want(b, "operation not permitted")
+	a.Open("store", os.O_RDWR)
+	want(a, "is a directory")
+	want(b, "operation not permitted")
+	if _, err := a.cl.Attach("errs"); err == nil {
+		t.Error("attached to nothing")
+	}
+}
+
 // TestMsize has a server that takes small messages; the library would not
 // mind its limit.
 func TestMsize(t *testing.T) {

@@ -16,6 +16,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"reflect"
@@ -42,6 +43,7 @@ const (
 // A Conn is a connection to a server. All methods may be called concurrently.
 type Conn struct {
 	g      *guard
+	cl     *p9.Client
 	root   p9.File
 	iosize int // bytes of data in one message
 }
@@ -94,7 +96,25 @@ func attach(g *guard) (*Conn, error) {
 		return nil, err
 	}
 	unfinalize(root)
-	return &Conn{g: g, root: root, iosize: min(int(size)-headRoom, libraryData)}, nil
+	return &Conn{g: g, cl: cl, root: root, iosize: min(int(size)-headRoom, libraryData)}, nil
+}
+
+// LastError returns the text of the last error that the server answered with
+// on this connection, of which a call has the number alone.
+func (c *Conn) LastError() (string, error) {
+	f, err := c.cl.Attach("err")
+	if err != nil {
+		return "", errorOf("attach", "err", err)
+	}
+	unfinalize(f)
+	if _, _, err := f.Open(p9.ReadOnly); err != nil {
+		f.Close()
+		return "", errorOf("open", "err", err)
+	}
+	file := c.newFile(f, "err")
+	defer file.Close()
+	text, err := io.ReadAll(file)
+	return strings.TrimSuffix(string(text), "\n"), err
 }
 
 // unfinalize keeps the garbage collector from closing f: the library would

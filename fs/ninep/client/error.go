@@ -46,12 +46,15 @@ var kinds = func() map[syscall.Errno]error {
 		node.ErrNotExist, node.ErrExist, node.ErrPermission, node.ErrNotPermitted, node.ErrInvalid,
 		node.ErrBusy, node.ErrNotDir, node.ErrIsDir, node.ErrNotEmpty, node.ErrTimedOut,
 		node.ErrInterrupted, node.ErrAgain, node.ErrPipe, node.ErrReadOnly, node.ErrNoSpace,
-		node.ErrTooLong, node.ErrUnsupported, node.ErrIO,
+		node.ErrTooLong, node.ErrArgs, node.ErrStale, node.ErrNoLocks, node.ErrUnsupported, node.ErrIO,
 	} {
 		m[node.Errno(k)] = k
 	}
 	return m
 }()
+
+// ErrLost is why calls fail once the service is gone.
+var ErrLost = errors.New("connection lost")
 
 // errorOf makes an Error of what the library returned.
 func errorOf(op, path string, err error) error {
@@ -69,7 +72,7 @@ func errorOf(op, path string, err error) error {
 	case node.Errno(err) != syscall.EIO:
 		return &Error{Op: op, Path: path, kind: err}
 	}
-	return &Error{Op: op, Path: path, kind: node.ErrIO, also: fmt.Errorf("connection lost: %w", err)}
+	return &Error{Op: op, Path: path, kind: node.ErrIO, also: fmt.Errorf("%w: %w", ErrLost, err)}
 }
 
 func numbered(op, path string, num syscall.Errno) error {
