@@ -77,10 +77,14 @@ func (d *listing) Seekdir(ctx context.Context, off uint64) syscall.Errno {
 	return 0
 }
 
-// Lookup adds nothing to a listing: attributes of made-up files hold for no
-// time, and the kernel would ask for them again.
-func (d *listing) Lookup(context.Context, string, *gofuse.EntryOut) (*gofs.Inode, syscall.Errno) {
-	return nil, syscall.ENOENT
+// Lookup adds to a listing what its files are like, where that holds for a
+// while. Attributes of made-up files hold for no time, and the kernel would
+// ask for them again.
+func (d *listing) Lookup(ctx context.Context, name string, out *gofuse.EntryOut) (*gofs.Inode, syscall.Errno) {
+	if !d.of.kept.Load() {
+		return nil, syscall.ENOENT
+	}
+	return d.of.Lookup(ctx, name, out)
 }
 
 func (d *listing) Fsyncdir(context.Context, uint32) syscall.Errno { return 0 }

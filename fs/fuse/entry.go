@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
@@ -14,13 +15,19 @@ import (
 
 const maxName = 255
 
+// stays is how long the kernel keeps a name that leads to the same directory
+// always, before it asks once more.
+const stays = time.Hour
+
 // An entry is a file or directory of the tree that the kernel knows.
 type entry struct {
 	gofs.Inode
 	s  *Server
 	of atomic.Pointer[node.Node] // the node that the last walk found
 
+	links *foreign    // what links mean, if they are another machine's
 	keeps atomic.Bool // it is a stored file
+	kept  atomic.Bool // clients may believe it for a while
 }
 
 func (s *Server) entry(n node.Node) *entry {
@@ -66,9 +73,17 @@ func (e *entry) child(ctx context.Context, name string, n node.Node, out *gofuse
 		out.SetEntryTimeout(st.Keep)
 		out.SetAttrTimeout(st.Keep)
 	}
+	if st.Stays {
+		out.SetEntryTimeout(stays)
+	}
 	child := e.s.entry(n)
+	child.links = foreignOf(n, child.EmbeddedInode(), e.links)
 	child.keeps.Store(st.Vers != 0)
+	child.kept.Store(st.Keep > 0)
 	id := gofs.StableAttr{Ino: st.Qid, Mode: typeBits(st.Mode)}
+	if e.links != nil && (placed(id.Mode) || st.Keep > 0) { // what is kept is known by its path
+		id.Gen = e.placeOf(name, id)
+	}
 	if st.Mode.IsDir() {
 		if h, gen, ok := e.s.host(n); ok {
 			id.Gen = gen
@@ -79,6 +94,14 @@ func (e *entry) child(ctx context.Context, name string, n node.Node, out *gofuse
 		id.Gen = e.s.birth.Add(1)
 	}
 	return e.reuse(ctx, name, child, id), nil
+}
+
+// placeOf returns the generation of a directory or link of another machine.
+func (e *entry) placeOf(name string, id gofs.StableAttr) uint64 {
+	if old := e.GetChild(name); old != nil && old.StableAttr().Ino == id.Ino && old.StableAttr().Mode == id.Mode {
+		return old.StableAttr().Gen
+	}
+	return e.s.places.of(e.EmbeddedInode(), name, id.Ino)
 }
 
 // alone says whether each open file of st needs an inode of its own in the
@@ -97,6 +120,7 @@ func (e *entry) reuse(ctx context.Context, name string, ops gofs.InodeEmbedder, 
 		is, new1 := ops.(*entry)
 		if old1 && new1 {
 			was.of.Store(is.of.Load())
+			was.kept.Store(is.kept.Load())
 		}
 		if old1 == new1 {
 			return old
@@ -141,7 +165,10 @@ func (e *entry) Setattr(ctx context.Context, _ gofs.FileHandle, in *gofuse.SetAt
 func (e *entry) Readlink(ctx context.Context) (target []byte, errno syscall.Errno) {
 	errno = e.s.do(ctx, func(ctx context.Context) error {
 		to, err := e.node().Readlink(ctx)
-		target = []byte(to)
+		if err == nil {
+			_, dir := e.Parent()
+			target = []byte(e.s.link(dir, e.links, to))
+		}
 		return err
 	})
 	return target, errno

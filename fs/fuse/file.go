@@ -21,6 +21,12 @@ type file struct {
 	node.Handle
 	s      *Server
 	stream bool // reads can block at the end
+
+	// Of a stream that is open for reading and writing both: the kernel has no
+	// place in it, which a blocked read would hold against writes, and which
+	// writes would move for reads.
+	turn chan struct{} // has room for the one who reads, and guards at; nil: the kernel has
+	at   int64         // where the next read begins
 }
 
 // file returns what serves h, and how the kernel is to treat it: pages of a
@@ -39,6 +45,10 @@ func (s *Server) file(h node.Handle, flags uint32, stored bool) (*file, uint32, 
 	case stored && !f.stream:
 		how = 0
 	}
+	if f.stream && flags&syscall.O_ACCMODE == syscall.O_RDWR {
+		how |= gofuse.FOPEN_STREAM
+		f.turn = make(chan struct{}, 1)
+	}
 	if _, ok := h.(node.Flusher); !ok || flags&syscall.O_ACCMODE == syscall.O_RDONLY {
 		how |= gofuse.FOPEN_NOFLUSH
 	}
@@ -54,14 +64,31 @@ func (f *file) Read(ctx context.Context, dest []byte, off int64) (gofuse.ReadRes
 	errno := f.s.block(ctx, func(ctx context.Context) (err error) {
 		f.s.opt.Counters.Waiting.Add(1)
 		defer f.s.opt.Counters.Waiting.Add(-1)
-		n, err = f.ReadAt(ctx, f.limit(dest), off)
+		n, err = f.read(ctx, f.limit(dest), off)
 		if n > 0 {
 			return nil // an error will come again; what was read would not
 		}
 		return err
 	})
 	f.s.opt.Counters.BytesRead.Add(int64(n))
+	f.s.Settle() // it may tell of what was done before
 	return gofuse.ReadResultData(dest[:n]), errno
+}
+
+// read reads at off, or where the last read of a stream ended.
+func (f *file) read(ctx context.Context, p []byte, off int64) (int, error) {
+	if f.turn == nil {
+		return f.ReadAt(ctx, p, off)
+	}
+	select {
+	case f.turn <- struct{}{}:
+	case <-ctx.Done():
+		return 0, node.ErrInterrupted
+	}
+	defer func() { <-f.turn }()
+	n, err := f.ReadAt(ctx, p, f.at)
+	f.at += int64(n)
+	return n, err
 }
 
 // limit keeps a stream from filling dest where that is one piece of a longer
@@ -76,7 +103,7 @@ func (f *file) limit(dest []byte) []byte {
 
 func (f *file) Write(ctx context.Context, data []byte, off int64) (uint32, syscall.Errno) {
 	var n int
-	errno := f.s.block(ctx, func(ctx context.Context) (err error) {
+	errno := f.s.do(ctx, func(ctx context.Context) (err error) {
 		f.s.opt.Counters.Waiting.Add(1)
 		defer f.s.opt.Counters.Waiting.Add(-1)
 		n, err = f.WriteAt(ctx, data, off)
@@ -86,6 +113,7 @@ func (f *file) Write(ctx context.Context, data []byte, off int64) (uint32, sysca
 		return err
 	})
 	f.s.opt.Counters.Written.Add(int64(n))
+	f.s.Settle()
 	return uint32(n), errno
 }
 

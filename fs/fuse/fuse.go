@@ -7,7 +7,8 @@
 // time, and reads and writes come as the client makes them. Stored files are
 // cached only where the Options say so. A directory that
 // is a folder of the host (node.HostDir) is served from that folder itself,
-// and where the kernel allows it reads and writes there bypass the server.
+// and where the kernel allows it reads and writes there bypass the server. Names
+// and attributes of it hold as long as nobody changes them.
 //
 // The process that serves a mount must not use it: a request of its own
 // might wait for a thread that is needed to answer it.
@@ -16,6 +17,7 @@ package fuse
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"log"
 	"sync"
@@ -49,6 +51,12 @@ type Options struct {
 	Keep time.Duration
 	// ReadOnly mounts the tree read-only.
 	ReadOnly bool
+	// RawLinks serves the links of other machines by their own text, and has
+	// the kernel follow none. It takes root.
+	RawLinks bool
+	// Locked is told of files in host folders that are open for writing and
+	// that a client has locked, once each; nil is fine.
+	Locked func(HostFile)
 }
 
 // Counters say what a server has done so far.
@@ -77,15 +85,20 @@ func (o Options) withDefaults() Options {
 
 // A Server serves one mounted tree.
 type Server struct {
-	dir    string
-	number string // the mount's device number
-	opt    Options
-	raw    *gofuse.Server
-	birth  atomic.Uint64 // tells apart the kernel's inodes of one writable file
-	pins   pins
-	calls  sync.WaitGroup
-	stop   chan struct{} // closed when the server begins to close
-	done   chan struct{} // closed when nothing is served any more
+	dir     string
+	number  string // the mount's device number
+	opt     Options
+	raw     *gofuse.Server
+	top     gofs.InodeEmbedder // serves the root
+	birth   atomic.Uint64      // tells apart the kernel's inodes of one writable file
+	pins    pins
+	places  places
+	dirs    dirs
+	watch   watch
+	writers writers
+	calls   sync.WaitGroup
+	stop    chan struct{} // closed when the server begins to close
+	done    chan struct{} // closed when nothing is served any more
 
 	mu      sync.Mutex // guards what follows
 	closing bool       // set once; no call is added after it
@@ -102,38 +115,45 @@ func Mount(dir string, root node.Node, opt Options) (*Server, error) {
 		done: make(chan struct{}),
 		open: map[io.Closer]struct{}{},
 	}
-	top, attr, err := s.top(root)
+	s.places.seed = maphash.MakeSeed()
+	attr, err := s.serving(root)
 	if err != nil {
 		return nil, fmt.Errorf("mount %s: %w", dir, err)
+	}
+	if opt.RawLinks && !direct() {
+		return nil, fmt.Errorf("mount %s: %w: links by their own text, as another user than root", dir, node.ErrNotPermitted)
 	}
 	undo, err := s.prepare(dir)
 	if err != nil {
 		return nil, fmt.Errorf("mount %s: %w", dir, err)
 	}
-	if err := s.mount(top, attr); err != nil {
+	if err := s.mount(attr); err != nil {
 		undo()
 		return nil, fmt.Errorf("mount %s: %w", dir, err)
 	}
 	return s, nil
 }
 
-// top returns what serves the root, and its number.
-func (s *Server) top(root node.Node) (gofs.InodeEmbedder, *gofs.StableAttr, error) {
+// serving finds what serves the root, and returns its number.
+func (s *Server) serving(root node.Node) (*gofs.StableAttr, error) {
 	st, err := root.Stat(context.Background())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if !st.Mode.IsDir() {
-		return nil, nil, fmt.Errorf("%w: the root of a tree", node.ErrNotDir)
+		return nil, fmt.Errorf("%w: the root of a tree", node.ErrNotDir)
 	}
-	attr := &gofs.StableAttr{Ino: st.Qid}
 	if h, ok := s.hostTop(root); ok {
-		return h, attr, nil
+		s.top = h
+	} else {
+		e := s.entry(root)
+		e.links = foreignOf(root, e.EmbeddedInode(), nil)
+		s.top = e
 	}
-	return s.entry(root), attr, nil
+	return &gofs.StableAttr{Ino: st.Qid}, nil
 }
 
-func (s *Server) mount(top gofs.InodeEmbedder, attr *gofs.StableAttr) error {
+func (s *Server) mount(attr *gofs.StableAttr) error {
 	opt := &gofs.Options{
 		MountOptions:    s.mountOptions(),
 		NullPermissions: true,
@@ -142,7 +162,7 @@ func (s *Server) mount(top gofs.InodeEmbedder, attr *gofs.StableAttr) error {
 	if keep := s.opt.Keep; keep > 0 {
 		opt.AttrTimeout, opt.EntryTimeout, opt.NegativeTimeout = &keep, &keep, &keep
 	}
-	raw, err := attach(gofs.NewNodeFS(top, opt), s.dir, &opt.MountOptions)
+	raw, err := attach(gofs.NewNodeFS(s.top, opt), s.dir, &opt.MountOptions)
 	if err != nil {
 		return err
 	}
@@ -151,6 +171,9 @@ func (s *Server) mount(top gofs.InodeEmbedder, attr *gofs.StableAttr) error {
 	go s.serve()
 	if err == nil {
 		err = raw.WaitMount()
+	}
+	if err == nil && s.opt.RawLinks {
+		err = s.followsNone()
 	}
 	if err != nil {
 		s.Close()
@@ -168,11 +191,10 @@ func (s *Server) mountOptions() gofuse.MountOptions {
 		// Direct reads do not count as background requests, however long
 		// they block; closes and the readahead of host files do.
 		MaxBackground: 64,
-		DisableXAttrs: true,
 		// Depth 2 lets a host folder that lies on an overlay be passed through.
 		MaxStackDepth: 2,
 		// Attributes come with names only where a client asks for them.
-		ExtraCapabilities: gofuse.CAP_READDIRPLUS_AUTO,
+		ExtraCapabilities: gofuse.CAP_READDIRPLUS_AUTO | gofuse.CAP_DIRECT_IO_ALLOW_MMAP | killPriv,
 		DirectMountStrict: direct(),
 	}
 	if s.opt.AllowOther {
@@ -180,6 +202,9 @@ func (s *Server) mountOptions() gofuse.MountOptions {
 	}
 	if s.opt.ReadOnly {
 		o.Options = append(o.Options, "ro")
+	}
+	if s.opt.RawLinks {
+		o.DirectMountFlags = noFollow
 	}
 	return o
 }
@@ -251,6 +276,7 @@ func (s *Server) refuse() {
 // release closes what clients left open.
 func (s *Server) release() {
 	s.refuse()
+	s.watch.close()
 	s.calls.Wait()
 	s.mu.Lock()
 	open := s.open
@@ -261,6 +287,7 @@ func (s *Server) release() {
 		c.Close()
 	}
 	s.pins.close()
+	s.dirs.close()
 }
 
 // keep remembers an open file, which the server closes if the client cannot.

@@ -16,23 +16,28 @@ import (
 	"hutch/fs/node"
 )
 
-// hostTime is how long the kernel may believe what it knows of host files.
-const hostTime = time.Second
-
 // A hostFolder is a folder of the host that is served as it is. Whoever else
 // can write there may exchange a directory for a link to anywhere between
 // any two system calls. So no path is ever followed but by openat2 below the
 // open folder, through no link at all, and what a file is then asked is
 // asked of its descriptor.
+//
+// They change it behind the kernel's back, too. So the kernel keeps names and
+// attributes only where it is told of each change (watch).
 type hostFolder struct {
 	s   *Server
 	dir string
 	id  hostID
 	top *hostNode
 
-	once sync.Once // opens the folder when it is first needed
-	at   *os.File
-	err  error
+	links *foreign // what links mean, if they are another machine's
+
+	opaque time.Time // nothing in it is kept until then
+	since  time.Time // when news were counted first
+	news   int       // how many came since
+
+	mu sync.Mutex // guards at
+	at *os.File   // opened when it is needed; at the latest the collector closes it
 }
 
 // A hostID tells files of the host apart.
@@ -44,8 +49,17 @@ type hostID struct {
 // A hostNode is a file or directory in a folder.
 type hostNode struct {
 	gofs.Inode
-	f  *hostFolder
-	id hostID
+	f    *hostFolder
+	id   hostID
+	born uint64 // tells apart files that had the same number
+	held held   // of a directory
+
+	watched watched // of a directory
+
+	mu      sync.Mutex             // guards what follows
+	open    map[*hostFile]struct{} // of a file
+	writers int                    // so many of them for writing
+	told    time.Time              // when the kernel was told what it is like, if it was not opened since
 }
 
 // canOpenat2 says whether the kernel, and whoever watches over this process, has openat2.
@@ -85,6 +99,7 @@ func (s *Server) host(n node.Node) (gofs.InodeEmbedder, uint64, bool) {
 	id := hostID{dev: st.Dev, ino: st.Ino, kind: unix.S_IFDIR}
 	f := &hostFolder{s: s, dir: h.HostDir(), id: id}
 	f.top = &hostNode{f: f, id: id}
+	f.links = foreignOf(n, f.top.EmbeddedInode(), nil)
 	return f.top, id.ino ^ bits.RotateLeft64(id.dev, 40), true
 }
 
@@ -93,21 +108,32 @@ func (s *Server) hostTop(root node.Node) (gofs.InodeEmbedder, bool) {
 	return h, ok
 }
 
-// open returns the folder's descriptor, which the collector closes when
-// nothing of the folder is known to the kernel any more.
-func (f *hostFolder) open() (int, error) {
-	f.once.Do(func() {
+// dup returns a descriptor of the folder.
+func (f *hostFolder) dup() (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.at == nil {
 		fd, err := unix.Open(f.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			f.err = err
-			return
+			return -1, err
+		}
+		if st, err := statx(fd); err != nil || idOf(st) != f.id { // another has its place
+			unix.Close(fd)
+			return -1, unix.ESTALE
 		}
 		f.at = os.NewFile(uintptr(fd), f.dir)
-	})
-	if f.err != nil {
-		return -1, f.err
 	}
-	return int(f.at.Fd()), nil
+	return unix.FcntlInt(f.at.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+}
+
+// close is for when the kernel knows nothing of the folder any more.
+func (f *hostFolder) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.at != nil {
+		f.at.Close()
+		f.at = nil
+	}
 }
 
 // with calls do with a descriptor of the file itself, opened for nothing
@@ -141,17 +167,17 @@ func (n *hostNode) on(ctx context.Context, do func(fd int) error) syscall.Errno 
 	return errno
 }
 
-// find returns a descriptor of the file, if it still has its name.
+// find returns a descriptor of the file: one that there is, or one that is
+// found by its name, if it still has that.
 func (n *hostNode) find() (int, error) {
-	at, err := n.f.open()
+	if fd, ok := n.has(); ok {
+		return fd, nil
+	}
+	at, path, err := n.near()
 	if err != nil {
 		return -1, err
 	}
-	path := n.Path(n.f.top.EmbeddedInode())
-	if path == "" {
-		path = "."
-	}
-	fd, err := openBelow(at, path)
+	fd, err := openDeep(at, path)
 	switch err {
 	case nil:
 	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV:
@@ -200,34 +226,52 @@ func setHostAttr(a *gofuse.Attr, st *unix.Statx_t) {
 
 // child returns the inode of the entry called name in the directory dir.
 func (n *hostNode) child(ctx context.Context, dir int, name string, out *gofuse.EntryOut) (*gofs.Inode, error) {
+	seen, over := n.f.s.watch.over(n, dir) // before the look
 	fd, err := openBelow(dir, name)
 	if err != nil {
 		return nil, err
 	}
-	ch, err := n.inode(ctx, fd, out)
+	ch, err := n.inode(ctx, fd, name, out)
 	if err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
-	n.f.s.pins.add(threadOf(ctx), ch.Operations().(*hostNode).id, fd)
+	found := ch.Operations().(*hostNode)
+	if over && calm(&out.Attr) && n.f.s.watch.keeps(n, seen, name, ch) {
+		found.keepEntry(out)
+	}
+	if found.id.kind == unix.S_IFDIR {
+		n.f.s.dirs.hold(found, fd)
+	} else {
+		n.f.s.pins.add(threadOf(ctx), found.id, fd)
+	}
 	return ch, nil
 }
 
-// inode returns the inode of the file fd. Host files use their numbers
-// again; the time of birth tells the new from the old.
-func (n *hostNode) inode(ctx context.Context, fd int, out *gofuse.EntryOut) (*gofs.Inode, error) {
+// inode returns the inode of the file fd, which is called name. Host files
+// use their numbers again; the time of birth tells the new from the old.
+func (n *hostNode) inode(ctx context.Context, fd int, name string, out *gofuse.EntryOut) (*gofs.Inode, error) {
 	st, err := statx(fd)
 	if err != nil {
 		return nil, err
 	}
 	setHostAttr(&out.Attr, st)
-	out.SetEntryTimeout(hostTime)
-	out.SetAttrTimeout(hostTime)
-	ops := &hostNode{f: n.f, id: idOf(st)}
-	return n.NewInode(ctx, ops, gofs.StableAttr{
-		Ino: out.Attr.Ino, Mode: ops.id.kind,
-		Gen: uint64(st.Btime.Sec)*1e9 + uint64(st.Btime.Nsec),
-	}), nil
+	ops := &hostNode{f: n.f, id: idOf(st), born: uint64(st.Btime.Sec)*1e9 + uint64(st.Btime.Nsec)}
+	if ops.id.kind == unix.S_IFLNK {
+		if out.Attr.Size, err = n.linkSize(fd, n.EmbeddedInode()); err != nil {
+			return nil, err
+		}
+	}
+	if old := n.GetChild(name); old != nil {
+		if h, ok := old.Operations().(*hostNode); ok && h.id == ops.id && h.born == ops.born {
+			return old, nil
+		}
+	}
+	id := gofs.StableAttr{Ino: out.Attr.Ino, Mode: ops.id.kind, Gen: ops.born}
+	if placed(ops.id.kind) {
+		id.Gen = n.f.s.places.of(n.EmbeddedInode(), name, ops.born)
+	}
+	return n.NewInode(ctx, ops, id), nil
 }
 
 func (n *hostNode) Lookup(ctx context.Context, name string, out *gofuse.EntryOut) (child *gofs.Inode, errno syscall.Errno) {
@@ -239,29 +283,75 @@ func (n *hostNode) Lookup(ctx context.Context, name string, out *gofuse.EntryOut
 }
 
 func (n *hostNode) Getattr(ctx context.Context, f gofs.FileHandle, out *gofuse.AttrOut) syscall.Errno {
+	open, held := f.(opened) // which may have another name by now
 	stat := func(fd int) error {
+		watch := &n.f.s.watch
+		dir, seen, name, told := watch.about(n, fd) // before the look
 		st, err := statx(fd)
 		if err == nil {
 			setHostAttr(&out.Attr, st)
+			if told && calm(&out.Attr) && watch.keeps(dir, seen, name, n.EmbeddedInode()) {
+				out.SetTimeout(keep)
+			}
 			out.Attr.Ino = n.StableAttr().Ino
-			out.SetTimeout(hostTime)
+			if n.id.kind == unix.S_IFLNK {
+				_, dir := n.Parent()
+				out.Attr.Size, err = n.linkSize(fd, dir)
+			}
 		}
 		return err
 	}
-	if o, ok := f.(opened); ok {
-		return o.with(stat)
+	if held {
+		return open.with(stat)
 	}
 	return n.on(ctx, stat)
 }
 
+// Statx is Getattr with the time of birth.
+func (n *hostNode) Statx(ctx context.Context, f gofs.FileHandle, _, _ uint32, out *gofuse.StatxOut) syscall.Errno {
+	var attr gofuse.AttrOut
+	if errno := n.Getattr(ctx, f, &attr); errno != 0 {
+		return errno
+	}
+	setStatx(&out.Statx, &attr.Attr)
+	out.Blksize = attr.Blksize
+	return n.on(ctx, func(fd int) error {
+		st, err := statx(fd)
+		if err != nil {
+			return err
+		}
+		out.RdevMajor, out.RdevMinor = st.Rdev_major, st.Rdev_minor
+		if st.Mask&unix.STATX_BTIME != 0 {
+			out.Mask |= statBirth
+			out.Btime = gofuse.SxTime{Sec: uint64(st.Btime.Sec), Nsec: st.Btime.Nsec}
+		}
+		return nil
+	})
+}
+
 func (n *hostNode) Readlink(ctx context.Context) (target []byte, errno syscall.Errno) {
 	errno = n.on(ctx, func(fd int) error {
-		buf := make([]byte, unix.PathMax)
-		l, err := unix.Readlinkat(fd, "", buf)
-		target = buf[:max(l, 0)]
+		_, dir := n.Parent()
+		to, err := n.link(fd, dir)
+		target = []byte(to)
 		return err
 	})
 	return target, errno
+}
+
+// link returns what is served for the link fd in the directory dir.
+func (n *hostNode) link(fd int, dir *gofs.Inode) (string, error) {
+	buf := make([]byte, unix.PathMax)
+	l, err := unix.Readlinkat(fd, "", buf)
+	if err != nil {
+		return "", err
+	}
+	return n.f.s.link(dir, n.f.links, string(buf[:l])), nil
+}
+
+func (n *hostNode) linkSize(fd int, dir *gofs.Inode) (uint64, error) {
+	to, err := n.link(fd, dir)
+	return uint64(len(to)), err
 }
 
 func (n *hostNode) Statfs(ctx context.Context, out *gofuse.StatfsOut) syscall.Errno {
@@ -278,6 +368,7 @@ func (n *hostNode) Statfs(ctx context.Context, out *gofuse.StatfsOut) syscall.Er
 var (
 	_ gofs.NodeLookuper   = (*hostNode)(nil)
 	_ gofs.NodeGetattrer  = (*hostNode)(nil)
+	_ gofs.NodeStatxer    = (*hostNode)(nil)
 	_ gofs.NodeReadlinker = (*hostNode)(nil)
 	_ gofs.NodeStatfser   = (*hostNode)(nil)
 )

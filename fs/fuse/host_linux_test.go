@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/posixtest"
 	"golang.org/x/sys/unix"
@@ -80,7 +81,7 @@ func TestHostFolder(t *testing.T) {
 		{"truncate", func() error { return os.Truncate(work("d/b"), 2) }, nil},
 		{"rmdir full", func() error { return unix.Rmdir(work("d")) }, unix.ENOTEMPTY},
 		{"unlink", func() error { return unix.Unlink(work("l")) }, nil},
-		{"attribute", func() error { return unix.Setxattr(work("a"), "user.x", []byte("1"), 0) }, unix.EOPNOTSUPP},
+		{"attribute", func() error { return unix.Setxattr(work("a"), "security.x", []byte("1"), 0) }, unix.EOPNOTSUPP},
 		{"exclusive", func() error {
 			_, err := os.OpenFile(work("a"), os.O_CREATE|os.O_EXCL, 0o644)
 			return err
@@ -100,8 +101,7 @@ func TestHostFolder(t *testing.T) {
 	s.do("open 0")
 }
 
-// What others do in the folder is seen, by name at once or within a second
-// and by an open file at once.
+// What others do in the folder is seen.
 func TestHostChangesBeneath(t *testing.T) {
 	s := serving(t)
 	host, work := filepath.Join(s.work, "f"), s.path("work/f")
@@ -223,6 +223,56 @@ func TestHostMap(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(s.work, "f")); err != nil || string(b[5000:5006]) != "mapped" {
 		t.Errorf("%v", err)
 	}
+}
+
+// A file that the kernel does not read by itself, as one on a file system that
+// lies on others, is read without its pages, and the next is as those before.
+func TestHostFileNotPassed(t *testing.T) {
+	need.FUSE(t)
+	s, under := folders(t), folders(t)
+	under.dir = filepath.Join(s.work, "under") // takes as many layers as there may be
+	if err := errors.Join(under.start(), s.start()); err != nil {
+		t.Fatal(err)
+	}
+	if s.do("passes") != "true" {
+		t.Skip("this kernel reads no file by itself, or not for this user")
+	}
+	for _, at := range []string{"before", "under/work/f", "after"} {
+		guest := filepath.Join(s.work, at)
+		if at == "under/work/f" {
+			guest = filepath.Join(under.work, "f")
+		}
+		var f *os.File
+		for _, text := range []string{"text", "TEXT"} { // which size and time do not tell
+			if err := os.WriteFile(guest, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			os.Chtimes(guest, time.Unix(1, 0), time.Unix(1, 0))
+			if f == nil {
+				var err error
+				if f, err = os.Open(s.path("work/" + at)); err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+			}
+			b := make([]byte, 4)
+			if _, err := f.ReadAt(b, 0); err != nil || string(b) != text {
+				t.Errorf("%s: %q, %v, want %q", at, b, err, text)
+			}
+		}
+		if guest == filepath.Join(s.work, at) && !s.passed(f) {
+			t.Errorf("%s: its server was asked for what is in it", at)
+		}
+	}
+}
+
+// passed says whether the kernel reads f while the server is stopped.
+func (s *served) passed(f *os.File) bool {
+	s.cmd.Process.Signal(unix.SIGSTOP)
+	late := time.AfterFunc(time.Minute, func() { s.cmd.Process.Signal(unix.SIGCONT) })
+	defer s.cmd.Process.Signal(unix.SIGCONT)
+	f.ReadAt(make([]byte, 1), 0)
+	return late.Stop()
 }
 
 // Pipes and sockets are shown, and are the mount's own when they are opened.

@@ -3,6 +3,8 @@
 package fuse
 
 import (
+	"context"
+
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 
 	"hutch/fs/node"
@@ -15,6 +17,28 @@ func (s *Server) hostTop(node.Node) (gofs.InodeEmbedder, bool) { return nil, fal
 
 func (s *Server) host(node.Node) (gofs.InodeEmbedder, uint64, bool) { return nil, 0, false }
 
+// idle is not known.
+func idle(context.Context) bool { return false }
+
+type writers struct{}
+
+// A HostFile is a file of a host folder.
+type HostFile struct {
+	Path     string // in the tree
+	Dev, Ino uint64 // on the host
+}
+
+type dirs struct{}
+
+func (*dirs) close() {}
+
 type pins struct{}
 
 func (*pins) close() {}
+
+type watch struct{}
+
+func (*watch) close() {}
+
+// Settle has nothing to do where no folder of the host is kept.
+func (s *Server) Settle() bool { return true }

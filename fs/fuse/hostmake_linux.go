@@ -36,12 +36,28 @@ func give(ctx context.Context, dir int, name string) {
 
 // Create makes a file and opens it. One that has come into being meanwhile
 // is not opened without a look at what it is: the kernel is told to look.
-func (n *hostNode) Create(ctx context.Context, name string, flags, mode uint32, out *gofuse.EntryOut) (child *gofs.Inode, f gofs.FileHandle, how uint32, errno syscall.Errno) {
-	errno = n.with(ctx, func(dir int) error {
+func (n *hostNode) Create(ctx context.Context, name string, flags, mode uint32, out *gofuse.EntryOut) (*gofs.Inode, gofs.FileHandle, uint32, syscall.Errno) {
+	return n.create(ctx, name, flags, mode, out, func(dir int) (int, error) {
 		fd, err := unix.Openat(dir, name, hostFlags(flags)|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, mode&0o7777)
 		if err == unix.EEXIST && flags&unix.O_EXCL == 0 {
-			return unix.ESTALE
+			err = unix.ESTALE
 		}
+		return fd, err
+	})
+}
+
+// Tmpfile makes a file that has no name until it is linked.
+func (n *hostNode) Tmpfile(ctx context.Context, flags, mode uint32, out *gofuse.EntryOut) (*gofs.Inode, gofs.FileHandle, uint32, syscall.Errno) {
+	return n.create(ctx, "", flags, mode, out, func(dir int) (int, error) {
+		return unix.Openat(dir, ".", hostFlags(flags)|int(flags)&unix.O_EXCL|unix.O_TMPFILE, mode&0o7777)
+	})
+}
+
+// create has open make the file called name and open it.
+func (n *hostNode) create(ctx context.Context, name string, flags, mode uint32, out *gofuse.EntryOut, open func(dir int) (int, error)) (child *gofs.Inode, f gofs.FileHandle, how uint32, errno syscall.Errno) {
+	var h *hostFile
+	errno = n.with(ctx, func(dir int) error {
+		fd, err := open(dir)
 		if err != nil {
 			return err
 		}
@@ -50,18 +66,20 @@ func (n *hostNode) Create(ctx context.Context, name string, flags, mode uint32, 
 			unix.Close(fd)
 			return err
 		}
-		h, err := n.f.s.hostFile(fd)
-		if err != nil {
+		if h, err = n.f.s.hostFile(fd); err != nil {
 			return err
 		}
-		f = h
-		child, err = n.inode(ctx, fd, out)
-		return err
+		if child, err = n.inode(ctx, fd, name, out); err != nil {
+			n.f.s.drop(h)
+			return err
+		}
+		child.Operations().(*hostNode).opens(h, flags)
+		return nil
 	})
-	if h, ok := f.(*hostFile); ok && errno != 0 {
-		n.f.s.drop(h)
+	if errno != 0 {
+		return nil, nil, 0, errno
 	}
-	return child, f, gofuse.FOPEN_NOFLUSH, errno
+	return child, h, n.f.s.hostOpen(), 0
 }
 
 // exactly gives a new file the permissions asked for, from which the kernel
@@ -102,6 +120,7 @@ func (n *hostNode) Mknod(ctx context.Context, name string, mode, _ uint32, out *
 }
 
 func (n *hostNode) Symlink(ctx context.Context, target, name string, out *gofuse.EntryOut) (*gofs.Inode, syscall.Errno) {
+	target = n.f.s.stored(n.f.links, target)
 	return n.made(ctx, name, out, func(dir int) error { return unix.Symlinkat(target, dir, name) }, 0)
 }
 
@@ -140,6 +159,7 @@ func (n *hostNode) Rename(ctx context.Context, name string, parent gofs.InodeEmb
 	case flags&^(unix.RENAME_NOREPLACE|unix.RENAME_EXCHANGE) != 0:
 		return syscall.EINVAL
 	}
+	n.f.s.places.moves.Add(1)
 	return n.with(ctx, func(from int) error {
 		errno := to.with(ctx, func(dst int) error {
 			return unix.Renameat2(from, name, dst, newname, uint(flags))
@@ -162,6 +182,9 @@ func (n *hostNode) Setattr(ctx context.Context, f gofs.FileHandle, in *gofuse.Se
 		errno = h.with(func(fd int) error { return setHost(fd, in, true) })
 	} else {
 		errno = n.with(ctx, func(fd int) error { return setHost(fd, in, false) })
+	}
+	if _, sized := in.GetSize(); sized && errno == 0 && in.Valid&gofuse.FATTR_KILL_SUIDGID != 0 {
+		errno = n.with(ctx, func(fd int) error { return unprivilege(ctx, fd) })
 	}
 	if errno != 0 {
 		return errno
@@ -220,6 +243,7 @@ func setTimes(fd int, in *gofuse.SetAttrIn) error {
 var (
 	_ gofs.NodeCreater   = (*hostNode)(nil)
 	_ gofs.NodeMkdirer   = (*hostNode)(nil)
+	_ gofs.NodeTmpfiler  = (*hostNode)(nil)
 	_ gofs.NodeMknoder   = (*hostNode)(nil)
 	_ gofs.NodeSymlinker = (*hostNode)(nil)
 	_ gofs.NodeLinker    = (*hostNode)(nil)

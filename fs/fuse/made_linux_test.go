@@ -197,6 +197,33 @@ func TestSeekBack(t *testing.T) {
 	}
 }
 
+// Who has a stream open for reading and writing does both at once.
+func TestStreamBothWays(t *testing.T) {
+	s := serving(t)
+	f, err := os.OpenFile(s.path("wait"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := make(chan error, 2)
+	go func() {
+		_, err := f.Read(make([]byte, 10))
+		ends <- err
+	}()
+	s.do("blocked 1")
+	go func() {
+		_, err := f.Write([]byte("text"))
+		ends <- err
+	}()
+	s.do("blocked 2")
+	s.do("close")
+	for range 2 {
+		if err := <-ends; err == nil {
+			t.Error("no error after the end of the tree")
+		}
+	}
+	f.Close()
+}
+
 // stateOf returns a process' state: R, S, D, Z, …
 func stateOf(pid int) string {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

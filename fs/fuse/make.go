@@ -15,8 +15,12 @@ import (
 // renameNoReplace is the kernel's RENAME_NOREPLACE.
 const renameNoReplace = 1
 
-// made answers a call that makes an entry called name.
+// made answers a call that makes an entry called name. Other users may not: the
+// file would belong to our user, with what they then wrote.
 func (e *entry) made(ctx context.Context, name string, out *gofuse.EntryOut, make func(context.Context) (node.Node, error)) (child *gofs.Inode, errno syscall.Errno) {
+	if client, ok := gofuse.FromContext(ctx); ok && e.s.opt.AllowOther && client.Uid != 0 && int(client.Uid) != os.Geteuid() {
+		return nil, syscall.EACCES
+	}
 	errno = e.s.do(ctx, func(ctx context.Context) error {
 		if err := checkName(name); err != nil {
 			return err
@@ -54,7 +58,7 @@ func (e *entry) Mkdir(ctx context.Context, name string, mode uint32, out *gofuse
 
 func (e *entry) Symlink(ctx context.Context, target, name string, out *gofuse.EntryOut) (*gofs.Inode, syscall.Errno) {
 	return e.made(ctx, name, out, func(ctx context.Context) (node.Node, error) {
-		return e.node().Symlink(ctx, name, target)
+		return e.node().Symlink(ctx, name, e.s.stored(e.links, target))
 	})
 }
 
@@ -102,6 +106,7 @@ func (e *entry) Rename(ctx context.Context, name string, parent gofs.InodeEmbedd
 	case flags&^renameNoReplace != 0:
 		return syscall.EINVAL
 	}
+	e.s.places.moves.Add(1)
 	return e.s.do(ctx, func(ctx context.Context) error {
 		if err := checkName(newname); err != nil {
 			return err
@@ -114,8 +119,29 @@ func (e *entry) Rename(ctx context.Context, name string, parent gofs.InodeEmbedd
 				return err
 			}
 		}
-		return e.node().Rename(ctx, name, dst.node(), newname)
+		err := e.node().Rename(ctx, name, dst.node(), newname)
+		if to, ok := node.Inner(ctx, dst.node()).(node.Pathed); ok && err == nil {
+			moved(e.GetChild(name), to.At(newname))
+		}
+		return err
 	})
+}
+
+// moved has what the kernel keeps of a file that was renamed, and of those
+// below it, be of where they are now.
+func moved(in *gofs.Inode, to node.Node) {
+	if in == nil {
+		return
+	}
+	e, ok := in.Operations().(*entry)
+	dir, pathed := to.(node.Pathed)
+	if !ok || !pathed {
+		return
+	}
+	e.of.Store(&to)
+	for name, child := range in.Children() {
+		moved(child, dir.At(name))
+	}
 }
 
 var (

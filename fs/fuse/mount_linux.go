@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,10 +27,28 @@ var letGo = time.Second
 // direct says whether to mount by system call, as root may, or by fusermount3.
 func direct() bool { return os.Geteuid() == 0 }
 
+// noFollow are the flags of a mount on which the kernel follows no link.
+const noFollow = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOSYMFOLLOW
+
+// killPriv leaves it to us to take setuid bits from a file that is changed:
+// the kernel would ask for the capabilities of the file before each write.
+const killPriv = gofuse.CAP_HANDLE_KILLPRIV_V2
+
+// followsNone asks whether the kernel has taken noFollow: older ones do not
+// know it, and say nothing.
+func (s *Server) followsNone() error {
+	m, err := mountedOn(s.dir)
+	if err == nil && (m == nil || !slices.Contains(strings.Split(m.flags, ","), "nosymfollow")) {
+		err = fmt.Errorf("%w: a mount on which no link is followed; Linux 5.10 has it", node.ErrUnsupported)
+	}
+	return err
+}
+
 // attach mounts. The library leaves the connection to the kernel open to the
 // programs that this process starts. One of them that outlives a killed server
 // would keep the mount from dying, and who uses it waiting for ever.
 func attach(raw gofuse.RawFileSystem, dir string, opt *gofuse.MountOptions) (*gofuse.Server, error) {
+	raw = passing{raw}
 	if !opt.DirectMountStrict { // fusermount3 is one of those programs, and hands over what closes
 		return gofuse.NewServer(raw, dir, opt)
 	}
@@ -114,6 +133,7 @@ type mounted struct {
 	kind    string
 	source  string
 	options string
+	flags   string // of the mount, not of the file system
 }
 
 func (m *mounted) String() string {
@@ -145,10 +165,10 @@ func mountedOn(dir string) (*mounted, error) {
 func parseMounted(line string) *mounted {
 	left, right, ok := strings.Cut(line, " - ")
 	l, r := strings.Fields(left), strings.Fields(right)
-	if !ok || len(l) < 5 || len(r) < 3 {
+	if !ok || len(l) < 6 || len(r) < 3 {
 		return nil
 	}
-	return &mounted{device: l[2], dir: unescape(l[4]), kind: r[0], source: unescape(r[1]), options: r[2]}
+	return &mounted{device: l[2], dir: unescape(l[4]), kind: r[0], source: unescape(r[1]), options: r[2], flags: l[5]}
 }
 
 // unescape undoes the octal escapes of mount tables.

@@ -11,13 +11,14 @@ func TestParseMounted(t *testing.T) {
 		want *mounted
 	}{
 		{`41 29 0:40 / /mnt/hutch rw,nosuid,nodev,relatime shared:9 - fuse.hutch hutch rw,user_id=1000,group_id=1000`,
-			&mounted{"0:40", "/mnt/hutch", "fuse.hutch", "hutch", "rw,user_id=1000,group_id=1000"}},
+			&mounted{"0:40", "/mnt/hutch", "fuse.hutch", "hutch", "rw,user_id=1000,group_id=1000", "rw,nosuid,nodev,relatime"}},
 		{`41 29 0:40 / /a\040b\134c rw - ext4 /dev/x\011y rw` + "\n",
-			&mounted{"0:40", `/a b\c`, "ext4", "/dev/x\ty", "rw"}},
+			&mounted{"0:40", `/a b\c`, "ext4", "/dev/x\ty", "rw", "rw"}},
 		{`41 29 0:40 / /mnt rw master:1 propagate_from:2 - tmpfs none rw`,
-			&mounted{"0:40", "/mnt", "tmpfs", "none", "rw"}},
+			&mounted{"0:40", "/mnt", "tmpfs", "none", "rw", "rw"}},
 		{``, nil},
 		{`41 29 0:40 / /mnt rw`, nil},
+		{`41 29 0:40 / /mnt - tmpfs none rw`, nil},
 		{`41 29 - tmpfs none rw`, nil},
 		{`41 29 0:40 / /mnt rw - tmpfs`, nil},
 	} {

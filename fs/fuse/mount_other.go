@@ -10,11 +10,21 @@ import (
 
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"hutch/fs/node"
 )
 
 // direct says whether to mount by system call; elsewhere than on Linux a
 // helper program does it.
 func direct() bool { return false }
+
+// noFollow and killPriv cannot be had.
+const (
+	noFollow = 0
+	killPriv = 0
+)
+
+func (s *Server) followsNone() error { return node.ErrUnsupported }
 
 // attach mounts.
 func attach(raw gofuse.RawFileSystem, dir string, opt *gofuse.MountOptions) (*gofuse.Server, error) {

@@ -24,19 +24,24 @@ type request struct {
 // do makes a call that is answered soon, and returns the errno of its answer.
 //
 // Any signal interrupts a request, also one that the program has for its own
-// use, as Go's runtime does: programs call again, and find that a file to be
-// removed is gone already; and a close nobody tries again. So the interrupt of
-// such a call counts after a while only.
+// use, as Go's runtime does, and a shell when a job in the background ends:
+// programs call again, and find that a file to be removed is gone already, or
+// a VM to be made is there; and a close nobody tries again. So the interrupt
+// of such a call counts after a while only, and not at all while the program
+// has none but idle signals.
 func (s *Server) do(client context.Context, call func(context.Context) error) syscall.Errno {
 	return s.answer(client, lingering, call)
 }
 
-// lingering is how much longer than an interrupt a call may take that does not
-// block.
-const lingering = time.Second
+// lingering is how much longer than an interrupt a call may take that is no
+// read.
+var lingering = 2 * time.Second
 
-// block makes a call that may take as long as it likes, a read or a write: an
-// interrupt ends it at once.
+// looking is how often a program is then asked what signals it has.
+const looking = 100 * time.Millisecond
+
+// block makes a call that may take as long as it likes, a read: an interrupt
+// ends it at once.
 func (s *Server) block(client context.Context, call func(context.Context) error) syscall.Errno {
 	return s.answer(client, 0, call)
 }
@@ -108,10 +113,18 @@ func (r *request) watch() {
 	}
 	rest := time.NewTimer(r.lingers)
 	defer rest.Stop()
-	select {
-	case <-rest.C:
-	case <-r.s.stop:
-	case <-r.ended:
+	for {
+		select {
+		case <-rest.C:
+		case <-r.s.stop:
+			return
+		case <-r.ended:
+			return
+		}
+		if !idle(r.client) {
+			return
+		}
+		rest.Reset(looking)
 	}
 }
 

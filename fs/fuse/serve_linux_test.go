@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"hutch/fs/folder"
@@ -28,12 +29,16 @@ import (
 // A process must not use its own mount, so each test runs a second copy of
 // the test binary that serves, and tells it what to do a line at a time.
 
-const serveEnv = "HUTCH_FUSE_TEST_SERVE" // the mount point, a host folder, and for whom
+const serveEnv = "HUTCH_FUSE_TEST_SERVE" // the mount point, a host folder, for whom, and whose links are in it
+
+// keepEnv has all kept, as if nothing had changed for long, and after too many
+// news nothing for so long as it says.
+const keepEnv = "HUTCH_FUSE_TEST_KEEP"
 
 func TestMain(m *testing.M) {
 	if arg := os.Getenv(serveEnv); arg != "" {
 		args := strings.Split(arg, ":")
-		if err := serve(args[0], args[1], args[2] == "all"); err != nil {
+		if err := serve(args[0], args[1], args[2] == "all", args[3]); err != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -65,8 +70,11 @@ func (w withWork) List(ctx context.Context) ([]node.Entry, error) {
 	return list, err
 }
 
+// guestLinks are those of a guest whose / is the tree's store.
+var guestLinks = &node.Links{At: "/workspace", Places: []node.Place{{There: "/workspace", Here: "."}, {There: "/", Here: "../store"}}}
+
 // serve is the whole of the serving process. It ends with its input.
-func serve(dir, work string, all bool) error {
+func serve(dir, work string, all bool, links string) error {
 	letGo = time.Minute // a program that ends may take its time
 	tree := nodetest.New()
 	root := tree.Root()
@@ -75,11 +83,17 @@ func serve(dir, work string, all bool) error {
 		if err != nil {
 			return err
 		}
+		if links != "" {
+			f.Links = guestLinks
+		}
 		root = withWork{root, f.Root()}
+	}
+	if d, err := time.ParseDuration(os.Getenv(keepEnv)); err == nil {
+		unchanged, opaque = -time.Hour, d
 	}
 	var counters Counters
 	logs := log.New(os.Stderr, "", 0)
-	s, err := Mount(dir, root, Options{Log: logs, Counters: &counters, AllowOther: all, Debug: os.Getenv("HUTCH_FUSE_TEST_DEBUG") != ""})
+	s, err := Mount(dir, root, Options{Log: logs, Counters: &counters, AllowOther: all, RawLinks: links == "raw", Debug: os.Getenv("HUTCH_FUSE_TEST_DEBUG") != ""})
 	answer(err)
 	if err != nil {
 		return err
@@ -103,13 +117,32 @@ func serve(dir, work string, all bool) error {
 			answer(awaitOpen(ctx, &counters, int64(n)))
 		case "interrupted":
 			answer(nil, fmt.Sprint(counters.Interrupted.Load()))
+		case "passes":
+			answer(nil, fmt.Sprint(os.Geteuid() == 0 && s.raw.KernelSettings().Flags64()&gofuse.CAP_PASSTHROUGH != 0))
 		case "child":
 			child := exec.Command("sleep", arg)
 			err := child.Start()
 			answer(err, fmt.Sprint(child.Process.Pid))
+		case "release":
+			tree.Release()
+			answer(nil)
+		case "linger":
+			lingering, err = time.ParseDuration(arg)
+			answer(err)
 		case "letgo":
 			letGo, err = time.ParseDuration(arg)
 			answer(err)
+		case "settle":
+			for !s.Settle() {
+			}
+			answer(nil)
+		case "kept":
+			answer(nil, s.watch.all()...)
+		case "told":
+			answer(nil, s.watch.whenTold(arg))
+		case "overflow":
+			s.watch.tell(0, unix.IN_Q_OVERFLOW, "")
+			answer(nil)
 		case "close":
 			answer(s.Close())
 		case "wait":
@@ -151,16 +184,19 @@ func answer(err error, text ...string) {
 
 // A served is a mount served by another process.
 type served struct {
-	t    testing.TB
-	dir  string   // the mount point
-	work string   // the folder of the host that is served as work
-	as   []string // the command that runs others as the mount's user
-	cwd  string   // of the server
-	whom string   // "all" lets other users in
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	out  *json.Decoder
-	up   bool
+	t     testing.TB
+	dir   string   // the mount point
+	work  string   // the folder of the host that is served as work
+	as    []string // the command that runs others as the mount's user
+	cwd   string   // of the server
+	whom  string   // "all" lets other users in
+	links string   // whose are those in work: "guest", or "raw" for a guest's as they are
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	out   *json.Decoder
+	up    bool
+	env   []string // more of the server's environment
+	after func()   // called when the guest changed something; nil: nothing is
 }
 
 // serving starts a server.
@@ -197,7 +233,7 @@ func (s *served) start() error {
 		exe = copyOf(s.t, exe)
 	}
 	s.cmd = s.command(exe, "-test.run=^$")
-	s.cmd.Env = append(os.Environ(), serveEnv+"="+s.dir+":"+s.work+":"+s.whom, "GORACE=atexit_sleep_ms=0")
+	s.cmd.Env = append(append(os.Environ(), s.env...), serveEnv+"="+s.dir+":"+s.work+":"+s.whom+":"+s.links, "GORACE=atexit_sleep_ms=0")
 	s.cmd.Dir = s.cwd
 	s.cmd.Stderr = os.Stderr
 	if s.in, err = s.cmd.StdinPipe(); err != nil {
