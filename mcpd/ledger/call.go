@@ -193,6 +193,7 @@ func (db *DB) end(id uint64, o *Outcome) (*batch, error) {
 	p := db.pending[id]
 	if p != nil {
 		delete(db.pending, id)
+		db.release(p)
 	}
 	db.mu.Unlock()
 	if p == nil {
@@ -204,5 +205,8 @@ func (db *DB) end(id uint64, o *Outcome) (*batch, error) {
 func (db *DB) forget(id uint64) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	delete(db.pending, id)
+	if p := db.pending[id]; p != nil {
+		delete(db.pending, id)
+		db.release(p)
+	}
 }

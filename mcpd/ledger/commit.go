@@ -53,7 +53,7 @@ func newBatch() *batch {
 	return &batch{taken: make(chan struct{}), done: make(chan struct{})}
 }
 
-func (b *batch) full() bool { return len(b.ops) >= batchOps || b.bytes >= batchBytes }
+func (b *batch) full(bytes int) bool { return len(b.ops) >= batchOps || b.bytes >= bytes }
 
 func (b *batch) add(o op) {
 	b.ops = append(b.ops, o)
@@ -85,8 +85,12 @@ func (db *DB) enqueue(ctx context.Context, o op, p *pending) (*batch, error) {
 			return nil, err
 		}
 		b := db.batch
-		if !b.full() {
+		if !b.full(db.batchLimit()) {
 			if p != nil {
+				if err := db.admit(p); err != nil {
+					db.mu.Unlock()
+					return nil, err
+				}
 				p.batch, p.index = b, len(b.ops)
 				db.pending[o.call] = p
 			}
@@ -238,22 +242,45 @@ func (db *DB) commit(ops []op) error {
 		return db.broken
 	}
 	adds := make([]addition, len(tables))
-	err := guard(func() error {
-		return db.bolt.Update(func(tx *bolt.Tx) error { return db.apply(tx, ops, adds) })
-	})
+	err := guard(func() error { return db.store(ops, adds) })
 	if errors.Is(err, ErrCorrupt) {
 		db.broken = err
 	}
 	if err != nil {
 		return storeError(err)
 	}
+	db.extend(adds)
+	db.keepRoom()
+	return nil
+}
+
+// store writes ops, and drops records before where the file is full.
+func (db *DB) store(ops []op, adds []addition) error {
+	room, dropped := db.room(ops), false
+	update := func(tx *bolt.Tx) error {
+		if !dropped && db.short(tx, room) {
+			return errRoom
+		}
+		return db.apply(tx, ops, adds)
+	}
+	err := db.bolt.Update(update)
+	if err == errRoom {
+		if err = db.drop(room); err == nil {
+			dropped = true
+			err = db.bolt.Update(update)
+		}
+	}
+	return err
+}
+
+// extend lets readers see what was added.
+func (db *DB) extend(adds []addition) {
 	for i := range adds {
 		if adds[i].bucket != nil {
 			db.lastID[i] = adds[i].id
 			db.logs[i].extend(adds[i].lines)
 		}
 	}
-	return nil
 }
 
 // apply does ops in tx and collects in adds what they add to each table.
@@ -290,6 +317,11 @@ func (db *DB) apply(tx *bolt.Tx, ops []op, adds []addition) error {
 			return err
 		}
 	}
+	return sequence(adds)
+}
+
+// sequence writes down the numbers of the last rows.
+func sequence(adds []addition) error {
 	for i := range adds {
 		if b := adds[i].bucket; b != nil {
 			if err := b.SetSequence(adds[i].id); err != nil {

@@ -17,6 +17,8 @@ import (
 type Options struct {
 	LockTimeout time.Duration // how long to wait for another process to let go of the file; default 1 s
 	Tail        int           // bytes at the end of each table that are kept in memory; default 256 KiB
+	Limit       int64         // see SetLimit
+	Told        func(string)  // is told of records that were dropped; must not block, and may be nil
 }
 
 func (o Options) withDefaults() Options {
@@ -43,6 +45,10 @@ type DB struct {
 	bolt *bolt.DB
 	red  *Redactor
 	logs []*Log // one for each table
+	tell func(string)
+
+	pageSize int64
+	limit    atomic.Int64 // of the file's size
 
 	nextCall atomic.Uint64 // the last number that was given to a call
 	wake     chan struct{} // there is something in the batch
@@ -54,10 +60,13 @@ type DB struct {
 	retained []op     // queued, and not written when it was tried
 	lastID   []uint64 // of the last row of each table
 	broken   error    // the file is damaged: nothing more is written
+	kept     int64    // where the room ends that is kept back
+	asked    time.Time
 
 	mu       sync.Mutex
 	batch    *batch // collecting
 	pending  map[uint64]*pending
+	held     int64 // bytes of the lines of pending
 	overflow error // why Queue takes no more
 	closed   bool
 }
@@ -78,7 +87,12 @@ func Open(path string, opt Options) (*DB, error) {
 		lastID:  make([]uint64, len(tables)),
 		batch:   newBatch(),
 		pending: make(map[uint64]*pending),
+		tell:    opt.Told,
 	}
+	if db.tell == nil {
+		db.tell = func(string) {}
+	}
+	db.SetLimit(opt.Limit)
 	for _, t := range tables {
 		db.logs = append(db.logs, &Log{db: db, name: []byte(t.name), keep: opt.Tail})
 	}
@@ -96,6 +110,7 @@ func Open(path string, opt Options) (*DB, error) {
 		db.shut()
 		return nil, storeError(err)
 	}
+	db.keepRoom()
 	if len(left) > 0 {
 		db.write(&batch{ops: left, done: make(chan struct{})})
 	}
@@ -117,7 +132,6 @@ func (db *DB) open(opt Options) error {
 			Timeout:         opt.LockTimeout,
 			FreelistType:    bolt.FreelistMapType,
 			InitialMmapSize: mapped,
-			NoStatistics:    true,
 			OpenFile: func(name string, flag int, perm os.FileMode) (_ *os.File, err error) {
 				db.file, err = os.OpenFile(name, flag, perm)
 				return db.file, err
@@ -132,6 +146,7 @@ func (db *DB) open(opt Options) error {
 		return openError(db.path, err)
 	}
 	db.bolt.AllocSize = growth
+	db.pageSize = int64(db.bolt.Info().PageSize)
 	if made {
 		return syncDir(filepath.Dir(db.path))
 	}
@@ -164,6 +179,9 @@ func (db *DB) load(tx *bolt.Tx) (left []op, err error) {
 			continue
 		}
 		db.lastID[i] = b.Sequence()
+		if k, _ := b.Cursor().First(); len(k) == 8 {
+			db.logs[i].base = int64(binary.BigEndian.Uint64(k))
+		}
 		if k, v := b.Cursor().Last(); len(k) == 8 {
 			db.logs[i].size = int64(binary.BigEndian.Uint64(k)) + int64(len(v))
 		}

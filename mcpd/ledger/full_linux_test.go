@@ -12,12 +12,15 @@ import (
 	"hutch/fs/node/need"
 )
 
-// small returns a folder with a disk of 1 MiB of its own.
-func small(t *testing.T) string {
+// small returns a folder with a disk of 1 MiB of its own, too small for a
+// reserve.
+func small(t *testing.T) string { return sized(t, "1m") }
+
+func sized(t *testing.T, size string) string {
 	t.Helper()
 	need.Root(t)
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
 		need.Missing(t, "no tmpfs: "+err.Error())
 	}
 	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
@@ -128,5 +131,46 @@ func TestQueueFull(t *testing.T) {
 	}
 	if n := len(records(t, all(t, db, VMs))); n != queued+1 {
 		t.Errorf("%d records, want %d", n, queued+1)
+	}
+}
+
+// On a disk that others filled calls are decided and recorded on, for as long
+// as the room lasts that is kept back; then they are refused with the reason.
+func TestReserve(t *testing.T) {
+	dir := sized(t, "16m")
+	db := open(t, filepath.Join(dir, "session.db"), Options{})
+	end1(t, db, begin1(t, db, Call{Tool: "0"}), Outcome{})
+	ballast := filepath.Join(dir, "ballast")
+	fill(t, ballast)
+	record := func(i int) error {
+		id, err := db.Begin(bg, Call{Tool: fmt.Sprint(i), Request: make([]byte, 200)})
+		if err != nil {
+			return err
+		}
+		return db.EndWait(bg, id, Outcome{})
+	}
+	n := 1
+	for ; n < 100000; n++ {
+		if err := record(n); err != nil {
+			if node.Errno(err) != syscall.ENOSPC {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	if n < 500 || n == 100000 {
+		t.Errorf("%d calls were recorded on a full disk", n)
+	}
+	list := records(t, all(t, db, Calls))
+	for i := range n {
+		if list[i]["tool_name"] != fmt.Sprint(i) {
+			t.Fatalf("call %d is %v", i, list[i]["tool_name"])
+		}
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if err := record(n); err != nil {
+		t.Errorf("with space again: %v", err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"hutch/fs/node"
 )
 
 const timeFormat = "2006-01-02T15:04:05.000000Z"
@@ -40,8 +42,8 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// appendString appends s as a JSON string. Control characters are escaped,
-// the line separators of Unicode as well: a record is one line to everyone.
+// appendString appends s as a JSON string. What a terminal does not show as it
+// is is escaped: a record is one line to everyone, and says what it seems to.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
@@ -64,7 +66,7 @@ func appendString(b []byte, s string) []byte {
 			b = append(b, s[start:i]...)
 			b = append(b, "\ufffd"...)
 			start = i + n
-		case r == 0x85 || r == 0x2028 || r == 0x2029:
+		case node.Deceives(r):
 			b = append(b, s[start:i]...)
 			b = append(b, '\\', 'u', hex[r>>12], hex[r>>8&15], hex[r>>4&15], hex[r&15])
 			start = i + n

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -12,25 +13,45 @@ import (
 )
 
 // A Log is a table as a text: its records, a line each, in the order in
-// which they were written. It only grows, and what is at an offset stays
-// there. Any number of readers each get all of it.
+// which they were written. What is at an offset stays there. It grows at its
+// end, and loses lines at its beginning when the file is full. Any number of
+// readers each get all of it.
 type Log struct {
 	db   *DB
 	name []byte // of the bucket
 	keep int    // bytes of the tail that stay in memory
 
 	mu    sync.Mutex
-	size  int64         // bytes that are durable
+	base  int64         // offset of the first line that is kept
+	size  int64         // that of the end of what is durable
 	tail  []byte        // the last of them
 	grown chan struct{} // closed when size changes; nil while nobody waits
 }
 
-// Size returns the length of the text.
+// Size returns the offset of the text's end.
 func (l *Log) Size() int64 {
+	_, end := l.Span()
+	return end
+}
+
+// Span returns the offsets where the text begins and ends.
+func (l *Log) Span() (begin, end int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.size
+	return l.base, l.size
 }
+
+// cut takes away what is before offset base.
+func (l *Log) cut(base int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.base = base
+}
+
+// A dropped is the error of a read of what is not kept any more.
+type dropped struct{ base int64 } // the offset of what is
+
+func (d *dropped) Error() string { return "the oldest records were dropped" }
 
 // extend adds lines that have become durable.
 func (l *Log) extend(lines [][]byte) {
@@ -61,10 +82,10 @@ func (l *Log) ReadAt(ctx context.Context, p []byte, off int64, follow bool) (int
 		return 0, nil
 	}
 	for {
-		n, size, grown := l.fromTail(p, off, follow)
+		n, size, grown, err := l.fromTail(p, off, follow)
 		switch {
-		case n > 0:
-			return n, nil
+		case n > 0 || err != nil:
+			return n, err
 		case off < size:
 			return l.stored(p[:min(int64(len(p)), size-off)], off)
 		case !follow:
@@ -84,19 +105,22 @@ func (l *Log) ReadAt(ctx context.Context, p []byte, off int64, follow bool) (int
 
 // fromTail copies what memory holds at off. At the end of the text it
 // returns a channel that is closed when there is more.
-func (l *Log) fromTail(p []byte, off int64, follow bool) (n int, size int64, grown <-chan struct{}) {
+func (l *Log) fromTail(p []byte, off int64, follow bool) (n int, size int64, grown <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if off < l.base {
+		return 0, l.size, nil, &dropped{l.base}
+	}
 	if off >= l.size {
 		if follow && l.grown == nil {
 			l.grown = make(chan struct{})
 		}
-		return 0, l.size, l.grown
+		return 0, l.size, l.grown, nil
 	}
 	if start := l.size - int64(len(l.tail)); off >= start {
 		n = copy(p, l.tail[off-start:])
 	}
-	return n, l.size, nil
+	return n, l.size, nil, nil
 }
 
 // stored reads p, all of which the table holds at off.
@@ -111,7 +135,11 @@ func (l *Log) stored(p []byte, off int64) (n int, err error) {
 			return err
 		})
 	})
-	if err != nil {
+	var gone *dropped
+	switch {
+	case errors.As(err, &gone):
+		return 0, err
+	case err != nil:
 		return 0, storeError(err)
 	}
 	return n, nil
@@ -124,7 +152,10 @@ func copyLines(c *bolt.Cursor, p []byte, off int64) (int, error) {
 	case k == nil:
 		k, v = c.Last()
 	case binary.BigEndian.Uint64(k) > uint64(off):
-		k, v = c.Prev()
+		first := int64(binary.BigEndian.Uint64(k))
+		if k, v = c.Prev(); k == nil {
+			return 0, &dropped{first}
+		}
 	}
 	n := 0
 	for ; k != nil && n < len(p); k, v = c.Next() {

@@ -115,9 +115,9 @@ func writeList(b *strings.Builder, rule, action string, tools []string) {
 	if tools == nil || len(tools) == 0 && action == Block {
 		return
 	}
-	b.WriteString(node.Quote(rule) + " " + action)
+	b.WriteString(node.QuoteLine(rule) + " " + action)
 	for _, t := range tools {
-		b.WriteString(" " + node.Quote(t))
+		b.WriteString(" " + node.QuoteLine(t))
 	}
 	b.WriteByte('\n')
 }
