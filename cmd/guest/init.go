@@ -15,6 +15,9 @@ import (
 	"hutch/relay/port"
 )
 
+// programs is hutch's own folder in the guest.
+const programs = "/opt/hutch/bin"
+
 // runMachine is the init of a virtual machine. It does not return: the
 // machine ends with it.
 func runMachine() {
@@ -22,7 +25,7 @@ func runMachine() {
 	if err != nil {
 		boot.Fail(err)
 	}
-	if err := runAgent(false, agent.Config{Init: true, Keep: m.Spared, Group: m.Group}); err != nil {
+	if err := runAgent(false, agent.Config{Init: true, Keep: m.Spared, Group: m.Group, Machine: m, Programs: programs}); err != nil {
 		boot.Fail(err)
 	}
 	m.Down()

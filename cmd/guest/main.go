@@ -22,9 +22,20 @@ import (
 	"hutch/relay/ports"
 )
 
+// isRelay says whether the program was started by the relay's name.
+func isRelay() bool {
+	name := filepath.Base(os.Args[0])
+	return name == "relay" || name == "hutch-relay"
+}
+
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: guest [-v] init | agent | relay [NAME] | call [-json] [-n N] [-c C] [-t D] TOOL [JSON]")
-	os.Exit(2)
+	text := "guest [-v] init | agent | relay [NAME] | call [-json] [-n N] [-c C] [-t D] TOOL [JSON]"
+	if isRelay() {
+		text = "hutch-relay [NAME] | call [-json] [-n N [-c C] [-t D]] TOOL [JSON]\n" +
+			"An MCP server on standard input and output, for the client that starts it;\n" +
+			"call is a client for shells: it calls a tool and prints the result."
+	}
+	fmt.Fprintln(os.Stderr, "usage: "+text)
 }
 
 func main() {
@@ -36,7 +47,7 @@ func main() {
 	flag.Usage = usage
 	flag.Parse()
 	verb, args := flag.Arg(0), flag.Args()
-	if name := filepath.Base(os.Args[0]); name == "relay" || name == "hutch-relay" {
+	if isRelay() {
 		verb, args = "relay", append([]string{"relay"}, args...)
 	}
 	if len(args) > 1 && verb == "relay" && args[1] == "call" {
@@ -46,7 +57,7 @@ func main() {
 	var err error
 	switch {
 	case (verb == "init" || verb == "agent") && len(args) == 1:
-		err = runAgent(*verbose, agent.Config{Init: verb == "init"})
+		err = runAgent(*verbose, agent.Config{Init: verb == "init", Programs: programs})
 	case verb == "ports" && len(args) == 2:
 		err = ports.Main(context.Background(), args[1])
 	case verb == "call":
@@ -55,6 +66,7 @@ func main() {
 		err = runRelay(args[1:])
 	default:
 		usage()
+		os.Exit(2)
 	}
 	if err != nil {
 		log.Fatal(err)

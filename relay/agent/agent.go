@@ -25,6 +25,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"hutch/fs/folder"
 	"hutch/fs/node"
@@ -38,8 +39,18 @@ type Config struct {
 	Keep func(pid int) bool                      // says which processes an init does not end; nil: none
 	// Group is the folder of the control group that commands are started in,
 	// on Linux; nil: the agent's own.
-	Group *os.File
-	Log   *slog.Logger // nil: nothing is logged
+	Group   *os.File
+	Machine Machine // the guest's own kernel, if it has one
+	// Programs is the folder that is last in the PATH of every command,
+	// whatever that is set to; empty: none is.
+	Programs string
+	Log      *slog.Logger // nil: nothing is logged
+}
+
+// A Machine is a kernel that its host tells what it cannot know by itself.
+type Machine interface {
+	SetClock(now time.Time) error
+	SetHostname(name string) error
 }
 
 // An Agent is what a guest runs for the host.

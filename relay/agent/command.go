@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"strings"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -32,11 +32,12 @@ const grace = 2 * time.Second
 
 // A command is one exec/NAME: settings, then a process and its streams.
 type command struct {
-	name   string
-	num    uint64
-	reaper *reaper
-	vmEnv  func() variables
-	sweeps *sync.WaitGroup // searches for what dropped commands left
+	name     string
+	num      uint64
+	reaper   *reaper
+	vmEnv    func() variables
+	programs string
+	sweeps   *sync.WaitGroup // searches for what dropped commands left
 
 	stdin          *input
 	stdout, stderr *window
@@ -47,7 +48,7 @@ type command struct {
 	mu       sync.Mutex // guards what follows
 	conf     settings
 	state    state
-	line     string // what runs, as one line
+	line     string // what runs, as words of a control message
 	pid      int
 	master   *os.File
 	outputs  []*os.File
@@ -62,7 +63,7 @@ type command struct {
 
 func newCommand(a *Agent, name string, num uint64) *command {
 	return &command{
-		name: name, num: num, reaper: a.reaper, vmEnv: a.vmEnv, sweeps: &a.sweeps,
+		name: name, num: num, reaper: a.reaper, vmEnv: a.vmEnv, programs: a.cfg.Programs, sweeps: &a.sweeps,
 		stdin: newInput(), stdout: newWindow(defaultLimit), stderr: newWindow(defaultLimit),
 		ended: make(chan struct{}), dropped: make(chan struct{}),
 		state: stateNew, opens: make(holders), conf: settings{limit: defaultLimit},
@@ -111,16 +112,8 @@ func (c *command) run(argv []string) error {
 	if c.state == stateStarting {
 		c.state = stateRunning
 	}
-	c.line = quoteAll(argv)
+	c.line = node.QuoteAll(argv)
 	return nil
-}
-
-func quoteAll(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = node.Quote(w)
-	}
-	return strings.Join(quoted, " ")
 }
 
 // start finds and starts the program, and connects its streams.
@@ -134,7 +127,7 @@ func (c *command) start(argv []string, set *settings) error {
 		return err
 	}
 	env := environment(c.vmEnv(), ownEnvironment(), set, who)
-	env["PWD"] = dir
+	env["PWD"], env["PATH"] = dir, withFolder(env["PATH"], c.programs)
 	file, err := find(argv[0], env["PATH"], dir)
 	if err != nil {
 		return err
@@ -152,6 +145,9 @@ func (c *command) start(argv []string, set *settings) error {
 	pid, err := c.reaper.start(file, argv, attr, c.exited)
 	if err != nil {
 		s.undo(c.stdin)
+		if errors.Is(err, syscall.E2BIG) || errors.Is(err, syscall.ENAMETOOLONG) { // as gVisor calls a long word
+			return tooMuch(argv, attr.Env)
+		}
 		return startError(argv[0], dir, set.user, err)
 	}
 	c.begin(pid, s)
@@ -164,6 +160,20 @@ func startError(name, dir, user string, err error) error {
 		return fmt.Errorf("%w: %s in %s as user %s", node.ErrPermission, name, dir, user)
 	}
 	return fmt.Errorf("%s: %w", name, reason(err))
+}
+
+// maxWord is the most that Linux and gVisor take as a word or a variable,
+// without its NUL.
+const maxWord = 128<<10 - 1
+
+// tooMuch says what is too much of what a program was to be started with.
+func tooMuch(argv, env []string) error {
+	for _, w := range slices.Concat(argv, env) {
+		if len(w) > maxWord {
+			return fmt.Errorf("%w: a word or variable of %d bytes: at most %d; have the program read a file, or its input", node.ErrArgs, len(w), maxWord)
+		}
+	}
+	return fmt.Errorf("%w: %s with all words and variables", node.ErrArgs, argv[0])
 }
 
 // begin notes the process and starts to read its output.
@@ -180,10 +190,13 @@ func (c *command) begin(pid int, s *streams) {
 	if s.master != nil {
 		c.stdin.attach(s.master)
 		c.stderr.finish()
-		c.work.Go(func() { fill(c.stdout, s.master, c.ended) })
+		c.work.Go(func() { fillTerminal(c.stdout, s.master, c.ended) })
+		if c.state == stateExited {
+			ebb(s.master)
+		}
 	} else {
-		c.work.Go(func() { fill(c.stdout, s.ours[0], nil) })
-		c.work.Go(func() { fill(c.stderr, s.ours[1], nil) })
+		c.work.Go(func() { fill(c.stdout, s.ours[0]) })
+		c.work.Go(func() { fill(c.stderr, s.ours[1]) })
 	}
 	c.arm()
 }
@@ -245,6 +258,9 @@ func (c *command) exited(how exit) {
 	c.state, c.how = stateExited, how
 	c.disarm()
 	close(c.ended)
+	if c.master != nil {
+		ebb(c.master)
+	}
 }
 
 // signal sends a signal to all that the command started.

@@ -48,6 +48,27 @@ func TestSettings(t *testing.T) {
 	g.want("exec/t/ctl", "dir "+dir+"\nenv GREETING 'it''s me'\ntimeout 1m0s\nlimit 1048576\n")
 }
 
+// TestPrograms has every command find hutch's programs, whatever its PATH is.
+func TestPrograms(t *testing.T) {
+	g := newGuest(t)
+	g.a.cfg.Programs = "/hutch/bin"
+	for name, c := range map[string]struct{ lines, want string }{
+		"ours":  {"", os.Getenv("PATH") + ":/hutch/bin"},
+		"own":   {"env PATH /usr/bin:/bin", "/usr/bin:/bin:/hutch/bin"},
+		"there": {"env PATH /hutch/bin:/usr/bin:/bin", "/hutch/bin:/usr/bin:/bin"},
+	} {
+		g.exec(name, strings.TrimPrefix(c.lines+"\nexec /usr/bin/env", "\n"))
+		if got := g.read("exec/" + name + "/stdout"); !strings.Contains("\n"+got, "\nPATH="+c.want+"\n") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	g.write("env", "PATH\x00")
+	g.exec("gone", "exec /usr/bin/env")
+	if got := g.read("exec/gone/stdout"); !strings.Contains(got, "\nPATH="+defaultPath+":/hutch/bin\n") {
+		t.Errorf("without a PATH: %q", got)
+	}
+}
+
 func TestEnvironment(t *testing.T) {
 	t.Setenv("OF_AGENT", "a")
 	t.Setenv("HUTCH_PORTS", "/secret")
@@ -76,10 +97,11 @@ func TestRefusedStarts(t *testing.T) {
 		{"exec " + plain, node.ErrPermission, "not executable"},
 		{"exec " + dir, node.ErrPermission, "directory"},
 		{"exec " + rubbish, node.ErrInvalid, "#!"},
-		{"dir /no/such/dir\nexec true", node.ErrNotExist, "/no/such/dir"},
+		{"dir /no/such/dir\nexec true", node.ErrInvalid, "/no/such/dir"},
 		{"dir " + plain + "\nexec true", node.ErrNotDir, plain},
 		{"dir relative\nexec true", node.ErrInvalid, "absolute"},
 		{"env PATH /no\nexec true", node.ErrNotExist, "/no"},
+		{"exec true " + strings.Repeat("x", 128<<10), node.ErrArgs, "131072 bytes: at most 131071"},
 		{"exec", node.ErrInvalid, "WORDS"},
 		{"sh", node.ErrInvalid, "LINE"},
 		{"frob", node.ErrInvalid, "frob"},
@@ -343,6 +365,28 @@ func TestTerminalEOF(t *testing.T) {
 	}
 	if err := g.write("exec/t/ctl", "tty 0 0\n"); !errors.Is(err, node.ErrInvalid) {
 		t.Errorf("no size: %v", err)
+	}
+}
+
+// TestTerminalHangup ends what leads a terminal while others have it.
+func TestTerminalHangup(t *testing.T) {
+	for name, line := range map[string]string{
+		"background": "sleep 600 & echo last",
+		"stopped":    "sh -c 'kill -STOP $$' & echo last",
+		"writes":     "while :; do echo more; done & echo last",
+		"closed":     "sleep 600 & echo last; exec </dev/null >&0 2>&0; exit",
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGuest(t)
+			g.exec("t", "tty 24 80", "sh trap '' HUP; "+line)
+			if text := g.read("exec/t/stdout"); !strings.Contains(text, "last\r\n") {
+				t.Errorf("stdout is %q", text)
+			}
+			if s := g.status("t"); s != "0" {
+				t.Errorf("status %s", s)
+			}
+			g.write("exec/t/ctl", "kill\n") // if there is one left
+		})
 	}
 }
 

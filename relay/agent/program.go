@@ -36,6 +36,17 @@ func environment(vm variables, own map[string]string, s *settings, who login) ma
 	return env
 }
 
+// withFolder returns a PATH that has the folder dir, at its end if nowhere else.
+func withFolder(path, dir string) string {
+	switch {
+	case dir == "" || slices.Contains(filepath.SplitList(path), dir):
+		return path
+	case path == "":
+		return dir
+	}
+	return strings.TrimSuffix(path, ":") + ":" + dir
+}
+
 func environ(env map[string]string) []string {
 	list := make([]string, 0, len(env))
 	for _, k := range slices.Sorted(maps.Keys(env)) {
@@ -68,8 +79,8 @@ func startDir(dir string) (string, error) {
 	}
 	fi, err := os.Stat(dir)
 	switch {
-	case err != nil:
-		return "", fmt.Errorf("dir %s: %w", dir, reason(err))
+	case err != nil: // of a kind of its own: that a file does not exist is said of the program
+		return "", fmt.Errorf("%w: dir %s: %v", node.ErrInvalid, dir, reason(err))
 	case !fi.IsDir():
 		return "", fmt.Errorf("dir %s: %w", dir, node.ErrNotDir)
 	}

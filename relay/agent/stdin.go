@@ -24,6 +24,7 @@ type input struct {
 	child   *os.File   // the pipe's other end, until the command has it
 	tty     bool
 	writers holders
+	held    bool // it ends by eof alone
 	ended   bool
 }
 
@@ -95,9 +96,20 @@ func (in *input) open(from *session) {
 func (in *input) leave(from *session) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.writers.leave(from) && !in.tty {
+	if in.writers.leave(from) && !in.tty && !in.held {
 		in.end()
 	}
+}
+
+// hold has the input outlast its writers.
+func (in *input) hold() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.ended {
+		return fmt.Errorf("%w: stdin has ended", node.ErrPipe)
+	}
+	in.held = true
+	return nil
 }
 
 // eof ends the input: what was written is read, then nothing.

@@ -5,8 +5,10 @@ import (
 	"io"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 )
 
 // streams are the files of a command that starts.
@@ -35,7 +37,7 @@ func (s *streams) open(c *command, set *settings) error {
 			return err
 		}
 		s.master, s.child, s.ours = master, []*os.File{slave}, []*os.File{master}
-		return setSize(master, set.tty)
+		return errors.Join(setSize(master, set.tty), unblock(master))
 	}
 	var err error
 	if s.stdin, err = c.stdin.forChild(); err != nil {
@@ -52,7 +54,25 @@ func (s *streams) open(c *command, set *settings) error {
 }
 
 func setSize(tty *os.File, to *size) error {
-	return pty.Setsize(tty, &pty.Winsize{Rows: to.rows, Cols: to.cols})
+	return control(tty, func(fd uintptr) error {
+		return unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: to.rows, Col: to.cols})
+	})
+}
+
+// unblock has the runtime wait for a terminal, which can be told to stop, and
+// not the kernel. pty.Open leaves it blocking.
+func unblock(tty *os.File) error {
+	return control(tty, func(fd uintptr) error { return syscall.SetNonblock(int(fd), true) })
+}
+
+// control does f with the descriptor of a file, and leaves its mode alone.
+func control(file *os.File, f func(fd uintptr) error) error {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	cerr := raw.Control(func(fd uintptr) { err = f(fd) })
+	return errors.Join(cerr, err)
 }
 
 // fds returns what the child has as 0, 1 and 2. Fd makes them blocking, as
@@ -92,42 +112,66 @@ func (s *streams) undo(in *input) {
 	}
 }
 
-// fill copies a command's output to a window until its end. It holds no
-// buffer but the window's own.
-//
-// A terminal reads as ended, with EIO, while nobody has it open. A command
-// may close it before it exits, and closing our side then would kill it with
-// SIGHUP: only what follows its exit, if ended is not nil, is the end.
-func fill(w *window, f *os.File, ended <-chan struct{}) {
+// lastOutput is how much is taken of a terminal when its command has ended.
+// It is more than any kernel keeps of one, and bounds what others write to it.
+const lastOutput = 256 << 10
+
+// ebb ends the wait of fillTerminal for more: the command has ended.
+func ebb(master *os.File) { master.SetReadDeadline(time.Unix(1, 0)) }
+
+// fill copies what is written to a pipe to a window, until everybody who has
+// the pipe has closed it. It holds no buffer but the window's own.
+func fill(w *window, f *os.File) {
 	defer f.Close()
 	defer w.finish()
 	raw, err := f.SyscallConn()
-	if err != nil {
-		return
-	}
-	for {
-		p := w.space()
-		if p == nil {
-			return
-		}
-		n, err := readSome(raw, p)
-		if n > 0 {
-			w.commit(n)
-		}
-		if errors.Is(err, syscall.EIO) && ended != nil {
-			<-ended
-			ended = nil
-			continue
-		}
-		if err != nil {
-			return
-		}
+	for err == nil {
+		_, err = fillSome(w, raw.Read)
 	}
 }
 
-// readSome waits for something to read and reads it.
-func readSome(raw syscall.RawConn, p []byte) (n int, err error) {
-	werr := raw.Read(func(fd uintptr) bool {
+// fillTerminal copies what is printed on a terminal to a window. When the
+// command has ended it takes what is there and hangs up, as sshd does: the
+// jobs that a shell leaves, stopped ones too, would keep the terminal open.
+//
+// A terminal reads as ended, with EIO, while nobody has it open. A command
+// may close it before it exits, and closing our side then would kill it with
+// SIGHUP.
+func fillTerminal(w *window, f *os.File, ended <-chan struct{}) {
+	defer f.Close()
+	defer w.finish()
+	raw, err := f.SyscallConn()
+	for err == nil {
+		_, err = fillSome(w, raw.Read)
+	}
+	if !errors.Is(err, syscall.EIO) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return
+	}
+	<-ended
+	err = nil
+	for left, n := lastOutput, 0; err == nil && left > 0; left -= n {
+		n, err = fillSome(w, func(f func(uintptr) bool) error {
+			return raw.Control(func(fd uintptr) { f(fd) })
+		})
+	}
+}
+
+// fillSome reads once, by a method of a file that is given what reads.
+func fillSome(w *window, by func(func(uintptr) bool) error) (int, error) {
+	p := w.space()
+	if p == nil {
+		return 0, io.EOF
+	}
+	n, err := readSome(by, p)
+	if n > 0 {
+		w.commit(n)
+	}
+	return n, err
+}
+
+// readSome reads into p, and waits for something to read if by does.
+func readSome(by func(func(uintptr) bool) error, p []byte) (n int, err error) {
+	werr := by(func(fd uintptr) bool {
 		for {
 			n, err = syscall.Read(int(fd), p)
 			if err != syscall.EINTR {

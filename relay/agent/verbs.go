@@ -2,7 +2,9 @@ package agent
 
 import (
 	"fmt"
+	"strconv"
 	"syscall"
+	"time"
 
 	"hutch/fs/node"
 )
@@ -13,11 +15,13 @@ var agentVerbs = []verb{
 	{Name: "shutdown", Doc: "end every command, and the guest", Do: doShutdown},
 	{Name: "sync", Doc: "write out what the guest's kernel keeps in memory of its files", Do: doSync},
 	{Name: "env", Args: "K V", Min: 2, Max: 2, Doc: "a variable for every command to come", Do: doAgentEnv},
+	{Name: "clock", Args: "NANOSECONDS", Min: 1, Max: 1, Doc: "the host's time, for a guest with a clock of its own", Do: doClock},
+	{Name: "hostname", Args: "NAME", Min: 1, Max: 1, Doc: "the name of a guest with a kernel of its own", Do: doHostname},
 }
 
 var execVerbs = []verb{
 	{Name: "exec", Args: "WORDS…", Min: 1, Max: -1, Doc: "start a program", Do: doExec},
-	{Name: "sh", Args: "LINE", Raw: true, Doc: "start a shell with the rest of the line", Do: doSh},
+	{Name: "sh", Args: "LINE", Raw: true, Shell: true, Doc: "start a shell with the rest of the line", Do: doSh},
 	{Name: "dir", Args: "PATH", Min: 1, Max: 1, Doc: "where it starts", Do: doDir},
 	{Name: "env", Args: "K V", Min: 2, Max: 2, Doc: "a variable of its environment", Do: doEnv},
 	{Name: "user", Args: "UID", Min: 1, Max: 1, Doc: "whom it runs as: UID, UID:GID or a name", Do: doUser},
@@ -27,6 +31,7 @@ var execVerbs = []verb{
 	{Name: "signal", Args: "NAME", Min: 1, Max: 1, Doc: "to all that it started", Do: doSignal},
 	{Name: "kill", Doc: "end it and all that it started", Do: doKill},
 	{Name: "killonclose", Doc: "kill when the last of its files is closed", Do: doKillOnClose},
+	{Name: "hold", Doc: "end its input by eof alone", Do: doHold},
 	{Name: "eof", Doc: "end its input", Do: doEOF},
 }
 
@@ -40,6 +45,26 @@ func doShutdown(c call, _ []string) error {
 func doSync(c call, _ []string) error {
 	if c.At.a.cfg.Init {
 		syscall.Sync()
+	}
+	return nil
+}
+
+// doClock leaves the clock alone that is the host's.
+func doClock(c call, args []string) error {
+	n, err := strconv.ParseInt(args[0], 10, 64)
+	if err != nil {
+		return fmt.Errorf("%w: time %q: want nanoseconds since 1970", node.ErrInvalid, args[0])
+	}
+	if m := c.At.a.cfg.Machine; m != nil {
+		return m.SetClock(time.Unix(0, n))
+	}
+	return nil
+}
+
+// doHostname leaves a name alone that is not the guest's to change.
+func doHostname(c call, args []string) error {
+	if m := c.At.a.cfg.Machine; m != nil {
+		return m.SetHostname(args[0])
 	}
 	return nil
 }
@@ -129,5 +154,7 @@ func doKillOnClose(c call, _ []string) error {
 	c.At.c.set(func(s *settings) { s.killOnClose = true })
 	return nil
 }
+
+func doHold(c call, _ []string) error { return c.At.c.stdin.hold() }
 
 func doEOF(c call, _ []string) error { return c.At.c.stdin.eof(c.Ctx) }

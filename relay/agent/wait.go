@@ -53,7 +53,7 @@ func (c *command) status() string {
 	if r := c.result(); r != "" {
 		fmt.Fprintf(&b, "result %s\n", r)
 	}
-	fmt.Fprintf(&b, "stdout %d\nstderr %d\n", c.stdout.size(), c.stderr.size())
+	fmt.Fprintf(&b, "stdout %s\nstderr %s\n", c.stdout.extent(), c.stderr.extent())
 	return b.String()
 }
 

@@ -96,6 +96,7 @@ func (w *window) room() []byte {
 	}
 	last := w.chunks[n-1]
 	free := last[len(last):cap(last)]
+	free = free[:min(int64(len(free)), max(w.limit/4, minSpace))] // most stays kept
 	if over := w.end - w.base + int64(len(free)) - w.limit; over > 0 {
 		w.drop(over)
 	}
@@ -178,6 +179,16 @@ func (w *window) setLimit(n int64) {
 	w.wake()
 }
 
+// extent says how many bytes there were, and where those begin that are kept.
+func (w *window) extent() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.base == 0 {
+		return fmt.Sprint(w.end)
+	}
+	return fmt.Sprintf("%d from %d", w.end, w.base)
+}
+
 func (w *window) size() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,7 +243,7 @@ func (r *windowReader) take(p []byte, off int64) (int, <-chan struct{}, error) {
 	defer w.mu.Unlock()
 	switch {
 	case off < w.base:
-		return 0, nil, fmt.Errorf("%w: offset %d: the output before %d was dropped", node.ErrInvalid, off, w.base)
+		return 0, nil, fmt.Errorf("%w: offset %d: the output before %d is gone", node.ErrInvalid, off, w.base)
 	case len(p) == 0:
 		return 0, nil, nil
 	}

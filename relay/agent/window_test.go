@@ -106,6 +106,20 @@ func TestWindowGrowsWithOutput(t *testing.T) {
 	}
 }
 
+// TestWindowKeepsMost has a reader take all at once, while less and less room
+// is left: what is dropped for the next bytes is no more than a part.
+func TestWindowKeepsMost(t *testing.T) {
+	const limit = 64 << 10
+	w := newWindow(limit)
+	r := w.open(true)
+	for end := int64(0); end < 5*limit; end = drain(t, r, end) {
+		pour(w, 997)
+		if kept := w.end - w.base; kept < min(w.end, limit/2) {
+			t.Fatalf("of %d bytes %d are kept", w.end, kept)
+		}
+	}
+}
+
 func TestAbandonedWindow(t *testing.T) {
 	w := newWindow(minLimit)
 	pour(w, minLimit)

@@ -105,6 +105,12 @@ func (n *conn) begin(ctx context.Context) error {
 	return err
 }
 
+// ping asks the guest for the least there is. One that does not answer before
+// ctx ends, with errLate for its cause, loses the connection.
+func (n *conn) ping(ctx context.Context) {
+	n.roundTrip(ctx, tgetattr, func(b []byte) []byte { return put64(put32(b, rootFid), 0) })
+}
+
 // liar returns the error for a guest that broke the protocol, and ends the
 // connection.
 func (n *conn) liar(format string, args ...any) error {
@@ -377,7 +383,7 @@ func (n *conn) read() {
 		n.mu.Lock()
 		c := n.calls[tag]
 		delete(n.calls, tag)
-		if c != nil && c.typ == tclunk && c.fid != 0 {
+		if c != nil && c.fid != 0 && b[0] == tclunk+1 { // a fid that was refused is not ours to use
 			n.fids = append(n.fids, c.fid)
 		}
 		n.mu.Unlock()

@@ -17,7 +17,7 @@ const maxErrorText = 1000
 var kinds = []error{
 	node.ErrNotExist, node.ErrExist, node.ErrPermission, node.ErrNotPermitted, node.ErrInvalid, node.ErrBusy,
 	node.ErrNotDir, node.ErrIsDir, node.ErrNotEmpty, node.ErrTimedOut, node.ErrInterrupted, node.ErrAgain,
-	node.ErrPipe, node.ErrReadOnly, node.ErrNoSpace, node.ErrTooLong, node.ErrUnsupported, node.ErrIO,
+	node.ErrPipe, node.ErrReadOnly, node.ErrNoSpace, node.ErrTooLong, node.ErrArgs, node.ErrStale, node.ErrNoLocks, node.ErrUnsupported, node.ErrIO,
 }
 
 // kindOf returns the kind of error that a number stands for, or the system's
@@ -60,17 +60,6 @@ func (g *Guest) explain(ctx context.Context, err error, path ...string) error {
 		return err
 	}
 	return explain(err, text)
-}
-
-// checkLine refuses what is not one control message.
-func checkLine(line string) error {
-	switch {
-	case len(line) > node.MaxMessage:
-		return fmt.Errorf("%w: control message of %d bytes: at most %d", node.ErrInvalid, len(line), node.MaxMessage)
-	case strings.ContainsAny(line, "\n\x00"):
-		return fmt.Errorf("%w: control message has a newline or a NUL", node.ErrInvalid)
-	}
-	return nil
 }
 
 // checkName refuses names that are none, wherever they come from.

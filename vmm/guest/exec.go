@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 
@@ -35,29 +36,41 @@ func (e *Exec) openEarly() {
 		defer e.opening.Done()
 		ctx, cancel := e.g.limited(e.g.ctx)
 		defer cancel()
-		e.ctl.open(ctx)
+		if e.ctl.enter() == nil {
+			defer e.ctl.leave()
+			e.ctl.open(ctx)
+		}
 	}) {
 		e.opening.Done()
 	}
 }
 
 // Ctl writes one message to the exec's ctl. The error is the agent's.
-func (e *Exec) Ctl(ctx context.Context, line string) error {
-	if err := checkLine(line); err != nil {
+func (e *Exec) Ctl(ctx context.Context, message string) error {
+	if err := node.CheckMessage(message); err != nil {
 		return err
 	}
-	err := e.write(ctx, line)
+	err := e.write(ctx, message)
 	return e.g.explain(ctx, err, e.path("err")...)
 }
 
-func (e *Exec) write(ctx context.Context, line string) error {
+// write writes a message. One that takes several writes has a file of its
+// own: another's would come in between.
+func (e *Exec) write(ctx context.Context, message string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, slow*e.g.limit, errLate)
 	defer cancel()
-	n, fid, err := e.ctl.bind(ctx)
-	if err != nil {
-		return err
+	if err := e.ctl.enter(); err != nil {
+		return fmt.Errorf("%w: exec %s is gone", node.ErrNotExist, e.name)
 	}
-	return n.writeLine(ctx, n.callSlow, fid, line)
+	defer e.ctl.leave()
+	n, fid, err := e.ctl.bind(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(message) >= int(n.size())-writeLen:
+		return n.tell(ctx, n.callSlow, e.path("ctl"), message)
+	}
+	return n.writeMessage(ctx, n.callSlow, fid, message)
 }
 
 // Read returns the text of one of the exec's files: status, cmd, err, ctl.
@@ -79,6 +92,8 @@ func (e *Exec) Open(ctx context.Context, name string, flags int) (node.Handle, e
 		return nil, err
 	case name == "stdin":
 		return &stdinHandle{f}, nil
+	case name == "stdout" || name == "stderr":
+		return &output{file: f, e: e, name: name}, nil
 	}
 	return f, nil
 }
@@ -98,17 +113,25 @@ func (e *Exec) Wait(ctx context.Context) (string, error) {
 type stdinHandle struct{ *file }
 
 func (h *stdinHandle) Close() error {
-	h.g.background(func() { h.hangUp(h.g.ctx) })
+	if h.enter() != nil {
+		return nil
+	}
+	if !h.shut() || !h.g.background(func() { h.hangUp(h.g.ctx) }) {
+		h.leave()
+	}
 	return nil
 }
 
-// hangUp closes the file in the guest, on this connection or the next.
+// hangUp closes the file in the guest, on this connection or the next, and
+// leaves it.
 func (f *file) hangUp(ctx context.Context) {
+	defer f.leave()
 	for {
 		n, fid, err := f.bind(ctx)
 		if err != nil {
 			return
 		}
+		f.forsake()
 		if _, err = n.call(ctx, tclunk, func(b []byte) []byte { return put32(b, fid) }); !errors.Is(err, errLost) {
 			return
 		}

@@ -24,6 +24,8 @@ type file struct {
 	fid    uint32
 	qid    uint64 // of what was opened
 	opened bool
+	users  int   // who may be at a request
+	closed bool  // no more of them come
 	at     int64 // where the exact continuation of a short read begins …
 	rest   int   // … and how much it asks for; 0 if the last read was not short
 }
@@ -47,6 +49,53 @@ func (g *Guest) openFile(ctx context.Context, path []string, flags int, stream b
 }
 
 func (f *file) Stream() bool { return f.stream }
+
+// errClosed is the error of requests that come after Close.
+var errClosed = fmt.Errorf("%w: it was closed", node.ErrNotExist)
+
+// enter counts a user of the file in, whose fid stays until leave: given back
+// too early, it may be another file's when the request comes.
+func (f *file) enter() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return errClosed
+	}
+	f.users++
+	return nil
+}
+
+func (f *file) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.users--
+	f.release()
+}
+
+// shut has enter refuse, and says whether it did not yet.
+func (f *file) shut() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	first := !f.closed
+	f.closed = true
+	return first
+}
+
+// forsake has the next bind open the file anew: its fid is being given back.
+func (f *file) forsake() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n = nil
+}
+
+// release gives the fid of a closed file back, once, when nobody uses it. It
+// is called with mu held.
+func (f *file) release() {
+	if f.closed && f.users == 0 && f.n != nil {
+		f.n.clunk(f.fid)
+		f.n = nil
+	}
+}
 
 // bind returns a connection and the file's fid on it.
 func (f *file) bind(ctx context.Context) (*conn, uint32, error) {
@@ -125,6 +174,10 @@ func (f *file) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	if err := f.enter(); err != nil {
+		return 0, err
+	}
+	defer f.leave()
 	ctx, cancel := f.limit(ctx)
 	defer cancel()
 	for {
@@ -165,6 +218,10 @@ func (f *file) note(off int64, asked, got int) {
 }
 
 func (f *file) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if err := f.enter(); err != nil {
+		return 0, err
+	}
+	defer f.leave()
 	ctx, cancel := f.limit(ctx)
 	defer cancel()
 	total := 0
@@ -178,6 +235,7 @@ func (f *file) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
 				err = fmt.Errorf("%w: guest took nothing of a write", node.ErrIO)
 			}
 		}
+		f.wrote()
 		switch {
 		case errors.Is(err, errLost) && f.g.host: // the same bytes at the same place do no harm
 		case err != nil && total == 0:
@@ -188,8 +246,23 @@ func (f *file) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
 	}
 }
 
+// wrote takes the file, which is another now, out of sight.
+func (f *file) wrote() {
+	if f.stream {
+		return
+	}
+	f.mu.Lock()
+	path := f.path
+	f.mu.Unlock()
+	f.g.sights.forget(path)
+}
+
 // Sync makes what was written durable in the guest.
 func (f *file) Sync(ctx context.Context) error {
+	if err := f.enter(); err != nil {
+		return err
+	}
+	defer f.leave()
 	ctx, cancel := f.g.limited(ctx)
 	defer cancel()
 	n, fid, err := f.bind(ctx)
@@ -199,12 +272,14 @@ func (f *file) Sync(ctx context.Context) error {
 	return n.sync(ctx, fid)
 }
 
-// Close closes the file in the guest. Nobody waits for that.
+// Close closes the file in the guest, when the requests under way have their
+// answers. Nobody waits for that. It is idempotent.
 func (f *file) Close() error {
 	f.g.forget(f)
-	if n, fid, ok := f.bound(); ok {
-		n.clunk(fid)
-	}
+	f.shut()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.release()
 	return nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net"
 	"strings"
 	"sync"
@@ -34,36 +35,52 @@ import (
 
 // A Guest is the agent of one guest, over all its connections.
 type Guest struct {
+	// Refused, if set before the first Attach, is told of each connection
+	// that was refused since the agent's is there. It must not wait.
+	Refused func()
+
 	limit  time.Duration   // answerLimit, or patience
 	host   bool            // the other side is a host, which is not given up
 	ctx    context.Context // done when the Guest is closed
 	cancel context.CancelFunc
 	work   sync.WaitGroup
+	seed   maphash.Seed // of number
 	used   atomic.Int64 // when it was used last, Unix time in nanoseconds
+	sights sights
 
-	mu    sync.Mutex // guards what follows
-	conn  *conn
-	last  uint64         // the number of the newest connection
-	came  chan struct{}  // closed when there is a connection
-	begun net.Conn       // the newest connection, while it begins to speak
-	left  error          // why there will be no connection for a while
-	open  map[*file]bool // of a host's folders
+	mu         sync.Mutex // guards what follows
+	conn       *conn
+	last       uint64         // the number of the newest connection
+	came       chan struct{}  // closed when there is a connection
+	begun      net.Conn       // the newest connection, while it begins to speak
+	challenged bool           // conn has to show that it is still there
+	left       error          // why there will be no connection for a while
+	open       map[*file]bool // of a host's folders
 }
 
 // New returns a Guest that has no connection yet.
 func New() *Guest {
-	g := &Guest{limit: answerLimit, came: make(chan struct{}), open: make(map[*file]bool)}
+	g := &Guest{limit: answerLimit, seed: maphash.MakeSeed(), came: make(chan struct{}), open: make(map[*file]bool)}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g
 }
 
-// Attach takes over a connection from the agent. It replaces the one before,
-// which is lost already, or the agent would not dial.
+// Attach takes over a connection from the agent. It replaces the one before if
+// that is lost: whoever dials while the agent answers on its own is not it.
 func (g *Guest) Attach(c net.Conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ctx.Err() != nil {
 		c.Close()
+		return
+	}
+	old := g.conn
+	if old != nil && old.ended() != nil {
+		old = nil
+	}
+	if old != nil && g.challenged {
+		c.Close()
+		g.work.Go(g.refused)
 		return
 	}
 	g.last++
@@ -72,11 +89,43 @@ func (g *Guest) Attach(c net.Conn) {
 		g.begun.Close()
 	}
 	g.begun = c
-	if g.conn != nil {
-		g.conn.end(errLost)
-		g.away()
+	if old != nil {
+		g.challenged = true
+		g.work.Go(func() { g.challenge(old, c, number) })
+		return
 	}
 	g.work.Go(func() { g.serve(c, number) })
+}
+
+// challengeTime is how long an agent may take to show that it is still there,
+// when another one says to be it. A loss that the host has not noticed takes as
+// long to be mended.
+const challengeTime = 5 * time.Second
+
+// challenge serves c if the connection there is does not answer any more.
+func (g *Guest) challenge(old *conn, c net.Conn, number uint64) {
+	ctx, cancel := context.WithTimeoutCause(g.ctx, min(challengeTime, g.limit), errLate)
+	old.ping(ctx)
+	cancel()
+	alive := old.ended() == nil
+	g.mu.Lock()
+	g.challenged = false
+	if alive && g.begun == c {
+		g.begun = nil
+	}
+	g.mu.Unlock()
+	if !alive {
+		g.serve(c, number)
+		return
+	}
+	c.Close()
+	g.refused()
+}
+
+func (g *Guest) refused() {
+	if g.Refused != nil {
+		g.Refused()
+	}
 }
 
 // serve begins to speak on c and keeps it until it ends.
@@ -108,6 +157,10 @@ func (g *Guest) install(n *conn, number uint64) bool {
 		n.end(errLost)
 		return false
 	}
+	if g.conn != nil {
+		g.conn.end(errLost)
+		g.away()
+	}
 	g.begun, g.conn = nil, n
 	close(g.came)
 	return true
@@ -130,6 +183,9 @@ func (g *Guest) away() {
 // errGone is the error of everything after Close.
 var errGone = fmt.Errorf("%w: guest is gone", node.ErrIO)
 
+// IsGone says whether err is that of everything after Close.
+func IsGone(err error) bool { return errors.Is(err, errGone) }
+
 // Close ends the connection and whatever is under way, and waits for it.
 func (g *Guest) Close() error {
 	g.mu.Lock()
@@ -139,6 +195,7 @@ func (g *Guest) Close() error {
 	}
 	g.mu.Unlock()
 	g.work.Wait()
+	g.sights.close()
 	return nil
 }
 
@@ -244,22 +301,22 @@ func (g *Guest) once(ctx context.Context, f func(context.Context, *conn) error) 
 }
 
 // Ctl writes one message to the agent's own ctl.
-func (g *Guest) Ctl(ctx context.Context, line string) error {
-	err := checkLine(line)
+func (g *Guest) Ctl(ctx context.Context, message string) error {
+	err := node.CheckMessage(message)
 	if err == nil {
-		err = g.once(ctx, func(ctx context.Context, n *conn) error { return n.tell(ctx, n.call, line) })
+		err = g.once(ctx, func(ctx context.Context, n *conn) error { return n.tell(ctx, n.call, []string{"ctl"}, message) })
 	}
 	return g.explain(ctx, err, "err")
 }
 
-// tell writes one message to the agent's own ctl.
-func (n *conn) tell(ctx context.Context, do caller, line string) error {
-	fid, _, err := n.open(ctx, []string{"ctl"}, oWronly)
+// tell opens a ctl and writes one message to it.
+func (n *conn) tell(ctx context.Context, do caller, path []string, message string) error {
+	fid, _, err := n.open(ctx, path, oWronly)
 	if err != nil {
 		return err
 	}
 	defer n.clunk(fid)
-	return n.writeLine(ctx, do, fid, line)
+	return n.writeMessage(ctx, do, fid, message)
 }
 
 // SetEnv changes the environment of every command to come: K=V sets a
@@ -291,10 +348,30 @@ func (g *Guest) SetEnv(ctx context.Context, changes []string) error {
 // returns when the agent has been told.
 func (g *Guest) Shutdown(ctx context.Context) error { return g.Ctl(ctx, "shutdown") }
 
+// near is how exact a clock is to be, if that can be had.
+const near = 5 * time.Millisecond
+
+// SetClock tells a guest with a clock of its own what time it is. Its clock is
+// then late by what that takes to come, so it is told again if it took long.
+func (g *Guest) SetClock(ctx context.Context) error {
+	for range 3 {
+		now := time.Now()
+		if err := g.Ctl(ctx, fmt.Sprintf("clock %d", now.UnixNano())); err != nil || time.Since(now) < near {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetHostname gives a guest with a kernel of its own another host name.
+func (g *Guest) SetHostname(ctx context.Context, name string) error {
+	return g.Ctl(ctx, "hostname "+node.Quote(name))
+}
+
 // Sync has the guest write to its disk what it keeps in memory.
 func (g *Guest) Sync(ctx context.Context) error {
 	// Not in the time that once has, which is for what does not take long.
-	err := g.once(ctx, func(_ context.Context, n *conn) error { return n.tell(ctx, n.callSlow, "sync") })
+	err := g.once(ctx, func(_ context.Context, n *conn) error { return n.tell(ctx, n.callSlow, []string{"ctl"}, "sync") })
 	return g.explain(ctx, err, "err")
 }
 

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"hutch/fs/node"
 	"hutch/relay/agent"
@@ -26,6 +27,7 @@ type pair struct {
 	a       *agent.Agent
 	g       *guest.Guest
 	ctx     context.Context // of the agent's connections
+	there   net.Conn        // the guest's end of the last one
 	serving sync.WaitGroup
 }
 
@@ -47,14 +49,21 @@ func newPair(t testing.TB) *pair {
 	return p
 }
 
-// connect makes a connection, and returns the guest's end of it.
+// connect makes a connection in the place of the last, which is lost, and
+// returns the guest's end of it.
 func (p *pair) connect() net.Conn {
 	p.t.Helper()
 	here, there := sockets(p.t)
+	if p.there != nil {
+		p.there.Close()
+	}
+	p.there = there
 	p.serving.Go(func() { p.a.Serve(p.ctx, there) })
 	p.g.Attach(here)
-	if err := p.g.Ready(p.t.Context()); err != nil {
-		p.t.Fatal(err)
+	for end := time.Now().Add(time.Minute); !p.g.Settled(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			p.t.Fatal("not connected")
+		}
 	}
 	return there
 }
@@ -173,7 +182,7 @@ func TestErrorsKeepTheirText(t *testing.T) {
 		{"frob", node.ErrInvalid, "frob"},
 		{"signal TERM", node.ErrBusy, "exec t is new"},
 		{"two\nlines", node.ErrInvalid, "newline"},
-		{"exec " + strings.Repeat("x", 40<<10), node.ErrInvalid, "at most"},
+		{"exec " + strings.Repeat("x", node.MaxMessage), node.ErrInvalid, "at most"},
 	} {
 		err := e.Ctl(t.Context(), c.line)
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
@@ -191,6 +200,66 @@ func TestErrorsKeepTheirText(t *testing.T) {
 	if err := p.g.Ctl(t.Context(), "env A"); !errors.Is(err, node.ErrInvalid) || !strings.Contains(err.Error(), "K V") {
 		t.Errorf("agent's ctl: %v", err)
 	}
+}
+
+// TestReadAgain reads output of which only the end is kept, from its start
+// and from elsewhere.
+func TestReadAgain(t *testing.T) {
+	p := newPair(t)
+	const limit, size = 64 << 10, 300_000
+	e := p.exec("t", "limit 64KiB", "exec sh -c 'i=0; while [ $i -lt 30000 ]; do printf \"%09d\\n\" $i; i=$((i+1)); done'")
+	first := all(t, e, "stdout")
+	if len(first) != size {
+		t.Fatalf("read %d bytes", len(first))
+	}
+	again := all(t, e, "stdout")
+	if len(again) < limit/2 || !strings.HasSuffix(first, again) {
+		t.Errorf("read %d bytes again, beginning %.20q", len(again), again)
+	}
+	status, err := e.Read(t.Context(), "status")
+	if want := fmt.Sprintf("\nstdout %d from %d\n", size, size-len(again)); !strings.Contains(status, want) || err != nil {
+		t.Errorf("status %q, %v, want %q", status, err, want)
+	}
+	h, err := e.Open(t.Context(), "stdout", os.O_RDONLY)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	b := make([]byte, 10)
+	want := fmt.Sprintf("invalid argument: offset 10: the output before %d is gone", size-len(again))
+	if _, err := h.ReadAt(t.Context(), b, 10); node.Text(err) != want {
+		t.Errorf("at 10: %v, want %s", err, want)
+	}
+	if n, err := h.ReadAt(t.Context(), b, size-10); string(b[:n]) != "000029999\n" || err != nil {
+		t.Errorf("at the end: %q, %v", b[:n], err)
+	}
+	if _, err := h.ReadAt(t.Context(), b, 0); node.Errno(err) != syscall.EINVAL {
+		t.Errorf("at 0, after an offset of the whole: %v", err)
+	}
+}
+
+// TestLongMessages tells commands of words with lines, in messages of one
+// write and of several, all at once.
+func TestLongMessages(t *testing.T) {
+	p := newPair(t)
+	var running sync.WaitGroup
+	for i, n := range []int{0, 1000, 100_000, 120_000} {
+		e := p.exec(fmt.Sprint(i))
+		running.Go(func() {
+			words := []string{"sh", "-c", strings.Repeat("# it's\n", n/7) + `printf '%s.' "$@"`, "x", "a\nkill", strings.Repeat("'\n", n/4), "", strings.Repeat("'\n", n/4)}
+			if err := e.Ctl(t.Context(), "exec "+node.QuoteAll(words)); err != nil {
+				t.Error(err)
+				return
+			}
+			if cmd, err := e.Read(t.Context(), "cmd"); cmd != node.QuoteAll(words)+"\n" {
+				t.Errorf("cmd of %d bytes: %v", len(cmd), err)
+			}
+			if got := all(t, e, "stdout"); got != strings.Join(words[4:], ".")+"." {
+				t.Errorf("printed %.20q… of %d bytes", got, len(got))
+			}
+		})
+	}
+	running.Wait()
 }
 
 func TestStdin(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +29,7 @@ type liar struct {
 	conn    net.Conn
 	answers map[uint8]func(req []byte) []byte // nil: none at all
 	last    uint8                             // it hangs up with its answer to this
+	refuse  atomic.Uint32                     // it answers this with an error
 	done    chan struct{}
 }
 
@@ -82,6 +84,13 @@ func (l *liar) serve() {
 			return
 		}
 		answer := l.answers[head[4]]
+		if answer == nil && head[4] == 42 { // an old agent, which has no Treaddirplus
+			msg := []byte{11, 0, 0, 0, 7, head[5], head[6], 95, 0, 0, 0}
+			if _, err := l.conn.Write(msg); err != nil {
+				return
+			}
+			continue
+		}
 		if answer == nil {
 			continue
 		}
@@ -91,6 +100,9 @@ func (l *liar) serve() {
 		}
 		msg := le.AppendUint32(nil, uint32(len(b)+7))
 		msg = append(msg, head[4]+1, head[5], head[6])
+		if uint32(head[4]) == l.refuse.Load() {
+			b, msg = []byte{5, 0, 0, 0}, []byte{11, 0, 0, 0, 7, head[5], head[6]}
+		}
 		if _, err := l.conn.Write(append(msg, b...)); err != nil || head[4] == l.last {
 			return
 		}
@@ -107,6 +119,16 @@ func entry(next uint64, name string) []byte {
 	b := le.AppendUint64(make([]byte, 13), next)
 	b = append(b, 8)
 	return append(le.AppendUint16(b, uint16(len(name))), name...)
+}
+
+// described is an entry of Treaddirplus.
+func described(next uint64, name, target string) []byte {
+	b := le.AppendUint64(nil, next)
+	b = append(le.AppendUint16(b, uint16(len(name))), name...)
+	b = append(le.AppendUint16(b, uint16(len(target))), target...)
+	b = append(b, make([]byte, 8+13)...)
+	b = le.AppendUint32(b, 0o120777)
+	return append(b, make([]byte, 128)...)
 }
 
 func counted(b []byte) []byte { return append(le.AppendUint32(nil, uint32(len(b))), b...) }
@@ -143,6 +165,11 @@ func TestLies(t *testing.T) {
 		"stat long":          {24, func([]byte) []byte { return make([]byte, 1000) }, stat},
 		"directory count":    {40, func([]byte) []byte { return []byte{255, 0, 0, 0, 1} }, list},
 		"directory entry":    {40, func([]byte) []byte { return counted(entry(1, "name")[:23]) }, list},
+		"described":          {42, func([]byte) []byte { return counted(described(1, "name", "to")[:60]) }, list},
+		"described for ever": {42, func([]byte) []byte { return counted(bytes.Repeat(described(1, "same", ""), 1000)) }, list},
+		"long targets": {42, func([]byte) []byte {
+			return counted(bytes.Repeat(described(1, "same", strings.Repeat("x", 60000)), 4))
+		}, list},
 		"directory for ever": {40, func([]byte) []byte { return counted(bytes.Repeat(entry(0, "same"), 1000)) }, list},
 		"directory of many": {40, func([]byte) []byte {
 			var b []byte
@@ -204,10 +231,19 @@ func TestBadMessages(t *testing.T) {
 }
 
 func TestNamesOfLiars(t *testing.T) {
+	t.Run("listed", func(t *testing.T) {
+		namesOfLiars(t, 40, func(i uint64, name string) []byte { return entry(i, name) })
+	})
+	t.Run("described", func(t *testing.T) {
+		namesOfLiars(t, 42, func(i uint64, name string) []byte { return described(i, name, "to") })
+	})
+}
+
+func namesOfLiars(t *testing.T, typ uint8, entry func(uint64, string) []byte) {
 	answers := honest()
 	names := []string{"ok", "", ".", "..", "a/b", "nul\x00", strings.Repeat("x", 300), "../../etc", "ok", "also ok", "new\nline"}
 	sent := false
-	answers[40] = func([]byte) []byte {
+	answers[typ] = func([]byte) []byte {
 		if sent {
 			return make([]byte, 4)
 		}
@@ -245,7 +281,7 @@ func TestStatOfLiar(t *testing.T) {
 	g := newGuest(t)
 	newLiar(t, g, answers)
 	st, err := g.Root().Stat(t.Context())
-	if err != nil || st.Qid>>48 != 0 || int64(st.Size) < 0 || !st.Mtime.IsZero() {
+	if err != nil || st.Qid>>63 != 1 || int64(st.Size) < 0 || !st.Mtime.IsZero() {
 		t.Errorf("%+v, %v", st, err)
 	}
 }

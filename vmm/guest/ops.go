@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"sort"
 	"syscall"
 
 	"hutch/fs/node"
@@ -117,11 +116,15 @@ func (n *conn) execs(ctx context.Context) (uint32, error) {
 		return 0, err
 	}
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.exec == 0 {
-		n.exec = fid
+	kept := n.exec
+	if kept == 0 {
+		n.exec, kept = fid, fid
 	}
-	return fid, nil
+	n.mu.Unlock()
+	if kept != fid { // another was faster
+		n.clunk(fid)
+	}
+	return kept, nil
 }
 
 func (n *conn) mkdir(ctx context.Context, dir uint32, name string, perm uint32) error {
@@ -191,54 +194,21 @@ func (n *conn) sync(ctx context.Context, fid uint32) error {
 	return err
 }
 
-// writeLine writes one control message.
-func (n *conn) writeLine(ctx context.Context, do caller, fid uint32, line string) error {
-	p := []byte(line + "\n")
-	got, err := n.writeAt(ctx, do, fid, p, 0)
-	if err == nil && got != len(p) {
-		return fmt.Errorf("%w: guest took %d of %d bytes", node.ErrIO, got, len(p))
+// writeMessage writes one control message.
+func (n *conn) writeMessage(ctx context.Context, do caller, fid uint32, message string) error {
+	p := []byte(message + "\n")
+	for len(p) > 0 {
+		want := min(len(p), int(n.size())-writeLen)
+		got, err := n.writeAt(ctx, do, fid, p, 0)
+		switch {
+		case err != nil:
+			return err
+		case got != want:
+			return fmt.Errorf("%w: guest took %d of %d bytes", node.ErrIO, got, want)
+		}
+		p = p[got:]
 	}
-	return err
-}
-
-const maxEntries = 1 << 18 // in a directory that is listed
-
-// list returns a directory's entries. Those with names that are none are
-// left out.
-func (n *conn) list(ctx context.Context, path []string) ([]node.Entry, error) {
-	fid, _, err := n.open(ctx, path, oRdonly|oDirectory)
-	if err != nil {
-		return nil, err
-	}
-	defer n.clunk(fid)
-	seen := make(map[string]bool)
-	var list []node.Entry
-	for off, total := uint64(0), 0; ; {
-		r, err := n.call(ctx, treaddir, func(b []byte) []byte {
-			return put32(put64(put32(b, fid), off), n.msize-readLen)
-		})
-		if err != nil {
-			return nil, err
-		}
-		if count := r.u32(); int64(count) != int64(len(r.b)) {
-			return nil, n.liar("a directory of %d bytes in %d", count, len(r.b))
-		}
-		if len(r.b) == 0 {
-			break
-		}
-		for len(r.b) > 0 {
-			qid, next, kind, name := r.qid(), r.u64(), r.u8(), r.str()
-			if total++; r.bad || total > maxEntries {
-				return nil, n.liar("a directory without an end")
-			}
-			if off = next; checkName(name) == nil && !seen[name] {
-				seen[name] = true
-				list = append(list, node.Entry{Name: name, Mode: typeOf(uint32(kind) << 12), Qid: fold(qid)})
-			}
-		}
-	}
-	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
-	return list, nil
+	return nil
 }
 
 // fold makes a guest's qid one of 48 bits.
@@ -299,6 +269,15 @@ func (n *conn) stat(ctx context.Context, fid uint32, name string) (node.Stat, er
 	if err != nil {
 		return node.Stat{}, err
 	}
+	st := r.stat(name)
+	if r.end() != nil {
+		return node.Stat{}, n.liar("malformed attributes")
+	}
+	return st, nil
+}
+
+// stat takes the attributes of the file called name.
+func (r *reply) stat(name string) node.Stat {
 	r.u64() // what is valid: we take what there is
 	st := node.Stat{Name: name, Qid: fold(r.qid())}
 	st.Mode, st.UID, st.GID = modeOf(r.u32()), r.u32(), r.u32()
@@ -309,10 +288,7 @@ func (n *conn) stat(ctx context.Context, fid uint32, name string) (node.Stat, er
 	r.u64() // blocks
 	st.Atime, st.Mtime, st.Ctime = r.time(), r.time(), r.time()
 	r.take(16 + 16) // btime, generation, version
-	if r.end() != nil {
-		return node.Stat{}, n.liar("malformed attributes")
-	}
-	return st, nil
+	return st
 }
 
 func (n *conn) space(ctx context.Context, fid uint32) (node.Space, error) {

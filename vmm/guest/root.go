@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,44 +17,41 @@ import (
 func (g *Guest) Root() node.Node { return &rootNode{g: g, path: []string{"root"}} }
 
 // rootNode is a file of the guest, known by its path. Names that a guest
-// gives and no file can have are hidden; qids are folded into 48 bits.
+// gives and no file can have are hidden, and its qids are told from those of
+// other guests.
 type rootNode struct {
 	g    *Guest
 	path []string
 	seen atomic.Pointer[sight] // what the walk saw, until it is asked for
-	next ahead
 }
 
 // A sight is what a file was like at a time.
 type sight struct {
 	at time.Time
-	st node.Stat
+	node.Described
 }
 
 // freshness is how long a walk's sight answers for the file: long enough for
 // the stat that every client has follow a walk, and that once.
 const freshness = 100 * time.Millisecond
 
+// keep is how long clients, and sights, may believe what they know of the
+// guest's files.
+var keep = time.Second
+
 func (r *rootNode) child(name string) *rootNode {
 	return &rootNode{g: r.g, path: append(r.path[:len(r.path):len(r.path)], name)}
 }
 
+// At returns the file called name, if there is one.
+func (r *rootNode) At(name string) node.Node { return r.child(name) }
+
 func (r *rootNode) Stat(ctx context.Context) (node.Stat, error) {
 	if s := r.seen.Swap(nil); s != nil && time.Since(s.at) < freshness {
-		return r.g.mark(s.st), nil
+		return s.Stat, nil
 	}
-	return r.look(ctx)
-}
-
-// keep is how long clients may believe what they know of the guest's files.
-const keep = time.Second
-
-func (r *rootNode) look(ctx context.Context) (node.Stat, error) {
 	st, err := r.g.stat(ctx, r.path)
-	if !r.g.host {
-		st.Keep = keep
-	}
-	return r.g.mark(st), err
+	return r.g.mark(st, time.Now()), anew(err)
 }
 
 // Space is that of the file system in the guest.
@@ -75,30 +73,82 @@ func (r *rootNode) Walk(ctx context.Context, name string) (node.Node, error) {
 		return nil, err
 	}
 	c := r.child(name)
-	st, err := r.next.stat(ctx, r, name)
+	of, err := r.look(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	c.seen.Store(&sight{time.Now(), st})
+	c.seen.Store(&sight{time.Now(), of})
 	return c, nil
+}
+
+// look returns what the file called name is like: as the directory's listing
+// had it, if that is fresh.
+func (r *rootNode) look(ctx context.Context, name string) (node.Described, error) {
+	s, fresh := &r.g.sights, r.g.fresh()
+	of, at, view := s.find(r.path, name, fresh, r.g.host)
+	if view == stale {
+		if err := r.describe(ctx, func([]node.Described) {}); err == nil {
+			of, at, view = s.find(r.path, name, fresh, r.g.host)
+		}
+		s.done(r.path) // after that: what was not learnt is not listed once more
+	}
+	if view == known {
+		of.Stat = r.g.mark(of.Stat, at)
+		return of, nil
+	}
+	st, err := r.g.stat(ctx, r.child(name).path)
+	return node.Described{Stat: r.g.mark(st, time.Now())}, anew(err)
+}
+
+// describe has told be told of the directory's files, and keeps them in sight.
+func (r *rootNode) describe(ctx context.Context, told func([]node.Described)) error {
+	return r.g.try(ctx, func(ctx context.Context, n *conn) error {
+		began, gen := time.Now(), r.g.sights.begin()
+		list, err := n.describe(ctx, r.path)
+		if err == nil {
+			r.g.sights.learn(r.path, list, began, gen, r.g.fresh())
+			told(list)
+		}
+		return err
+	})
 }
 
 func (r *rootNode) List(ctx context.Context) ([]node.Entry, error) {
 	var list []node.Entry
-	err := r.g.try(ctx, func(ctx context.Context, n *conn) (err error) {
+	err := r.describe(ctx, func(all []node.Described) {
+		list = make([]node.Entry, 0, len(all))
+		for _, of := range all {
+			list = append(list, node.Entry{Name: of.Name, Mode: r.g.shown(of.Mode).Type(), Qid: r.g.number(of.Qid)})
+		}
+	})
+	if !errors.Is(err, node.ErrUnsupported) {
+		return list, anew(err)
+	}
+	err = r.g.try(ctx, func(ctx context.Context, n *conn) (err error) {
 		list, err = n.list(ctx, r.path)
 		return err
 	})
-	r.next.listed(list)
+	for i := range list {
+		list[i].Mode, list[i].Qid = r.g.shown(list[i].Mode), r.g.number(list[i].Qid)
+	}
 	return list, err
 }
 
 func (r *rootNode) Open(ctx context.Context, flags int) (node.Handle, error) {
 	f, err := r.g.openFile(ctx, r.path, flags, false)
 	if err != nil {
-		return nil, err
+		return nil, anew(err)
 	}
 	return f, nil
+}
+
+// anew is the error of a file whose machine ended: a kernel that was to keep
+// it for a while walks there anew, and may find another machine's.
+func anew(err error) error {
+	if IsGone(err) {
+		return fmt.Errorf("%w: guest is gone", node.ErrStale)
+	}
+	return err
 }
 
 // change does f with a fid of this directory, which is to change. Moot is the
@@ -107,6 +157,7 @@ func (r *rootNode) change(ctx context.Context, name string, moot error, f func(c
 	if err := checkName(name); err != nil {
 		return err
 	}
+	defer r.g.sights.forget(r.child(name).path)
 	return r.g.change(ctx, moot, func(ctx context.Context, n *conn) error {
 		fid, err := n.walk(ctx, r.path)
 		if err != nil {
@@ -123,6 +174,7 @@ func (r *rootNode) Create(ctx context.Context, name string, flags int, perm fs.F
 	if err := checkName(name); err != nil {
 		return nil, nil, err
 	}
+	defer r.g.sights.forget(c.path)
 	err := r.g.change(ctx, nil, func(ctx context.Context, n *conn) error {
 		fid, err := n.walk(ctx, r.path)
 		if err != nil {
@@ -167,6 +219,7 @@ func (r *rootNode) Rename(ctx context.Context, name string, dst node.Node, newna
 	if err := checkName(newname); err != nil {
 		return err
 	}
+	defer r.g.sights.forget(to.child(newname).path)
 	err := r.change(ctx, name, node.ErrNotExist, func(ctx context.Context, n *conn, dir uint32) error {
 		newdir, err := n.walk(ctx, to.path)
 		if err != nil {
@@ -215,7 +268,15 @@ func (r *rootNode) Link(ctx context.Context, name string, target node.Node) (nod
 }
 
 func (r *rootNode) Readlink(ctx context.Context) (string, error) {
-	var target string
+	last := len(r.path) - 1
+	of, _, view := r.g.sights.find(r.path[:last], r.path[last], r.g.fresh(), false)
+	if view == stale {
+		r.g.sights.done(r.path[:last])
+	}
+	if view == known && of.Target != "" {
+		return of.Target, nil
+	}
+	target := ""
 	err := r.g.try(ctx, func(ctx context.Context, n *conn) error {
 		fid, err := n.walk(ctx, r.path)
 		if err != nil {
@@ -252,6 +313,7 @@ func (r *rootNode) Set(ctx context.Context, c node.Change) error {
 	if mask == 0 {
 		return nil
 	}
+	defer r.g.sights.forget(r.path)
 	return r.g.change(ctx, nil, func(ctx context.Context, n *conn) error {
 		fid, err := n.walk(ctx, r.path)
 		if err != nil {

@@ -39,7 +39,7 @@ func TestRoot(t *testing.T) {
 	if err := f.Set(ctx, node.Change{Size: &size}); err != nil {
 		t.Error(err)
 	}
-	if st, err := f.Stat(ctx); st.Size != 5 || st.Mode != 0o640 || st.Name != "f" || st.Qid>>48 != 0 || err != nil {
+	if st, err := f.Stat(ctx); st.Size != 5 || st.Mode != 0o640 || st.Name != "f" || st.Qid>>63 != 1 || err != nil {
 		t.Errorf("stat %+v, %v", st, err)
 	}
 	var room syscall.Statfs_t

@@ -3,6 +3,8 @@ package guest
 import (
 	"context"
 	"errors"
+	"hash/maphash"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -26,13 +28,46 @@ const patience = 24 * time.Hour
 // Share returns the folder called name that the host serves.
 func (g *Guest) Share(name string) node.Node { return &rootNode{g: g, path: []string{name}} }
 
-// mark gives a host's file, which is a stored one, a version: it changes when
-// the file does.
-func (g *Guest) mark(st node.Stat) node.Stat {
+// fresh is how long what is known of a listing's files may be believed. A
+// host's change what a program in the guest waits for.
+func (g *Guest) fresh() time.Duration {
+	if g.host {
+		return freshness
+	}
+	return keep
+}
+
+// mark completes what was seen of a file at a time. A host's file, which is a
+// stored one, has a version, which changes when the file does; a guest's can
+// be believed for the rest of its time.
+func (g *Guest) mark(st node.Stat, at time.Time) node.Stat {
 	if g.host {
 		st.Vers = uint32(st.Mtime.UnixNano()>>10) ^ uint32(st.Size) | 1
+		return st
 	}
+	st.Mode, st.Qid = g.shown(st.Mode), g.number(st.Qid)
+	st.Keep = max(keep-time.Since(at), time.Millisecond)
 	return st
+}
+
+// number returns the qid in the tree of a guest's file. Guests choose their
+// own, and those of two that began alike are the same: clients would take the
+// one's file for the other's.
+func (g *Guest) number(qid uint64) uint64 {
+	if g.host {
+		return qid
+	}
+	return 1<<63 | maphash.Comparable(g.seed, qid)
+}
+
+// shown returns a file's mode as it is shown. A guest's pipes are sockets: who
+// opens a pipe on a mount waits in the kernel for another to open it, and
+// grep -r for ever; a socket is refused at once.
+func (g *Guest) shown(mode fs.FileMode) fs.FileMode {
+	if !g.host && mode&fs.ModeNamedPipe != 0 {
+		return mode&^fs.ModeNamedPipe | fs.ModeSocket
+	}
+	return mode
 }
 
 // change does f, which changes something, once; or, for a host, as often as
@@ -84,6 +119,10 @@ func (g *Guest) moved(from, to []string) {
 
 // Stat describes the open file, wherever it is now, and if it is nowhere.
 func (f *file) Stat(ctx context.Context) (node.Stat, error) {
+	if err := f.enter(); err != nil {
+		return node.Stat{}, err
+	}
+	defer f.leave()
 	ctx, cancel := f.g.limited(ctx)
 	defer cancel()
 	n, fid, err := f.bind(ctx)
@@ -91,7 +130,7 @@ func (f *file) Stat(ctx context.Context) (node.Stat, error) {
 		return node.Stat{}, err
 	}
 	st, err := n.stat(ctx, fid, f.name())
-	return f.g.mark(st), err
+	return f.g.mark(st, time.Now()), err
 }
 
 func (f *file) name() string {

@@ -17,6 +17,7 @@ const (
 	tgetattr  = 24
 	tsetattr  = 26
 	treaddir  = 40
+	treadplus = 42 // Treaddirplus, our own
 	tfsync    = 50
 	tlink     = 70
 	tmkdir    = 72
