@@ -46,9 +46,8 @@ var written = map[string]string{
 	"etc/hosts":  "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
 	"etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n" +
 		"networks: files\nprotocols: files\nservices: files\nethers: files\nrpc: files\n",
-	"etc/hostname":           "hutch\n",
-	"etc/resolv.conf":        "",
-	"etc/profile.d/hutch.sh": "PATH=$PATH:/opt/hutch/bin\n",
+	"etc/hostname":    "hutch\n",
+	"etc/resolv.conf": "",
 }
 
 // links stand in every image of the machine.

@@ -82,7 +82,7 @@ func (i Image) Info() string {
 func quoteAll(words []string) []string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
-		quoted[i] = node.Quote(plain(w))
+		quoted[i] = node.QuoteLine(w)
 	}
 	return quoted
 }

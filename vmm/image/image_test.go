@@ -44,6 +44,31 @@ func TestHostHoldsProgramsAndNothingOfPeople(t *testing.T) {
 	}
 }
 
+// TestGuide looks for the guide in images of every kind, one of them from
+// before there was any.
+func TestGuide(t *testing.T) {
+	s := Open(filepath.Join(t.TempDir(), "images"))
+	defer s.Close()
+	if err := os.MkdirAll(filepath.Join(s.path("laid"), "rootfs", "etc", "profile.d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{Host, "laid", Host} {
+		img, err := s.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for file, want := range map[string]string{
+			"opt/hutch/README": "/opt/hutch/bin/hutch-relay", "opt/hutch/mcp.json": `"mcpServers"`, "etc/profile.d/hutch.sh": "/opt/hutch/bin",
+		} {
+			text, err := os.ReadFile(filepath.Join(img.Root, file))
+			if err != nil || !strings.Contains(string(text), want) {
+				t.Errorf("%s of image %s: %q, %v", file, name, text, err)
+			}
+			os.Remove(filepath.Join(img.Root, file))
+		}
+	}
+}
+
 func TestRefreshFollowsTheMachine(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "etc"), filepath.Join(dir, "copy")
@@ -108,5 +133,21 @@ func BenchmarkHost(b *testing.B) {
 	}
 	for b.Loop() {
 		s.Lookup(Host)
+	}
+}
+
+// TestImagesOfOne looks whether other users of the host may use what images
+// bring, programs that are setuid among it; they might when there was a folder
+// with another mode.
+func TestImagesOfOne(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "images")
+	for range 2 {
+		if _, err := Open(dir).Lookup(Host); err != nil {
+			t.Fatal(err)
+		}
+		if fi, err := os.Stat(dir); err != nil || fi.Mode().Perm() != 0o700 {
+			t.Errorf("%v, %v", fi.Mode(), err)
+		}
+		os.Chmod(dir, 0o755)
 	}
 }

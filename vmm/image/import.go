@@ -22,7 +22,7 @@ func (s *Store) load(ctx context.Context, j *job, path string) (record, string, 
 	st, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return record{}, "", err
+		return record{}, "", fmt.Errorf("%s: %w", path, errors.Unwrap(err))
 	case st.IsDir() && exists(filepath.Join(path, "oci-layout")):
 		return s.loadLayout(ctx, j, path, "oci layout")
 	case st.IsDir():
@@ -105,7 +105,7 @@ func isArchive(file string) (bool, error) {
 		case err == io.EOF:
 			return true, nil
 		case err != nil:
-			return false, fmt.Errorf("%w: %s is no tar archive: %w", node.ErrInvalid, file, err)
+			return false, fmt.Errorf("%w: %s is no tar archive: %s", node.ErrInvalid, file, strings.TrimPrefix(err.Error(), "archive/tar: "))
 		}
 		name := path.Clean(h.Name)
 		if name == "." {

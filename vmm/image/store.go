@@ -37,6 +37,10 @@ type Store struct {
 func Open(dir string) *Store {
 	s := &Store{dir: dir, jobs: make(map[string]*job), maxBytes: maxBytes, maxEntries: maxEntries, stall: stallLimit}
 	s.life, s.end = context.WithCancel(context.Background())
+	// Programs that an image has setuid are not for users of the host. That
+	// this fails is told when something is to be made there.
+	os.MkdirAll(dir, 0o700)
+	os.Chmod(dir, 0o700)
 	s.sweep()
 	return s
 }
@@ -82,7 +86,11 @@ func (s *Store) Lookup(name string) (Image, error) {
 	if name == Host {
 		s.making.Lock()
 		defer s.making.Unlock()
-		return host(filepath.Join(s.path(name), "rootfs"))
+		img, err := host(filepath.Join(s.path(name), "rootfs"))
+		if err == nil {
+			img.equip()
+		}
+		return img, err
 	}
 	s.sharing.Lock()
 	defer s.sharing.Unlock()
@@ -97,6 +105,7 @@ func (s *Store) Lookup(name string) (Image, error) {
 	case img.record.State != ready:
 		return Image{}, fmt.Errorf("%w: image %q has no files yet: pull or import some", node.ErrNotExist, name)
 	}
+	img.equip()
 	return img, nil
 }
 
