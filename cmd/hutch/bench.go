@@ -38,14 +38,14 @@ type bencher struct {
 	figures []figure
 }
 
-// bench measures the running service, or one of its own.
-func bench(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("hutch bench", flag.ContinueOnError)
+// defineBench has the command that measures the running service, or one of its own.
+func defineBench(flags *flag.FlagSet) action {
 	only := flags.String("run", "", "measure what has this `word` in its name")
 	driver := flags.String("driver", "", "measure VMs of this `driver`")
-	if err := flags.Parse(args); err != nil {
-		return exit(2)
-	}
+	return func(ctx context.Context, _ []string) error { return bench(ctx, only, driver) }
+}
+
+func bench(ctx context.Context, only, driver *string) error {
 	c, err := dial(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "no service runs; measuring one of our own")
@@ -84,6 +84,7 @@ var measures = []struct {
 	{"suspend", (*bencher).suspends},
 	{"fork", (*bencher).forks},
 	{"ledger", (*bencher).ledger},
+	{"files", (*bencher).files},
 	{"memory", (*bencher).memory},
 	{"density", (*bencher).density},
 }
@@ -91,7 +92,7 @@ var measures = []struct {
 func benchService(ctx context.Context, c *client.Conn, only, driver string) error {
 	b := &bencher{ctx: ctx, c: c, mount: "none", driver: driver}
 	if text, err := readFile(c, "ctl"); err == nil {
-		b.mount = setting(text, "mount")
+		b.mount = pairs(text)["mount"]
 	}
 	for _, m := range measures {
 		if !strings.Contains(m.name, only) {
@@ -103,16 +104,6 @@ func benchService(ctx context.Context, c *client.Conn, only, driver string) erro
 		}
 	}
 	return b.print()
-}
-
-// setting returns the value of a key in key value lines.
-func setting(text, key string) string {
-	for line := range strings.Lines(text) {
-		if k, v, _ := strings.Cut(strings.TrimSpace(line), " "); k == key {
-			return v
-		}
-	}
-	return ""
 }
 
 // A measurement that takes longer than enough is cut short when it has some uses.
@@ -191,7 +182,7 @@ func (b *bencher) how() string {
 	if err != nil || b.driver == "" {
 		return ""
 	}
-	return ", " + b.driver + " " + setting(text, b.driver)
+	return ", " + b.driver + " " + pairs(text)[b.driver]
 }
 
 // vm makes and starts a VM, and returns what removes it.

@@ -18,10 +18,7 @@ import (
 // demo builds everything, brings up a service of its own, and shows a
 // sandbox at work: commands through files, MCP clients inside, their calls
 // streaming out. What it prints after $ is what it did, through the tree.
-func demo(ctx context.Context, args []string) error {
-	if len(args) > 0 {
-		return misuse("hutch demo")
-	}
+func demo(ctx context.Context, _ []string) error {
 	bin, err := programs(ctx)
 	if err != nil {
 		return err

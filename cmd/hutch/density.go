@@ -44,7 +44,7 @@ func (b *bencher) density() (err error) {
 		if err != nil {
 			return err
 		}
-		mib, err := strconv.ParseFloat(strings.TrimSuffix(setting(text, "memory"), "MiB"), 64)
+		mib, err := strconv.ParseFloat(strings.TrimSuffix(pairs(text)["memory"], "MiB"), 64)
 		if err != nil {
 			return err
 		}

@@ -1,69 +1,210 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path"
+	"strconv"
 	"strings"
-	"text/tabwriter"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/term"
 
 	"hutch/fs/ninep/client"
+	"hutch/fs/node"
 )
 
-// ps prints a line for each VM, and one for each command in it.
-func ps(ctx context.Context, args []string) error {
-	if len(args) > 0 {
-		return misuse("hutch ps")
-	}
-	c, err := dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	text, err := readFile(c, "status")
-	if err != nil {
-		return err
-	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "VM\tSTATE\tDRIVER\tIMAGE\tEXEC\tCOMMAND")
-	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+// A listed is what ps tells of a VM or of a command in one.
+type listed struct {
+	VM      string `json:"vm"`
+	State   string `json:"state"`
+	Uptime  string `json:"uptime,omitempty"`
+	Memory  string `json:"memory,omitempty"`
+	RAM     string `json:"ram,omitempty"` // its limit
+	CPU     string `json:"cpu,omitempty"` // percent of one
+	Driver  string `json:"driver,omitempty"`
+	Image   string `json:"image,omitempty"`
+	Exec    string `json:"exec,omitempty"`
+	Command string `json:"command,omitempty"`
+}
+
+// definePs has the command that prints a line for each VM, and one for each
+// command in it.
+func definePs(flags *flag.FlagSet) action {
+	asJSON := flags.Bool("json", false, "print a JSON object a line")
+	quiet := flags.Bool("q", false, "print the names of the VMs alone")
+	return connected(func(ctx context.Context, c *client.Conn, _ []string) error {
+		if *quiet {
+			for _, name := range folders(c, "vm") {
+				if _, err := fmt.Println(name); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		text, err := readFile(c, "status")
+		if err != nil {
+			return err
+		}
+		list := details(c, strings.Split(strings.TrimSpace(text), "\n"))
+		if !*asJSON {
+			return printListed(list)
+		}
+		for _, l := range list {
+			if err := printJSON(os.Stdout, l); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// asking bounds how many VMs are asked at once.
+const asking = 16
+
+// details asks each VM that lines of the service's status name.
+func details(c *client.Conn, lines []string) []listed {
+	parts := make([][]listed, len(lines))
+	turns := make(chan struct{}, asking)
+	var all sync.WaitGroup
+	for i, line := range lines {
 		words := strings.Fields(line)
 		if len(words) < 4 {
 			continue
 		}
-		fmt.Fprintln(w, strings.Join(words[:4], "\t")+"\t\t")
-		printExecs(w, c, words[0])
+		l := listed{VM: words[0], State: words[1], Driver: words[2], Image: words[3]}
+		if l.State == "created" || l.State == "stopped" {
+			parts[i] = []listed{l} // there is no more to know
+			continue
+		}
+		turns <- struct{}{}
+		all.Go(func() {
+			parts[i] = detail(c, l)
+			<-turns
+		})
 	}
-	return w.Flush()
+	all.Wait()
+	var list []listed
+	for _, p := range parts {
+		list = append(list, p...)
+	}
+	return list
 }
 
-func printExecs(w *tabwriter.Writer, c *client.Conn, vm string) {
-	dir := path.Join("vm", vm, "exec")
-	entries, err := c.ReadDir(dir)
+func detail(c *client.Conn, l listed) []listed {
+	dir := path.Join("vm", l.VM)
+	if text, err := readFile(c, path.Join(dir, "status")); err == nil {
+		said := pairs(text)
+		l.Uptime, l.Memory = said["uptime"], said["memory"]
+		l.RAM = limitOf(said["ram"])
+		l.CPU = percent(said["cpu"], said["since"], time.Now())
+	}
+	list := []listed{l}
+	entries, err := c.ReadDir(path.Join(dir, "exec"))
 	if err != nil {
-		return // the VM went meanwhile
+		return list // the VM went meanwhile
 	}
 	for _, e := range entries {
 		if !e.Mode.IsDir() {
 			continue
 		}
-		cmd, _ := readFile(c, path.Join(dir, e.Name, "cmd"))
-		state, _ := readFile(c, path.Join(dir, e.Name, "status"))
+		cmd, _ := readFile(c, path.Join(dir, "exec", e.Name, "cmd"))
+		state, _ := readFile(c, path.Join(dir, "exec", e.Name, "status"))
 		state, _, _ = strings.Cut(state, "\n")
-		fmt.Fprintf(w, "%s\t%s\t\t\t%s\t%s\n", vm, state, e.Name, strings.TrimSpace(cmd))
+		list = append(list, listed{VM: l.VM, State: state, Exec: e.Name, Command: onLine(cmd)})
 	}
+	return list
+}
+
+// onLine returns what an exec's cmd says, on one line.
+func onLine(cmd string) string {
+	words, err := node.Words(strings.TrimSuffix(cmd, "\n"))
+	if err != nil {
+		return node.QuoteLine(cmd)
+	}
+	for i, w := range words {
+		words[i] = node.QuoteLine(w)
+	}
+	return strings.Join(words, " ")
+}
+
+// limitOf returns the limit that a line of status tells: "71.5MiB of 512MiB
+// by cgroup", "512MiB not enforced: why".
+func limitOf(line string) string {
+	if _, rest, ok := strings.Cut(line, " of "); ok {
+		line = rest
+	}
+	limit, _, _ := strings.Cut(line, " ")
+	return limit
+}
+
+// percent returns what part of a processor a machine has used since it began.
+func percent(cpu, since string, now time.Time) string {
+	used, err := time.ParseDuration(cpu)
+	began, terr := time.Parse(time.RFC3339Nano, since)
+	if err != nil || terr != nil || !now.After(began) {
+		return ""
+	}
+	return strconv.FormatFloat(100*used.Seconds()/now.Sub(began).Seconds(), 'f', 1, 64) + "%"
+}
+
+// room returns how many letters of the last cell of rows fit into a terminal
+// of so many columns: 60 if it is none, and some in any.
+func room(rows [][]string, columns int) int {
+	if columns <= 0 {
+		return 60
+	}
+	last := len(rows[0]) - 1
+	for i := range last {
+		widest := 0
+		for _, r := range rows {
+			widest = max(widest, utf8.RuneCountInString(r[i]))
+		}
+		columns -= widest + 2
+	}
+	return max(columns, 20)
+}
+
+// cut returns s, or as much of it as n letters have room for.
+func cut(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+func printListed(list []listed) error {
+	rows := [][]string{{"VM", "STATE", "UPTIME", "MEMORY", "CPU", "DRIVER", "IMAGE", "EXEC", "COMMAND"}}
+	for _, l := range list {
+		memory := l.Memory
+		if l.RAM != "" {
+			memory = cmp.Or(memory, "-") + " / " + l.RAM
+		}
+		rows = append(rows, []string{l.VM, l.State, l.Uptime, memory, l.CPU, l.Driver, l.Image, l.Exec, l.Command})
+	}
+	columns, _, err := term.GetSize(1)
+	if err != nil {
+		columns = 0
+	}
+	n := room(rows, columns)
+	t := newTable(rows[0]...)
+	for _, r := range rows[1:] {
+		r[1], r[8] = t.state(r[1]), cut(r[8], n)
+		t.row(r...)
+	}
+	return t.flush()
 }
 
 // calls prints a VM's MCP calls from the first on, until it is interrupted.
-func calls(ctx context.Context, args []string) error {
-	if len(args) != 1 {
-		return misuse("hutch calls VM")
-	}
-	c, err := dial(ctx)
+func calls(ctx context.Context, c *client.Conn, args []string) error {
+	vm, err := vmDir(args[0])
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	return copyOut(ctx, c, os.Stdout, path.Join("vm", args[0], "mcp", "calls"))
+	return noVM(args[0], copyOut(ctx, c, os.Stdout, path.Join(vm, "mcp", "calls")))
 }

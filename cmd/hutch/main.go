@@ -2,7 +2,7 @@
 //
 // Usage:
 //
-//	hutch [-s ADDRESS] COMMAND [ARGUMENTS]
+//	hutch [-s ADDRESS] COMMAND [FLAGS] [ARGUMENTS]
 //
 // The commands are listed by hutch without arguments. Each is a client of
 // hutchd's tree over 9P and can do nothing that plain file I/O on the tree
@@ -12,32 +12,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 )
-
-// A command is a row of the table of subcommands.
-type command struct {
-	name, args, doc string
-	run             func(ctx context.Context, args []string) error
-	signals         bool // takes signals itself
-}
-
-func commands() []command {
-	return []command{
-		{"demo", "", "build everything, bring up a service, and show what it does", demo, false},
-		{"run", "[-image I] [-profile P] CMD…", "run a command in a sandbox made for it", run, true},
-		{"exec", "VM CMD…", "run a command in a running VM", execIn, true},
-		{"ps", "", "list the VMs and what they run", ps, false},
-		{"calls", "VM", "print what a VM's agent asks, as it asks", calls, false},
-		{"bench", "[-driver D] [-run WORD]", "measure a service, and print a table and JSON", bench, false},
-		{"9p", "VERB PATH", "ls, read, write, rdwr, mkdir or rm a file of the tree", ninepFile, false},
-	}
-}
 
 // address is where hutchd listens.
 var address = flag.String("s", os.Getenv("HUTCH"), "`address` of hutchd, unix!PATH")
@@ -49,35 +32,107 @@ func main() {
 		usage()
 		os.Exit(2)
 	}
-	if flag.Arg(0) == "help" {
+	name, args := flag.Arg(0), flag.Args()[1:]
+	if name == "help" && len(args) == 0 {
 		flag.CommandLine.SetOutput(os.Stdout)
 		usage()
 		return
 	}
-	for _, c := range commands() {
-		if c.name == flag.Arg(0) {
-			os.Exit(status(call(c, flag.Args()[1:])))
-		}
+	if name == "help" {
+		name, args = args[0], []string{"-h"}
 	}
-	fmt.Fprintf(os.Stderr, "hutch: unknown command %q; hutch alone lists them\n", flag.Arg(0))
-	os.Exit(2)
+	c := lookup(name)
+	if c == nil {
+		fmt.Fprintf(os.Stderr, "hutch: unknown command %q%s; hutch alone lists them\n", name, suggestion(name))
+		os.Exit(2)
+	}
+	os.Exit(status(call(c, args)))
 }
 
-func call(c command, args []string) error {
-	ctx, stop := context.WithCancel(context.Background())
-	if !c.signals {
-		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+// call runs c with a context that ends at the first of its signals, and
+// returns the status that shells make of that signal if it is why c ended.
+func call(c *command, args []string) error {
+	act, args, err := c.parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
 	}
-	defer stop()
-	return c.run(ctx, args)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	first := make(chan os.Signal, 1)
+	notify(first, c.signals...)
+	defer signal.Stop(first)
+	go func() {
+		select {
+		case sig := <-first:
+			cancel(exit(128 + int(sig.(syscall.Signal))))
+		case <-ctx.Done():
+		}
+	}()
+	err = act(ctx, args)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
+	}
+	return err
+}
+
+// parse returns what c does with its flags as args say, and the rest of args.
+func (c *command) parse(args []string) (action, []string, error) {
+	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Usage = func() {}
+	act := c.define(flags)
+	args, err := c.split(flags, args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Println("usage: " + c.usage() + "\n\n" + c.doc)
+		flags.SetOutput(os.Stdout)
+		flags.PrintDefaults()
+		return nil, nil, err
+	case err != nil:
+		return nil, nil, misuse(c.usage() + "\nhutch: " + err.Error() + "; hutch help " + c.name + " has its flags")
+	case len(args) < c.min || c.max >= 0 && len(args) > c.max:
+		return nil, nil, misuse(c.usage())
+	}
+	return act, args, nil
+}
+
+// split parses the flags among args, and returns the rest. They may stand
+// behind others up to --, but where words follow that are not for us.
+func (c *command) split(flags *flag.FlagSet, args []string) (rest []string, err error) {
+	for {
+		if err := flags.Parse(args); err != nil {
+			return nil, err
+		}
+		left := flags.Args()
+		ended := len(left) < len(args) && args[len(args)-len(left)-1] == "--"
+		if len(left) == 0 || ended || c.words {
+			return append(rest, left...), nil
+		}
+		rest, args = append(rest, left[0]), left[1:]
+	}
+}
+
+func (c *command) usage() string { return strings.TrimSpace("hutch " + c.name + " " + c.args) }
+
+// notify sends signals to to, but for those that whoever started us has had
+// ignored, as nohup does.
+func notify(to chan<- os.Signal, signals ...os.Signal) {
+	for _, sig := range signals {
+		if !signal.Ignored(sig) {
+			signal.Notify(to, sig)
+		}
+	}
 }
 
 func usage() {
 	var b strings.Builder
-	b.WriteString("usage: hutch [-s unix!PATH] COMMAND [ARGUMENTS]\n\n")
+	b.WriteString("usage: hutch [-s unix!PATH] COMMAND [FLAGS] [ARGUMENTS]\n\n")
 	for _, c := range commands() {
-		fmt.Fprintf(&b, "  %-34s %s\n", c.name+" "+c.args, c.doc)
+		fmt.Fprintf(&b, "  %-36s %s\n", c.name+" "+strings.TrimSpace(strings.TrimPrefix(c.args, "[FLAGS]")), c.doc)
 	}
-	b.WriteString("\nThe service is hutchd; start it first. The manuals are hutch(1), hutch(4).\n")
+	b.WriteString("\nhutch help COMMAND has the flags of one. The service is hutchd; start it first.\nThe manuals are hutch(1), hutch(4).\n")
 	fmt.Fprint(flag.CommandLine.Output(), b.String())
 }

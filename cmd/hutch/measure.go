@@ -216,7 +216,7 @@ func (b *bencher) memory() error {
 		if err != nil {
 			return err
 		}
-		size := strings.TrimSuffix(setting(text, "memory"), "MiB")
+		size := strings.TrimSuffix(pairs(text)["memory"], "MiB")
 		mib, err := strconv.ParseFloat(size, 64)
 		if err != nil {
 			return fmt.Errorf("status has no memory: %s", text)
@@ -231,7 +231,7 @@ func (b *bencher) memory() error {
 func (b *bencher) settled(name string) (string, error) {
 	for range 50 {
 		text, err := readFile(b.c, name)
-		if err != nil || setting(text, "memory") != "" {
+		if err != nil || pairs(text)["memory"] != "" {
 			return text, err
 		}
 		select {

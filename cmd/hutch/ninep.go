@@ -3,11 +3,15 @@ package main
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"strings"
+
+	"golang.org/x/term"
 
 	"hutch/fs/ninep/client"
 	"hutch/fs/node"
@@ -15,7 +19,15 @@ import (
 
 // ninepVerbs is the table of what hutch 9p can do to a file.
 var ninepVerbs = map[string]func(ctx context.Context, c *client.Conn, name string) error{
-	"ls":    list,
+	"ls": func(_ context.Context, c *client.Conn, name string) error {
+		return list(c, name, func(e node.Entry) error {
+			if e.Mode.IsDir() {
+				e.Name += "/"
+			}
+			_, err := fmt.Println(shown(e.Name, term.IsTerminal(1)))
+			return err
+		})
+	},
 	"read":  func(ctx context.Context, c *client.Conn, name string) error { return copyOut(ctx, c, os.Stdout, name) },
 	"write": write,
 	"rdwr":  rdwr,
@@ -25,21 +37,39 @@ var ninepVerbs = map[string]func(ctx context.Context, c *client.Conn, name strin
 	"rm": func(_ context.Context, c *client.Conn, name string) error { return orExplain(c, name, c.Remove(name)) },
 }
 
-// ninepFile is the subcommand 9p.
-func ninepFile(ctx context.Context, args []string) error {
-	if len(args) == 0 || len(args) > 2 || ninepVerbs[args[0]] == nil {
-		return misuse("hutch 9p ls|read|write|rdwr|mkdir|rm PATH")
+// shown returns a name as a line that a terminal shows as it is: a guest gives
+// its files what names it likes.
+func shown(name string, terminal bool) string {
+	if line := node.QuoteLine(name); terminal && strings.HasPrefix(line, `"`) {
+		return line
 	}
-	c, err := dial(ctx)
-	if err != nil {
-		return err
+	return name
+}
+
+// defineNinep has the subcommand 9p.
+func defineNinep(flags *flag.FlagSet) action {
+	asJSON := flags.Bool("json", false, "ls prints a JSON object a line")
+	return func(ctx context.Context, args []string) error {
+		verb := ninepVerbs[args[0]]
+		if verb == nil || *asJSON && args[0] != "ls" {
+			return misuse(lookup("9p").usage())
+		}
+		c, err := dial(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		name := "/"
+		if len(args) == 2 {
+			name = path.Clean("/" + args[1])
+		}
+		if *asJSON {
+			return list(c, name, func(e node.Entry) error {
+				return printJSON(os.Stdout, map[string]string{"name": e.Name, "type": kindOf(e.Mode)})
+			})
+		}
+		return verb(ctx, c, name)
 	}
-	defer c.Close()
-	name := "/"
-	if len(args) == 2 {
-		name = path.Clean("/" + args[1])
-	}
-	return ninepVerbs[args[0]](ctx, c, name)
 }
 
 func orExplain(c *client.Conn, name string, err error) error {
@@ -49,27 +79,38 @@ func orExplain(c *client.Conn, name string, err error) error {
 	return nil
 }
 
-// list prints a directory, or the one file.
-func list(_ context.Context, c *client.Conn, name string) error {
+// list prints each entry of a directory, or the one file.
+func list(c *client.Conn, name string, print func(node.Entry) error) error {
 	st, err := c.Stat(name)
 	if err != nil {
-		return err
+		return explain(c, name, err)
 	}
 	if !st.Mode.IsDir() {
-		fmt.Println(strings.TrimPrefix(name, "/"))
-		return nil
+		return print(node.Entry{Name: strings.TrimPrefix(name, "/"), Mode: st.Mode})
 	}
 	entries, err := c.ReadDir(name)
 	if err != nil {
-		return err
+		return explain(c, name, err)
 	}
 	for _, e := range entries {
-		if e.Mode.IsDir() {
-			e.Name += "/"
+		if err := print(e); err != nil {
+			return err
 		}
-		fmt.Println(e.Name)
 	}
 	return nil
+}
+
+// kindOf says in a word what a file of this mode is.
+func kindOf(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "directory"
+	case m.IsRegular():
+		return "file"
+	case m&fs.ModeSymlink != 0:
+		return "link"
+	}
+	return "special"
 }
 
 // write copies standard input to a file: whole lines at once, so that a
@@ -90,7 +131,8 @@ func write(_ context.Context, c *client.Conn, name string) error {
 }
 
 // rdwr keeps one file open: it prints what a read gives, writes a line of
-// standard input, and does so again until the input ends.
+// standard input, and does so again until the input ends. An error of one
+// line is told and does not end the session, but is its end.
 func rdwr(_ context.Context, c *client.Conn, name string) error {
 	f, err := c.Open(name, os.O_RDWR)
 	if err != nil {
@@ -98,16 +140,21 @@ func rdwr(_ context.Context, c *client.Conn, name string) error {
 	}
 	defer f.Close()
 	lines := bufio.NewReaderSize(os.Stdin, 64<<10)
+	result := error(nil)
 	for {
 		if err := readAt0(f, os.Stdout); err != nil {
-			return err
+			return orExplain(c, name, err)
 		}
 		line, err := lines.ReadString('\n')
-		if line == "" && err == io.EOF {
-			return nil
+		if line == "" && err != nil {
+			if err != io.EOF {
+				return err
+			}
+			return result
 		}
-		if _, err := f.WriteAt([]byte(line), 0); err != nil {
+		if _, err := f.WriteAt([]byte(strings.TrimSuffix(line, "\n")+"\n"), 0); err != nil {
 			fmt.Fprintf(os.Stderr, "hutch: %s\n", node.Text(explain(c, name, err)))
+			result = exit(1)
 		}
 	}
 }

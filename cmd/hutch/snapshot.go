@@ -46,7 +46,7 @@ func (b *bencher) snapshot(what string, n int) error {
 		if err != nil {
 			return err
 		}
-		seconds, err := strconv.ParseFloat(setting(text, "frozen"), 64)
+		seconds, err := strconv.ParseFloat(pairs(text)["frozen"], 64)
 		if err != nil {
 			return fmt.Errorf("%s/info: %w", name, err)
 		}

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
 	"os"
+	"strings"
+	"syscall"
 
 	"hutch/fs/node"
 )
@@ -19,17 +23,52 @@ type misuse string
 
 func (m misuse) Error() string { return "usage: " + string(m) }
 
+// misused is what was wrong with how the command of this name was typed.
+func misused(name, what string) error {
+	return misuse(lookup(name).usage() + "\nhutch: " + what)
+}
+
 // An unstarted is why the command did not start.
-type unstarted struct{ error }
+type unstarted struct {
+	error
+	status int // what shells make of it
+}
 
 func (u unstarted) Unwrap() error { return u.error }
 
-// status is what shells make of it.
-func (u unstarted) status() int {
-	if errors.Is(u, node.ErrNotExist) {
-		return 127
+// unset is a command that cannot start as it is wanted.
+func unset(err error) error { return unstarted{err, 126} }
+
+// unfound is a command that does not start, since there is no such program
+// or for another reason.
+func unfound(err error) error {
+	if errors.Is(err, node.ErrNotExist) {
+		return unstarted{err, 127}
 	}
-	return 126
+	return unstarted{err, 126}
+}
+
+// A timedOut is the time after which the command was ended.
+type timedOut string
+
+func (t timedOut) Error() string { return "timed out after " + string(t) }
+
+// errDisconnected is why nobody can tell us the end of a command.
+var errDisconnected = errors.New("connection to hutchd lost: the command may run on")
+
+// plainText is the text of err without the system call that failed here.
+func plainText(err error) string {
+	text := node.Text(err)
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		text = strings.Replace(text, file.Op+" "+file.Path+": ", file.Path+": ", 1)
+	}
+	var dialed *net.OpError
+	var number syscall.Errno
+	if errors.As(err, &dialed) && dialed.Addr != nil && errors.As(err, &number) {
+		text = strings.Replace(text, dialed.Error(), dialed.Addr.String()+": "+number.Error(), 1)
+	}
+	return text
 }
 
 // status prints err and returns the status to exit with.
@@ -38,7 +77,12 @@ func status(err error) int {
 	var sig signaled
 	var wrong misuse
 	var not unstarted
+	var gone *lost
+	var late timedOut
 	switch {
+	case errors.As(err, &gone):
+		fmt.Fprintf(os.Stderr, "hutch: %s\n", gone)
+		return gone.status()
 	case errors.As(err, &sig):
 		sig.die()
 	case err == nil:
@@ -48,12 +92,18 @@ func status(err error) int {
 	case errors.As(err, &wrong):
 		fmt.Fprintln(os.Stderr, wrong.Error())
 		return 2
+	case errors.As(err, &late):
+		fmt.Fprintf(os.Stderr, "hutch: %s\n", late)
+		return 124
+	case errors.Is(err, errDisconnected):
+		fmt.Fprintf(os.Stderr, "hutch: %s\n", err)
+		return 125
 	case errors.Is(err, context.Canceled):
 		return 130
 	}
-	fmt.Fprintf(os.Stderr, "hutch: %s\n", node.Text(err))
+	fmt.Fprintf(os.Stderr, "hutch: %s\n", plainText(err))
 	if errors.As(err, &not) {
-		return not.status()
+		return not.status
 	}
 	return 1
 }

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"os"
+	"syscall"
+)
+
+// A command is a row of the table of subcommands.
+type command struct {
+	name, args string
+	min, max   int    // how many arguments there may be beside the flags; max < 0: any number
+	doc        string // one line
+	define     func(*flag.FlagSet) action
+	signals    []os.Signal // end its context; nil: it takes them itself
+	words      bool        // follow that are not for us: flags stand before all others
+}
+
+// An action is what a command does with its arguments.
+type action func(ctx context.Context, args []string) error
+
+var (
+	ending = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
+	// What has a service of its own takes that down when nobody reads its output any more, too.
+	endingOwner = append(ending, syscall.SIGPIPE)
+)
+
+func commands() []command {
+	return []command{
+		{"run", "[FLAGS] [CMD…]", 0, -1, "run a command in a sandbox made for it", defineRun, nil, true},
+		{"exec", "[FLAGS] VM CMD…", 2, -1, "run a command in a running VM", defineExec, nil, true},
+		{"ps", "[FLAGS]", 0, 0, "list the VMs and what they run", definePs, ending, false},
+		{"create", "[FLAGS] VM", 1, 1, "make a VM", defineCreate, ending, false},
+		{"start", "VM…", 1, -1, "start VMs", control("start"), ending, false},
+		{"stop", "VM…", 1, -1, "stop VMs in good order", control("stop"), ending, false},
+		{"kill", "VM…", 1, -1, "stop VMs at once", control("kill"), ending, false},
+		{"suspend", "VM…", 1, -1, "end the machines of VMs and keep their memory on the disk", control("suspend"), ending, false},
+		{"resume", "VM…", 1, -1, "have suspended VMs go on", control("resume"), ending, false},
+		{"rm", "[FLAGS] VM…", 1, -1, "remove VMs", defineRemove, ending, false},
+		{"fork", "[FLAGS] VM NEW", 2, 2, "make a copy of a VM", defineFork, ending, false},
+		{"snap", "[FLAGS] VM [NAME]", 1, 2, "take a snapshot of a VM, or list those it has", defineSnap, ending, false},
+		{"config", "[FLAGS] VM [KEY [VALUE]]", 1, -1, "print or change a VM's config", defineConfig, ending, false},
+		{"cp", "FROM TO", 2, 2, "copy files into a VM or out of it: VM:PATH is one there", plain(connected(cp)), ending, false},
+		{"logs", "[FLAGS] VM [NAME]", 1, 2, "print a log of a VM, or what a command in it printed", defineLogs, ending, false},
+		{"calls", "VM", 1, 1, "print what a VM's agent asks, as it asks", plain(connected(calls)), ending, false},
+		{"images", "[FLAGS]", 0, 0, "list the images", defineImages, ending, false},
+		{"pull", "REF [NAME]", 1, 2, "get an image from a registry", plain(pull), ending, false},
+		{"import", "PATH [NAME]", 1, 2, "get an image from a folder or an archive", plain(importImage), ending, false},
+		{"rmi", "IMAGE…", 1, -1, "remove images", plain(each(removeImage)), ending, false},
+		{"demo", "", 0, 0, "build everything, bring up a service, and show what it does", plain(demo), endingOwner, false},
+		{"bench", "[FLAGS]", 0, 0, "measure a service, and print a table and JSON", defineBench, endingOwner, false},
+		{"9p", "[FLAGS] ls|read|write|rdwr|mkdir|rm PATH", 1, 2, "do that to a file of the tree", defineNinep, ending, false},
+		{"version", "[FLAGS]", 0, 0, "print the versions of this program and of the service", defineVersion, ending, false},
+		{"completion", "bash|zsh|fish", 1, -1, "print a script by which the shell completes commands", plain(completion), ending, true},
+	}
+}
+
+// plain has a command without flags.
+func plain(act action) func(*flag.FlagSet) action {
+	return func(*flag.FlagSet) action { return act }
+}
+
+// lookup returns the command called name, or nil.
+func lookup(name string) *command {
+	for _, c := range commands() {
+		if c.name == name {
+			return &c
+		}
+	}
+	return nil
+}
+
+// others are names that other programs have for what ours do.
+var others = map[string]string{
+	"attach": "exec", "shell": "exec", "ssh": "exec", "delete": "rm", "inspect": "config", "load": "import",
+	"pause": "suspend", "unpause": "resume", "stats": "ps", "top": "ps", "commit": "snap",
+}
+
+// suggestion names the command that is nearest to what was typed, if one is near.
+func suggestion(typed string) string {
+	best, nearest := others[typed], 3
+	if best != "" {
+		nearest = 0
+	}
+	for _, c := range commands() {
+		if d := distance(typed, c.name); d < nearest && d < len(c.name) {
+			best, nearest = c.name, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return ": did you mean " + best + "?"
+}
+
+// distance is how many letters have to be changed, left out, put in, or
+// swapped with the next to make a of b.
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		for j := range rows[i] {
+			switch {
+			case i == 0 || j == 0:
+				rows[i][j] = i + j
+				continue
+			case a[i-1] == b[j-1]:
+				rows[i][j] = rows[i-1][j-1]
+			default:
+				rows[i][j] = 1 + min(rows[i-1][j], rows[i][j-1], rows[i-1][j-1])
+			}
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"hutch/fs/ninep/client"
+)
+
+// completions are scripts for shells. Each asks us, by completion words, what
+// may come next.
+var completions = map[string]string{
+	"bash": `# bash completion for hutch: hutch completion bash
+_hutch() {
+	local IFS=$'\n'
+	COMPREPLY=($(compgen -W "$(hutch completion words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)" -- "${COMP_WORDS[COMP_CWORD]}"))
+}
+complete -o default -F _hutch hutch
+`,
+	"zsh": `#compdef hutch
+# zsh completion for hutch: hutch completion zsh
+local -a found
+found=("${(@f)$(hutch completion words "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+if [[ -n "${found[*]}" ]]; then
+	compadd -- "${found[@]}"
+else
+	_files
+fi
+`,
+	"fish": `# fish completion for hutch: hutch completion fish
+function __hutch_words
+	set -l typed (commandline -opc) (commandline -ct)
+	hutch completion words $typed[2..-1] 2>/dev/null
+end
+complete -c hutch -f -a '(__hutch_words)'
+complete -c hutch -F -n 'not count (__hutch_words) >/dev/null'
+`,
+}
+
+// completion prints a shell's script, or with the first argument words, what
+// may be the last of the others.
+func completion(ctx context.Context, args []string) error {
+	if args[0] == "words" {
+		for _, w := range candidates(ctx, args[1:]) {
+			fmt.Println(w)
+		}
+		return nil
+	}
+	script, ok := completions[args[0]]
+	if !ok || len(args) > 1 {
+		return misuse("hutch completion bash|zsh|fish")
+	}
+	_, err := os.Stdout.WriteString(script)
+	return err
+}
+
+// candidates returns what may stand where typed ends.
+func candidates(ctx context.Context, typed []string) []string {
+	for len(typed) > 2 && typed[0] == "-s" {
+		*address, typed = typed[1], typed[2:]
+	}
+	if len(typed) == 0 {
+		typed = []string{""}
+	}
+	last := typed[len(typed)-1]
+	var list []string
+	if len(typed) == 1 {
+		for _, c := range commands() {
+			list = append(list, c.name)
+		}
+		return begin(list, last)
+	}
+	c := lookup(typed[0])
+	if c == nil {
+		return nil
+	}
+	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	c.define(flags)
+	if strings.HasPrefix(last, "-") {
+		flags.VisitAll(func(f *flag.Flag) { list = append(list, "-"+f.Name) })
+		return begin(list, last)
+	}
+	if before := typed[len(typed)-2]; len(typed) > 2 && strings.HasPrefix(before, "-") {
+		if f := flags.Lookup(strings.TrimLeft(before, "-")); f != nil && !isSwitch(f) {
+			return begin(values(ctx, f.Name), last)
+		}
+	}
+	flags.Parse(typed[1 : len(typed)-1]) // what does not parse is the user's to mend
+	return begin(c.argument(ctx, flags.NArg()), last)
+}
+
+// isSwitch says whether f stands alone.
+func isSwitch(f *flag.Flag) bool {
+	b, ok := f.Value.(interface{ IsBoolFlag() bool })
+	return ok && b.IsBoolFlag()
+}
+
+// values returns what a flag may be given, where the tree knows.
+func values(ctx context.Context, name string) []string {
+	if name == "image" {
+		return names(ctx, "images")
+	}
+	return nil
+}
+
+// argument returns what the command's argument number n may be, as its line
+// of the table names it: VMs and images are those that there are.
+func (c *command) argument(ctx context.Context, n int) []string {
+	words := slices.DeleteFunc(strings.Fields(c.args), func(w string) bool { return w == "[FLAGS]" })
+	if len(words) == 0 {
+		return nil
+	}
+	word := words[min(n, len(words)-1)]
+	if n >= len(words) && !strings.HasSuffix(word, "…") {
+		return nil
+	}
+	switch word = strings.Trim(word, "[]…"); {
+	case word == "VM":
+		return names(ctx, "vm")
+	case word == "IMAGE":
+		return names(ctx, "images")
+	case strings.Contains(word, "|"):
+		return strings.Split(word, "|")
+	}
+	return nil
+}
+
+// names returns the folders of dir in the tree; none if they are not to be
+// had soon.
+func names(ctx context.Context, dir string) []string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	c, err := dial(ctx)
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	return folders(c, dir)
+}
+
+func folders(c *client.Conn, dir string) []string {
+	var list []string
+	entries, _ := c.ReadDir(dir)
+	for _, e := range entries {
+		if e.Mode.IsDir() {
+			list = append(list, e.Name)
+		}
+	}
+	return list
+}
+
+// begin returns those of list that begin so.
+func begin(list []string, so string) []string {
+	return slices.DeleteFunc(list, func(w string) bool { return !strings.HasPrefix(w, so) })
+}

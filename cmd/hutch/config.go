@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"hutch/fs/ninep/client"
+	"hutch/fs/node"
+)
+
+// defineConfig has the command that prints a VM's config, prints a line of
+// it, or changes one.
+func defineConfig(flags *flag.FlagSet) action {
+	asJSON := flags.Bool("json", false, "print it as JSON")
+	return connected(func(ctx context.Context, c *client.Conn, args []string) error {
+		dir, err := vmDir(args[0])
+		if err != nil {
+			return err
+		}
+		if len(args) > 2 {
+			return tellVM(c, args[0], "set "+node.Quote(args[1])+" "+node.Quote(strings.Join(args[2:], " ")))
+		}
+		text, err := readFile(c, dir+"/config")
+		switch {
+		case err != nil:
+			return noVM(args[0], err)
+		case len(args) == 2:
+			value, said := pairs(text)[args[1]]
+			if !said {
+				return fmt.Errorf("%w: config of VM %s has no line %q: it is unset, or no key; hutch(4) has the keys", node.ErrNotExist, args[0], args[1])
+			}
+			_, err := fmt.Println(value)
+			return err
+		case *asJSON:
+			return printJSON(os.Stdout, pairs(text))
+		}
+		_, err = os.Stdout.WriteString(text)
+		return err
+	})
+}
+
+// pairs returns what key value lines say, of which the last of a key counts,
+// and all of mount.
+func pairs(text string) map[string]string {
+	m := map[string]string{}
+	for line := range strings.Lines(text) {
+		key, value := strings.TrimSpace(line), ""
+		if i := strings.IndexAny(key, " \t"); i >= 0 {
+			key, value = key[:i], strings.TrimSpace(key[i:])
+		}
+		if key == "mount" && value != "" && m[key] != "" {
+			value = m[key] + " " + value // these add up
+		}
+		if key != "" && key[0] != '#' {
+			m[key] = value
+		}
+	}
+	return m
+}

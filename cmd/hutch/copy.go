@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"hutch/fs/ninep/client"
+	"hutch/fs/node"
+)
+
+// cp copies a file, or a folder with all in it, into a VM or out of it.
+func cp(ctx context.Context, c *client.Conn, args []string) error {
+	fromVM, from, out := place(args[0])
+	toVM, to, in := place(args[1])
+	if in == out {
+		return misused("cp", "one of the two must be VM:PATH, the other a file here")
+	}
+	if in {
+		dst, err := guestPath(c, toVM, to)
+		if err != nil {
+			return err
+		}
+		if st, err := c.Stat(dst); err == nil && st.Mode.IsDir() {
+			dst = path.Join(dst, filepath.Base(from))
+		}
+		return copyIn(ctx, c, from, dst)
+	}
+	src, err := guestPath(c, fromVM, from)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Stat(src); node.Errno(err) == node.Errno(node.ErrNotExist) {
+		return fmt.Errorf("%w: %s", node.ErrNotExist, args[0])
+	}
+	if st, err := os.Stat(to); err == nil && st.IsDir() {
+		to = filepath.Join(to, path.Base(src))
+	}
+	return copyBack(ctx, c, src, to)
+}
+
+// place tells VM:PATH from a path here, which may say so by a slash before
+// its first colon.
+func place(arg string) (vm, name string, inVM bool) {
+	vm, name, ok := strings.Cut(arg, ":")
+	if !ok || vm == "" || strings.Contains(vm, "/") {
+		return "", arg, false
+	}
+	return vm, name, true
+}
+
+// guestPath returns where the tree has a path of a guest, which is relative
+// to its workspace.
+func guestPath(c *client.Conn, vm, name string) (string, error) {
+	dir, err := vmDir(vm)
+	if err != nil {
+		return "", err
+	}
+	if _, err := c.Stat(dir); err != nil {
+		return "", noVM(vm, err)
+	}
+	const workspace = "/workspace"
+	if !path.IsAbs(name) {
+		name = path.Join(workspace, name)
+	}
+	name = path.Clean(name)
+	if rest, ok := strings.CutPrefix(name, workspace); ok && (rest == "" || rest[0] == '/') {
+		return path.Join(dir, "work", rest), nil
+	}
+	if status, _ := readFile(c, dir+"/status"); !strings.HasPrefix(status, "running\n") {
+		return "", fmt.Errorf("%w: VM %s does not run: then it has its workspace alone", node.ErrBusy, vm)
+	}
+	return path.Join(dir, "root", name), nil
+}
+
+// copyIn copies from here to the tree.
+func copyIn(ctx context.Context, c *client.Conn, from, to string) error {
+	st, err := os.Lstat(from)
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	switch {
+	case st.Mode()&fs.ModeSymlink != 0:
+		target, err := os.Readlink(from)
+		if err != nil {
+			return err
+		}
+		c.Remove(to)
+		return orExplain(c, to, c.Symlink(target, to))
+	case st.IsDir():
+		if err := c.Mkdir(to, st.Mode().Perm()); err != nil && node.Errno(err) != node.Errno(node.ErrExist) {
+			return explain(c, to, err)
+		}
+		list, err := os.ReadDir(from)
+		for _, e := range list {
+			if err := copyIn(ctx, c, filepath.Join(from, e.Name()), path.Join(to, e.Name())); err != nil {
+				return err
+			}
+		}
+		return err
+	case !st.Mode().IsRegular():
+		return fmt.Errorf("%w: %s is neither a file nor a folder", node.ErrUnsupported, from)
+	}
+	return copyFileIn(c, from, to, st.Mode().Perm())
+}
+
+func copyFileIn(c *client.Conn, from, to string, mode fs.FileMode) error {
+	src, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := c.Open(to, os.O_WRONLY|os.O_TRUNC)
+	if err != nil {
+		dst, err = c.Create(to, os.O_WRONLY|os.O_TRUNC, mode)
+	}
+	if err != nil {
+		return explain(c, to, err)
+	}
+	_, err = io.CopyBuffer(struct{ io.Writer }{dst}, struct{ io.Reader }{src}, make([]byte, 256<<10))
+	if cerr := dst.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = c.Set(to, node.Change{Mode: &mode})
+	}
+	return orExplain(c, to, err)
+}
+
+// copyBack copies from the tree to here. The names come from the guest: one
+// that would lead elsewhere is refused, and no link that it made is followed.
+func copyBack(ctx context.Context, c *client.Conn, from, to string) error {
+	st, err := c.Stat(from)
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	switch {
+	case st.Mode&fs.ModeSymlink != 0:
+		target, err := c.Readlink(from)
+		if err != nil {
+			return err
+		}
+		if here, err := os.Lstat(to); err == nil && here.Mode()&fs.ModeSymlink != 0 {
+			os.Remove(to)
+		}
+		return os.Symlink(target, to)
+	case st.Mode.IsDir():
+		return copyFolderBack(ctx, c, from, to, st.Mode.Perm())
+	case !st.Mode.IsRegular():
+		return fmt.Errorf("%w: %s is neither a file nor a folder", node.ErrUnsupported, from)
+	}
+	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, st.Mode.Perm())
+	if err != nil {
+		return err
+	}
+	err = copyOut(ctx, c, dst, from)
+	if cerr := dst.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+func copyFolderBack(ctx context.Context, c *client.Conn, from, to string, mode fs.FileMode) error {
+	if err := os.Mkdir(to, mode|0o700); err != nil {
+		if here, serr := os.Lstat(to); serr != nil || !here.IsDir() { // not through a link that the guest sent
+			return err
+		}
+	}
+	entries, err := c.ReadDir(from)
+	for _, e := range entries {
+		if e.Name == "" || e.Name == "." || e.Name == ".." || strings.ContainsAny(e.Name, "/\x00") {
+			return fmt.Errorf("%w: %s has a file named %q", node.ErrInvalid, from, e.Name)
+		}
+		if err := copyBack(ctx, c, path.Join(from, e.Name), filepath.Join(to, e.Name)); err != nil {
+			return err
+		}
+	}
+	return err
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"hutch/fs/ninep/client"
+	"hutch/fs/node"
+)
+
+// detached starts a command that stays until it is removed, and prints the
+// VM's name and its.
+func detached(c *client.Conn, vm string, words []string, o *options, messages []string) error {
+	dir := ""
+	for n := lastDetached(c, vm) + 1; ; n++ {
+		dir = path.Join(vm, "exec", detachedName(n))
+		err := c.Mkdir(dir, 0o755)
+		if err == nil {
+			break
+		}
+		if node.Errno(err) != node.Errno(node.ErrExist) {
+			return explain(c, dir, err)
+		}
+	}
+	if o.tty {
+		messages = append(messages, usualSize)
+	}
+	ctl := path.Join(dir, "ctl")
+	for _, m := range messages {
+		if err := writeFile(c, ctl, m+"\n"); err != nil {
+			c.Remove(dir)
+			return unset(err)
+		}
+	}
+	if err := writeFile(c, ctl, execMessage(words)+"\n"); err != nil {
+		c.Remove(dir)
+		return unfound(err)
+	}
+	o.began = true
+	writeFile(c, ctl, "eof\n") // one that has ended already needs none
+	_, err := fmt.Println(path.Base(vm), path.Base(dir))
+	return err
+}
+
+func detachedName(n int) string { return fmt.Sprintf("d%d", n) }
+
+// lastDetached returns the number of the detached command that was begun last
+// of those that are there: each has one more than the others. 0: there is none.
+func lastDetached(c *client.Conn, vm string) int {
+	last := 0
+	for _, name := range folders(c, path.Join(vm, "exec")) {
+		if n, err := strconv.Atoi(strings.TrimPrefix(name, "d")); err == nil && n > last && name == detachedName(n) {
+			last = n
+		}
+	}
+	return last
+}

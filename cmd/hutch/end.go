@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"hutch/fs/node"
+)
+
+// A signaled is the signal that ended the command.
+type signaled syscall.Signal
+
+func (s signaled) Error() string { return "SIG" + signalNames[syscall.Signal(s)] }
+
+// lost is the end of a command whose VM ended under it.
+type lost struct {
+	vm, why string
+	how     error // the command's end
+}
+
+func (l *lost) Error() string { return strings.Replace(l.vm, "/", " ", 1) + ": " + l.why }
+
+// status is what shells make of the command's end.
+func (l *lost) status() int {
+	var code exit
+	var sig signaled
+	switch {
+	case errors.As(l.how, &code):
+		return int(code)
+	case errors.As(l.how, &sig):
+		return 128 + int(sig)
+	}
+	return 0
+}
+
+// machineEnd returns what a line of wait says of why the VM ended, if it did.
+func machineEnd(line string) string {
+	_, why, ended := strings.Cut(strings.TrimSpace(line), " vm ")
+	if !ended {
+		return ""
+	}
+	if text, err := strconv.Unquote(why); err == nil {
+		return text
+	}
+	words, err := node.Words(why)
+	if err != nil {
+		return why
+	}
+	return strings.Join(words, " ")
+}
+
+// end returns how the command ended: nil, its exit status, or its signal.
+func end(line string) error {
+	word, _, _ := strings.Cut(line, " ")
+	if code, err := strconv.Atoi(word); err == nil {
+		if code == 0 {
+			return nil
+		}
+		return exit(code)
+	}
+	for sig, name := range signalNames {
+		if "SIG"+name == word {
+			return signaled(sig)
+		}
+	}
+	return fmt.Errorf("%w: the command ended: %s", node.ErrIO, line)
+}
+
+// die ends this process by the signal that ended the command, or with the
+// status that shells make of it, where dying so would leave a core.
+func (s signaled) die() {
+	sig := syscall.Signal(s)
+	switch sig {
+	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGALRM:
+		signal.Reset(sig)
+		syscall.Kill(os.Getpid(), sig)
+		<-time.After(time.Second) // it may be another thread's to take
+	}
+	os.Exit(128 + int(sig))
+}

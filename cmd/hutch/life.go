@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+
+	"hutch/fs/ninep/client"
+	"hutch/fs/node"
+)
+
+// each has a command do something to every VM, or image, that its arguments
+// name. What fails is told, and does not keep the others from it.
+func each(do func(c *client.Conn, name string) error) action {
+	return connected(func(ctx context.Context, c *client.Conn, args []string) error {
+		var result error
+		for _, name := range args {
+			err := do(c, name)
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case err != nil && len(args) == 1:
+				return err
+			case err != nil:
+				fmt.Fprintf(os.Stderr, "hutch: %s: %s\n", name, node.Text(err))
+				result = exit(1)
+			}
+		}
+		return result
+	})
+}
+
+// control passes a message to the ctl of each VM.
+func control(message string) func(*flag.FlagSet) action {
+	return plain(each(func(c *client.Conn, vm string) error { return tellVM(c, vm, message) }))
+}
+
+// tellVM writes a message to the ctl of a VM.
+func tellVM(c *client.Conn, vm, message string) error {
+	dir, err := vmDir(vm)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Stat(dir); err != nil {
+		return noVM(vm, err)
+	}
+	return orExplain(c, dir+"/ctl", writeFile(c, dir+"/ctl", message+"\n"))
+}
+
+// vmDir returns the directory of a VM, and imageDir that of an image. A name
+// that would lead elsewhere is none.
+func vmDir(name string) (string, error)    { return entryOf("vm", "a VM", name) }
+func imageDir(name string) (string, error) { return entryOf("images", "an image", name) }
+
+func entryOf(dir, kind, name string) (string, error) {
+	if name == "" || strings.HasPrefix(name, ".") || strings.Contains(name, "/") || name == "clone" {
+		return "", fmt.Errorf("%w: %q is not the name of %s", node.ErrInvalid, name, kind)
+	}
+	return path.Join(dir, name), nil
+}
+
+// noVM tells that there is no such VM, if that is what err says.
+func noVM(vm string, err error) error {
+	if node.Errno(err) == node.Errno(node.ErrNotExist) {
+		return fmt.Errorf("%w: no vm %q; hutch ps lists them", node.ErrNotExist, vm)
+	}
+	return err
+}
+
+func defineRemove(flags *flag.FlagSet) action {
+	force := flags.Bool("f", false, "stop those that run, and forget what is suspended")
+	return each(func(c *client.Conn, vm string) error {
+		dir, err := vmDir(vm)
+		if err != nil {
+			return err
+		}
+		if *force {
+			if state, _ := readFile(c, dir+"/status"); alive(state) {
+				if err := tellVM(c, vm, "kill"); err != nil {
+					return err
+				}
+			}
+		}
+		return noVM(vm, orExplain(c, dir, c.Remove(dir)))
+	})
+}
+
+// alive says whether a VM of this status has to be stopped to be removed.
+func alive(status string) bool {
+	state, _, _ := strings.Cut(status, "\n")
+	return state != "created" && state != "stopped" && state != "failed" && state != ""
+}
+
+func defineFork(flags *flag.FlagSet) action {
+	live := flags.Bool("live", false, "with its memory: the copy runs on where the VM is")
+	return connected(func(ctx context.Context, c *client.Conn, args []string) error {
+		message := "fork "
+		if *live {
+			message += "-live "
+		}
+		return tellVM(c, args[0], message+node.Quote(args[1]))
+	})
+}

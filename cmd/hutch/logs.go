@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"hutch/fs/ninep/client"
+	"hutch/fs/node"
+)
+
+// defineLogs has the command that prints a log of a VM, or the output of a
+// command in it.
+func defineLogs(flags *flag.FlagSet) action {
+	follow := flags.Bool("f", false, "go on as more comes")
+	return connected(func(ctx context.Context, c *client.Conn, args []string) error {
+		vm, err := vmDir(args[0])
+		if err != nil {
+			return err
+		}
+		if _, err := c.Stat(vm); err != nil {
+			return noVM(args[0], err)
+		}
+		status, err := readFile(c, path.Join(vm, "status"))
+		if err != nil {
+			return err
+		}
+		name, gone := "serial", ""
+		if !alive(status) {
+			gone = "; the output of commands goes when the VM stops"
+		}
+		if n := lastDetached(c, vm); len(args) == 2 {
+			name = args[1]
+		} else if n > 0 {
+			name = detachedName(n)
+		} else if gone != "" {
+			fmt.Fprintf(os.Stderr, "hutch: VM %s does not run: this is its log %s%s\n", args[0], name, gone)
+		}
+		if file := path.Join(vm, "log", name); isFile(c, file) {
+			return printLog(ctx, c, file, *follow)
+		}
+		dir := path.Join(vm, "exec", name)
+		if _, err := c.Stat(dir); err != nil {
+			return fmt.Errorf("%w: VM %s has neither a log nor a command %q: %s%s", node.ErrNotExist, args[0], name, logNames(c, vm), gone)
+		}
+		return printOutput(ctx, c, dir, *follow)
+	})
+}
+
+func isFile(c *client.Conn, name string) bool {
+	st, err := c.Stat(name)
+	return err == nil && !st.Mode.IsDir()
+}
+
+// logNames tells what there is to print.
+func logNames(c *client.Conn, vm string) string {
+	var names []string
+	for _, dir := range []string{"log", "exec"} {
+		entries, _ := c.ReadDir(path.Join(vm, dir))
+		for _, e := range entries {
+			if e.Name != "clone" {
+				names = append(names, e.Name)
+			}
+		}
+	}
+	return "there are " + strings.Join(names, ", ")
+}
+
+// printLog prints a file that grows, whose reads end.
+func printLog(ctx context.Context, c *client.Conn, name string, follow bool) error {
+	for off := int64(0); ; {
+		n, err := printFrom(c, name, off)
+		if err != nil || !follow {
+			return err
+		}
+		if off += n; n > 0 {
+			continue
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// printFrom prints what the file has from off on, and returns how much. What
+// a read gives may be what was there at the open.
+func printFrom(c *client.Conn, name string, off int64) (int64, error) {
+	f, err := c.Open(name, os.O_RDONLY)
+	if err != nil {
+		return 0, explain(c, name, err)
+	}
+	defer f.Close()
+	return io.Copy(os.Stdout, io.NewSectionReader(f, off, 1<<62))
+}
+
+// printOutput prints both outputs of a command: all until now, or until it ends.
+func printOutput(ctx context.Context, c *client.Conn, dir string, follow bool) error {
+	flags := os.O_RDONLY
+	if !follow {
+		flags |= syscall.O_NONBLOCK
+	}
+	var copying sync.WaitGroup
+	outs := []struct {
+		name string
+		w    io.Writer
+	}{{"stdout", os.Stdout}, {"stderr", os.Stderr}}
+	errs := make([]error, len(outs))
+	for i, out := range outs {
+		copying.Add(1)
+		go func() {
+			defer copying.Done()
+			errs[i] = copyFrom(ctx, c, out.w, path.Join(dir, out.name), flags)
+		}()
+	}
+	copying.Wait()
+	for _, err := range errs {
+		if err != nil && node.Errno(err) != syscall.EAGAIN { // that is where it stands
+			return err
+		}
+	}
+	return nil
+}

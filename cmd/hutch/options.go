@@ -1,0 +1,143 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"hutch/fs/ninep/client"
+	"hutch/fs/node"
+)
+
+// options say how a command is run, where it is not as its image has it.
+type options struct {
+	env        words
+	dir, user  string
+	timeout    string
+	tty, noTTY bool
+	detach     bool
+
+	began bool // the command has
+}
+
+// words are what a flag says that may come several times.
+type words []string
+
+func (w *words) String() string { return strings.Join(*w, " ") }
+
+func (w *words) Set(s string) error {
+	*w = append(*w, s)
+	return nil
+}
+
+// defineOptions declares the flags that run and exec have in common.
+func defineOptions(flags *flag.FlagSet) *options {
+	o := &options{}
+	flags.Func("e", "with this `variable`: K=V, or K as it is here; may come several times", o.addVariable)
+	flags.StringVar(&o.dir, "w", "", "start in this `folder` of the guest")
+	flags.StringVar(&o.user, "u", "", "as this `user` of the guest: name or number, with :group if wanted")
+	flags.Func("timeout", "end the command after this `time`, as 60s or 5m", o.setTimeout)
+	flags.BoolVar(&o.tty, "t", false, "on a terminal, even if we are on none")
+	flags.BoolVar(&o.tty, "it", false, "the same as -t")
+	flags.Bool("i", false, "pass our input to the command, which is done anyway")
+	flags.BoolVar(&o.noTTY, "T", false, "on no terminal, even if we are on one")
+	flags.BoolVar(&o.detach, "d", false, "do not wait for the command: print what hutch logs knows it by")
+	return o
+}
+
+// onTerminal says whether the command is to have a terminal.
+func (o *options) onTerminal() bool {
+	if o.tty || o.noTTY {
+		return o.tty
+	}
+	return !o.detach && term.IsTerminal(0) && term.IsTerminal(1)
+}
+
+func (o *options) addVariable(kv string) error {
+	if kv == "" || kv[0] == '=' {
+		return errors.New("want K=V or K")
+	}
+	return o.env.Set(kv)
+}
+
+// setTimeout takes what the guest's timeout verb does.
+func (o *options) setTimeout(s string) error {
+	d, err := time.ParseDuration(s)
+	if _, nerr := strconv.ParseUint(s, 10, 31); nerr == nil {
+		s += "s"
+	} else if err != nil || d < 0 {
+		return errors.New("want 60s, 5m or 1h30m")
+	}
+	o.timeout = s
+	return nil
+}
+
+// messages are the control messages that have a command run so.
+func (o *options) messages() []string {
+	var list []string
+	for _, kv := range o.env {
+		k, v, said := strings.Cut(kv, "=")
+		if !said {
+			v, said = os.LookupEnv(k)
+		}
+		if said {
+			list = append(list, "env "+node.Quote(k)+" "+node.Quote(v))
+		}
+	}
+	for _, m := range [][2]string{{"dir", o.dir}, {"user", o.user}, {"timeout", o.timeout}} {
+		if m[1] != "" {
+			list = append(list, m[0]+" "+node.Quote(m[1]))
+		}
+	}
+	return list
+}
+
+// An imageConfig is what an image says of the commands in it.
+type imageConfig struct {
+	entrypoint, cmd []string
+	user, dir       string
+}
+
+// imageOf reads what the image of a VM says.
+func imageOf(c *client.Conn, vm string) (imageConfig, error) {
+	var i imageConfig
+	status, err := readFile(c, path.Join(vm, "status"))
+	if err != nil {
+		return i, err
+	}
+	info, err := readFile(c, path.Join("images", pairs(status)["image"], "info"))
+	if err != nil {
+		return i, nil // it was removed: nothing is known of it
+	}
+	said := pairs(info)
+	if i.entrypoint, err = node.Words(said["entrypoint"]); err != nil {
+		return i, err
+	}
+	i.cmd, err = node.Words(said["cmd"])
+	i.user, i.dir = said["user"], said["workdir"]
+	return i, err
+}
+
+// command is what runs where a user says args.
+func (i imageConfig) command(args []string) []string {
+	if len(args) == 0 {
+		args = i.cmd
+	}
+	return append(append([]string(nil), i.entrypoint...), args...)
+}
+
+// defaults has the image's user and folder hold where the user says none.
+func (o *options) defaults(i imageConfig) {
+	if o.user == "" {
+		o.user = i.user
+	}
+	if o.dir == "" {
+		o.dir = i.dir
+	}
+}

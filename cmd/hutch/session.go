@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"hutch/fs/ninep/client"
+	"hutch/fs/node"
+)
+
+// A session is a command in a VM with our standard files.
+type session struct {
+	c   *client.Conn
+	vm  string // the VM's directory
+	dir string // the exec's directory
+	ctl *client.File
+	tty bool
+
+	timeout    string
+	interrupts interrupts
+	cancel     context.CancelCauseFunc
+}
+
+// errUnheeded is why a session ends at the third interrupt.
+var errUnheeded = errors.New("the command does nothing about interrupts: ended at the third")
+
+// execute runs a command in the VM of directory vm as if it were here: its
+// input, output, terminal and signals are ours, and we end as it does.
+func execute(ctx context.Context, c *client.Conn, vm string, words []string, o *options) error {
+	messages := o.messages()
+	if o.detach {
+		return detached(c, vm, words, o, messages)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s := &session{c: c, vm: vm, cancel: cancel, tty: o.onTerminal(), timeout: o.timeout}
+	s.interrupts = interrupts{now: time.Now, end: func() { cancel(errUnheeded) }}
+	ctl, n, err := clone(c, path.Join(vm, "exec"))
+	if err != nil {
+		return err
+	}
+	defer ctl.Close()
+	s.ctl, s.dir = ctl, path.Join(vm, "exec", n)
+	for _, m := range messages {
+		if err := tell(c, ctl, vm, m); err != nil {
+			return unset(err)
+		}
+	}
+	if s.tty {
+		restore, err := s.terminal()
+		if err != nil {
+			return err
+		}
+		defer restore()
+	}
+	defer s.forward()()
+	if err := tell(c, ctl, vm, execMessage(words)); err != nil {
+		return unfound(err)
+	}
+	o.began = true
+	return s.attend(ctx)
+}
+
+func execMessage(words []string) string { return "exec " + node.QuoteAll(words) }
+
+// attend copies the command's files until it ends, or the session does.
+func (s *session) attend(ctx context.Context) error {
+	go s.input()
+	var copying sync.WaitGroup
+	var line strings.Builder
+	outs := []struct {
+		name string
+		w    io.Writer
+	}{{"stdout", s.screen()}, {"stderr", os.Stderr}, {"wait", &line}}
+	errs := make([]error, len(outs))
+	for i, out := range outs {
+		copying.Add(1)
+		go func() {
+			defer copying.Done()
+			errs[i] = copyOut(ctx, s.c, out.w, path.Join(s.dir, out.name))
+		}()
+	}
+	copying.Wait()
+	switch err := context.Cause(ctx); {
+	case err == errUnheeded:
+		s.say(err)
+		return signaled(syscall.SIGINT)
+	case err != nil:
+		return err
+	}
+	if why := machineEnd(line.String()); why != "" {
+		return &lost{s.vm, why, end(line.String())}
+	}
+	if err := errors.Join(errs...); errors.Is(err, client.ErrLost) {
+		return errDisconnected
+	} else if err != nil {
+		return err
+	}
+	if strings.HasSuffix(strings.TrimSpace(line.String()), " timeout") {
+		return timedOut(s.timeout)
+	}
+	return end(line.String())
+}
+
+// say prints a line of ours where the command has the terminal.
+func (s *session) say(what error) {
+	end := "\n"
+	if s.tty {
+		end = "\r\n"
+	}
+	fmt.Fprint(os.Stderr, "hutch: ", what, end)
+}
+
+// screen is where the command's standard output goes.
+func (s *session) screen() io.Writer {
+	if !s.tty {
+		return os.Stdout
+	}
+	return watched{Writer: os.Stdout, see: s.interrupts.printed}
+}
+
+// keys is where its standard input comes from.
+func (s *session) keys() io.Reader {
+	if !s.tty {
+		return os.Stdin
+	}
+	return watched{Reader: os.Stdin, see: s.interrupts.typed}
+}
+
+// input copies our standard input to the command, and ends it there. It is
+// not waited for: a read of a terminal cannot be called back.
+func (s *session) input() {
+	f, err := s.c.Open(path.Join(s.dir, "stdin"), os.O_WRONLY)
+	if err != nil {
+		return
+	}
+	io.Copy(f, s.keys())
+	f.Close()
+}
