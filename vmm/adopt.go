@@ -132,6 +132,7 @@ func (v *VM) goOn(ctx context.Context, err error) error {
 	v.t.event(v.Name(), EventAdopted, reason)
 	v.arm()
 	v.watch()
+	v.t.background(v.setClock)
 	if v.has(restoringName) {
 		v.awaitRestored()
 	}

@@ -12,8 +12,9 @@ import (
 	"hutch/fs/node"
 )
 
-// A Config says what machine a VM wants. Its text is key value lines; blank
-// lines and lines that start with # mean nothing.
+// A Config says what machine a VM wants. Its text is key value lines, of which
+// the last of a key counts; blank lines and lines that start with # mean
+// nothing.
 type Config struct {
 	Image    string        // "": host
 	Profile  string        // "": default
@@ -24,9 +25,11 @@ type Config struct {
 	CPUs     float64       // 0: all
 	PIDs     int           // 0: 512
 	Disk     int64         // bytes; 0: no limit
+	Records  int64         // bytes; 0: 256 MiB
 	Idle     time.Duration // 0: none
 	TTL      time.Duration // 0: none
 	Net      string        // "": none
+	Mounts   string        // HOST:GUEST[:ro] …
 	Snap     Ring          // automatic snapshots
 }
 
@@ -45,13 +48,15 @@ var Keys = []Key{
 	{"driver", "the driver, a name in drivers", setName(func(c *Config) *string { return &c.Driver }), func(c *Config) string { return c.Driver }},
 	{"kernel", "the kernel to boot, a file vmlinuz-RELEASE of this machine; for the driver qemu", setPath(func(c *Config) *string { return &c.Kernel }), func(c *Config) string { return c.Kernel }},
 	{"hostname", "the host name that the guest sees", setHostname, func(c *Config) string { return c.Hostname }},
-	{"ram", "most memory: 512MiB, 2GiB", setRAM, func(c *Config) string { return formatSize(c.RAM) }},
+	{"ram", "most memory: 512MiB, 2GiB", setSize("ram", minRAM, func(c *Config) *int64 { return &c.RAM }), func(c *Config) string { return formatSize(c.RAM) }},
 	{"cpus", "how many processors the guest has, and their time: 2, 0.5", setCPUs, func(c *Config) string { return formatCPUs(c.CPUs) }},
 	{"pids", "most processes and threads of a user in the guest: 512 if not said", setPIDs, func(c *Config) string { return formatCount(c.PIDs) }},
-	{"disk", "most that the layer and the workspace may hold together: 10GiB", setDisk, func(c *Config) string { return formatSize(c.Disk) }},
+	{"disk", "most that the layer and the workspace may hold together: 10GiB", setSize("disk", minDisk, func(c *Config) *int64 { return &c.Disk }), func(c *Config) string { return formatSize(c.Disk) }},
+	{"records", "most that calls, events and logs are kept of: 256MiB if not said", setSize("records", minRecords, func(c *Config) *int64 { return &c.Records }), func(c *Config) string { return formatSize(c.Records) }},
 	{"idle", "stop after so long without use: 30m", setTime("idle", func(c *Config) *time.Duration { return &c.Idle }), func(c *Config) string { return formatTime(c.Idle) }},
 	{"ttl", "stop after so long: 8h", setTime("ttl", func(c *Config) *time.Duration { return &c.TTL }), func(c *Config) string { return formatTime(c.TTL) }},
 	{"net", "the network: none, or host-proxy: HTTP and HTTPS as the profile allows", setNet, func(c *Config) string { return c.Net }},
+	{"mount", "folders of the host that the guest sees: HOST:GUEST HOST:GUEST:ro; lines add up", setMounts, func(c *Config) string { return c.Mounts }},
 	{"snap", "automatic snapshots while the VM runs: every=5m keep=10", setRing, func(c *Config) string { return c.Snap.String() }},
 }
 
@@ -63,7 +68,6 @@ func ParseConfig(text string) (Config, error) {
 	if len(text) > maxConfig {
 		return c, fmt.Errorf("%w: config has %d bytes, at most %d", node.ErrTooLong, len(text), maxConfig)
 	}
-	seen := make(map[string]bool)
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
@@ -73,10 +77,6 @@ func ParseConfig(text string) (Config, error) {
 		if at := strings.IndexAny(line, " \t"); at >= 0 {
 			key, value = line[:at], strings.TrimSpace(line[at:])
 		}
-		if seen[key] {
-			return Config{}, fmt.Errorf("%w: config line %d: %s is there twice", node.ErrInvalid, i+1, key)
-		}
-		seen[key] = true
 		if err := c.set(key, value); err != nil {
 			return Config{}, fmt.Errorf("config line %d: %w", i+1, err)
 		}
@@ -94,7 +94,11 @@ func (c *Config) set(key, v string) error {
 			return k.set(c, v)
 		}
 	}
-	return fmt.Errorf("%w: unknown key %q", node.ErrInvalid, shorten(key))
+	var known []string
+	for _, k := range Keys {
+		known = append(known, k.Name)
+	}
+	return fmt.Errorf("%w: unknown key %q: known are %s", node.ErrInvalid, shorten(key), strings.Join(known, " "))
 }
 
 // Text returns the keys that are set, one a line.
@@ -106,6 +110,46 @@ func (c Config) Text() string {
 		}
 	}
 	return b.String()
+}
+
+// defaultMark begins a line that tells what holds of a key which a config does
+// not say. Such lines are made for who reads it, and not kept, so that they
+// are never of another day.
+const defaultMark = "# default: "
+
+// withDefaults returns text, which says said, with what holds beside that.
+func withDefaults(text string, said, holds Config) string {
+	b := bytes.NewBufferString(text)
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		b.WriteByte('\n')
+	}
+	for i := range Keys {
+		if k := &Keys[i]; k.get(&said) == "" && k.get(&holds) != "" {
+			fmt.Fprintf(b, "%s%s %s\n", defaultMark, k.Name, k.get(&holds))
+		}
+	}
+	return b.String()
+}
+
+func withoutDefaults(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, defaultMark) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// lastLine returns the number of the line of text that counts for key.
+func lastLine(text, key string) int {
+	last := 0
+	for i, line := range strings.Split(text, "\n") {
+		if f := strings.Fields(line); len(f) > 0 && f[0] == key {
+			last = i + 1
+		}
+	}
+	return last
 }
 
 // edit returns text with key's line changed to say v, or with a new last line.
@@ -155,24 +199,10 @@ func setPath(field func(*Config) *string) func(*Config, string) error {
 
 func setHostname(c *Config, v string) error {
 	ok := func(r rune) bool { return nameRune(r) && r != '_' }
-	if len(v) > 63 || strings.IndexFunc(v, func(r rune) bool { return !ok(r) }) >= 0 {
+	if len(v) > 63 || v != strings.Trim(v, "-.") || strings.IndexFunc(v, func(r rune) bool { return !ok(r) }) >= 0 {
 		return fmt.Errorf("%w: %q is not a host name", node.ErrInvalid, shorten(v))
 	}
 	c.Hostname = v
-	return nil
-}
-
-const minRAM = 64 << 20
-
-func setRAM(c *Config, v string) error {
-	n, err := parseSize(v)
-	if err != nil {
-		return err
-	}
-	if v != "" && n < minRAM {
-		return fmt.Errorf("%w: ram is too small: %s < %s", node.ErrInvalid, v, formatSize(minRAM))
-	}
-	c.RAM = n
 	return nil
 }
 
@@ -215,18 +245,29 @@ func setPIDs(c *Config, v string) error {
 	return nil
 }
 
-const minDisk = 1 << 20
+const (
+	minRAM         = 64 << 20
+	minDisk        = 1 << 20
+	minRecords     = 4 << 20
+	defaultRecords = 256 << 20
+)
 
-func setDisk(c *Config, v string) error {
-	n, err := parseSize(v)
-	if err != nil {
-		return err
+// setSize sets a field of at least so many bytes. One that is too small for
+// want of a unit is told so.
+func setSize(key string, least int64, field func(*Config) *int64) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		n, err := parseSize(v)
+		switch {
+		case err != nil:
+			return err
+		case v != "" && n < least && strings.Trim(v, "0123456789") == "":
+			return fmt.Errorf("%w: %s is too small: %s bytes < %s: say a unit, like 512MiB", node.ErrInvalid, key, v, formatSize(least))
+		case v != "" && n < least:
+			return fmt.Errorf("%w: %s is too small: %s < %s", node.ErrInvalid, key, v, formatSize(least))
+		}
+		*field(c) = n
+		return nil
 	}
-	if v != "" && n < minDisk {
-		return fmt.Errorf("%w: disk is too small: %s < %s", node.ErrInvalid, v, formatSize(minDisk))
-	}
-	c.Disk = n
-	return nil
 }
 
 func setTime(key string, field func(*Config) *time.Duration) func(*Config, string) error {
@@ -249,13 +290,13 @@ var units = []struct {
 	n    int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}, {"", 1}}
 
-// parseSize returns the bytes that v says: 512MiB, 2G, 1048576.
+// parseSize returns the bytes that v says: 512MiB, 2G, 512m, 1048576.
 func parseSize(v string) (int64, error) {
 	if v == "" {
 		return 0, nil
 	}
 	for _, u := range units {
-		num, ok := strings.CutSuffix(v, u.name)
+		num, ok := strings.CutSuffix(strings.ToLower(v), strings.ToLower(u.name))
 		if !ok {
 			continue
 		}
@@ -265,7 +306,7 @@ func parseSize(v string) (int64, error) {
 		}
 		return n * u.n, nil
 	}
-	return 0, fmt.Errorf("%w: %q is not a size like 512MiB", node.ErrInvalid, shorten(v))
+	return 0, fmt.Errorf("%w: %q is not a size like 512MiB: the units are K, M, G, KiB, MiB and GiB", node.ErrInvalid, shorten(v))
 }
 
 // formatSize is the shortest exact text for n bytes, and "" for 0.

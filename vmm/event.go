@@ -33,6 +33,8 @@ const (
 	EventReverted Kind = "reverted" // to the snapshot that the text names
 	EventDropped  Kind = "dropped"  // a snapshot was
 
-	EventOOM   Kind = "oom"   // a process of the machine was killed, as there was no memory left
-	EventLimit Kind = "limit" // the VM came up against another of its limits
+	EventOOM     Kind = "oom"           // a process of the machine was killed, as there was no memory left
+	EventPosed   Kind = "agent.refused" // a connection to the agent's port was, as the agent is there
+	EventRefused Kind = "port.refused"  // a connection of the guest was, to a port that is not its maker's
+	EventLimit   Kind = "limit"         // the VM came up against another of its limits
 )

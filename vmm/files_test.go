@@ -12,22 +12,27 @@ import (
 func TestConfigIsKeptAsWritten(t *testing.T) {
 	w := newWorld(t)
 	v := w.make("dev")
-	if got := v.ConfigText(); got != "image host\nprofile default\ndriver fake\npids 512\nnet none\n" {
+	const mark = "# default: "
+	defaults := mark + "profile default\n" + mark + "driver fake\n" + mark + "pids 512\n" + mark + "records 256MiB\n" + mark + "net none\n"
+	if got := v.ConfigText(); got != mark+"image host\n"+defaults {
 		t.Errorf("new config %q", got)
 	}
 	good := "# mine\nimage  host\n\ncpus 1\n"
-	if err := v.SetConfig(w.limit(), good); err != nil || v.ConfigText() != good {
-		t.Errorf("config %q, %v", v.ConfigText(), err)
+	for _, text := range []string{good, good[:len(good)-1], defaults + good, good + defaults + mark + "image old\n"} {
+		if err := v.SetConfig(w.limit(), text); err != nil || v.ConfigText() != good+defaults {
+			t.Errorf("config %q, %v", v.ConfigText(), err)
+		}
 	}
 	bad := "cpus 1\nfrobs 3\n"
-	wantErr(t, v.SetConfig(w.limit(), bad), `invalid argument: config line 2: unknown key "frobs"`)
-	wantErr(t, v.Err(), `invalid argument: config line 2: unknown key "frobs"`)
-	wantErr(t, v.SetConfig(w.limit(), "driver warp\n"), `invalid argument: no driver "warp" here`)
+	wantErr(t, v.SetConfig(w.limit(), bad), `invalid argument: config line 2: unknown key "frobs": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap`)
+	wantErr(t, v.Err(), `invalid argument: config line 2: unknown key "frobs": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap`)
+	wantErr(t, v.SetConfig(w.limit(), "driver fake\ndriver warp\n"), `invalid argument: config line 2: no driver "warp" here: see drivers`)
 	v.SetConfig(w.limit(), bad)
 	for range 2 { // and after a restart
 		if v.ConfigText() != bad || v.Config().CPUs != 1 {
 			t.Errorf("config %q means %+v", v.ConfigText(), v.Config())
 		}
+		wantErr(t, v.Start(w.limit()), `invalid argument: config line 2: unknown key "frobs": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap: mend config first`)
 		w.close()
 		w.open()
 		v = w.lookup("dev")
@@ -35,11 +40,12 @@ func TestConfigIsKeptAsWritten(t *testing.T) {
 	if err := v.Set(w.limit(), "cpus", "2"); err != nil {
 		t.Error(err)
 	}
-	if want := "# mine\nimage  host\n\ncpus 2\n"; v.ConfigText() != want {
+	if want := "# mine\nimage  host\n\ncpus 2\n" + defaults; v.ConfigText() != want {
 		t.Errorf("config %q, want %q", v.ConfigText(), want)
 	}
-	wantErr(t, v.Set(w.limit(), "frobs", "3"), `invalid argument: unknown key "frobs"`)
-	if v.Config().CPUs != 2 {
+	wantErr(t, v.Set(w.limit(), "frobs", "3"), `invalid argument: unknown key "frobs": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap`)
+	wantErr(t, v.Set(w.limit(), "driver", "warp"), `invalid argument: no driver "warp" here: see drivers`)
+	if v.Config().CPUs != 2 || v.ConfigErr() != nil {
 		t.Error("a refused set changed the config")
 	}
 }

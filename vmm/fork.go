@@ -183,11 +183,22 @@ func (v *VM) beginForked() error {
 	if err == nil {
 		err = v.restore(ctx, r, EventRunning)
 	}
+	if err == nil {
+		v.rename(ctx, r)
+	}
 	if err == nil || v.State() == Running {
 		return err
 	}
 	err = fmt.Errorf("no fork %q: %w", v.Name(), err)
 	return errors.Join(err, v.unmake(hooked))
+}
+
+// rename gives a copy with a kernel of its own its host name: that kernel has
+// the name of the VM which it was copied from. One of an earlier version keeps it.
+func (v *VM) rename(ctx context.Context, r restoring) {
+	if _, ok := r.driver.(Booter); ok {
+		v.look().guest.SetHostname(ctx, r.spec.Hostname)
+	}
 }
 
 // unmake removes a live fork that did not come to run.

@@ -26,26 +26,10 @@ import (
 func (v *VM) start() error {
 	ctx, done := v.unhurried(v.t.cfg.StartLimit)
 	defer done()
-	c := v.Config()
-	d, err := v.t.driver(c.Driver)
+	d, spec, err := v.ready(ctx)
 	if err != nil {
 		return err
 	}
-	// From here on the image is in use; one that is not there is none.
-	v.change(func(s *seen) { s.Image = c.Image })
-	img, err := v.t.images.Lookup(c.Image)
-	var env []string
-	if err == nil {
-		env, err = v.Env()
-	}
-	if err == nil {
-		err = v.fits(ctx, c)
-	}
-	if err != nil {
-		v.change(func(s *seen) { s.Image = "" })
-		return err
-	}
-	spec := v.spec(c, img, env)
 	if err := errors.Join(v.finishRevert(), folders(v.dir), removeAll(spec.Dir), os.MkdirAll(spec.Dir, 0o755)); err != nil {
 		return err
 	}
@@ -66,10 +50,49 @@ func (v *VM) start() error {
 	return v.undo(ctx, err, hooked)
 }
 
+// ready does step 1. From then on the image is in use.
+func (v *VM) ready(ctx context.Context) (Driver, Spec, error) {
+	if err := v.clear(); err != nil {
+		return nil, Spec{}, err
+	}
+	c := v.Config()
+	v.change(func(s *seen) { s.Image = c.Image })
+	d, spec, err := v.needs(c)
+	if err == nil {
+		err = v.fits(ctx, c)
+	}
+	if err != nil {
+		v.change(func(s *seen) { s.Image = "" })
+	}
+	return d, spec, err
+}
+
+// needs looks up what a machine of c is made of.
+func (v *VM) needs(c Config) (Driver, Spec, error) {
+	d, err := v.t.driver(c.Driver)
+	if err != nil {
+		return nil, Spec{}, err
+	}
+	img, err := v.t.images.Lookup(c.Image)
+	if err != nil {
+		return nil, Spec{}, err
+	}
+	env, err := v.Env()
+	if err != nil {
+		return nil, Spec{}, err
+	}
+	spec := v.spec(c, img, env)
+	spec.Mounts, err = v.mounts(c, d, img)
+	return d, spec, err
+}
+
 // attend makes the guest that the connections of driver d's machine go to.
 func (v *VM) attend(d Driver) *guest.Guest {
 	g := guest.New()
-	v.change(func(s *seen) { s.guest, s.Driver = g, d.Name() })
+	g.Refused = func() {
+		v.t.event(v.Name(), EventPosed, "a process other than the agent connected to the agent's port")
+	}
+	v.change(func(s *seen) { s.guest, s.Driver, s.ending = g, d.Name(), Ending{} })
 	return g
 }
 
@@ -96,7 +119,27 @@ func (v *VM) boot(ctx context.Context, d Driver, spec Spec, g *guest.Guest) erro
 	}
 	v.machine = m
 	v.keepMachine()
-	return v.awaitGuest(ctx, m, g)
+	if err := v.awaitGuest(ctx, m, g); err != nil {
+		return err
+	}
+	v.setClock()
+	return nil
+}
+
+// clockLimit is how long a guest is waited for that is told the time.
+const clockLimit = 5 * time.Second
+
+// setClock tells a guest with a clock of its own the time. One that cannot be
+// told, as of an earlier version, has that which it has.
+func (v *VM) setClock() {
+	now := v.look()
+	if d, err := v.t.driver(now.Driver); err == nil && now.guest != nil {
+		if _, ok := d.(Booter); ok {
+			ctx, cancel := context.WithTimeout(v.life, clockLimit)
+			defer cancel()
+			now.guest.SetClock(ctx)
+		}
+	}
 }
 
 // keepMachine writes to the state file what Adopt will need.
@@ -104,7 +147,7 @@ func (v *VM) keepMachine() {
 	var now stored
 	used := v.lastUse()
 	v.change(func(s *seen) {
-		s.Machine, s.pids, s.Used = v.machine.State(), v.machine.PIDs(), used
+		s.Machine, s.pids, s.Programs, s.Used = v.machine.State(), v.machine.PIDs(), programs(v.machine), used
 		now = s.stored
 	})
 	v.fail(now.save(v.dir, false))
@@ -174,6 +217,7 @@ func (v *VM) stop(orderly bool, reason string) error {
 }
 
 func (v *VM) halt(orderly bool, reason string) error {
+	v.change(func(s *seen) { s.ending = Ending{haltText(orderly, reason), orderly} })
 	v.enter(Stopping, reason, EventStopping)
 	if orderly {
 		v.shutDown()
@@ -181,6 +225,7 @@ func (v *VM) halt(orderly bool, reason string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), killLimit)
 	defer cancel()
 	if err := v.machine.Kill(ctx); err != nil {
+		v.change(func(s *seen) { s.ending = Ending{} })
 		v.enter(Running, "", EventRunning)
 		v.unwatch()
 		v.watch()
@@ -188,6 +233,16 @@ func (v *VM) halt(orderly bool, reason string) error {
 	}
 	v.finish(Stopped, reason, EventStopped, true)
 	return nil
+}
+
+func haltText(orderly bool, reason string) string {
+	switch {
+	case reason != "":
+		return "stopped by limit " + reason
+	case orderly:
+		return "stopped"
+	}
+	return "killed"
 }
 
 // shutDown asks the agent, then the guest's init, to end, each with a grace
@@ -234,6 +289,11 @@ func (v *VM) machineEnded() {
 func (v *VM) finish(s State, reason string, kind Kind, hooked bool) {
 	v.machine, v.due = nil, nil
 	v.unwatch()
+	v.change(func(s *seen) {
+		if s.ending.Why == "" { // whoever has files of the guest open is to learn why they end
+			s.ending.Why = reason
+		}
+	})
 	v.leave(hooked)
 	v.unconfine()
 	removeAll(v.path("machine"))
@@ -248,21 +308,27 @@ func (v *VM) leave(hooked bool) {
 	if h := v.t.cfg.Hooks.Stop; h != nil && hooked {
 		h(v)
 	}
-	v.change(func(s *seen) { s.guest, s.Driver, s.Image = nil, "", "" })
+	v.change(func(s *seen) { s.guest, s.Driver, s.Image, s.Programs = nil, "", "", nil })
 }
 
 // unhurried returns a context of at most limit that a kill of the VM ends early.
 func (v *VM) unhurried(limit time.Duration) (context.Context, func()) {
 	ctx, hurry := context.WithCancelCause(v.t.life)
 	ctx, cancel := context.WithTimeout(ctx, limit)
+	outer := v.look().hurry
 	v.change(func(s *seen) {
-		s.hurry = hurry
+		s.hurry = func(why error) {
+			hurry(why)
+			if outer != nil {
+				outer(why)
+			}
+		}
 		if s.kills > 0 {
 			hurry(errKilled)
 		}
 	})
 	return ctx, func() {
-		v.change(func(s *seen) { s.hurry = nil })
+		v.change(func(s *seen) { s.hurry = outer })
 		cancel()
 		hurry(nil)
 	}

@@ -32,6 +32,27 @@ type Driver interface {
 	Restore(ctx context.Context, s Spec, dir string) (Machine, error)
 }
 
+// A Booter is a Driver whose machines boot a kernel, which has a clock and a
+// host name of its own.
+type Booter interface {
+	Boots()
+}
+
+// A Keeper is a Driver whose machines keep the programs of the host that they
+// began with, whatever becomes of those. So do the machines that are restored
+// from what was saved of them.
+type Keeper interface {
+	// Programs returns what a machine begins with now: by its name in a word,
+	// the SHA-256 of its content.
+	Programs() (map[string]string, error)
+}
+
+// A Kept is a Machine of a Keeper.
+type Kept interface {
+	// Programs returns what the machine began with, as far as that is known.
+	Programs() map[string]string
+}
+
 // A Machine runs one VM.
 type Machine interface {
 	// Done is closed when the machine has ended and nothing of it is left.
@@ -79,12 +100,16 @@ type Spec struct {
 	Dir      string   // a folder for the driver's own files; it is there, and empty at Start
 	Layer    string   // a folder for what the guest writes outside its workspace
 	Work     string   // the guest's /workspace
+	Mounts   []Mount  // of a driver that is a Mounter
 	Ports    string   // a folder for the sockets that the guest dials
 	Serial   string   // a file: what the guest's init prints
 	Log      string   // a file: what the driver's own processes print
 	// Conn takes each connection that the guest makes, with the port it
 	// dialled. It returns at once, and the next one can be made.
 	Conn func(port uint32, c net.Conn)
+	// Refused is told of connections that the driver did not take, and why. It
+	// may wait.
+	Refused func(port uint32, why string)
 }
 
 // The ports that a guest may dial.

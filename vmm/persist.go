@@ -45,12 +45,9 @@ func (v *VM) Discard(ctx context.Context) error {
 		defer v.hurry()()
 	}
 	return v.do(ctx, func() error {
-		switch {
-		case !v.Anonymous():
+		if !v.Anonymous() {
 			return nil
-		case v.State().alive():
-			return v.stop(false, "")
 		}
-		return v.remove()
+		return v.destroy()
 	})
 }

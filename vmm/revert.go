@@ -82,6 +82,9 @@ func (v *VM) revert(dir, name, image string) error {
 		return err
 	}
 	ran := v.State().alive()
+	if err := v.clear(); ran && err != nil {
+		return err
+	}
 	if ran {
 		if err := v.halt(false, ""); err != nil {
 			return err

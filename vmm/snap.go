@@ -1,6 +1,7 @@
 package vmm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func (v *VM) snap(ctx context.Context, name string, automatic bool) error {
 	if err := checkSnapshot(name); err != nil {
 		return err
 	}
-	ctx, done, err := v.errand(ctx)
+	ctx, done, err := v.errandAlone(ctx, v.snapping)
 	if err != nil {
 		return err
 	}
@@ -101,9 +102,14 @@ func (v *VM) frozen(ctx context.Context, f func(context.Context) error) (time.Du
 	}
 	v.sync(ctx)
 	began := time.Now()
-	err := m.Pause(ctx)
+	obeys, done := v.unhurried(saveLimit) // a kill is not to wait for a guest that does not obey
+	defer done()
+	err := m.Pause(obeys)
 	if err == nil {
 		err = f(ctx)
+	}
+	if errors.Is(context.Cause(obeys), errKilled) { // which is what comes next
+		return time.Since(began), cmp.Or(err, errKilled)
 	}
 	// Also after a Pause that failed: who knows what it did.
 	rerr := m.Resume(context.WithoutCancel(ctx))
@@ -115,6 +121,8 @@ func (v *VM) frozen(ctx context.Context, f func(context.Context) error) (time.Du
 	}
 	if rerr != nil {
 		rerr = fmt.Errorf("%w: vm %q is frozen: %w", node.ErrIO, v.Name(), rerr)
+	} else {
+		v.setClock() // which stood still as well
 	}
 	return took, errors.Join(err, rerr)
 }
@@ -161,6 +169,24 @@ func (v *VM) errand(ctx context.Context) (_ context.Context, done func(), err er
 		cancel(nil)
 		v.errands.Done()
 	}, nil
+}
+
+// errandAlone is errand for what takes a processor and the disk of the host
+// and can be asked for by the guest, whatever its own limits are: of those
+// with the same room the VM does one at a time, and the others wait.
+func (v *VM) errandAlone(ctx context.Context, room chan struct{}) (_ context.Context, done func(), err error) {
+	ctx, leave, err := v.errand(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	select {
+	case room <- struct{}{}:
+		return ctx, func() { <-room; leave() }, nil
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+		leave()
+		return nil, nil, err
+	}
 }
 
 // endErrands ends what is done for the VM beside its owner.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -68,6 +69,13 @@ func TestSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.put(v, "work/f", "two")
+	began := time.Now()
+	w.driver.Hold = func(_ context.Context, s vmmtest.Step, _ string) error {
+		if s == vmmtest.Pause {
+			time.Sleep(time.Since(began)) // longer than all was copied ahead
+		}
+		return nil
+	}
 	w.snap(v, "running")
 	w.await("dev snapshot running")
 	w.is(v, vmm.Running)
@@ -76,7 +84,7 @@ func TestSnapshot(t *testing.T) {
 	w.has(v, "snap/running/layer/up/etc/x", "layer")
 	for name, state := range map[string]string{"stopped": "created", "running": "running"} {
 		i, err := v.Snapshots().Get(name)
-		if err != nil || i.State != state || i.Cost.Files != 2 || i.Taken.IsZero() || (i.Frozen > 0) != (name == "running") {
+		if err != nil || i.State != state || i.Cost.Files != 2 || i.Taken.IsZero() || (i.Frozen > 0) != (name == "running") || i.Cost.Time < i.Frozen {
 			t.Errorf("snapshot is %+v, %v", i, err)
 		}
 	}
@@ -97,7 +105,7 @@ func TestSnapshot(t *testing.T) {
 	if err := w.table.Remove(w.limit(), "dev"); err != nil {
 		t.Error(err)
 	}
-	wantErr(t, v.Snap(w.limit(), "late"), `file does not exist: vm "dev"`)
+	wantErr(t, v.Snap(w.limit(), "late"), `file does not exist: no vm "dev"`)
 }
 
 // The guest stands still while it is copied, and goes on whatever happens.
@@ -409,4 +417,28 @@ func TestSnapshotFull(t *testing.T) {
 	w.left(v, "s")
 	w.has(v, "work/f", "")
 	w.is(v, vmm.Running)
+}
+
+// TestKillOfStuck kills a VM whose machine does not obey, as that of a guest
+// that has used up all its descriptors: neither the snapshot nor the machine
+// is waited for.
+func TestKillOfStuck(t *testing.T) {
+	w := newWorld(t)
+	v := w.running("dev")
+	stuck := make(chan struct{})
+	w.driver.Hold = func(ctx context.Context, s vmmtest.Step, vm string) error {
+		if s == vmmtest.Pause {
+			close(stuck)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		return nil
+	}
+	snapped := make(chan error, 1)
+	go func() { snapped <- v.Snap(w.limit(), "a") }()
+	<-stuck
+	if err := v.Kill(w.limit()); err != nil {
+		t.Error(err)
+	}
+	wantErr(t, <-snapped, `interrupted: no snapshot "a": killed`)
 }

@@ -11,9 +11,25 @@ import (
 
 // Diff returns the differences from the snapshot a to the snapshot b, as
 // package diff writes them, with paths below work and layer. Either may be
-// Now: the VM as it is, which can change meanwhile.
+// Now: the VM as it is, which can change meanwhile. A VM is compared once at a time.
 func (v *VM) Diff(ctx context.Context, a, b string) (string, error) {
-	ctx, done, err := v.errand(ctx)
+	return v.diff(ctx, v.comparing, diff.Bounds{}, a, b)
+}
+
+// guestDiffMost is how much a comparison remembers that the guest asked for:
+// its differences are more than a model reads.
+const guestDiffMost = 16 << 20
+
+// GuestDiff is Diff for the guest: it takes its turn with those of others, and
+// keeps nobody waiting who calls Diff.
+func (v *VM) GuestDiff(ctx context.Context, a, b string) (string, error) {
+	t := &turn{place: v.t.pace}
+	defer t.end()
+	return v.diff(ctx, v.guestComparing, diff.Bounds{Rest: t.rest, Most: guestDiffMost}, a, b)
+}
+
+func (v *VM) diff(ctx context.Context, room chan struct{}, bounds diff.Bounds, a, b string) (string, error) {
+	ctx, done, err := v.errandAlone(ctx, room)
 	if err != nil {
 		return "", err
 	}
@@ -33,7 +49,7 @@ func (v *VM) Diff(ctx context.Context, a, b string) (string, error) {
 	}
 	var text strings.Builder
 	for _, part := range []string{"layer", "work"} {
-		lines, err := diff.Folders(ctx, shown(dirs[0], part), shown(dirs[1], part), part+"/")
+		lines, err := bounds.Folders(ctx, shown(dirs[0], part), shown(dirs[1], part), part+"/")
 		if err != nil {
 			return "", err
 		}

@@ -43,7 +43,20 @@ func TestMissingImage(t *testing.T) {
 	if err := v.Set(w.limit(), "image", "foo"); err != nil {
 		t.Fatal(err)
 	}
-	wantErr(t, v.Start(w.limit()), `file does not exist: image "foo"`)
+	for _, do := range []func(context.Context) error{v.Check, v.Start} {
+		wantErr(t, do(w.limit()), `file does not exist: image "foo"`)
+		w.is(v, vmm.Created)
+	}
+}
+
+// TestMountRefused has a driver that cannot mount say so before anything runs.
+func TestMountRefused(t *testing.T) {
+	w := newWorld(t)
+	v := w.make("dev")
+	if err := v.Set(w.limit(), "mount", t.TempDir()+":/x"); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, v.Start(w.limit()), "not supported: the driver "+w.driver.Name()+" cannot mount folders of the host: copy what the guest needs to its workspace")
 	w.is(v, vmm.Created)
 }
 
@@ -173,4 +186,52 @@ func TestStopEscalates(t *testing.T) {
 		t.Error(err)
 	}
 	w.is(v, vmm.Stopped)
+}
+
+// start asks for v to be started, and returns what comes of it.
+func (w *world) start(v *vmm.VM) <-chan error {
+	started := make(chan error, 1)
+	go func() { started <- v.Start(w.limit()) }()
+	return started
+}
+
+// TestDestroy removes a VM in each state, and one whose start waits its turn.
+func TestDestroy(t *testing.T) {
+	for name, prepare := range map[string]func(w *world, v *vmm.VM) (started <-chan error){
+		"created": func(*world, *vmm.VM) <-chan error { return nil },
+		"running": func(w *world, v *vmm.VM) <-chan error { w.must(v.Start(w.limit())); return nil },
+		"suspended": func(w *world, v *vmm.VM) <-chan error {
+			w.must(v.Start(w.limit()))
+			w.must(v.Suspend(w.limit()))
+			return nil
+		},
+		"starting": func(w *world, v *vmm.VM) <-chan error {
+			there, _ := w.held(vmmtest.Start)
+			started := w.start(v)
+			<-there
+			return started
+		},
+		"to be started": func(w *world, v *vmm.VM) <-chan error {
+			there, _ := w.held(vmmtest.Start)
+			w.start(v)
+			<-there
+			return w.start(v)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			v := w.make("dev")
+			started := prepare(w, v)
+			w.must(v.Destroy(w.limit()))
+			if started != nil && <-started == nil {
+				t.Error("started")
+			}
+			if left := w.driver.Machines(); len(left) != 0 {
+				t.Errorf("machines are left: %v", left)
+			}
+			if _, err := w.table.Lookup("dev"); !errors.Is(err, node.ErrNotExist) {
+				t.Errorf("lookup: %v", err)
+			}
+		})
+	}
 }

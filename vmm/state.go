@@ -49,12 +49,15 @@ type stored struct {
 	Driver    string          `json:"driver,omitempty"`  // that runs the machine
 	Image     string          `json:"image,omitempty"`   // that the machine has
 	Machine   json.RawMessage `json:"machine,omitempty"` // the driver's
-	Group     *cgroup.Group   `json:"group,omitempty"`   // that the machine's processes are in
-	Told      cgroup.Events   `json:"told,omitzero"`     // of what that counted, what was told
-	Began     time.Time       `json:"began,omitzero"`    // when it was started last
-	Used      time.Time       `json:"used,omitzero"`     // and used
-	Ran       time.Duration   `json:"ran,omitempty"`     // how long it had run when it was suspended
-	Saved     int64           `json:"saved,omitempty"`   // bytes of a suspended VM's memory and state
+	// Programs are what the machine began with, also that of a suspended VM, as
+	// Kept says.
+	Programs map[string]string `json:"programs,omitempty"`
+	Group    *cgroup.Group     `json:"group,omitempty"` // that the machine's processes are in
+	Told     cgroup.Events     `json:"told,omitzero"`   // of what that counted, what was told
+	Began    time.Time         `json:"began,omitzero"`  // when it was started last
+	Used     time.Time         `json:"used,omitzero"`   // and used
+	Ran      time.Duration     `json:"ran,omitempty"`   // how long it had run when it was suspended
+	Saved    int64             `json:"saved,omitempty"` // bytes of a suspended VM's memory and state
 
 	Unfinished bool `json:"unfinished,omitempty"` // a live fork that has not come to run
 }

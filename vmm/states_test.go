@@ -14,12 +14,36 @@ import (
 	"hutch/vmm"
 )
 
+// TestReasonIsTheLast has a VM fail for one reason, and then not even begin to
+// start for another.
+func TestReasonIsTheLast(t *testing.T) {
+	w := newWorld(t)
+	v := w.running("dev")
+	w.driver.Machine("dev").Die(errors.New("out of memory"))
+	w.await("dev failed out of memory")
+	if err := v.Set(w.limit(), "image", "none"); err != nil {
+		t.Fatal(err)
+	}
+	if v.Start(w.limit()) == nil {
+		t.Fatal("an image that is not there started")
+	}
+	for range 2 { // and after a restart
+		if text := v.Status(); !strings.HasPrefix(text, "failed\nreason file does not exist: image \"none\"\n") {
+			t.Errorf("status %q", text)
+		}
+		w.close()
+		w.open()
+		v = w.lookup("dev")
+	}
+}
+
 // Every verb in every state that a VM can rest in.
 func TestVerbsAndStates(t *testing.T) {
 	const (
 		ok         = ""
-		running    = `file in use: vm "dev" is running`
-		notRunning = `file in use: vm "dev" is not running`
+		running    = `file in use: vm "dev" is running already`
+		notRunning = `file in use: vm "dev" is not running: start it first`
+		hasFailed  = `file in use: vm "dev" is not running: it failed: sandbox ended: signal killed: start it first`
 		stopFirst  = `file in use: vm "dev" is running: stop it first`
 	)
 	states := map[vmm.State]func(w *world) *vmm.VM{
@@ -49,10 +73,12 @@ func TestVerbsAndStates(t *testing.T) {
 		{"start", func(w *world, v *vmm.VM) error { return v.Start(w.limit()) }, map[vmm.State]outcome{
 			vmm.Created: {ok, vmm.Running}, vmm.Running: {running, vmm.Running}, vmm.Stopped: {ok, vmm.Running}, vmm.Failed: {ok, vmm.Running}}},
 		{"stop", func(w *world, v *vmm.VM) error { return v.Stop(w.limit()) }, map[vmm.State]outcome{
-			vmm.Created: {notRunning, vmm.Created}, vmm.Running: {ok, vmm.Stopped}, vmm.Stopped: {notRunning, vmm.Stopped}, vmm.Failed: {notRunning, vmm.Failed}}},
+			vmm.Created: {notRunning, vmm.Created}, vmm.Running: {ok, vmm.Stopped}, vmm.Stopped: {notRunning, vmm.Stopped}, vmm.Failed: {hasFailed, vmm.Failed}}},
 		{"kill", func(w *world, v *vmm.VM) error { return v.Kill(w.limit()) }, map[vmm.State]outcome{
-			vmm.Created: {notRunning, vmm.Created}, vmm.Running: {ok, vmm.Stopped}, vmm.Stopped: {notRunning, vmm.Stopped}, vmm.Failed: {notRunning, vmm.Failed}}},
+			vmm.Created: {notRunning, vmm.Created}, vmm.Running: {ok, vmm.Stopped}, vmm.Stopped: {notRunning, vmm.Stopped}, vmm.Failed: {hasFailed, vmm.Failed}}},
 		{"set", func(w *world, v *vmm.VM) error { return v.Set(w.limit(), "cpus", "2") }, map[vmm.State]outcome{
+			vmm.Created: {ok, vmm.Created}, vmm.Running: {stopFirst, vmm.Running}, vmm.Stopped: {ok, vmm.Stopped}, vmm.Failed: {ok, vmm.Failed}}},
+		{"check", func(w *world, v *vmm.VM) error { return v.Check(w.limit()) }, map[vmm.State]outcome{
 			vmm.Created: {ok, vmm.Created}, vmm.Running: {stopFirst, vmm.Running}, vmm.Stopped: {ok, vmm.Stopped}, vmm.Failed: {ok, vmm.Failed}}},
 		{"remove", func(w *world, v *vmm.VM) error { return w.table.Remove(w.limit(), "dev") }, map[vmm.State]outcome{
 			vmm.Created: {ok, ""}, vmm.Running: {stopFirst, vmm.Running}, vmm.Stopped: {ok, ""}, vmm.Failed: {ok, ""}}},
@@ -69,8 +95,8 @@ func TestVerbsAndStates(t *testing.T) {
 				wantErr(t, verb.do(w, v), want.err)
 				if want.then == "" {
 					_, err := w.table.Lookup("dev")
-					wantErr(t, err, `file does not exist: vm "dev"`)
-					wantErr(t, v.Start(w.limit()), `file does not exist: vm "dev"`)
+					wantErr(t, err, `file does not exist: no vm "dev"`)
+					wantErr(t, v.Start(w.limit()), `file does not exist: no vm "dev"`)
 					if left, _ := os.ReadDir(filepath.Join(w.dir, "vm")); len(left) != 0 {
 						t.Errorf("left on disk: %v", left)
 					}
@@ -98,7 +124,7 @@ func TestLifeIsTold(t *testing.T) {
 	if err := v.Stop(w.limit()); err != nil {
 		t.Error(err)
 	}
-	if _, err := v.Guest(); node.Text(err) != `file in use: vm "dev" is not running` {
+	if _, err := v.Guest(); node.Text(err) != `file in use: vm "dev" is not running: start it first` {
 		t.Error(err)
 	}
 	if err := w.table.Remove(w.limit(), "dev"); err != nil {

@@ -11,7 +11,8 @@ import (
 )
 
 // Status returns the VM's state, then key value lines on it. It is made from
-// memory: what is measured is measured in the background and a second old.
+// what is known: what is measured is at most a second old, or older where
+// measuring takes long.
 func (v *VM) Status() string {
 	s := v.look()
 	c := v.t.effective(s.config)
@@ -34,6 +35,7 @@ func (v *VM) Status() string {
 	line("driver", c.Driver)
 	line("net", c.Net)
 	b.WriteString(v.limits(s, c))
+	b.WriteString(v.kept(s))
 	if s.State == Suspended {
 		line("saved", mib(s.Saved))
 	}
@@ -41,52 +43,66 @@ func (v *VM) Status() string {
 		line("config", "last edit refused, see err")
 	}
 	if s.State.alive() && len(s.pids) > 0 {
+		wake(v.asked)
 		line("pid", strconv.Itoa(s.pids[0]))
 		line("uptime", time.Since(s.Since).Round(time.Second).String())
-		v.measure(s)
-		if s.mem.bytes > 0 {
-			line("memory", mib(s.mem.bytes))
+		if m := v.measured(s); m.bytes > 0 {
+			line("memory", mib(m.bytes))
+			line("cpu", m.cpu.Round(10*time.Millisecond).String())
 		}
 	}
 	return b.String()
 }
 
-// memory is what a machine's processes held at a time.
+// memory is what a machine's processes held at a time, and the processor time
+// that they had had.
 type memory struct {
 	at    time.Time
 	bytes int64
-	under bool // being measured
+	cpu   time.Duration
+	under chan struct{} // closed when a measurement is done that is under way; nil: none is
 }
 
-// measure has the memory of the VM's processes measured in the background,
-// unless that was done within the last second.
-func (v *VM) measure(s seen) {
-	if s.mem.under || time.Since(s.mem.at) < time.Second {
-		return
+// measured returns the memory and the time of the VM's processes. They are
+// measured anew if that was not done within the last second, and waited for,
+// but not long: a process that is stuck keeps nobody from a status.
+func (v *VM) measured(s seen) memory {
+	if time.Since(s.mem.at) < time.Second {
+		return s.mem
 	}
-	begin := false
+	select {
+	case <-v.measure(s.pids):
+	case <-time.After(v.t.cfg.MeasureLimit):
+	}
+	return v.look().mem
+}
+
+// measure has the VM's processes measured in the background, unless that is
+// under way, and returns what is closed when it is done.
+func (v *VM) measure(pids []int) <-chan struct{} {
+	done, begin := make(chan struct{}), false
 	v.change(func(s *seen) {
-		if !s.mem.under {
-			s.mem.under, begin = true, true
+		if begin = s.mem.under == nil; begin {
+			s.mem.under = done
 		}
+		done = s.mem.under
 	})
 	if !begin {
-		return
+		return done
 	}
 	v.t.background(func() {
-		pids := s.pids
+		defer close(done)
 		if h := v.t.cfg.Hooks.PIDs; h != nil {
 			pids = slices.Concat(pids, families(h(v)))
 		}
-		n := Memory(pids)
+		n, cpu := Memory(pids), processorTime(pids)
 		v.change(func(now *seen) {
-			if len(now.pids) > 0 {
-				now.mem = memory{at: time.Now(), bytes: n}
-			} else {
-				now.mem = memory{}
+			if now.mem.under == done { // the machine has not ended meanwhile
+				now.mem = memory{at: time.Now(), bytes: n, cpu: cpu}
 			}
 		})
 	})
+	return done
 }
 
 // Memory returns the bytes that processes hold, each shared page counted in
@@ -101,6 +117,26 @@ func Memory(pids []int) int64 {
 		sum += n
 	}
 	return sum << 10
+}
+
+// processorTime returns what processes that run have had of processors, and
+// those children of theirs that have ended.
+func processorTime(pids []int) time.Duration {
+	const tick = 10 * time.Millisecond // of /proc, on every Linux that there is
+	var sum time.Duration
+	for _, pid := range pids {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		_, rest, _ := strings.Cut(string(text), ") ") // the name may have blanks in it
+		words := strings.Fields(rest)
+		if len(words) < 15 {
+			continue
+		}
+		for _, w := range words[11:15] {
+			n, _ := strconv.ParseInt(w, 10, 64)
+			sum += time.Duration(n) * tick
+		}
+	}
+	return sum
 }
 
 // families returns pids with all that descend from them.

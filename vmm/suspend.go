@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"hutch/fs/node"
@@ -61,7 +62,7 @@ func (v *VM) Resume(ctx context.Context) error {
 		case s == Suspended:
 			return v.resume()
 		case s.alive():
-			return fmt.Errorf("%w: vm %q is running", node.ErrBusy, v.Name())
+			return fmt.Errorf("%w: vm %q is running already", node.ErrBusy, v.Name())
 		}
 		return fmt.Errorf("%w: vm %q is not suspended: start it", node.ErrBusy, v.Name())
 	})
@@ -130,7 +131,9 @@ func (v *VM) saveInto(ctx context.Context, dir string) error {
 
 // wake has the machine go on that could not be suspended for the reason err.
 func (v *VM) wake(err error) error {
-	if rerr := v.machine.Resume(context.Background()); rerr != nil {
+	ctx, done := v.unhurried(saveLimit)
+	defer done()
+	if rerr := v.machine.Resume(ctx); rerr != nil {
 		select {
 		case <-v.machine.Done(): // which the owner sees next
 		default:
@@ -210,22 +213,12 @@ func (v *VM) restoring(name string) (r restoring, err error) {
 	if err != nil {
 		return r, err
 	}
-	c, err := ParseConfig(string(text))
-	if err == nil {
-		r.driver, err = v.t.driver(c.Driver)
-	}
-	if err != nil {
+	if r.config, err = ParseConfig(string(text)); err != nil {
 		return r, err
 	}
-	img, err := v.t.images.Lookup(c.Image)
-	if err != nil {
+	if r.driver, r.spec, err = v.needs(r.config); err != nil {
 		return r, err
 	}
-	env, err := v.Env()
-	if err != nil {
-		return r, err
-	}
-	r.config, r.spec = c, v.spec(c, img, env)
 	return r, errors.Join(folders(v.dir), removeAll(r.spec.Dir), os.MkdirAll(r.spec.Dir, 0o755))
 }
 
@@ -251,6 +244,9 @@ func (v *VM) restore(ctx context.Context, r restoring, kind Kind) error {
 	if err != nil && !late {
 		return err
 	}
+	if !late {
+		v.setClock()
+	}
 	v.change(func(s *seen) {
 		s.Saved, s.Unfinished = 0, false
 		s.Began, s.Used = time.Now().Add(-s.Ran), time.Now()
@@ -270,6 +266,7 @@ func (v *VM) awaitRestored() {
 	g := v.look().guest
 	v.t.background(func() {
 		if g.Ready(v.t.life) == nil {
+			v.setClock()
 			v.do(v.t.life, func() error { return removeAll(v.path(restoringName)) })
 		}
 	})
@@ -311,8 +308,16 @@ func (v *VM) fallAsleep(reason string) {
 	v.enter(Suspended, reason, EventSuspended)
 }
 
-// forget makes a suspended VM a stopped one, without its memory.
+// forget makes a suspended VM a stopped one, without its memory. An anonymous
+// VM goes.
 func (v *VM) forget() error {
+	if err := v.giveUpMemory(); err != nil || !v.Anonymous() {
+		return err
+	}
+	return v.remove()
+}
+
+func (v *VM) giveUpMemory() error {
 	gone, err := os.MkdirTemp(v.dir, ".gone-")
 	if err == nil {
 		err = os.Rename(v.path(savedName), filepath.Join(gone, savedName))
@@ -320,14 +325,10 @@ func (v *VM) forget() error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	v.change(func(s *seen) { s.Saved = 0 })
+	v.change(func(s *seen) { s.Saved, s.ending = 0, Ending{Why: "its memory was given up"} })
 	v.leave(false)
 	v.enter(Stopped, "its memory was given up", EventStopped)
-	err = removeAll(gone)
-	if v.Anonymous() {
-		err = v.remove()
-	}
-	return err
+	return removeAll(gone)
 }
 
 // has says whether the VM's folder has something called name.
@@ -336,15 +337,24 @@ func (v *VM) has(name string) bool {
 	return err == nil
 }
 
+// treeSize returns the size of the files below dir, but for those that have
+// other names too, as what all machines share.
 func treeSize(dir string) int64 {
 	var sum int64
 	filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
-			if fi, err := d.Info(); err == nil {
+			if fi, err := d.Info(); err == nil && links(fi) == 1 {
 				sum += fi.Size()
 			}
 		}
 		return nil
 	})
 	return sum
+}
+
+func links(fi os.FileInfo) int {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return int(st.Nlink)
+	}
+	return 1
 }

@@ -22,14 +22,15 @@ import (
 
 // Options say how Open makes a table.
 type Options struct {
-	Dir        string                    // the state folder; VMs are in Dir/vm, images in Dir/images
-	Drivers    []Driver                  // the first is the default
-	StartLimit time.Duration             // for a guest to be there; 0: 2 m
-	StopGrace  time.Duration             // for a guest to shut down, and again for its init to end; 0: 5 s
-	Profile    func(name string) Profile // what a profile says of its machines; nil: nothing
-	Groups     *cgroup.Root              // makes machines' control groups; nil: none are made
-	Hooks      Hooks
-	Event      func(Event) // is told of each event; it must not wait
+	Dir          string                    // the state folder; VMs are in Dir/vm, images in Dir/images
+	Drivers      []Driver                  // the first is the default
+	StartLimit   time.Duration             // for a guest to be there; 0: 2 m
+	StopGrace    time.Duration             // for a guest to shut down, and again for its init to end; 0: 5 s
+	MeasureLimit time.Duration             // for what a machine uses to be measured for its status; 0: 100 ms
+	Profile      func(name string) Profile // what a profile says of its machines; nil: nothing
+	Groups       *cgroup.Root              // makes machines' control groups; nil: none are made
+	Hooks        Hooks
+	Event        func(Event) // is told of each event; it must not wait
 }
 
 // A Profile is what a profile says of the machines that have it. A VM's own
@@ -37,6 +38,7 @@ type Options struct {
 type Profile struct {
 	Config Config
 	Env    []string // K=V
+	Err    error    // why the profile, as it was last written, has another meaning or none
 }
 
 // Hooks connect a VM to what serves it. Nil ones do nothing. All are called
@@ -69,6 +71,9 @@ func (o Options) withDefaults() Options {
 	if o.StopGrace == 0 {
 		o.StopGrace = 5 * time.Second
 	}
+	if o.MeasureLimit == 0 {
+		o.MeasureLimit = 100 * time.Millisecond
+	}
 	return o
 }
 
@@ -95,6 +100,10 @@ type Table struct {
 	number  int // of the last anonymous VM
 	closed  bool
 
+	fill fill
+	pace pace      // of what guests ask for
+	logs *logWatch // nil: the meters cut logs
+
 	litter []string // what Open finds half made or half removed
 }
 
@@ -105,7 +114,7 @@ func Open(cfg Options) (*Table, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	t := &Table{cfg: cfg, vms: make(map[string]*VM)}
+	t := &Table{cfg: cfg, vms: make(map[string]*VM), pace: make(pace, 1)}
 	if err := os.MkdirAll(t.dir(), 0o700); err != nil {
 		return nil, err
 	}
@@ -115,6 +124,8 @@ func Open(cfg Options) (*Table, error) {
 	}
 	t.images = image.Open(filepath.Join(cfg.Dir, "images"))
 	t.life, t.end = context.WithCancel(context.Background())
+	t.logs = watchLogs(t.life)
+	t.fill.dir = t.dir()
 	for _, e := range entries {
 		t.find(e.Name())
 	}
@@ -246,6 +257,7 @@ func (t *Table) effective(c Config) Config {
 	c.Kernel = cmp.Or(c.Kernel, p.Kernel)
 	c.RAM, c.CPUs, c.Disk = cmp.Or(c.RAM, p.RAM), cmp.Or(c.CPUs, p.CPUs), cmp.Or(c.Disk, p.Disk)
 	c.PIDs = cmp.Or(c.PIDs, p.PIDs, defaultPIDs)
+	c.Records = cmp.Or(c.Records, p.Records, defaultRecords)
 	c.Idle, c.TTL = cmp.Or(c.Idle, p.Idle), cmp.Or(c.TTL, p.TTL)
 	for _, d := range []struct {
 		field *string
@@ -446,6 +458,8 @@ func (t *Table) Close(ctx context.Context) error {
 		v.endErrands()
 	}
 	t.tasks.Wait()
+	t.logs.close()
+	t.fill.close()
 	t.images.Close()
 	if t.cfg.Groups != nil {
 		t.cfg.Groups.Close()

@@ -27,6 +27,10 @@ type VM struct {
 	errands sync.WaitGroup // what is done for the VM beside the owner
 	snaps   *snapshot.Store
 
+	snapping       chan struct{} // is full while a snapshot is taken: one at a time
+	comparing      chan struct{} // while folders are compared
+	guestComparing chan struct{} // while they are since the guest asked
+
 	posts chan func()   // to the owner goroutine
 	quit  chan struct{} // closed by the owner to end itself
 	ended chan struct{} // closed when the owner has ended
@@ -37,6 +41,8 @@ type VM struct {
 	due     <-chan time.Time // the next automatic snapshot; nil: none
 	gone    bool             // removed
 	damage  error            // what was wrong with the state file
+
+	asked chan struct{} // somebody wants to know what is used
 
 	used atomic.Int64 // when the VM was used last, but for its guest: Unix time in nanoseconds
 
@@ -57,12 +63,14 @@ type seen struct {
 	use    usage                   // of what is limited
 	hurry  context.CancelCauseFunc // ends what the owner waits for in a start or stop; nil if nothing
 	kills  int                     // that are under way: the owner waits for nothing then
+	ending Ending                  // how the last machine ended, or is ending
 }
 
 func newVM(t *Table, name, dir string, s stored) *VM {
 	v := &VM{
 		dir: dir, t: t,
-		posts: make(chan func(), 64), quit: make(chan struct{}), ended: make(chan struct{}),
+		posts: make(chan func(), 64), quit: make(chan struct{}), ended: make(chan struct{}), asked: make(chan struct{}, 1),
+		snapping: make(chan struct{}, 1), comparing: make(chan struct{}, 1), guestComparing: make(chan struct{}, 1),
 	}
 	v.life, v.end = context.WithCancel(t.life)
 	v.snaps = snapshot.Open(v.path("snap"))
@@ -101,11 +109,23 @@ func (v *VM) Guest() (*guest.Guest, error) {
 	if s.guest != nil {
 		return s.guest, nil
 	}
-	return nil, fmt.Errorf("%w: vm %q is not running", node.ErrBusy, v.Name())
+	return nil, v.notRunning()
 }
+
+// An Ending is how a VM's machine ended.
+type Ending struct {
+	Why     string // empty while it runs, and where nobody knows
+	Orderly bool   // its commands were asked to end
+}
+
+// Ending tells of the machine that there was last.
+func (v *VM) Ending() Ending { return v.look().ending }
 
 // Err returns the last error of the VM, nil if there was none.
 func (v *VM) Err() error { return v.look().err }
+
+// PIDs returns the processes of the machine, if there is one.
+func (v *VM) PIDs() []int { return v.look().pids }
 
 func (v *VM) look() seen {
 	v.seeing.Lock()
@@ -182,7 +202,7 @@ func (v *VM) do(ctx context.Context, f func() error) error {
 	}
 }
 
-func notExist(name string) error { return fmt.Errorf("%w: vm %q", node.ErrNotExist, shorten(name)) }
+func notExist(name string) error { return fmt.Errorf("%w: no vm %q", node.ErrNotExist, shorten(name)) }
 
 // enter puts the VM into state s, on disk too, and tells of it.
 func (v *VM) enter(s State, reason string, kind Kind) {
@@ -196,7 +216,7 @@ func (v *VM) note(s State, reason string) {
 	v.change(func(sn *seen) {
 		sn.State, sn.Reason, sn.Since = s, reason, time.Now()
 		if v.machine != nil {
-			sn.Machine, sn.pids = v.machine.State(), v.machine.PIDs()
+			sn.Machine, sn.pids, sn.Programs = v.machine.State(), v.machine.PIDs(), programs(v.machine)
 		} else {
 			sn.Machine, sn.pids, sn.mem, sn.use.ram, sn.use.processes = nil, nil, memory{}, 0, 0
 		}
@@ -223,20 +243,40 @@ func (v *VM) conn(port uint32, c net.Conn) {
 	c.Close()
 }
 
+// refused tells of a connection that the driver did not take.
+func (v *VM) refused(port uint32, why string) {
+	v.t.event(v.Name(), EventRefused, fmt.Sprintf("connection to port %d refused: %s", port, why))
+}
+
 // spec returns what the VM's driver is to start from img, with the variables
 // env of its own.
 func (v *VM) spec(c Config, img image.Image, env []string) Spec {
 	s := Spec{
 		Name: v.Name(), Hostname: c.Hostname, Image: img, Net: c.Net, Kernel: c.Kernel, RAM: c.RAM, CPUs: processors(c.CPUs), PIDs: c.PIDs,
-		Env: slices.Concat([]string{"PATH=" + guestPath, "HOME=/root"}, imageEnv(img), proxyEnv(c.Net), v.t.profile(c).Env, env),
+		Env: slices.Concat(v.given(c, img), env),
 		Dir: filepath.Join(v.dir, "machine"), Layer: filepath.Join(v.dir, "layer"),
 		Work: v.WorkDir(), Ports: filepath.Join(v.dir, "ports"),
-		Serial: v.SerialLog(), Log: v.ProcessLog(), Conn: v.conn,
+		Serial: v.SerialLog(), Log: v.ProcessLog(), Conn: v.conn, Refused: v.refused,
 	}
 	if s.Hostname == "" {
 		s.Hostname = v.Name()
 	}
 	return s
+}
+
+// GivenEnv returns the variables that the guest has besides the VM's own, as
+// K=V, of which the last of a name counts.
+func (v *VM) GivenEnv() ([]string, error) {
+	c := v.Config()
+	img, err := v.t.images.Lookup(c.Image)
+	if err != nil {
+		return nil, err
+	}
+	return v.given(c, img), nil
+}
+
+func (v *VM) given(c Config, img image.Image) []string {
+	return slices.Concat([]string{"PATH=" + guestPath, "HOME=/root"}, imageEnv(img), proxyEnv(c.Net), v.t.profile(c).Env)
 }
 
 // guestPath is the guest's PATH; its last folder has hutch's own programs.

@@ -24,6 +24,7 @@ type world struct {
 	hooks  vmm.Hooks
 	grace  time.Duration
 	starts time.Duration
+	looks  time.Duration
 
 	hearing sync.Mutex // guards events
 	events  []string
@@ -43,7 +44,8 @@ func newWorld(t *testing.T) *world {
 func (w *world) open() {
 	w.Helper()
 	table, err := vmm.Open(vmm.Options{
-		Dir: w.dir, Drivers: []vmm.Driver{w.driver}, Hooks: w.hooks, StopGrace: w.grace, StartLimit: w.starts, Event: w.hear,
+		Dir: w.dir, Drivers: []vmm.Driver{w.driver}, Hooks: w.hooks, StopGrace: w.grace, StartLimit: w.starts, MeasureLimit: w.looks,
+		Event: w.hear,
 	})
 	if err != nil {
 		w.Fatal(err)

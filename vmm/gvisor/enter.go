@@ -28,7 +28,7 @@ type entry struct {
 	Root   string   // where the two are seen as one
 	CPUs   int      // how many processors to run on; 0: all
 	RAM    int64    // how much memory the guest is to believe there is; 0: all
-	Dir    string   // the machine's folder
+	Dir    string   // the machine's folder; "": it has none that others know
 	Groups []string // its control group
 	Runsc  string   // the program to become
 	Flags  []string // its arguments up to the command's name
@@ -80,6 +80,11 @@ func enter(arg string) error {
 			if err := unix.Mount(e.Lower, e.Root, "", unix.MS_BIND, ""); err != nil {
 				return fmt.Errorf("show the image: %w", err)
 			}
+		}
+	}
+	if e.Dir != "" {
+		if err := e.checkPlaces(); err != nil {
+			return err
 		}
 	}
 	if err := pin(e.CPUs); err != nil {

@@ -28,7 +28,6 @@ package gvisor
 
 import (
 	"math"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -47,7 +46,8 @@ type Config struct {
 type Driver struct {
 	cfg Config
 
-	laying sync.Mutex // held while the guest's programs are laid out
+	laying sync.Mutex        // held while the driver's folder of programs is made or shared, and guards what follows
+	looked map[string]looked // cfg's programs, as they were when they were looked at last
 
 	probing sync.Mutex // guards what follows
 	how     string     // of the last probe that succeeded
@@ -57,7 +57,10 @@ type Driver struct {
 }
 
 // New returns a driver. What is missing for it to work, Probe and Start tell.
-func New(cfg Config) *Driver { return &Driver{cfg: cfg} }
+func New(cfg Config) *Driver { return &Driver{cfg: cfg, looked: make(map[string]looked)} }
+
+// Mounts says that guests can see folders of the host.
+func (d *Driver) Mounts() bool { return true }
 
 // Enforces says that gVisor itself limits the processes of each user in the
 // guest, and that whole processors can be had by affinity.
@@ -73,7 +76,3 @@ func (d *Driver) Enforces(key string, c vmm.Config) string {
 
 // Name returns "gvisor".
 func (d *Driver) Name() string { return "gvisor" }
-
-// bin is the folder with what the guest runs of hutch: the driver's own copy,
-// since a build may write over cfg.Guest while guests run it.
-func (d *Driver) bin() string { return filepath.Join(d.cfg.Dir, "bin") }

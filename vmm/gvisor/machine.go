@@ -26,6 +26,7 @@ type machine struct {
 	sandbox *process.Process
 	gofer   *process.Process
 	ports   *ports
+	guessed bool // whether it was restored with programs that may not be those it was saved with
 	done    chan struct{}
 	err     error // valid after done
 
@@ -137,6 +138,9 @@ func (m *machine) watch() {
 	}
 	if how := m.sandbox.How("sandbox"); err == nil {
 		err = cmp.Or(m.goferKilled(), how)
+	}
+	if ws, ok := m.sandbox.Status(); ok && ws.Exited() && ws.ExitStatus() == crashed && m.guessed {
+		err = fmt.Errorf("%w: %w", err, errGuessed)
 	}
 	m.gofer.Signal(unix.SIGKILL)
 	<-m.gofer.Gone()

@@ -29,7 +29,7 @@ func TestGoferEndsLast(t *testing.T) {
 			sandbox, endSandbox := child(t, "read x; exit 137")
 			gofer, endGofer := child(t, "read x; exit 0")
 			m := newMachine(vmm.Spec{Dir: t.TempDir()})
-			m.sandbox, m.gofer, m.ports = sandbox, gofer, &ports{dir: t.TempDir()}
+			m.sandbox, m.gofer, m.ports = sandbox, gofer, &ports{dir: t.TempDir(), end: func() {}}
 			if c.asked {
 				m.ask()
 			}

@@ -3,6 +3,7 @@
 package gvisor
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 
+	"hutch/fs/accept"
+	"hutch/relay/port"
 	"hutch/vmm"
 )
 
@@ -17,16 +20,17 @@ import (
 // guest: the folder they are in is mounted nowhere else.
 type ports struct {
 	dir       string
-	listeners []*net.UnixListener
+	end       context.CancelFunc // of listening
 	accepting sync.WaitGroup
 }
 
 // listen makes a socket for each port that the guest may dial, in the place of
 // those that an earlier process left. With an error there are none.
 func listen(s vmm.Spec) (*ports, error) {
-	p := &ports{dir: s.Ports}
+	ctx, end := context.WithCancel(context.Background())
+	p := &ports{dir: s.Ports, end: end}
 	dir, conn := s.Ports, s.Conn
-	// Any user of the guest may connect; on the host, VMs' folders are closed.
+	// Users of the guest look in here; on the host, VMs' folders are closed.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return p, err
 	}
@@ -38,29 +42,20 @@ func listen(s vmm.Spec) (*ports, error) {
 	for _, port := range vmm.Ports {
 		os.Remove(filepath.Join(dir, strconv.Itoa(int(port))))
 	}
-	for _, port := range s.Listen() {
-		l, err := listenIn(folder, strconv.Itoa(int(port)))
+	for _, n := range s.Listen() {
+		l, err := listenIn(folder, strconv.Itoa(int(n)), port.Mode(n))
 		if err != nil {
 			p.close()
-			return p, fmt.Errorf("port %d: %w", port, err)
+			return p, fmt.Errorf("port %d: %w", n, err)
 		}
-		p.listeners = append(p.listeners, l)
-		p.accepting.Go(func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				conn(port, c)
-			}
-		})
+		p.accepting.Go(func() { accept.Serve(ctx, l, func(c net.Conn) { conn(n, c) }, nil) })
 	}
 	return p, nil
 }
 
 // listenIn listens on a socket in folder, named by a descriptor: a socket's
 // path may have 107 bytes.
-func listenIn(folder *os.File, name string) (*net.UnixListener, error) {
+func listenIn(folder *os.File, name string, mode os.FileMode) (*net.UnixListener, error) {
 	path := filepath.Join(folder.Name(), name)
 	short := fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), name)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
@@ -68,7 +63,7 @@ func listenIn(folder *os.File, name string) (*net.UnixListener, error) {
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
-	if err := os.Chmod(path, 0o666); err != nil {
+	if err := os.Chmod(path, mode); err != nil {
 		l.Close()
 		return nil, err
 	}
@@ -77,9 +72,7 @@ func listenIn(folder *os.File, name string) (*net.UnixListener, error) {
 
 // close ends listening. The sockets stay, for the next process to replace.
 func (p *ports) close() {
-	for _, l := range p.listeners {
-		l.Close()
-	}
+	p.end()
 	p.accepting.Wait()
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,7 +103,7 @@ func (d *Driver) try(ctx context.Context, platform string) (string, error) {
 	log := filepath.Join(dir, "log")
 	err = run(ctx, entry{
 		Lower: filepath.Join(dir, "image"), Layer: filepath.Join(dir, "layer"), Root: filepath.Join(dir, "rootfs"),
-		Runsc: d.cfg.Runsc, Flags: append(d.flags(dir, platform), "--log="+log), Log: log,
+		Runsc: d.cfg.Runsc, Flags: slices.Concat(where(dir, platform), flags, []string{"--log=" + log}), Log: log,
 		Args: []string{"run", "-bundle", dir, "probe"},
 	}, filepath.Join(dir, "out"))
 	if err != nil {

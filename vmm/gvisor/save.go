@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,15 +16,27 @@ import (
 	"hutch/fs/node"
 )
 
-// controlLimit is how long a sandbox may take to obey. It is not the caller's
-// to shorten: of a runsc that was killed nobody knows what it did.
-const controlLimit = 10 * time.Minute
+// How long a sandbox may take to obey, and to be saved. Its guest can keep it
+// from that, as by all the descriptors that it may have.
+const (
+	obeyLimit = time.Minute
+	saveLimit = 10 * time.Minute
+)
 
-// control has runsc do what args say with the machine.
-func (m *machine) control(args ...string) error {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), controlLimit,
-		fmt.Errorf("%w: sandbox does not obey %s in %s", node.ErrTimedOut, args[0], controlLimit))
+// control has runsc do what args say with the machine. When ctx ends runsc is
+// given a moment: of one that was killed nobody knows what it did.
+func (m *machine) control(ctx context.Context, limit time.Duration, args ...string) error {
+	hurried := ctx
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), limit,
+		fmt.Errorf("%w: sandbox does not obey %s in %s", node.ErrTimedOut, args[0], limit))
 	defer cancel()
+	defer context.AfterFunc(hurried, func() {
+		select {
+		case <-time.After(controlOver):
+			cancel()
+		case <-ctx.Done():
+		}
+	})()
 	n, err := readNotes(m.spec.Dir) // the VM may have another name now
 	if err != nil {
 		return err
@@ -33,9 +46,15 @@ func (m *machine) control(args ...string) error {
 		return err
 	}
 	defer lock.Close()
-	flags := append(m.d.flags(m.spec.Dir, platforms[0]), "--log="+m.spec.Log)
-	args = append(append([]string{"runsc"}, flags...), append(args, n.ID)...)
-	return execute(ctx, m.spec.Log, lock, m.d.cfg.Runsc, args...)
+	if err := m.own(); err != nil {
+		return err
+	}
+	a, err := readAbout(m.programs())
+	if err != nil {
+		return err
+	}
+	args = slices.Concat([]string{"runsc"}, where(m.spec.Dir, platforms[0]), a.Flags, []string{"--log=" + m.spec.Log}, args, []string{n.ID})
+	return execute(ctx, m.spec.Log, lock, filepath.Join(m.programs(), runscName), args...)
 }
 
 // controlName is the file in a machine's folder that a runsc of control's has
@@ -94,24 +113,27 @@ func awaitControl(ctx context.Context, dir string) {
 const statusPaused = "paused"
 
 // Pause stops the guest's threads.
-func (m *machine) Pause(ctx context.Context) error { return m.pause(true) }
+func (m *machine) Pause(ctx context.Context) error { return m.pause(ctx, true) }
 
 // Resume lets the guest's threads run.
-func (m *machine) Resume(ctx context.Context) error { return m.pause(false) }
+func (m *machine) Resume(ctx context.Context) error { return m.pause(ctx, false) }
 
-func (m *machine) pause(want bool) error {
+func (m *machine) pause(ctx context.Context, want bool) error {
 	n, err := readNotes(m.spec.Dir)
 	if err != nil || (n.Status == statusPaused) == want {
 		return err
 	}
 	if want {
-		return m.control("pause")
+		return m.control(ctx, obeyLimit, "pause")
 	}
-	return m.control("resume")
+	return m.control(ctx, obeyLimit, "resume")
 }
 
-// Save makes a checkpoint. The sandbox keeps the pause to itself: what is
-// restored runs.
+// Save makes a checkpoint, and keeps the machine's programs with it. The
+// sandbox keeps the pause to itself: what is restored runs.
 func (m *machine) Save(ctx context.Context, dir string) error {
-	return m.control("checkpoint", "-leave-running", "-image-path", dir)
+	if err := m.control(ctx, saveLimit, "checkpoint", "-leave-running", "-image-path", dir); err != nil {
+		return err
+	}
+	return share(m.programs(), filepath.Join(dir, programs))
 }

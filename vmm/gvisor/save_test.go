@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -103,6 +104,27 @@ func TestPause(t *testing.T) {
 	if list, _ := os.ReadDir(dir); len(list) == 0 {
 		t.Error("what was saved went with the machine")
 	}
+}
+
+// TestPauseOfStuck has a sandbox not obey: who gives up waiting for it is let
+// go, and it can be killed.
+func TestPauseOfStuck(t *testing.T) {
+	b := newBench(t)
+	g := b.start("dev")
+	if err := syscall.Kill(g.machine.PIDs()[0], syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(limit(t))
+	paused := make(chan error, 1)
+	go func() { paused <- g.machine.Pause(ctx) }()
+	cancel()
+	if err := <-paused; !errors.Is(err, context.Canceled) {
+		t.Errorf("pause: %v", err)
+	}
+	if err := g.machine.Kill(limit(t)); err != nil {
+		t.Errorf("kill: %v", err)
+	}
+	g.gone()
 }
 
 // TestRestore restores a machine in its own place, and a copy in another's.

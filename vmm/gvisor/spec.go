@@ -4,6 +4,7 @@ package gvisor
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,7 +101,15 @@ func (d *Driver) configure(s vmm.Spec) ociSpec {
 		ociMount{"/tmp", "tmpfs", "tmpfs", []string{"nosuid", "nodev", "mode=1777"}},
 		bind(guestWork, s.Work, "rw"),
 		bind(guestPorts, s.Ports, "ro"),
-		bind(guestBin, d.bin(), "ro"))
+		bind(guestBin, filepath.Join(s.Dir, programs, shownName), "ro"))
+	for i, m := range s.Mounts {
+		mode := "rw"
+		if m.ReadOnly {
+			mode = "ro"
+		}
+		c.Mounts = append(c.Mounts, bind(m.Guest, m.Host, mode))
+		c.share(fmt.Sprint("mount", i), m.Host)
+	}
 	c.show(s.Image.Binds)
 	c.share("work", s.Work)
 	c.share("ports", s.Ports)

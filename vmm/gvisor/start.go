@@ -8,33 +8,59 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 
-	"hutch/fs/node"
 	"hutch/vmm"
 )
 
 // Start starts a sandbox.
 func (d *Driver) Start(ctx context.Context, s vmm.Spec) (vmm.Machine, error) {
-	return d.begin(ctx, s, "run")
+	err := d.usable()
+	if err == nil {
+		err = d.give(s.Dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return started(d.begin(ctx, s, false, d.configure(s), "run"))
 }
 
 // Restore starts a sandbox from a checkpoint.
 func (d *Driver) Restore(ctx context.Context, s vmm.Spec, dir string) (vmm.Machine, error) {
-	return d.begin(ctx, s, "restore", "-image-path", dir)
+	guessed, err := d.inherit(s, dir)
+	if err != nil {
+		return nil, err
+	}
+	c, err := saved(dir)
+	if err != nil {
+		return nil, err
+	}
+	m, err := started(d.begin(ctx, s, guessed, c.placed(d.configure(s)), "restore", "-image-path", dir))
+	if err != nil && guessed && ctx.Err() == nil {
+		err = fmt.Errorf("%w (%w)", err, errGuessed)
+	}
+	return m, err
 }
 
-// begin starts a sandbox by the runsc command that how says.
-func (d *Driver) begin(ctx context.Context, s vmm.Spec, how ...string) (vmm.Machine, error) {
+// started returns m as others see it.
+func started(m *machine, err error) (vmm.Machine, error) {
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// begin starts a sandbox with the configuration c, by the runsc command that
+// how says, with programs that may be guessed.
+func (d *Driver) begin(ctx context.Context, s vmm.Spec, guessed bool, c ociSpec, how ...string) (*machine, error) {
 	platform, err := d.platform(ctx)
 	if err == nil {
-		err = d.layGuest()
+		err = os.Mkdir(filepath.Join(s.Dir, "rootfs"), 0o755)
 	}
 	if err == nil {
-		err = d.prepare(s)
+		err = c.write(s.Dir)
 	}
 	if err != nil {
 		return nil, err
@@ -51,28 +77,25 @@ func (d *Driver) begin(ctx context.Context, s vmm.Spec, how ...string) (vmm.Mach
 		p.remove()
 		return nil, err
 	}
-	m.d, m.ports = d, p
+	m.d, m.ports, m.guessed = d, p, guessed
 	go m.watch()
 	return m, nil
 }
 
-// prepare makes the bundle that runsc is to run.
-func (d *Driver) prepare(s vmm.Spec) error {
-	if err := os.Mkdir(filepath.Join(s.Dir, "rootfs"), 0o755); err != nil {
-		return err
-	}
-	return d.configure(s).write(s.Dir)
-}
-
 // launch runs runsc and takes up the processes that it leaves.
 func (d *Driver) launch(ctx context.Context, s vmm.Spec, platform string, how []string) (*machine, error) {
+	a, err := readAbout(filepath.Join(s.Dir, programs))
+	if err != nil {
+		return nil, err
+	}
 	e := entry{
 		Lower: s.Image.Root, Layer: s.Layer, Root: filepath.Join(s.Dir, "rootfs"), CPUs: s.CPUs, Log: s.Log,
 		RAM: s.RAM, Dir: s.Dir, Groups: s.Enter,
-		Runsc: d.cfg.Runsc, Flags: append(d.flags(s.Dir, platform), "--log="+s.Log, "--panic-log="+s.Log),
-		Args: append(slices.Clone(how), "-detach", "-bundle", s.Dir, s.Name),
+		Runsc: filepath.Join(s.Dir, programs, runscName),
+		Flags: slices.Concat(where(s.Dir, platform), a.Flags, []string{"--log=" + s.Log, "--panic-log=" + s.Log}),
+		Args:  append(slices.Clone(how), "-detach", "-bundle", s.Dir, s.Name),
 	}
-	err := run(ctx, e, s.Serial)
+	err = run(ctx, e, s.Serial)
 	var f found
 	if err == nil {
 		f, err = findPIDs(s.Dir)
@@ -88,8 +111,10 @@ func (d *Driver) launch(ctx context.Context, s vmm.Spec, platform string, how []
 	return m, nil
 }
 
-func (d *Driver) flags(dir, platform string) []string {
-	return append([]string{"--root=" + filepath.Join(dir, "runsc"), "--platform=" + platform}, flags...)
+// where returns the flags of runsc that say where it keeps its notes of the
+// machine in dir, and how that runs.
+func where(dir, platform string) []string {
+	return []string{"--root=" + filepath.Join(dir, "runsc"), "--platform=" + platform}
 }
 
 // Adopt takes up the sandbox that an earlier process started for s.
@@ -134,46 +159,3 @@ func find(s vmm.Spec, state []byte) (*machine, error) {
 
 // errGone is returned for a machine that has ended.
 var errGone = errors.New("no sandbox")
-
-// layGuest makes the folder of hutch's programs that guests see.
-func (d *Driver) layGuest() error {
-	d.laying.Lock()
-	defer d.laying.Unlock()
-	src, err := os.Stat(d.cfg.Guest)
-	if err != nil {
-		return fmt.Errorf("%w: no guest program at %s", node.ErrNotExist, d.cfg.Guest)
-	}
-	to := filepath.Join(d.bin(), "hutch-guest")
-	if dst, err := os.Stat(to); err == nil && dst.Size() == src.Size() && dst.ModTime().Equal(src.ModTime()) {
-		return nil
-	}
-	if err := os.MkdirAll(d.bin(), 0o755); err != nil {
-		return err
-	}
-	if err := os.Symlink("hutch-guest", filepath.Join(d.bin(), "hutch-relay")); err != nil && !os.IsExist(err) {
-		return err
-	}
-	return copyProgram(d.cfg.Guest, to, src)
-}
-
-// copyProgram puts a copy of from in the place of to, which may be running.
-func copyProgram(from, to string, src os.FileInfo) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.CreateTemp(filepath.Dir(to), ".new-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(out.Name())
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Chmod(0o755), out.Close()); err != nil {
-		return err
-	}
-	if err := os.Chtimes(out.Name(), src.ModTime(), src.ModTime()); err != nil {
-		return err
-	}
-	return os.Rename(out.Name(), to)
-}

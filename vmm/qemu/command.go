@@ -4,9 +4,11 @@ package qemu
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,6 +23,7 @@ import (
 type command struct {
 	args  []string
 	files []*os.File
+	paths []int // descriptors of those that QEMU opens by path
 }
 
 func (c *command) add(args ...string) { c.args = append(c.args, args...) }
@@ -43,14 +46,16 @@ func (c *command) file(path string, flags int) (string, error) {
 	return fmt.Sprintf("/dev/fdset/%d", fd), nil
 }
 
-// plain opens a file that everybody may read, and returns a path for it that
-// leads there past folders that QEMU's user may not enter.
+// plain opens a file that QEMU reads by its own open, and returns the path that
+// it has there.
 func (c *command) plain(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("/proc/self/fd/%d", c.hand(f)), nil
+	fd := c.hand(f)
+	c.paths = append(c.paths, fd)
+	return fmt.Sprint(filesDir, fd), nil
 }
 
 // block adds a node that blocks are read from or written to.
@@ -74,24 +79,52 @@ const programName = "hutch-qemu"
 // mark is the argument that tells the processes of the machine in dir.
 func mark(dir string) string { return "guest=" + strings.ReplaceAll(dir, ",", ",,") }
 
-// start starts the command as the program, with its output in the file log.
-func (c *command) start(program string, log *os.File, u user) (*process.Process, error) {
-	cmd := exec.Command(program, c.args...)
-	cmd.Args[0] = programName
-	cmd.Env = []string{} // nothing of ours is to be seen in there
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = c.files
-	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if u.id != 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: u.id, Gid: u.id, Groups: u.groups}
-		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC
+// start starts the command as the program, with its output in the file log, in
+// namespaces of its own and with a root in which there are programs of the
+// system alone, for the machine in dir. Where hutchd may have none of these it
+// does without.
+func (c *command) start(program, dir string, log *os.File, u user) (*process.Process, error) {
+	arg, err := json.Marshal(entry{Dir: dir, Program: program, Args: c.args, Files: c.paths, User: u.id, Groups: u.groups})
+	if err != nil {
+		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	cmd := c.process("/proc/self/exe", log, enterName, string(arg))
+	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
+	if os.Geteuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+	}
+	if err = cmd.Start(); err != nil && !passing(err) {
+		fmt.Fprintf(log, noOwnSpace+"%v\n", err)
+		cmd = c.process(program, log, append([]string{programName}, byDescriptor(c.args)...)...)
+		if u.id != 0 {
+			cmd.SysProcAttr.Credential = &syscall.Credential{Uid: u.id, Gid: u.id, Groups: u.groups}
+		}
+		err = cmd.Start()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: qemu: %w", node.ErrIO, err)
 	}
 	defer cmd.Process.Release()
 	return process.Child(cmd.Process.Pid)
+}
+
+// passing says whether err, of a process that was to begin, is of the moment,
+// and not what hutchd may not have.
+func passing(err error) bool {
+	return slices.ContainsFunc([]error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE},
+		func(e error) bool { return errors.Is(err, e) })
+}
+
+// process returns a process with what QEMU is to have open, and nothing of ours.
+func (c *command) process(program string, log *os.File, args ...string) *exec.Cmd {
+	cmd := exec.Command(program)
+	cmd.Args, cmd.Env, cmd.Dir = args, []string{}, "/"
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = c.files
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd
 }
 
 // begin adds what all machines have, and the argument that tells it from others.
@@ -128,8 +161,12 @@ type shape struct {
 	Accel   string `json:"accel"`
 	RAM     int64  `json:"ram"`
 	CPUs    int    `json:"cpus"`
+	Guest   string `json:"guest,omitempty"` // SHA-256 of the program that it began with
 	CID     uint32 `json:"cid,omitempty"`   // on AF_VSOCK; where the machine goes on it may have another
 	Ports   uint32 `json:"ports,omitempty"` // the first of its ports there; 0: they are on a serial port
+	// Its guest dials what is root's from reserved ports there, as one that
+	// began with an earlier hutchd does not.
+	Reserved bool `json:"reserved,omitempty"`
 }
 
 func (s shape) args() []string {

@@ -41,9 +41,10 @@ type machine struct {
 
 // found is what a machine's State says.
 type found struct {
-	PID   int          `json:"pid"`
-	Binds []image.Bind `json:"binds,omitempty"` // that it is served
-	Shape shape        `json:"shape"`
+	PID    int          `json:"pid"`
+	Binds  []image.Bind `json:"binds,omitempty"` // that it is served
+	Mounts []vmm.Mount  `json:"mounts,omitempty"`
+	Shape  shape        `json:"shape"`
 }
 
 // attach returns the machine of s that runs as the process p and is as f says.

@@ -8,14 +8,21 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"hutch/relay/line"
+	relay "hutch/relay/port"
+	"hutch/relay/vsock"
 	"hutch/vmm/qemu/share"
 )
 
 // portFiles is the port on which a guest is served its shared folders.
 const portFiles = 5001
+
+// maxShares is how many connections a guest may have to its folders; its init
+// has one for each.
+const maxShares = 16
 
 // A port is this process' end of the machine's wire or, where it has none, of
 // its virtio-serial port, with the connections that the guest makes through it.
@@ -24,6 +31,7 @@ type port struct {
 	wire    *wire
 	end     context.CancelFunc
 	serving sync.WaitGroup
+	shares  atomic.Int32 // connections that are served folders
 }
 
 func openPort(m *machine, w *wire) *port {
@@ -87,13 +95,32 @@ func (p *port) session(ctx context.Context) {
 // take takes a connection to port n.
 func (p *port) take(ctx context.Context, n uint32, c net.Conn) {
 	switch {
+	case p.posed(n, c):
+		c.Close()
+		p.serving.Go(func() { p.m.spec.Refused(n, relay.NotRoot) })
+	case n == portFiles && p.shares.Add(1) <= maxShares:
+		p.serving.Go(func() {
+			defer p.shares.Add(-1)
+			serveFiles(ctx, p.m.share, c)
+		})
 	case n == portFiles:
-		p.serving.Go(func() { serveFiles(ctx, p.m.share, c) })
+		p.shares.Add(-1)
+		c.Close()
 	case slices.Contains(p.m.spec.Listen(), n):
 		p.m.spec.Conn(n, c)
 	default:
 		c.Close()
 	}
+}
+
+// posed says whether c, to port n, is from a process that only says to be the
+// guest's init. A serial port has sockets in the guest, which have modes.
+func (p *port) posed(n uint32, c net.Conn) bool {
+	if p.wire == nil || !p.m.found.Shape.Reserved || !relay.Roots(n) {
+		return false
+	}
+	from, ok := vsock.From(c)
+	return !ok || from >= vsock.FirstOpen
 }
 
 func serveFiles(ctx context.Context, s *share.Share, c net.Conn) {

@@ -72,13 +72,27 @@ func (d *Driver) tryAll(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	how += " kernel=" + k.Release + " user=" + owner(d.cfg.Dir).String()
+	root, err := d.root(ctx)
+	if err != nil {
+		return "", err
+	}
+	how += " kernel=" + k.Release + " user=" + owner(d.cfg.Dir).String() + " root=" + root
 	w, err := d.plug(k)
 	if err != nil {
 		return how + fmt.Sprintf(" ports=serial (no vsock: %s)", node.Text(err)), nil
 	}
 	w.close()
 	return how + " ports=vsock", nil
+}
+
+// root says whose root machines have.
+func (d *Driver) root(ctx context.Context) (string, error) {
+	t, err := d.trial(tcg)
+	if err != nil {
+		return "", err
+	}
+	defer t.close()
+	return t.root(ctx)
 }
 
 // plug returns the wire of a machine with kernel k that begins, or says why it

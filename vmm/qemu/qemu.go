@@ -4,12 +4,14 @@
 //
 // A machine is one QEMU process. Where hutchd is root it has a user of its
 // own, without files, powers or a network: every file that it needs it gets as
-// an open descriptor. It has no devices but two disks, the image and what the
+// an open descriptor. Its namespaces are its own, where hutchd may make any, and
+// so is its root, in which there are programs of the system alone (enter.go). The
+// machine has no devices but two disks, the image and what the
 // VM writes over it (a qcow2 file in the VM's layer); a serial console; a source
 // of random numbers; and what carries every connection that the guest makes: a
 // socket device of its own, where the host has vhost-vsock (relay/vsock), else
 // one virtio-serial port (relay/line). The workspace and the folders of the host
-// that the image "host" shows are served to the guest over one of those
+// that the image "host" or a mount shows are served to the guest over one of those
 // connections (vmm/qemu/share).
 //
 // The process outlives hutchd, and is watched by pidfd. It is told what to do
@@ -21,6 +23,7 @@
 package qemu
 
 import (
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -41,7 +44,9 @@ type Driver struct {
 	cfg      Config
 	exchange *exchange // AF_VSOCK, where machines are on it
 
-	laying sync.Mutex // held while files that machines share are made
+	laying sync.Mutex  // held while files that machines share are made, and guards what follows
+	guest  os.FileInfo // of the guest's program when it was read last
+	sum    string      // SHA-256 of it
 
 	probing sync.Mutex // guards what follows
 	chosen  string     // the accelerator
@@ -56,6 +61,12 @@ func New(cfg Config) *Driver { return &Driver{cfg: cfg, exchange: newExchange(cf
 
 // Enforces is that of virtual machines.
 func (d *Driver) Enforces(key string, c vmm.Config) string { return vmm.MachineEnforces(key, c) }
+
+// Mounts says that guests can see folders of the host.
+func (d *Driver) Mounts() bool { return true }
+
+// Boots says that machines have a kernel.
+func (d *Driver) Boots() {}
 
 // Name returns "qemu".
 func (d *Driver) Name() string { return "qemu" }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +140,29 @@ func inGuest(t *testing.T, v *vmm.VM) {
 	} {
 		wantOutput(t, v, line, want)
 	}
+	clock(t, v)
+}
+
+// clock checks that the guest's clock is the host's. What it may be off by is
+// more than a machine that is translated on a busy host takes to hear of it;
+// what the guest says may come here much later than that, if rarely.
+func clock(t *testing.T, v *vmm.VM) {
+	t.Helper()
+	const off = time.Second
+	var late time.Duration
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		text, err := output(t, v, "date +%s%N")
+		now := time.Now()
+		n, perr := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+		if err = errors.Join(err, perr); err != nil {
+			t.Fatal(err)
+		}
+		if late = now.Sub(time.Unix(0, n)); late.Abs() < off {
+			t.Logf("%s: the clock is at most %v late", v.Name(), late)
+			return
+		}
+	}
+	t.Errorf("%s: the clock is %v late", v.Name(), late)
 }
 
 // ofProcess looks at QEMU from the outside.
@@ -164,6 +189,9 @@ func processes(t *testing.T, v *vmm.VM) {
 }
 
 func ofProcess(t *testing.T, v *vmm.VM) {
+	if s := v.Status(); !regexp.MustCompile(`(?m)^guest [0-9a-f]{12} current$`).MatchString(s) {
+		t.Errorf("status %q", s)
+	}
 	number := pid(t, v)
 	status, err := os.ReadFile("/proc/" + number + "/status")
 	if err != nil {
@@ -176,6 +204,17 @@ func ofProcess(t *testing.T, v *vmm.VM) {
 	}
 	if os.Getuid() == 0 && strings.Contains(string(status), "\nUid:\t0\t") {
 		t.Errorf("QEMU runs as root:\n%s", status)
+	}
+	for _, ns := range []string{"mnt", "pid", "net", "ipc", "uts"} {
+		host, _ := os.Readlink("/proc/self/ns/" + ns)
+		if own, err := os.Readlink("/proc/" + number + "/ns/" + ns); own == host || err != nil {
+			t.Errorf("QEMU has the host's namespace %s: %v", ns, err)
+		}
+	}
+	for _, name := range []string{"proc", "home", "root", "tmp", "run", "etc/passwd", v.Dir()} {
+		if _, err := os.Lstat("/proc/" + number + "/root/" + name); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("QEMU sees /%s: %v", name, err)
+		}
 	}
 	env, _ := os.ReadFile("/proc/" + number + "/environ")
 	if len(env) > 0 {
@@ -223,6 +262,7 @@ func suspend(t *testing.T, v *vmm.VM) {
 	}
 	timed(t, "resumed", func() error { return v.Resume(limit(t)) })
 	wantOutput(t, v, "cat /tmp/mark from-host", "in memory\nother\n")
+	clock(t, v)
 	wantOutput(t, v, "n=0$(cat /tmp/count); until test 0$(cat /tmp/count) -gt $n; do sleep 0.1; done; echo counts", "counts\n")
 	if err := counts.Remove(limit(t)); err != nil {
 		t.Error(err)
@@ -253,6 +293,10 @@ func fork(t *testing.T, table *vmm.Table, v *vmm.VM) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	wantOutput(t, w, "hostname", "copy\n")
+	wantOutput(t, v, "hostname", "dev\n")
+	clock(t, v)
+	clock(t, w)
 	wantOutput(t, w, "cat /tmp/mark from-host; echo changed >/tmp/mark; echo changed >from-host; echo changed >/root/kept", "in memory\nother\n")
 	wantOutput(t, v, "cat /tmp/mark from-host /root/kept", "in memory\nother\nkept\n")
 	wantOutput(t, w, "cat /root/kept", "changed\n")
@@ -299,6 +343,7 @@ func crash(t *testing.T, v *vmm.VM) {
 // TestServiceIsKilled has another service take up what one that was killed has
 // left.
 func TestServiceIsKilled(t *testing.T) {
+	need.QEMU(t) // here: the service that is killed could only tell that it has nothing to tell
 	table, v := vmmtest.KillService(t, openTable, "echo still here >/tmp/mark; echo here too >mark")
 	defer table.Close(limit(t))
 	defer v.Kill(limit(t))

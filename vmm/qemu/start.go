@@ -30,7 +30,7 @@ func (d *Driver) Start(ctx context.Context, s vmm.Spec) (vmm.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	sh := shape{Machine: "pc", Accel: accel, RAM: s.RAM, CPUs: s.CPUs}
+	sh := shape{Machine: "pc", Accel: accel, RAM: s.RAM, CPUs: s.CPUs, Reserved: true}
 	if sh.RAM == 0 {
 		sh.RAM = defaultRAM
 	}
@@ -49,6 +49,9 @@ func (d *Driver) Start(ctx context.Context, s vmm.Spec) (vmm.Machine, error) {
 	}
 	k, err := d.findKernel(s.Kernel)
 	if err != nil {
+		return nil, err
+	}
+	if sh.Guest, err = d.guestSum(); err != nil {
 		return nil, err
 	}
 	w, _ := d.plug(k) // else a serial port, for a reason that Probe tells
@@ -111,7 +114,7 @@ func (d *Driver) launch(ctx context.Context, c *command, qemu string, s vmm.Spec
 	}
 	defer log.Close()
 	from, _ := log.Seek(0, io.SeekEnd)
-	p, err := c.start(qemu, log, owner(s.Dir))
+	p, err := c.start(qemu, s.Dir, log, owner(s.Dir))
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +124,7 @@ func (d *Driver) launch(ctx context.Context, c *command, qemu string, s vmm.Spec
 		p.End()
 		return nil, fmt.Errorf("%w: %w", node.ErrIO, err)
 	}
-	m, err := attach(ctx, s, p, served, found{PID: p.PID(), Binds: s.Image.Binds, Shape: sh}, w)
+	m, err := attach(ctx, s, p, served, found{PID: p.PID(), Binds: s.Image.Binds, Mounts: s.Mounts, Shape: sh}, w)
 	if err != nil {
 		p.End()
 		return nil, startError(ctx, err, s.Log, from)
@@ -306,7 +309,7 @@ func (d *Driver) adopt(ctx context.Context, s vmm.Spec, f found) (*machine, erro
 }
 
 func reattach(ctx context.Context, s vmm.Spec, f found, w *wire) (*machine, error) {
-	s.Image.Binds = f.Binds
+	s.Image.Binds, s.Mounts = f.Binds, f.Mounts
 	served, err := share.New(s)
 	if err != nil {
 		return nil, err
@@ -326,5 +329,5 @@ func reattach(ctx context.Context, s vmm.Spec, f found, w *wire) (*machine, erro
 
 // family is the process of the machine in dir.
 func family(dir string) process.Family {
-	return process.Family{Names: []string{programName}, Mark: mark(dir)}
+	return process.Family{Names: []string{programName, enterName}, Mark: mark(dir)}
 }

@@ -3,6 +3,7 @@
 package qemu
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -53,9 +54,32 @@ func (t *trial) run() error {
 		return err
 	}
 	defer log.Close()
-	t.p, err = t.start(t.program, log, owner(t.dir))
+	t.p, err = t.start(t.program, t.dir, log, owner(t.dir))
 	t.command.close()
 	return err
+}
+
+// root says whose root QEMU has: its own, or the host's and why. What says so
+// begins before QEMU does, which is to do nothing.
+func (t *trial) root(ctx context.Context) (string, error) {
+	t.add("-version")
+	if err := t.run(); err != nil {
+		return "", err
+	}
+	select {
+	case <-t.p.Gone():
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	said, err := os.ReadFile(t.log())
+	for line := range strings.Lines(string(said)) {
+		for _, what := range []string{noOwnRoot, noOwnSpace} {
+			if why, ok := strings.CutPrefix(line, what); ok {
+				return fmt.Sprintf("host (%s)", strings.TrimSpace(why)), nil
+			}
+		}
+	}
+	return "own", err
 }
 
 // failure says why it did not do what it was to do.

@@ -3,6 +3,7 @@
 package qemu
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -13,10 +14,12 @@ import (
 	"testing"
 	"time"
 
+	mdlayher "github.com/mdlayher/vsock"
 	"golang.org/x/sys/unix"
 
 	"hutch/fs/node"
 	"hutch/relay/vsock"
+	"hutch/vmm"
 )
 
 func TestAllot(t *testing.T) {
@@ -181,6 +184,63 @@ func TestWire(t *testing.T) {
 		t.Error("took a connection after the end")
 	}
 }
+
+// TestPosed has connections come to the ports of a machine from processes that
+// are not root's, and from one that is.
+func TestPosed(t *testing.T) {
+	took, refused := make(chan uint32, 10), make(chan string, 10)
+	p := &port{wire: &wire{}, m: &machine{spec: vmm.Spec{
+		Conn:    func(n uint32, _ net.Conn) { took <- n },
+		Refused: func(n uint32, why string) { refused <- fmt.Sprintf("%d: %s", n, why) },
+	}}}
+	const why = "it is root's, and who dialled it is not root"
+	for _, c := range []struct {
+		kept bool
+		n    uint32
+		from net.Addr
+		want string
+	}{
+		{true, 5000, &mdlayher.Addr{ContextID: 70000, Port: 1023}, "taken"},
+		{true, 5000, &mdlayher.Addr{ContextID: 70000, Port: 1024}, "5000: " + why},
+		{true, 5000, &mdlayher.Addr{ContextID: 70000, Port: 1 << 31}, "5000: " + why},
+		{true, 5001, &mdlayher.Addr{ContextID: 70000, Port: 1 << 31}, "5001: " + why},
+		{true, 5000, &net.UnixAddr{}, "5000: " + why},
+		{true, 5002, &mdlayher.Addr{ContextID: 70000, Port: 1 << 31}, "taken"},
+		{false, 5000, &mdlayher.Addr{ContextID: 70000, Port: 1 << 31}, "taken"}, // its guest is of an earlier hutchd
+	} {
+		// As it is kept for a machine that goes on, or is adopted.
+		if err := json.Unmarshal(fmt.Appendf(nil, `{"shape":{"ports":7,"reserved":%t}}`, c.kept), &p.m.found); err != nil {
+			t.Fatal(err)
+		}
+		var data struct{ Shape map[string]any }
+		if json.Unmarshal(p.m.State(), &data); (data.Shape["reserved"] == true) != c.kept {
+			t.Errorf("the state has %v", data)
+		}
+		near, far := net.Pipe()
+		p.take(t.Context(), c.n, &from{far, c.from})
+		far.Close() // which is the end of serving folders, too
+		p.serving.Wait()
+		got := "lost"
+		select {
+		case got = <-refused:
+		case <-took:
+			got = "taken"
+		default:
+		}
+		if got != c.want {
+			t.Errorf("to %d from %v: %s, want %s", c.n, c.from, got, c.want)
+		}
+		near.Close()
+	}
+}
+
+// from is a connection from an address.
+type from struct {
+	net.Conn
+	addr net.Addr
+}
+
+func (f *from) RemoteAddr() net.Addr { return f.addr }
 
 // TestPortArguments is what QEMU and the kernel are told of the ports.
 func TestPortArguments(t *testing.T) {

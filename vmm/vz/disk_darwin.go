@@ -28,6 +28,9 @@ type shape struct {
 	Image  string `json:"image"`  // the disk
 	RAM    int64  `json:"ram"`
 	CPUs   int    `json:"cpus"`
+	// Its guest dials what is root's from reserved ports, as one that began with
+	// an earlier hutchd does not.
+	Reserved bool `json:"reserved,omitempty"`
 }
 
 const initrdFile = "initrd"
@@ -48,7 +51,7 @@ func (d *Driver) findKernel(path string) (kernel.Kernel, error) {
 
 // lay makes what machines of s start from.
 func (d *Driver) lay(ctx context.Context, s vmm.Spec) (shape, error) {
-	sh := shape{}
+	sh := shape{Reserved: true}
 	sh.RAM, sh.CPUs = sized(s)
 	k, err := d.findKernel(s.Kernel)
 	if err != nil {

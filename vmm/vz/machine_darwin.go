@@ -12,8 +12,10 @@ import (
 
 	"github.com/Code-Hex/vz/v3"
 
+	"hutch/fs/accept"
 	"hutch/fs/node"
 	"hutch/relay/port"
+	"hutch/relay/vsock"
 	"hutch/vmm"
 	"hutch/vmm/qemu/share"
 )
@@ -60,17 +62,27 @@ func (m *machine) listen() error {
 }
 
 func (m *machine) accept(l *vz.VirtioSocketListener, n uint32) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		if n == port.Share {
+	accept.Serve(m.ctx, l, func(c net.Conn) {
+		switch {
+		case m.posed(n, c):
+			c.Close()
+			m.spec.Refused(n, port.NotRoot)
+		case n == port.Share:
 			m.serving.Go(func() { m.serveShare(c) })
-		} else {
+		default:
 			m.spec.Conn(n, c)
 		}
+	}, nil)
+}
+
+// posed says whether c, to port n, is from a process that only says to be the
+// guest's init.
+func (m *machine) posed(n uint32, c net.Conn) bool {
+	if !m.shape.Reserved || !port.Roots(n) {
+		return false
 	}
+	v, ok := c.(*vz.VirtioSocketConnection)
+	return !ok || v.SourcePort() >= vsock.FirstOpen
 }
 
 func (m *machine) serveShare(c net.Conn) {

@@ -35,6 +35,12 @@ func New(cfg Config) *Driver { return &Driver{cfg: cfg} }
 // Enforces is that of virtual machines.
 func (d *Driver) Enforces(key string, c vmm.Config) string { return vmm.MachineEnforces(key, c) }
 
+// Mounts says that guests can see folders of the host.
+func (d *Driver) Mounts() bool { return true }
+
+// Boots says that machines have a kernel.
+func (d *Driver) Boots() {}
+
 // Name returns "vz".
 func (d *Driver) Name() string { return "vz" }
 

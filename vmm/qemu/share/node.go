@@ -102,12 +102,20 @@ func (n shown) List(ctx context.Context) (list []node.Entry, err error) {
 	return list, err
 }
 
+func (n shown) Describe(ctx context.Context) (list []node.Described, err error) {
+	err = n.use(func() (err error) { list, err = node.Describe(ctx, n.Node); return })
+	return list, err
+}
+
 func (n shown) Readlink(ctx context.Context) (to string, err error) {
 	err = n.use(func() (err error) { to, err = n.Node.Readlink(ctx); return })
 	return to, err
 }
 
 func (n shown) Open(ctx context.Context, flags int) (h node.Handle, err error) {
+	if err := n.s.enter(); err != nil {
+		return nil, err
+	}
 	begin := n.use
 	if flags&(os.O_WRONLY|os.O_RDWR|os.O_TRUNC) != 0 {
 		begin = n.change
@@ -117,6 +125,9 @@ func (n shown) Open(ctx context.Context, flags int) (h node.Handle, err error) {
 }
 
 func (n shown) Create(ctx context.Context, name string, flags int, perm fs.FileMode) (to node.Node, h node.Handle, err error) {
+	if err := n.s.enter(); err != nil {
+		return nil, nil, err
+	}
 	err = n.change(func() (err error) { to, h, err = n.Node.Create(ctx, name, flags, perm); return })
 	if h, err = n.handle(h, err); err != nil {
 		return nil, nil, err
@@ -152,9 +163,10 @@ func (n shown) Set(ctx context.Context, c node.Change) error {
 	return n.change(func() error { return n.Node.Set(ctx, c) })
 }
 
-// handle shows an open file.
+// handle shows an open file, for which its maker has entered.
 func (n shown) handle(h node.Handle, err error) (node.Handle, error) {
 	if err != nil {
+		n.s.leave()
 		return nil, err
 	}
 	return open{h, n}, nil
@@ -192,4 +204,9 @@ func (o open) Sync(ctx context.Context) error {
 		return nil
 	}
 	return o.of.use(func() error { return s.Sync(ctx) })
+}
+
+func (o open) Close() error {
+	defer o.of.s.leave()
+	return o.Handle.Close()
 }

@@ -1,9 +1,11 @@
 // Package share serves a machine's guest the folders of the host that it
-// sees: its workspace, and those that the image "host" shows, which are
-// read-only. What is served is 9P, on the guest's port 5001:
+// sees: its workspace, those that the image "host" shows, which are read-only,
+// and those that its config mounts. What is served is 9P, on the guest's port
+// 5001:
 //
 //	work/         the workspace
 //	view0/ …      the image's folders, in its order
+//	mount0/ …     the config's, those that are below others after them
 //
 // No path leads out of a folder (fs/folder), whatever the guest asks for.
 package share
@@ -13,6 +15,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 
 	"hutch/fs/folder"
 	"hutch/fs/ninep"
@@ -28,15 +32,24 @@ type Share struct {
 	list    []boot.Share
 	folders []*folder.Folder
 	gate    *gate
+	server  *ninep.Server
+	room    *room
+	opened  int // files that the guest has open; guarded by the room's mu
 }
 
 // New opens the folders that the machine of s sees.
 func New(s vmm.Spec) (*Share, error) {
-	sh := &Share{gate: newGate()}
+	sh := &Share{gate: newGate(), room: &descriptors}
+	sh.server = &ninep.Server{Root: top{s: sh}}
 	err := sh.open(s.Work, boot.Share{Name: "work", Path: workspace})
 	for i, b := range s.Image.Binds {
 		if err == nil {
 			err = sh.open(b.Host, boot.Share{Name: fmt.Sprint("view", i), Path: b.Guest, ReadOnly: true})
+		}
+	}
+	for i, m := range inward(s.Mounts) {
+		if err == nil {
+			err = sh.open(m.Host, boot.Share{Name: fmt.Sprint("mount", i), Path: m.Guest, ReadOnly: m.ReadOnly, Live: true})
 		}
 	}
 	if err != nil {
@@ -44,6 +57,13 @@ func New(s vmm.Spec) (*Share, error) {
 		return nil, err
 	}
 	return sh, nil
+}
+
+// inward returns mounts so that one below another comes after it.
+func inward(list []vmm.Mount) []vmm.Mount {
+	return slices.SortedStableFunc(slices.Values(list), func(a, b vmm.Mount) int {
+		return strings.Count(a.Guest, "/") - strings.Count(b.Guest, "/")
+	})
 }
 
 func (s *Share) open(dir string, as boot.Share) error {
@@ -59,7 +79,7 @@ func (s *Share) List() []boot.Share { return s.list }
 
 // Serve serves the connection c until that is lost or ctx done.
 func (s *Share) Serve(ctx context.Context, c net.Conn) error {
-	return (&ninep.Server{Root: top{s: s}}).ServeConn(ctx, c)
+	return s.server.ServeConn(ctx, c)
 }
 
 // Pause lets what is under way end, and holds up what comes then: until

@@ -6,11 +6,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
 	"hutch/fs/ninep/client"
 	"hutch/fs/node"
+	"hutch/relay/boot"
 	"hutch/vmm"
 	"hutch/vmm/image"
 )
@@ -107,6 +110,41 @@ func overwrite(c *client.Conn, name string) error {
 	return err
 }
 
+// TestMounts serves folders of a config beside those, one below the other.
+func TestMounts(t *testing.T) {
+	outer, inner := t.TempDir(), t.TempDir()
+	s, err := New(vmm.Spec{Work: t.TempDir(), Mounts: []vmm.Mount{
+		{Host: inner, Guest: "/data/inner"}, {Host: outer, Guest: "/data", ReadOnly: true},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest, host := net.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(t.Context(), host) }()
+	c, err := client.New(guest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { s.Close(); c.Close(); <-served }()
+	want := []boot.Share{
+		{Name: "work", Path: "/workspace"},
+		{Name: "mount0", Path: "/data", ReadOnly: true, Live: true}, {Name: "mount1", Path: "/data/inner", Live: true},
+	}
+	if got := s.List(); !slices.Equal(got, want) {
+		t.Errorf("list is %+v", got)
+	}
+	if err := write(c, "mount0/f", "mine"); err == nil {
+		t.Error("wrote where the guest may only read")
+	}
+	if err := write(c, "mount1/f", "mine"); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(inner, "f")); string(text) != "mine" {
+		t.Errorf("the host reads %q, %v", text, err)
+	}
+}
+
 // put writes a file of the workspace as a guest's request does, but over no
 // connection: the client keeps channels for the next, which may be in another
 // bubble.
@@ -118,6 +156,56 @@ func put(s *Share, name, text string) error {
 	defer h.Close()
 	_, err = h.WriteAt(context.Background(), []byte(text), 0)
 	return err
+}
+
+// TestRoom has one guest open what it can: another still can, and what is
+// closed can be opened again.
+func TestRoom(t *testing.T) {
+	r := &room{most: 8}
+	guest := func() (*Share, node.Node) {
+		s, work, _ := share(t)
+		s.room = r
+		os.WriteFile(filepath.Join(work, "f"), nil, 0o644)
+		f, err := shown{s.folders[0].Root(), s, false}.Walk(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, f
+	}
+	fill := func(f node.Node) (list []node.Handle) {
+		for {
+			h, err := f.Open(t.Context(), os.O_RDONLY)
+			if errors.Is(err, syscall.ENFILE) {
+				return list
+			}
+			if err != nil || len(list) > r.most {
+				t.Fatalf("%d are open, %v", len(list), err)
+			}
+			list = append(list, h)
+		}
+	}
+	s, f := guest()
+	list := fill(f)
+	if len(list) != 4 {
+		t.Errorf("one guest has %d open", len(list))
+	}
+	if err := put(s, "new", "text"); !errors.Is(err, syscall.ENFILE) {
+		t.Errorf("one too many is made: %v", err)
+	}
+	_, other := guest()
+	more := fill(other)
+	if len(more) != 2 {
+		t.Errorf("another has %d open", len(more))
+	}
+	for _, h := range append(list, more...) {
+		h.Close()
+	}
+	if err := put(s, "new", "text"); err != nil {
+		t.Error(err)
+	}
+	if s.opened != 0 || r.open != 0 {
+		t.Errorf("closed, and open are %d, of all %d", s.opened, r.open)
+	}
 }
 
 func TestPause(t *testing.T) { synctest.Test(t, pause) }

@@ -1,0 +1,120 @@
+package vmm
+
+import (
+	"context"
+	"encoding/binary"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A logWatch notices when something is written to the logs of VMs that run,
+// and has them cut. Nothing is done while nothing is written.
+type logWatch struct {
+	file *os.File // inotify's
+	done chan struct{}
+
+	mu  sync.Mutex // guards vms
+	vms map[int32]*VM
+}
+
+// logsEvery is how often logs that are written to all the time are looked at.
+const logsEvery = 100 * time.Millisecond
+
+// watchLogs begins to watch. It returns nil where the system does not let us:
+// then logs are cut by the meters.
+func watchLogs(ctx context.Context) *logWatch {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil
+	}
+	w := &logWatch{file: os.NewFile(uintptr(fd), "inotify"), done: make(chan struct{}), vms: make(map[int32]*VM)}
+	go w.run(ctx)
+	return w
+}
+
+// close ends the watch, and waits for that.
+func (w *logWatch) close() {
+	if w != nil {
+		w.file.Close()
+		<-w.done
+	}
+}
+
+// add watches a VM, and says whether it can.
+func (w *logWatch) add(v *VM) bool {
+	if w == nil {
+		return false
+	}
+	v.cutLogs()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	added := false
+	w.control(func(fd int) {
+		wd, err := unix.InotifyAddWatch(fd, v.path("log"), unix.IN_MODIFY|unix.IN_ONLYDIR)
+		if added = err == nil; added {
+			w.vms[int32(wd)] = v
+		}
+	})
+	return added
+}
+
+func (w *logWatch) drop(v *VM) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for wd, other := range w.vms {
+		if other == v {
+			delete(w.vms, wd)
+			w.control(func(fd int) { unix.InotifyRmWatch(fd, uint32(wd)) })
+		}
+	}
+}
+
+func (w *logWatch) control(f func(fd int)) {
+	if raw, err := w.file.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) { f(int(fd)) })
+	}
+}
+
+func (w *logWatch) run(ctx context.Context) {
+	defer close(w.done)
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := w.file.Read(buf)
+		if err != nil {
+			return
+		}
+		for v := range w.written(buf[:n]) {
+			v.cutLogs()
+		}
+		select {
+		case <-time.After(logsEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// written returns the VMs that events are of; after an overflow, all.
+func (w *logWatch) written(events []byte) map[*VM]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	vms := make(map[*VM]bool)
+	for len(events) >= unix.SizeofInotifyEvent {
+		if binary.NativeEndian.Uint32(events[4:])&unix.IN_Q_OVERFLOW != 0 {
+			for _, v := range w.vms {
+				vms[v] = true
+			}
+		}
+		if v := w.vms[int32(binary.NativeEndian.Uint32(events))]; v != nil {
+			vms[v] = true
+		}
+		events = events[min(len(events), unix.SizeofInotifyEvent+int(binary.NativeEndian.Uint32(events[12:]))):]
+	}
+	return vms
+}
