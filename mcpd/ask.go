@@ -45,7 +45,11 @@ type ask struct {
 	answer         chan answer
 }
 
-type answer struct{ result, err json.RawMessage }
+// An answer holds bytes of the session's account until it is done with.
+type answer struct {
+	result, err json.RawMessage
+	done        func()
+}
 
 // asked answers a server's request: the guest does whose call it belongs to.
 func (e *Endpoint) asked(ctx context.Context, r wire.ServerRequest) (result, rpcError json.RawMessage) {
@@ -114,7 +118,14 @@ func (s *session) ask(ctx context.Context, r wire.ServerRequest) (result, rpcErr
 	if !ok {
 		return nil, failure(codeBusy, "too many requests to the client: %d", maxAsks).Raw()
 	}
-	defer s.asks.remove(stream)
+	defer func() {
+		s.asks.remove(stream)
+		select {
+		case late := <-a.answer:
+			late.done()
+		default:
+		}
+	}()
 	b := strconv.AppendUint([]byte(`{"jsonrpc":"2.0","id":`), uint64(stream), 10)
 	b = append(append(b, `,"method":`...), quote(r.Method)...)
 	if len(r.Params) > 0 {
@@ -127,6 +138,7 @@ func (s *session) ask(ctx context.Context, r wire.ServerRequest) (result, rpcErr
 	}
 	select {
 	case got := <-a.answer:
+		defer got.done()
 		return got.result, got.err
 	case <-s.ctx.Done():
 		return nil, failure(codeInternal, "client: %s", context.Cause(s.ctx)).Raw()
@@ -156,14 +168,17 @@ func (as *asks) remove(stream uint32) {
 	delete(as.waiting, stream)
 }
 
-// answer gives an ask what the guest answered.
-func (as *asks) answer(stream uint32, result, err []byte) {
+// answer gives an ask what the guest answered, and says whether there was one.
+func (as *asks) answer(stream uint32, result, err []byte, done func()) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	if a := as.waiting[stream]; a != nil && (result != nil || err != nil) {
-		delete(as.waiting, stream)
-		a.answer <- answer{result, err}
+	a := as.waiting[stream]
+	if a == nil || result == nil && err == nil {
+		return false
 	}
+	delete(as.waiting, stream)
+	a.answer <- answer{result, err, done}
+	return true
 }
 
 // about returns the ask that a progress notification of the guest is about.

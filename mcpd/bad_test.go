@@ -126,6 +126,13 @@ func TestHungServer(t *testing.T) {
 		t.Errorf("tools: %s", list)
 	}
 	st.awaitServers("hang failed") // which it is but for the time of a try
+	const why = "server hang: initialize: no answer within 300ms; connect_timeout in its profile allows more; see mcp/servers"
+	if got := st.Missing(t.Context(), "hang__echo"); got != why {
+		t.Errorf("missing: %q", got)
+	}
+	if got := st.Missing(t.Context(), "one__none") + st.Missing(t.Context(), "nosuch__x") + st.Missing(t.Context(), "plain"); got != "" {
+		t.Errorf("missing: %q", got)
+	}
 }
 
 // TestUnlistedServer has a server whose list fails: nobody can know then what

@@ -26,6 +26,7 @@ type call struct {
 	process string
 	begun   time.Time
 	sent    int    // bytes of the request
+	lent    int    // bytes of the answer that the session's account holds
 	invalid *Error // found out before it was started
 
 	// What planning finds out, for the ledger.
@@ -57,6 +58,7 @@ func (c *call) target() string {
 func (c *call) serve() {
 	defer c.session.end(c)
 	result, err := c.run()
+	defer func() { c.session.account.Read(c.lent) }()
 	if c.ctx.Err() != nil {
 		return
 	}
@@ -122,12 +124,25 @@ func (c *call) plan(ctx context.Context) (step, *Error) {
 	return plan(ctx, c)
 }
 
-// judge returns the error that the client is to see.
+// judge returns the error that the client is to see. An answer that is too
+// large to be sent, or for which there is no room while others are not read, is
+// none.
 func (c *call) judge(result json.RawMessage, err *Error) *Error {
-	if err != nil || c.session.out == nil || frame.Fits(c.version, c.process, len(result)+len(c.message.id)+64) {
+	n := len(result)
+	if err != nil {
+		n = len(err.raw)
+	}
+	switch {
+	case c.session.out == nil:
+		return err
+	case err == nil && !frame.Fits(c.version, c.process, n+len(c.message.id)+64):
+		return c.tooLarge(n)
+	case c.session.account.Lend(n):
+		c.lent = n
 		return err
 	}
-	return c.tooLarge(len(result))
+	c.session.note("mcp.pending", "answers are not read")
+	return failure(codeBusy, "no room for an answer of %d bytes: read those that wait first", n)
 }
 
 // record is the call's begin in the ledger; err is why it goes no further.

@@ -29,6 +29,7 @@ import (
 	"hutch/aggd/child"
 	"hutch/aggd/wire"
 	"hutch/fs/node"
+	"hutch/mcpd/frame"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
 	"hutch/mcpd/workspace"
@@ -65,6 +66,7 @@ const (
 	callTimeout = 300 * time.Second
 	timeout     = 60 * time.Second
 	settleTime  = 2 * time.Second
+	maxPending  = 64 << 20
 )
 
 // An Endpoint serves the MCP sessions of one VM.
@@ -74,6 +76,7 @@ type Endpoint struct {
 	cancel   context.CancelFunc
 	log      *lineRedactor // of the aggregator
 	catalogs catalogs
+	work     *workspace.Workspace
 	local    *session       // requests that come from the tree
 	tasks    sync.WaitGroup // connections, and what outlives its call
 
@@ -94,7 +97,9 @@ type Endpoint struct {
 
 	subs subscriptions
 
-	count counters
+	count    counters
+	pending  *frame.Budget // of all sessions
+	inFlight atomic.Int64  // requests of all sessions
 
 	trouble atomic.Pointer[string] // why there is no aggregator; nil if there is
 }
@@ -120,12 +125,13 @@ func newRules(servers []wire.Server, p *policy.Policy) *rules {
 // and Stop.
 func New(cfg Config) *Endpoint {
 	cfg = cfg.withDefaults()
-	e := &Endpoint{cfg: cfg, sessions: make(map[*session]struct{}), declared: make(map[string]json.RawMessage)}
+	e := &Endpoint{cfg: cfg, pending: frame.NewBudget(maxPending), sessions: make(map[*session]struct{}), declared: make(map[string]json.RawMessage)}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.log = &lineRedactor{to: cfg.AggLog, redact: e.redact}
 	e.rules.Store(newRules(nil, nil))
 	e.catalogs.init(e)
 	e.subs.init(e)
+	e.work = workspace.New(cfg.Work, cfg.Snapshots)
 	e.local = newSession(e, nil)
 	return e
 }
@@ -217,6 +223,18 @@ func (e *Endpoint) Reload(ctx context.Context, servers []wire.Server, p *policy.
 	return err
 }
 
+// SetPending says how many bytes the sessions may have pending together; 0 is
+// the default.
+func (e *Endpoint) SetPending(n int64) {
+	if n <= 0 {
+		n = maxPending
+	}
+	e.pending.Set(int(n))
+}
+
+// Pending returns how many bytes the sessions have pending.
+func (e *Endpoint) Pending() int { return e.pending.Used() }
+
 // Close ends every session and the aggregator, and waits for all of it.
 func (e *Endpoint) Close() error {
 	e.mu.Lock()
@@ -256,6 +274,7 @@ func (e *Endpoint) AggregatorTrouble() string {
 func (e *Endpoint) Serve(ctx context.Context, conn net.Conn) error {
 	defer conn.Close()
 	s := newSession(e, conn)
+	defer s.account.Close()
 	if err := e.join(s); err != nil {
 		return err
 	}

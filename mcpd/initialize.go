@@ -1,6 +1,7 @@
 package mcpd
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -18,6 +19,9 @@ var revisions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
 // their own for. Clients beyond that share the one that offers nothing.
 const maxKeys = 16
 
+// maxCapabilities is how long a client's capabilities may be.
+const maxCapabilities = 64 << 10
+
 // hello takes in what a client says of itself.
 func (s *session) hello(c *call) *Error {
 	asked, ok := c.message.params.str(pProtocolVersion)
@@ -29,7 +33,10 @@ func (s *session) hello(c *call) *Error {
 		cl.revision = asked
 	}
 	if c.version != frame.Version1 { // in which the host cannot ask the guest anything
-		cl.capabilities = c.message.params.get(pCapabilities)
+		cl.capabilities = bytes.Clone(c.message.params.get(pCapabilities)) // which stays when the rest goes
+		if len(cl.capabilities) > maxCapabilities {
+			return failure(codeParams, "capabilities of %d bytes: at most %d", len(cl.capabilities), maxCapabilities)
+		}
 		cl.key = s.e.key(s.ctx, cl.capabilities)
 	}
 	s.client.Store(cl)

@@ -128,10 +128,15 @@ func planSubscribe(ctx context.Context, c *call) (step, *Error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(own) > maxURI {
+		return nil, failure(codeParams, "uri of %d bytes: at most %d", len(own), maxURI)
+	}
 	s, uri := c.session, c.tool
 	topic := topic{s.client.Load().key, server, own}
 	return func(ctx context.Context) (json.RawMessage, *Error) {
-		s.e.subs.add(topic, s, uri)
+		if !s.e.subs.add(topic, s, uri) {
+			return nil, failure(codeBusy, "too many subscriptions: %d", maxTopics)
+		}
 		result, err := c.forward(server, own, pURI)(ctx)
 		if err != nil {
 			s.e.subs.remove(topic, s)

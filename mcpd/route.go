@@ -65,9 +65,8 @@ func planWorkspace(ctx context.Context, c *call, tool string) (step, *Error) {
 		return nil, err
 	}
 	args := c.message.params.get(pArguments)
-	cfg := &c.session.e.cfg
 	return func(ctx context.Context) (json.RawMessage, *Error) {
-		return workspace.Call(ctx, cfg.Work, cfg.Snapshots, tool, args), nil
+		return c.session.e.work.Call(ctx, tool, args), nil
 	}, nil
 }
 

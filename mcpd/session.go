@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	maxInFlight = 1024             // requests of one session
-	linger      = 10 * time.Second // for answers when a guest that said all it had to may have gone
-	watch       = 100 * time.Millisecond
+	maxInFlight    = 1024             // requests of one session
+	maxInFlightAll = 8192             // of all sessions
+	linger         = 10 * time.Second // for answers when a guest that said all it had to may have gone
+	watch          = 100 * time.Millisecond
 )
 
 // Why a request is given up.
@@ -32,6 +33,7 @@ var (
 type session struct {
 	e       *Endpoint
 	conn    net.Conn
+	account *frame.Account // of what is pending
 	in      *frame.Reader
 	out     *frame.Writer
 	ctx     context.Context // ends with the connection
@@ -66,8 +68,9 @@ func newSession(e *Endpoint, conn net.Conn) *session {
 	s.level.Store(noLevel)
 	s.version.Store(frame.Version1)
 	if conn != nil {
+		s.account = e.pending.Open(s.stalled)
 		s.in, s.out = frame.NewReader(conn), frame.NewWriter(conn)
-		s.in.Ordered = true
+		s.in.Ordered, s.in.Account, s.out.Account = true, s.account, s.account
 	}
 	return s
 }
@@ -75,6 +78,13 @@ func newSession(e *Endpoint, conn net.Conn) *session {
 // hangUp ends the session from this side.
 func (s *session) hangUp() {
 	s.cancel(errLost)
+	s.account.Close()
+	s.conn.Close()
+}
+
+// stalled ends a session that holds what others wait for.
+func (s *session) stalled() {
+	s.cancel(frame.ErrStalled)
 	s.conn.Close()
 }
 
@@ -109,6 +119,9 @@ func (s *session) read() error {
 		}
 	}
 	switch {
+	case errors.Is(context.Cause(s.ctx), frame.ErrStalled):
+		s.note("mcp.pending", frame.ErrStalled.Error())
+		return frame.ErrStalled
 	case s.ctx.Err() != nil:
 		return context.Cause(s.ctx)
 	case errors.Is(err, io.EOF):
@@ -121,12 +134,16 @@ func (s *session) read() error {
 
 // discarded answers a frame that made no sense.
 func (s *session) discarded(bad *frame.BadFrame) error {
-	s.note("mcp.frame", bad.Reason)
+	kind, why := "mcp.frame", invalid("invalid MCP frame")
+	if bad.Full {
+		kind, why = "mcp.pending", failure(codeBusy, "%s", bad.Reason)
+	}
+	s.note(kind, bad.Reason)
 	if bad.Stream == 0 {
 		return nil
 	}
 	f := frame.Frame{Version: bad.Version, Stream: bad.Stream, Process: s.process}
-	f.Payload = response(nil, nil, nil, invalid("invalid MCP frame"))
+	f.Payload = response(nil, nil, nil, why)
 	return s.out.WriteFrame(f)
 }
 
@@ -137,8 +154,15 @@ func (s *session) note(kind, text string) {
 	}
 }
 
-// take handles one message.
+// take handles one message, whose bytes are held until that is done: of a
+// request that is when it was answered.
 func (s *session) take(f frame.Frame) {
+	held := true
+	defer func() {
+		if held {
+			s.account.Give(len(f.Payload))
+		}
+	}()
 	if f.Process = frame.SanitizeName(f.Process); f.Process == "" {
 		f.Process = "unknown"
 	}
@@ -147,7 +171,7 @@ func (s *session) take(f frame.Frame) {
 	case f.Flags&frame.FromHost != 0:
 		if merr == nil && m.method == "" {
 			rawjson.OneLine(f.Payload)
-			s.asks.answer(f.Stream, m.result, m.err)
+			held = !s.asks.answer(f.Stream, m.result, m.err, func() { s.account.Give(len(f.Payload)) })
 		}
 	case f.Flags&frame.Notification != 0:
 		if merr != nil || m.id != nil || m.method == "" {
@@ -168,20 +192,20 @@ func (s *session) take(f frame.Frame) {
 			return
 		}
 		rawjson.OneLine(f.Payload)
-		s.request(f, m)
+		held = !s.request(f, m)
 	}
 }
 
 // request starts a call, unless there are too many.
-func (s *session) request(f frame.Frame, m message) {
+func (s *session) request(f frame.Frame, m message) (begun bool) {
 	c := &call{session: s, stream: f.Stream, version: f.Version, process: f.Process, message: m, begun: time.Now(), sent: len(f.Payload)}
-	if !s.begin(c) {
-		c.reply(nil, failure(codeBusy, "too many requests in flight: %d", maxInFlight))
-		return
+	if why := s.begin(c); why != nil {
+		c.reply(nil, why)
+		return false
 	}
 	if m.method != "initialize" {
 		go c.serve()
-		return
+		return true
 	}
 	// Here, so that what follows finds it done, and is answered after it:
 	// shells send all they have to say at once.
@@ -189,14 +213,19 @@ func (s *session) request(f frame.Frame, m message) {
 		c.invalid = err
 	}
 	c.serve()
+	return true
 }
 
 // begin counts a call in.
-func (s *session) begin(c *call) bool {
+func (s *session) begin(c *call) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.inFlight) >= maxInFlight {
-		return false
+		return failure(codeBusy, "too many requests in flight: %d", maxInFlight)
+	}
+	if s.conn != nil && s.e.inFlight.Add(1) > maxInFlightAll {
+		s.e.inFlight.Add(-1)
+		return failure(codeBusy, "too many requests in flight in all sessions: %d", maxInFlightAll)
 	}
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	s.inFlight[c] = struct{}{}
@@ -204,7 +233,7 @@ func (s *session) begin(c *call) bool {
 		s.byID[string(c.message.id)] = c
 	}
 	s.calls.Add(1)
-	return true
+	return nil
 }
 
 // end counts a call out.
@@ -216,6 +245,10 @@ func (s *session) end(c *call) {
 		delete(s.byID, string(id))
 	}
 	s.mu.Unlock()
+	if s.conn != nil {
+		s.account.Give(c.sent)
+		s.e.inFlight.Add(-1)
+	}
 	s.calls.Done()
 }
 

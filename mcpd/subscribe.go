@@ -27,13 +27,23 @@ func (s *subscriptions) init(e *Endpoint) {
 	s.topics = make(map[topic]map[*session]string)
 }
 
-func (s *subscriptions) add(t topic, who *session, uri string) {
+// What the sessions of a guest may want news of.
+const (
+	maxTopics = 4096    // resources
+	maxURI    = 4 << 10 // bytes of the name of one
+)
+
+func (s *subscriptions) add(t topic, who *session, uri string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.topics[t] == nil {
+		if len(s.topics) >= maxTopics {
+			return false
+		}
 		s.topics[t] = make(map[*session]string)
 	}
 	s.topics[t][who] = uri
+	return true
 }
 
 // remove reports whether nobody is left.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,6 +78,23 @@ func (e *Endpoint) Known(ctx context.Context) {
 	}
 }
 
+// Settled waits until the servers are connected or are known not to be, and
+// their lists are those of now; as long as Known at most.
+func (e *Endpoint) Settled(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, knownTime)
+	defer cancel()
+	c, err := e.child()
+	if err != nil {
+		return
+	}
+	if all, err := c.Servers(ctx); err == nil && slices.ContainsFunc(all, unknown) {
+		c.Tools(ctx, "") // makes servers start, and waits for them
+	}
+	for _, s := range e.catalogs.of("").shelves() {
+		s.get(ctx, e)
+	}
+}
+
 // statusTime is how long ServersText waits for the aggregator.
 const statusTime = 2 * time.Second
 
@@ -93,7 +111,7 @@ func (e *Endpoint) ServersText() string {
 	}
 	if err != nil {
 		for _, s := range e.rules.Load().list {
-			fmt.Fprintf(&b, "%s %s error %s\n", node.Quote(s.Name), wire.Stopped, node.Quote(err.Error()))
+			fmt.Fprintf(&b, "%s %s error %s\n", node.QuoteLine(s.Name), wire.Stopped, node.QuoteLine(err.Error()))
 		}
 		return b.String()
 	}
@@ -103,19 +121,38 @@ func (e *Endpoint) ServersText() string {
 			transport = "stdio"
 		}
 		fmt.Fprintf(&b, "%s %s transport %s tools %d resources %d templates %d prompts %d",
-			node.Quote(s.Name), s.State, transport, s.ToolCount, s.ResourceCount, s.TemplateCount, s.PromptCount)
+			node.QuoteLine(s.Name), s.State, transport, s.ToolCount, s.ResourceCount, s.TemplateCount, s.PromptCount)
 		if s.ProtocolVersion != "" {
-			fmt.Fprintf(&b, " protocol %s", node.Quote(s.ProtocolVersion))
+			fmt.Fprintf(&b, " protocol %s", node.QuoteLine(s.ProtocolVersion))
 		}
 		if len(s.Held) > 0 {
 			fmt.Fprintf(&b, " held %d", len(s.Held))
 		}
 		if s.Error != "" {
-			fmt.Fprintf(&b, " error %s", node.Quote(e.redact(s.Error)))
+			fmt.Fprintf(&b, " error %s", node.QuoteLine(e.redact(s.Error)))
 		}
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// Missing says why the server of a tool, prompt or resource of this name is not
+// connected; "" if it is, or there is no such server.
+func (e *Endpoint) Missing(ctx context.Context, name string) string {
+	server, _ := split(name)
+	c, err := e.child()
+	if server == "" || err != nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	all, _ := c.Servers(ctx)
+	for _, s := range all {
+		if s.Name == server && s.State != wire.Connected && s.Error != "" {
+			return fmt.Sprintf("server %s: %s; see mcp/servers", server, e.redact(s.Error))
+		}
+	}
+	return ""
 }
 
 // PolicyText returns the policy in force, a line for each rule.
@@ -159,8 +196,8 @@ func (e *Endpoint) request(ctx context.Context, process, method, member, value s
 	}
 	s := e.local
 	c := &call{session: s, process: frame.SanitizeName(process), message: message{method: method, params: p}, begun: time.Now(), sent: len(b)}
-	if !s.begin(c) {
-		return nil, fmt.Errorf("%w: %d requests in flight", node.ErrBusy, maxInFlight)
+	if why := s.begin(c); why != nil {
+		return nil, fmt.Errorf("%w: %w", node.ErrBusy, why)
 	}
 	defer s.end(c)
 	stop := context.AfterFunc(ctx, func() { c.cancel(context.Cause(ctx)) })

@@ -84,11 +84,14 @@ func (e *Endpoint) updated(n wire.Notification) {
 	}
 }
 
+// AggregatorDied is the trouble of an aggregator that ended or cannot be started.
+const AggregatorDied = "aggregator.died"
+
 func (e *Endpoint) down(err error) {
 	text := e.redact(node.Text(err))
 	if was := e.trouble.Swap(&text); was == nil || *was != text { // else it is told already
 		e.cfg.Log.Warn("aggregator is down", "vm", e.cfg.VM(), "err", err)
-		e.cfg.Trouble("aggregator.died", text)
+		e.cfg.Trouble(AggregatorDied, text)
 	}
 	e.catalogs.empty()
 }
@@ -109,12 +112,18 @@ func (e *Endpoint) toServers(s *session, method string, params json.RawMessage) 
 	}
 }
 
-// maxTelling is how many notifications may be on their way to servers. More
-// come only from a guest that floods; they are lost.
-const maxTelling = 256
+// maxTelling is how many notifications may be on their way to servers, and
+// maxTold how long each. More come only from a guest that floods; they are lost.
+const (
+	maxTelling = 256
+	maxTold    = 64 << 10
+)
 
 // notifyServer sends a server a notification, without waiting for it.
 func (e *Endpoint) notifyServer(key, server, method string, params json.RawMessage) {
+	if len(params) > maxTold {
+		return
+	}
 	if e.telling.Add(1) > maxTelling {
 		e.telling.Add(-1)
 		return

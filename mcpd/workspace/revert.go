@@ -11,6 +11,8 @@ import (
 	"path"
 	"slices"
 	"syscall"
+
+	"hutch/fs/sparse"
 )
 
 type reverted struct {
@@ -131,7 +133,7 @@ func fill(ctx context.Context, then, root *os.Root, name, tmp string, st fs.File
 		}
 		return root.Symlink(target, tmp)
 	}
-	in, _, err := openRegular(then, name, os.O_RDONLY)
+	in, info, err := openRegular(then, name, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -140,11 +142,26 @@ func fill(ctx context.Context, then, root *os.Root, name, tmp string, st fs.File
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, &stoppable{ctx, in})
+	err = copyData(ctx, in, out, info.Size())
 	if s, ok := st.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
 		err = errors.Join(err, out.Chown(int(s.Uid), int(s.Gid)))
 	}
 	return errors.Join(err, out.Chmod(st.Mode()), out.Close())
+}
+
+// copyData copies what is in a file of that size, and leaves its holes: they
+// may be longer than the disk.
+func copyData(ctx context.Context, in, out *os.File, size int64) error {
+	x := sparse.Of(in, size)
+	for at := int64(0); at < size; {
+		begin, end := x.From(at)
+		part := &stoppable{ctx, io.NewSectionReader(in, begin, end-begin)}
+		if _, err := io.Copy(io.NewOffsetWriter(out, begin), part); err != nil {
+			return err
+		}
+		at = end
+	}
+	return out.Truncate(size)
 }
 
 // stoppable is a reader that ends with a context.

@@ -46,15 +46,16 @@ const changesMost = 256 << 10
 type snapshotTool struct {
 	name string
 	raw  string
+	room room
 	call func(ctx context.Context, s Snapshots, root *os.Root, args json.RawMessage) (*result, error)
 }
 
 var snapshotTools = []snapshotTool{
-	{"snapshots_changes", snapshotsChangesRaw, snapshotsChanges},
-	{"snapshots_create", snapshotsCreateRaw, snapshotsCreate},
-	{"snapshots_delete", snapshotsDeleteRaw, snapshotsDelete},
-	{"snapshots_list", snapshotsListRaw, snapshotsList},
-	{"snapshots_revert", snapshotsRevertRaw, snapshotsRevert},
+	{"snapshots_changes", snapshotsChangesRaw, comparing, snapshotsChanges},
+	{"snapshots_create", snapshotsCreateRaw, changing, snapshotsCreate},
+	{"snapshots_delete", snapshotsDeleteRaw, changing, snapshotsDelete},
+	{"snapshots_list", snapshotsListRaw, quick, snapshotsList},
+	{"snapshots_revert", snapshotsRevertRaw, changing, snapshotsRevert},
 }
 
 func findSnapshot(name string) *snapshotTool {

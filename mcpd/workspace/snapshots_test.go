@@ -94,7 +94,7 @@ func TestSnapshots(t *testing.T) {
 		{"snapshots_delete", `{"snapshot":"mcp-try"}`, "deleted mcp-try", false},
 	} {
 		var r answer
-		if err := json.Unmarshal(Call(t.Context(), work, a.snapshots(), c.tool, json.RawMessage(c.args)), &r); err != nil {
+		if err := json.Unmarshal(New(work, a.snapshots()).Call(t.Context(), c.tool, json.RawMessage(c.args)), &r); err != nil {
 			t.Fatal(err)
 		}
 		if r.IsError != c.fails || !strings.Contains(r.Content[0].Text, c.says) {
@@ -124,7 +124,7 @@ func TestSnapshotLimits(t *testing.T) {
 	a := &album{dir: t.TempDir(), names: []string{"mine"}}
 	take := func(args string) answer {
 		var r answer
-		if err := json.Unmarshal(Call(t.Context(), t.TempDir(), a.snapshots(), "snapshots_create", json.RawMessage(args)), &r); err != nil {
+		if err := json.Unmarshal(New(t.TempDir(), a.snapshots()).Call(t.Context(), "snapshots_create", json.RawMessage(args)), &r); err != nil {
 			t.Fatal(err)
 		}
 		return r
@@ -138,11 +138,11 @@ func TestSnapshotLimits(t *testing.T) {
 		t.Errorf("one more: %+v", r)
 	}
 	var r answer
-	raw := Call(t.Context(), t.TempDir(), a.snapshots(), "snapshots_changes", json.RawMessage(`{"to":"many"}`))
+	raw := New(t.TempDir(), a.snapshots()).Call(t.Context(), "snapshots_changes", json.RawMessage(`{"to":"many"}`))
 	if err := json.Unmarshal(raw, &r); err != nil || len(r.Content[0].Text) > changesMost || !strings.HasSuffix(r.Content[0].Text, "x\n") || !strings.Contains(string(raw), `"complete":false`) {
 		t.Errorf("many changes: %d bytes, %v", len(raw), err)
 	}
-	if err := json.Unmarshal(Call(t.Context(), t.TempDir(), Snapshots{}, "snapshots_list", nil), &r); err != nil || !r.IsError {
+	if err := json.Unmarshal(New(t.TempDir(), Snapshots{}).Call(t.Context(), "snapshots_list", nil), &r); err != nil || !r.IsError {
 		t.Errorf("without snapshots: %+v, %v", r, err)
 	}
 }

@@ -70,17 +70,54 @@ func find(name string) *tool {
 	return nil
 }
 
-// Call calls a tool on the folder dir, whose snapshots are s, and returns its
-// tools/call result.
-func Call(ctx context.Context, dir string, s Snapshots, name string, args json.RawMessage) json.RawMessage {
+// A Workspace is that of a VM.
+type Workspace struct {
+	dir   string
+	snaps Snapshots
+	rooms [len(roomFor)]chan struct{}
+}
+
+// A room is where calls run that may run beside each other; the others wait. A
+// guest can make thousands at once, and each takes descriptors.
+type room int
+
+const (
+	quick room = iota
+	changing
+	comparing
+)
+
+// roomFor says for how many calls there is room.
+var roomFor = [...]int{quick: 16, changing: 1, comparing: 1}
+
+// New returns the workspace in the folder dir, of a VM with these snapshots.
+func New(dir string, s Snapshots) *Workspace {
+	w := &Workspace{dir: dir, snaps: s}
+	for i, n := range roomFor {
+		w.rooms[i] = make(chan struct{}, n)
+	}
+	return w
+}
+
+// Call calls a tool and returns its tools/call result.
+func (w *Workspace) Call(ctx context.Context, name string, args json.RawMessage) json.RawMessage {
 	t, of := find(name), findSnapshot(name)
+	in := quick
 	switch {
 	case t == nil && of == nil:
 		return refusal(fmt.Errorf("no tool %q", name))
-	case of != nil && s.List == nil:
+	case of != nil && w.snaps.List == nil:
 		return refusal(fmt.Errorf("%s: there are no snapshots here", name))
+	case of != nil:
+		in = of.room
 	}
-	root, err := os.OpenRoot(dir)
+	select {
+	case w.rooms[in] <- struct{}{}:
+		defer func() { <-w.rooms[in] }()
+	case <-ctx.Done():
+		return refusal(fmt.Errorf("%s: %w", name, context.Cause(ctx)))
+	}
+	root, err := os.OpenRoot(w.dir)
 	if err != nil {
 		return refusal(fmt.Errorf("%s: workspace: %w", name, bare(err)))
 	}
@@ -89,7 +126,7 @@ func Call(ctx context.Context, dir string, s Snapshots, name string, args json.R
 	if t != nil {
 		r, err = t.call(ctx, root, args)
 	} else {
-		r, err = of.call(ctx, s, root, args)
+		r, err = of.call(ctx, w.snaps, root, args)
 	}
 	if err != nil {
 		return refusal(fmt.Errorf("%s: %w", name, err))

@@ -30,7 +30,7 @@ type answer struct {
 func call(t *testing.T, dir, tool, args string) answer {
 	t.Helper()
 	var a answer
-	if err := json.Unmarshal(Call(context.Background(), dir, Snapshots{}, tool, json.RawMessage(args)), &a); err != nil {
+	if err := json.Unmarshal(New(dir, Snapshots{}).Call(context.Background(), tool, json.RawMessage(args)), &a); err != nil {
 		t.Fatal(err)
 	}
 	return a
