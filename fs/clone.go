@@ -18,7 +18,8 @@ func wantBoth(flags int) error {
 }
 
 // cloneHandle is an open clone file: the ctl of an object that goes when the
-// last of its files is closed. Reading it gives the object's name.
+// last of its files is closed. Reading it completes a message that has no
+// newline, and gives the object's name.
 type cloneHandle struct {
 	name    func() string // which a VM can change
 	message *node.Writer
@@ -33,11 +34,14 @@ func openClone(c call, a at, name func() string, verbs []verb) node.Handle {
 	}
 	return &cloneHandle{
 		name: name, at: a, release: hold(a),
-		message: node.NewWriter(do, func(part string) bool { return node.Admits(verbs, part) }),
+		message: node.NewWriter(verbs, do),
 	}
 }
 
-func (h *cloneHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
+func (h *cloneHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if err := h.message.Complete(ctx); err != nil {
+		return 0, h.fail(err)
+	}
 	return node.ReadText(h.name()+"\n", p, off), nil
 }
 
@@ -48,9 +52,10 @@ func (h *cloneHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, erro
 
 func (h *cloneHandle) Flush(ctx context.Context) error { return h.fail(h.message.Flush(ctx)) }
 
+// fail tells the object, which is not the one that the file clone is of.
 func (h *cloneHandle) fail(err error) error {
-	if err != nil {
-		failed(h.at, err)
+	if err != nil && h.at.vm != nil {
+		h.at.vm.err.set(err)
 	}
 	return err
 }

@@ -6,12 +6,10 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"hutch/aggd/wire"
 	"hutch/fs/folder"
 	"hutch/mcpd"
-	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
 	"hutch/profiles"
 	"hutch/vmm"
@@ -19,8 +17,9 @@ import (
 
 // newVM returns m with its endpoint, which is not started.
 func newVM(s *Server, m *vmm.VM) *vm {
-	v := &vm{VM: m, s: s, id: s.next(), execs: map[string]*exec{}, folders: map[string]*folder.Folder{}}
+	v := &vm{VM: m, s: s, id: s.next(), execs: map[string]*exec{}, sessions: map[string]*session{}, folders: map[string]*folder.Folder{}}
 	v.ctx, v.cancel = context.WithCancel(context.Background())
+	v.repeats.tell, v.repeats.begin = v.repeated, v.work.begin
 	v.aggLog.path = filepath.Join(m.Dir(), "log", "agg")
 	v.mcp = mcpd.New(mcpd.Config{
 		VM:        m.Name,
@@ -31,18 +30,16 @@ func newVM(s *Server, m *vmm.VM) *vm {
 		AggdPath:  s.cfg.Aggd,
 		Log:       s.log.With("vm", m.Name()),
 		AggLog:    &v.aggLog,
-		Event: func(kind, text string) {
-			s.tell(v, ledger.Security, Event{Time: time.Now(), VM: m.Name(), Kind: kind, Text: text})
-		},
-		Trouble: func(kind, text string) {
-			s.tell(v, ledger.VMs, Event{Time: time.Now(), VM: m.Name(), Kind: kind, Text: text})
-		},
+		Event:     v.alert,
+		Trouble:   v.trouble,
 	})
 	return v
 }
 
 // starting readies the endpoint for a machine that is about to start.
 func (v *vm) starting(ctx context.Context) error {
+	v.repeats.flush()
+	v.limitLedger()
 	if v.State() != vmm.Suspended {
 		v.mu.Lock()
 		clear(v.execs)
@@ -75,12 +72,20 @@ func (v *vm) busy() bool {
 	return v.calls.Swap(n.Begun) != n.Begun || n.Begun > n.Allowed+n.Denied+n.Failed
 }
 
-// reload gives a running VM the servers that its profile names now.
+// reload gives a running VM the servers that its profile names now, and waits
+// until they have settled.
 func (v *vm) reload(ctx context.Context) error {
+	if err := v.s.profiles.Check(v.Config().Profile); err != nil {
+		return err
+	}
 	if !v.running() {
 		return nil
 	}
-	return v.configure(ctx)
+	if err := v.configure(ctx); err != nil {
+		return err
+	}
+	v.mcp.Settled(ctx)
+	return nil
 }
 
 // configure gives the endpoint what the VM's profile says, and the ledger
@@ -94,20 +99,32 @@ func (v *vm) configure(ctx context.Context) error {
 		out.Set(network(p))
 	}
 	_, err = v.dbWithout(p.Secrets())
+	v.mcp.SetPending(p.MaxPending)
 	return errors.Join(err, v.mcp.Reload(ctx, servers(p), policyOf(p)))
 }
 
 // serve takes a connection that the guest made to one of its ports. It does
 // not wait for its end: nobody else could connect until then.
 func (v *vm) serve(port uint32, c net.Conn) {
-	served := false
+	var do func(context.Context, net.Conn) error
 	switch out := v.egress(); {
 	case port == vmm.PortMCP:
-		served = v.later(func(ctx context.Context) error { return v.mcp.Serve(ctx, c) })
+		do = v.mcp.Serve
 	case port == vmm.PortProxy && out != nil:
-		served = v.later(func(ctx context.Context) error { return out.Serve(ctx, c) })
+		do = out.Serve
+	default:
+		c.Close()
+		return
 	}
-	if !served {
+	if err := v.s.crowd.enter(v, port); err != nil {
+		v.turnAway(port, c, err)
+		return
+	}
+	if !v.later(func(ctx context.Context) error {
+		defer v.s.crowd.leave(v, port)
+		return do(ctx, c)
+	}) {
+		v.s.crowd.leave(v, port)
 		c.Close()
 	}
 }
@@ -142,6 +159,7 @@ func (v *vm) close() {
 	v.work.end()
 	v.stopProxy()
 	v.mcp.Close()
+	v.repeats.close()
 	v.closeLedger()
 	v.aggLog.Close()
 	v.mu.Lock()
@@ -149,7 +167,7 @@ func (v *vm) close() {
 	for _, f := range v.folders {
 		f.Close()
 	}
-	clear(v.folders)
+	v.folders = nil
 }
 
 // servers puts a profile's servers as aggd is told them, with what the

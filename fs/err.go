@@ -12,9 +12,11 @@ type lastErr struct {
 	text string
 }
 
-func (e *lastErr) set(err error) {
+func (e *lastErr) set(err error) { e.say(node.Text(err)) }
+
+func (e *lastErr) say(text string) {
 	e.mu.Lock()
-	e.text = node.Text(err) + "\n"
+	e.text = text + "\n"
 	e.mu.Unlock()
 }
 

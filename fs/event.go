@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"encoding/json"
 	"syscall"
 	"time"
 
@@ -23,13 +22,7 @@ const maxEvents = 1 << 20
 // tell records an event of the service and of the VM, and in another table
 // of the VM's ledger if it belongs there.
 func (s *Server) tell(v *vm, table string, e Event) {
-	e.Time = e.Time.UTC().Truncate(time.Microsecond)
-	line, err := json.Marshal(e)
-	if err != nil {
-		return
-	}
-	s.events.Append(line)
-	s.log.Info(e.Kind, "vm", e.VM, "text", e.Text)
+	e = s.announce(e)
 	if v == nil {
 		return
 	}
@@ -41,6 +34,16 @@ func (s *Server) tell(v *vm, table string, e Event) {
 		"timestamp": e.Time, "event": e.Kind, "text": e.Text,
 		"state": string(v.State()), "driver": c.Driver, "image": c.Image,
 	})
+}
+
+// announce tells of an event of the service, but records it nowhere.
+func (s *Server) announce(e Event) Event {
+	e.Time = e.Time.UTC().Truncate(time.Microsecond)
+	if line, err := node.MarshalLine(e); err == nil {
+		s.events.Append(line)
+		s.log.Info(e.Kind, "vm", e.VM, "text", e.Text)
+	}
+	return e
 }
 
 func rootEvents(c call, flags int) (node.Handle, error) {

@@ -3,8 +3,6 @@ package fs
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,7 +25,8 @@ type exec struct {
 	refs        int
 	anonymous   bool
 	killOnClose bool
-	end         *ending // nil until this service has started the command
+	end         *ending           // nil until this service has started the command
+	kept        map[string]string // its cmd and status, from when the VM was suspended
 }
 
 func execVerbs() []verb {
@@ -37,8 +36,8 @@ func execVerbs() []verb {
 		}}
 	}
 	return []verb{
-		{Name: "exec", Args: "WORDS…", Min: 1, Max: -1, Do: execWords, Doc: "start a program; fails with the reason when it cannot"},
-		{Name: "sh", Args: "LINE", Raw: true, Do: execLine, Doc: "start /bin/sh -c LINE, the rest of the line as it stands"},
+		{Name: "exec", Args: "WORDS…", Min: 1, Max: -1, Lines: scripts, Do: execWords, Doc: "start a program; fails with the reason when it cannot"},
+		{Name: "sh", Args: "LINE", Raw: true, Shell: true, Lines: scripts, Do: execLine, Doc: "start /bin/sh -c LINE, the rest of the line as it stands"},
 		pass("dir", "PATH", 1, 1, "start it in PATH; /workspace if not said"),
 		pass("env", "K V", 2, 2, "with K=V in its environment"),
 		pass("user", "UID[:GID]", 1, 1, "as that user"),
@@ -48,21 +47,30 @@ func execVerbs() []verb {
 		pass("signal", "NAME", 1, 1, "send a signal to its process group, as INT or SIGTERM"),
 		pass("kill", "", 0, 0, "kill its process group"),
 		{Name: "killonclose", Max: 0, Do: killOnClose, Doc: "kill it when the last of its open files is closed"},
+		pass("hold", "", 0, 0, "end its standard input by eof alone, not when who writes it closes it"),
 		pass("eof", "", 0, 0, "end its standard input"),
 	}
 }
 
+const scripts = "a script of several lines is one word of exec sh -c, in quotes that the shell leaves: exec sh -c '…'"
+
 // message puts a control message together again.
 func message(name string, args []string) string {
-	words := []string{name}
-	for _, a := range args {
-		words = append(words, node.Quote(a))
-	}
-	return strings.Join(words, " ")
+	return node.QuoteAll(append([]string{name}, args...))
 }
 
-func execWords(c call, args []string) error { return c.At.exec.start(c.Ctx, message("exec", args)) }
-func execLine(c call, args []string) error  { return c.At.exec.start(c.Ctx, "sh "+args[0]) }
+func execWords(c call, args []string) error {
+	m := message("exec", args)
+	return c.At.exec.start(c.Ctx, m, m)
+}
+
+// execLine has the guest told of words: its shell, not its ctl, reads LINE.
+func execLine(c call, args []string) error {
+	if strings.HasPrefix(args[0], "-c ") {
+		return fmt.Errorf("%w: sh takes its line without -c; %s", node.ErrInvalid, scripts)
+	}
+	return c.At.exec.start(c.Ctx, "sh "+args[0], message("exec", []string{"/bin/sh", "-c", args[0]}))
+}
 
 func killOnClose(c call, _ []string) error {
 	c.At.vm.mu.Lock()
@@ -71,15 +79,15 @@ func killOnClose(c call, _ []string) error {
 	return nil
 }
 
-// start starts the command, with the variables of env/ as they are now, and
-// has its end written to the ledger.
-func (e *exec) start(ctx context.Context, message string) error {
+// start starts the command by telling the guest's ctl, with the variables of
+// env/ as they are now, and has its end written to the ledger.
+func (e *exec) start(ctx context.Context, message, tell string) error {
 	if err := e.vm.tellEnv(ctx, e.guest); err != nil {
 		return err
 	}
 	began := time.Now()
-	if err := e.Ctl(ctx, message); err != nil {
-		return err
+	if err := e.Ctl(ctx, tell); err != nil {
+		return e.vm.ended(err)
 	}
 	end := &ending{done: make(chan struct{})}
 	e.vm.mu.Lock()
@@ -97,11 +105,23 @@ func (e *exec) start(ctx context.Context, message string) error {
 func execName(c call) (string, error) { return c.At.exec.name + "\n", nil }
 
 func execText(file string) func(call) (string, error) {
-	return func(c call) (string, error) { return c.At.exec.Read(c.Ctx, file) }
+	return func(c call) (string, error) {
+		if text, ok := c.At.exec.asleep(file); ok {
+			return text, nil
+		}
+		text, err := c.At.exec.Read(c.Ctx, file)
+		return text, c.At.vm.ended(err)
+	}
 }
 
 func execStream(file string) func(call, int) (node.Handle, error) {
-	return func(c call, flags int) (node.Handle, error) { return c.At.exec.Open(c.Ctx, file, flags) }
+	return func(c call, flags int) (node.Handle, error) {
+		h, err := c.At.exec.Open(c.Ctx, file, flags)
+		if err != nil {
+			return nil, c.At.vm.ended(err)
+		}
+		return vmFile{h, c.At.vm}, nil
+	}
 }
 
 func execNames(c call) ([]string, error) {
@@ -111,17 +131,6 @@ func execNames(c call) ([]string, error) {
 		return v.asleep(), nil
 	}
 	return g.Execs(c.Ctx)
-}
-
-// asleep returns the names of the commands that wait in a suspended VM, as
-// far as this hutchd has met them; without a guest there are no others.
-func (v *vm) asleep() []string {
-	if v.State() != vmm.Suspended {
-		return nil
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return slices.Sorted(maps.Keys(v.execs))
 }
 
 func enterExec(c call, name string) (at, error) {
@@ -137,7 +146,7 @@ func enterExec(c call, name string) (at, error) {
 func (v *vm) exec(ctx context.Context, name string) (*exec, error) {
 	g, err := v.Guest()
 	if err != nil && v.State() != vmm.Suspended {
-		return nil, fmt.Errorf("%w: exec %s: vm %s is not running", node.ErrNotExist, name, v.Name())
+		return nil, fmt.Errorf("%w: exec %s: vm %s is not running: start it first", node.ErrNotExist, name, v.Name())
 	}
 	v.mu.Lock()
 	e := v.execs[name]
@@ -174,6 +183,9 @@ func makeExec(c call, name string) error {
 
 func (v *vm) makeExec(ctx context.Context, name string) (*exec, error) {
 	g, err := v.Guest()
+	if s := v.State(); err == nil && (s == vmm.Starting || s == vmm.Stopping) {
+		err = fmt.Errorf("%w: vm %q is %s", node.ErrBusy, v.Name(), s)
+	}
 	if err != nil {
 		return nil, err
 	}

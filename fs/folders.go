@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,19 +12,44 @@ import (
 
 func workFolder(c call) (node.Node, error) {
 	c.At.vm.Use()
-	return c.At.vm.folder("work")
+	return c.At.vm.folder("work", workLinks)
 }
 
-func envFolder(c call) (node.Node, error) { return c.At.vm.folder("env") }
+// envFolder is a folder of small files: a value that cannot be written leaves
+// the one before.
+func envFolder(c call) (node.Node, error) {
+	dir := filepath.Join(c.At.vm.Dir(), "env")
+	f, err := c.At.vm.openFolder("env", func() (*folder.Folder, error) {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+		os.Chmod(dir, 0o700) // what agents are given to log in with is nobody else's
+		f, err := folder.OpenWhole(dir, "env")
+		if err == nil {
+			f.Admit = func(name string) error {
+				err := admitVariable(name)
+				if err != nil {
+					failed(c.At, err)
+				}
+				return err
+			}
+		}
+		return f, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f.Root(), nil
+}
 
 // folder returns the node of one of the folders that a VM has on the host.
-func (v *vm) folder(name string) (node.Node, error) {
+func (v *vm) folder(name string, links *node.Links) (node.Node, error) {
 	dir := filepath.Join(v.Dir(), name)
 	f, err := v.openFolder(name, func() (*folder.Folder, error) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
 		}
-		return folder.Open(dir, name)
+		return openLinked(dir, name, links)
 	})
 	if err != nil {
 		return nil, err
@@ -35,6 +61,9 @@ func (v *vm) folder(name string) (node.Node, error) {
 func (v *vm) openFolder(key string, open func() (*folder.Folder, error)) (*folder.Folder, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.folders == nil {
+		return nil, fmt.Errorf("%w: vm %s is gone", node.ErrNotExist, v.Name())
+	}
 	if f := v.folders[key]; f != nil {
 		return f, nil
 	}
@@ -54,7 +83,7 @@ func (v *vm) forgetFolder(key string) {
 }
 
 // scratch is where editors keep their files while they edit config.
-func scratch(c call) (node.Node, error) { return c.At.vm.folder("edit") }
+func scratch(c call) (node.Node, error) { return c.At.vm.folder("edit", nil) }
 
 // editorNames are the names that vim, emacs, sed -i and VS Code give to files
 // beside the one they edit.

@@ -29,7 +29,8 @@ func (v *vm) dbWithout(secrets []string) (*ledger.DB, error) {
 	}
 	v.secrets = append(v.secrets, secrets...)
 	path := filepath.Join(v.Dir(), "session.db")
-	db, err := ledger.Open(path, ledger.Options{})
+	opt := ledger.Options{Limit: v.LedgerLimit(), Told: v.recordsDropped}
+	db, err := ledger.Open(path, opt)
 	if errors.Is(err, ledger.ErrCorrupt) {
 		kept, aside := ledger.SetAside(path)
 		if aside != nil {
@@ -43,7 +44,7 @@ func (v *vm) dbWithout(secrets []string) (*ledger.DB, error) {
 			v.s.tell(v, ledger.VMs, Event{Time: time.Now(), VM: v.Name(), Kind: eventDamaged, Text: text})
 			return nil
 		})
-		db, err = ledger.Open(path, ledger.Options{})
+		db, err = ledger.Open(path, opt)
 	}
 	if err != nil {
 		return nil, err
@@ -51,6 +52,20 @@ func (v *vm) dbWithout(secrets []string) (*ledger.DB, error) {
 	db.AddSecrets(v.secrets...)
 	v.ledger, v.secrets = db, nil
 	return db, nil
+}
+
+// limitLedger gives the ledger the limit that config has now.
+func (v *vm) limitLedger() {
+	v.ledgerMu.Lock()
+	defer v.ledgerMu.Unlock()
+	if v.ledger != nil {
+		v.ledger.SetLimit(v.LedgerLimit())
+	}
+}
+
+// recordsDropped tells of records that went, which the ledger itself has noted.
+func (v *vm) recordsDropped(text string) {
+	v.s.announce(Event{Time: time.Now(), VM: v.Name(), Kind: ledger.EventDropped, Text: text})
 }
 
 // eventDamaged is the event of a file that was not as it should be.
@@ -62,8 +77,8 @@ func (v *vm) record(table string, r ledger.Row) {
 	if err == nil {
 		err = db.Queue(v.ctx, table, r)
 	}
-	if err != nil {
-		v.s.log.Warn("not recorded", "vm", v.Name(), "table", table, "err", err)
+	if err != nil && v.repeats.among(subject{kind: notRecorded}, table+": "+node.Text(err), 1) {
+		v.s.log.Warn(notRecorded, "vm", v.Name(), "table", table, "err", err)
 	}
 }
 
@@ -88,13 +103,13 @@ func ledgerLog(table string, follow bool) func(call, int) (node.Handle, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !follow {
+		nonblock := flags&syscall.O_NONBLOCK != 0
+		if !follow || nonblock {
 			if err := settle(c, db); err != nil {
 				return nil, err
 			}
 		}
-		nonblock := flags&syscall.O_NONBLOCK != 0
-		return &tableHandle{log: db.Log(table), follow: follow, nonblock: nonblock}, nil
+		return &tableHandle{log: db.Log(table).Reader(), follow: follow, nonblock: nonblock}, nil
 	}
 }
 
@@ -104,7 +119,8 @@ func ledgerSize(table string) func(call) uint64 {
 		if err != nil || settle(c, db) != nil {
 			return 0
 		}
-		return uint64(db.Log(table).Size())
+		begin, end := db.Log(table).Span()
+		return uint64(end - begin)
 	}
 }
 
@@ -120,7 +136,7 @@ func settle(c call, db *ledger.DB) error {
 
 // tableHandle is an open table.
 type tableHandle struct {
-	log              *ledger.Log
+	log              *ledger.Reader
 	follow, nonblock bool
 }
 
@@ -139,3 +155,13 @@ func (h *tableHandle) WriteAt(context.Context, []byte, int64) (int, error) {
 }
 
 func (h *tableHandle) Close() error { return nil }
+
+// recordsLine tells how much of the VM's records is kept.
+func (v *vm) recordsLine() string {
+	v.ledgerMu.Lock()
+	defer v.ledgerMu.Unlock()
+	if v.ledger == nil {
+		return ""
+	}
+	return fmt.Sprintf("records %.1fMiB of %.1fMiB by dropping the oldest\n", float64(v.ledger.Kept())/(1<<20), float64(v.LedgerLimit())/(1<<20))
+}

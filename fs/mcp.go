@@ -91,6 +91,9 @@ func (list catalog) enter(c call, name string) (at, error) {
 		_, ok = list(c.At.vm)[name]
 	}
 	if !ok {
+		if why := c.At.vm.mcp.Missing(c.Ctx, name); why != "" {
+			return at{}, fmt.Errorf("%w: %s", node.ErrNotExist, why)
+		}
 		return at{}, fmt.Errorf("%w: %s", node.ErrNotExist, name)
 	}
 	return at{s: c.At.s, vm: c.At.vm, name: name}, nil
@@ -130,7 +133,7 @@ func (list catalog) ask(c call, flags int, do func(ctx context.Context, name, li
 	if err != nil {
 		return nil, err
 	}
-	return openRPC(c.At, flags, func(ctx context.Context, line string) (string, error) { return do(ctx, it.name, line) })
+	return openRPC(flags, func(ctx context.Context, line string) (string, error) { return do(ctx, it.name, line) })
 }
 
 var (

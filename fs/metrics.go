@@ -10,8 +10,9 @@ import (
 
 // counters count what the tree has done since the service started.
 type counters struct {
-	errors atomic.Int64
-	execs  atomic.Int64
+	errors  atomic.Int64
+	execs   atomic.Int64
+	refused atomic.Int64 // connections of guests
 }
 
 // A Metric is one line of metrics.
@@ -29,20 +30,23 @@ func metrics(c call) (string, error) {
 		{"hutch_uptime_seconds", "gauge", "time since the service started", time.Since(s.began).Seconds()},
 		{"hutch_errors_total", "counter", "errors that clients got", float64(s.count.errors.Load())},
 		{"hutch_execs_total", "counter", "commands started", float64(s.count.execs.Load())},
+		{"hutch_guest_connections_refused_total", "counter", "connections of guests for which there was no room", float64(s.count.refused.Load())},
 		{"hutch_goroutines", "gauge", "goroutines of hutchd", float64(runtime.NumGoroutine())},
 		{"hutch_event_bytes_total", "counter", "bytes of events told", float64(s.events.Size())},
 	}
 	states := map[string]int{}
-	sessions := 0
+	sessions, pending := 0, 0
 	for _, v := range s.vms() {
 		states[string(v.State())]++
 		sessions += v.mcp.Sessions()
+		pending += v.mcp.Pending()
 	}
 	list = append(list, s.calls()...)
 	for state, n := range states {
 		list = append(list, Metric{fmt.Sprintf("hutch_vms{state=%q}", state), "gauge", "VMs by state", float64(n)})
 	}
 	list = append(list, Metric{"hutch_mcp_sessions", "gauge", "MCP sessions of guests", float64(sessions)})
+	list = append(list, Metric{"hutch_mcp_pending_bytes", "gauge", "bytes of messages that MCP sessions hold", float64(pending)})
 	if s.cfg.Gauges != nil {
 		list = append(list, s.cfg.Gauges()...)
 	}

@@ -84,32 +84,5 @@ func (v *vm) wentOut(e wire.NetEvent) {
 		return
 	}
 	at := net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
-	v.goingOut.Lock()
-	first := v.refused.first(at+" "+e.Rule, time.Now())
-	v.goingOut.Unlock()
-	if first {
-		text := fmt.Sprintf("%s %s: %s", e.Method, at, e.Reason)
-		v.s.tell(v, ledger.Security, Event{Time: time.Now(), VM: v.Name(), Kind: "net.denied", Text: text})
-	}
-}
-
-// Refusals are those that were told of lately: a program that tries again and
-// again is one event a minute. All of them are in the ledger.
-type refusals map[string]time.Time
-
-const (
-	tellAgain   = time.Minute
-	maxRefusals = 1000
-)
-
-// first notes a refusal and says whether it is to be told.
-func (r *refusals) first(what string, now time.Time) bool {
-	if now.Sub((*r)[what]) < tellAgain {
-		return false
-	}
-	if *r == nil || len(*r) >= maxRefusals {
-		*r = refusals{}
-	}
-	(*r)[what] = now
-	return true
+	v.alert("net.denied", fmt.Sprintf("%s %s: %s", e.Method, at, e.Reason))
 }

@@ -23,6 +23,10 @@ the agent inside asked of the outside world. Plain file I/O does everything.
 	echo stop >>vm/dev/ctl
 	rmdir vm/dev
 
+An agent inside reaches MCP by a program on standard input and output,
+/opt/hutch/bin/hutch-relay, which /opt/hutch/mcp.json names to its client;
+/opt/hutch/README tells it more, and $HUTCH_VM has the sandbox's name.
+
 A write to a ctl is one or more lines, words quoted as 'it''s'. A bad line
 does nothing, stops the batch, and is the error of the write; the text of the
 last error is in err, beside the ctl and at the root. What blocks at its end

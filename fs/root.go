@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"hutch/fs/node"
@@ -60,15 +61,27 @@ func debug(c call, args []string) error {
 	return nil
 }
 
-// reload reloads every VM, also when one of them cannot be.
+// reload reloads every VM, also when one of them or a profile cannot be.
 func reload(c call, _ []string) error {
 	var errs []error
-	for _, v := range c.At.s.vms() {
-		if err := v.reload(c.Ctx); err != nil {
-			errs = append(errs, fmt.Errorf("vm %s: %w", v.Name(), err))
-		}
+	for _, name := range c.At.s.profiles.Names() {
+		errs = append(errs, c.At.s.profiles.Check(name))
 	}
-	return errors.Join(errs...)
+	list := c.At.s.vms()
+	each := make([]error, len(list))
+	var wait sync.WaitGroup
+	for i, v := range list {
+		if c.At.s.profiles.Check(v.Config().Profile) != nil {
+			continue // and is told by the name of the profile
+		}
+		wait.Go(func() {
+			if err := v.reload(c.Ctx); err != nil {
+				each[i] = fmt.Errorf("vm %s: %w", v.Name(), err)
+			}
+		})
+	}
+	wait.Wait()
+	return errors.Join(append(errs, each...)...)
 }
 
 // purge removes the VMs that neither run nor are suspended, or stops and
@@ -79,20 +92,38 @@ func purge(c call, args []string) error {
 	if all && args[0] != "all" {
 		return fmt.Errorf("%w: purge what? want \"purge\" or \"purge all\"", node.ErrInvalid)
 	}
-	for _, v := range c.At.s.vms() {
-		if v.running() || v.State() == vmm.Suspended {
-			if !all {
-				continue
-			}
-			if err := v.Kill(c.Ctx); err != nil && !errors.Is(err, node.ErrBusy) && !errors.Is(err, node.ErrNotExist) {
-				return err
-			}
-		}
-		if err := c.At.s.table.Remove(c.Ctx, v.Name()); err != nil && !errors.Is(err, node.ErrNotExist) {
-			return err
-		}
+	list := c.At.s.vms()
+	errs := make([]error, len(list))
+	turns := make(chan struct{}, purging)
+	var wait sync.WaitGroup
+	for i, v := range list {
+		turns <- struct{}{}
+		wait.Go(func() {
+			errs[i] = v.purge(c.Ctx, all)
+			<-turns
+		})
 	}
-	return nil
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// purging is how many VMs are removed at a time: most of it is waiting for the
+// disk.
+const purging = 32
+
+func (v *vm) purge(ctx context.Context, all bool) error {
+	var err error
+	switch s := v.State(); {
+	case all:
+		err = v.Destroy(ctx)
+	case v.running(), s == vmm.Suspended:
+	default:
+		err = v.s.table.Remove(ctx, v.Name())
+	}
+	if errors.Is(err, node.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // shutdown stops every VM and then has the service end.

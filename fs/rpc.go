@@ -13,11 +13,12 @@ import (
 // rpcHandle is an open file on which a line is written and its answer read:
 // a tool, a resource, a prompt. The answer begins wherever the reader stands
 // when it reads first, so that a shell, whose one file offset the write has
-// moved, reads it whole.
+// moved, reads it whole. A read completes a line that has no newline.
 type rpcHandle struct {
-	at   at
-	ask  func(ctx context.Context, line string) (string, error)
-	line *node.Writer
+	ask    func(ctx context.Context, line string) (string, error)
+	line   *node.Writer
+	open   context.Context // done when the file is closed
+	closes context.CancelFunc
 
 	mu     sync.Mutex // guards answer and base
 	answer string
@@ -26,11 +27,12 @@ type rpcHandle struct {
 
 // openRPC refuses to open for reading or writing alone, so that programs
 // which read every file of a tree call nothing.
-func openRPC(a at, flags int, ask func(ctx context.Context, line string) (string, error)) (node.Handle, error) {
+func openRPC(flags int, ask func(ctx context.Context, line string) (string, error)) (node.Handle, error) {
 	if flags&os.O_RDWR == 0 {
 		return nil, fmt.Errorf("%w: open it for reading and writing: write the question, read the answer", node.ErrPermission)
 	}
-	h := &rpcHandle{at: a, ask: ask, base: -1}
+	h := &rpcHandle{ask: ask, base: -1}
+	h.open, h.closes = context.WithCancel(context.Background())
 	h.line = node.NewLongWriter(h.do, maxQuestion)
 	return h, nil
 }
@@ -39,6 +41,9 @@ func openRPC(a at, flags int, ask func(ctx context.Context, line string) (string
 const maxQuestion = 1 << 20
 
 func (h *rpcHandle) do(ctx context.Context, line string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(h.open, cancel)()
 	answer, err := h.ask(ctx, strings.TrimSpace(line))
 	if err != nil {
 		return err
@@ -49,7 +54,10 @@ func (h *rpcHandle) do(ctx context.Context, line string) error {
 	return nil
 }
 
-func (h *rpcHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
+func (h *rpcHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if err := h.line.Complete(ctx); err != nil {
+		return 0, err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.base < 0 || off < h.base {
@@ -59,11 +67,10 @@ func (h *rpcHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) 
 }
 
 func (h *rpcHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {
-	n, err := h.line.Write(ctx, p)
-	if err != nil {
-		failed(h.at, err)
-	}
-	return n, err
+	return h.line.Write(ctx, p)
 }
 
-func (h *rpcHandle) Close() error { return nil }
+func (h *rpcHandle) Close() error {
+	h.closes()
+	return nil
+}

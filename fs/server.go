@@ -1,3 +1,5 @@
+// Package fs serves sandboxes as a tree of files: tree.go declares every file,
+// the others have what the files do. The manual is hutch.4.
 package fs
 
 import (
@@ -5,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"path/filepath"
 	"strings"
@@ -21,7 +24,7 @@ import (
 )
 
 // Version is the version of hutch.
-const Version = "0.1"
+const Version = node.Version
 
 // Config says what a Server stands on.
 type Config struct {
@@ -39,6 +42,10 @@ type Config struct {
 	Mount      func() string // where the tree is mounted, or none, for ctl to tell
 	Listen     string        // where 9P is served, for ctl to tell
 	Shutdown   func()        // ends the service; called by the ctl message
+	// Gone is told of what went from the tree, or is another now, without the
+	// client that has it cached: its path. Nil is fine.
+	Gone  func(path string)
+	Conns int // most connections of guests; 0: half of what descriptors there are
 	// Gauges adds lines to metrics: the frontends' counters.
 	Gauges func() []Metric
 }
@@ -55,6 +62,7 @@ type Server struct {
 	err        lastErr
 	began      time.Time
 	count      counters
+	crowd      crowd
 
 	ids  atomic.Uint64 // numbers of objects, never used twice
 	work work
@@ -70,13 +78,16 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, log: cfg.Log, events: node.NewLog(maxEvents), began: time.Now(),
 		boxes: map[*vmm.VM]*vm{}, items: map[string]uint64{},
 	}
+	if s.crowd.most = cfg.Conns; s.crowd.most == 0 {
+		s.crowd.most = mostConns()
+	}
 	dir := filepath.Join(cfg.State, "profiles")
-	store, err := profiles.Open(dir)
+	store, err := profiles.Open(dir, filepath.Join(cfg.State, "profiles.good"))
 	if err != nil {
 		return nil, fmt.Errorf("profiles: %w", err)
 	}
 	s.profiles = store
-	if s.profileDir, err = folder.Open(dir, "profiles"); err != nil {
+	if s.profileDir, err = folder.OpenWhole(dir, "profiles"); err != nil {
 		return nil, fmt.Errorf("profiles: %w", err)
 	}
 	s.tree = node.New(rows(), at{s: s}, node.Options[at]{Ident: s.ident, Failed: failed, Hold: hold})
@@ -102,25 +113,25 @@ func (s *Server) options() vmm.Options {
 			Stop:     func(m *vmm.VM) { s.vm(m).stopped() },
 			PIDs:     func(m *vmm.VM) []int { return s.vm(m).helpers() },
 			Busy:     func(m *vmm.VM) bool { return s.vm(m).busy() },
-			Reverted: func(m *vmm.VM) { s.vm(m).forgetFolder("work") },
+			Reverted: func(m *vmm.VM) { s.vm(m).forgetFolder("work"); s.gone("vm/" + m.Name() + "/work") },
 			Remove:   s.forget,
 		},
 	}
 }
 
 // machines tells what a profile says of its machines. A profile that cannot
-// be had says nothing; the start of a VM that has it tells why.
+// be had says nothing but why.
 func (s *Server) machines(name string) vmm.Profile {
 	p, err := s.profiles.Get(name)
 	if err != nil {
-		return vmm.Profile{}
+		return vmm.Profile{Err: err}
 	}
 	var env []string
 	for k, v := range p.Env {
 		env = append(env, k+"="+v)
 	}
-	return vmm.Profile{Env: env, Config: vmm.Config{
-		Image: p.Image, Driver: p.Driver, Kernel: p.Kernel, RAM: p.RAM, CPUs: p.CPUs, PIDs: p.PIDs, Disk: p.Disk, Idle: p.Idle, TTL: p.TTL, Net: p.Net,
+	return vmm.Profile{Env: env, Err: s.profiles.Check(name), Config: vmm.Config{
+		Image: p.Image, Driver: p.Driver, Kernel: p.Kernel, RAM: p.RAM, CPUs: p.CPUs, PIDs: p.PIDs, Disk: p.Disk, Records: p.Records, Idle: p.Idle, TTL: p.TTL, Net: p.Net,
 	}}
 }
 
@@ -143,8 +154,12 @@ func (s *Server) Close(ctx context.Context) error {
 // other generated entries by what they are.
 func (s *Server) ident(a at) uint64 {
 	switch {
+	case a.snap != "" && a.name != "":
+		return s.item(snapItem(a.vm, a.snap) + " " + a.name)
 	case a.snap != "":
-		return s.item(fmt.Sprintf("%d snap %s", a.vm.id, a.snap))
+		return s.item(snapItem(a.vm, a.snap))
+	case a.session != nil:
+		return a.session.id
 	case a.name != "" && a.vm != nil:
 		return s.item(fmt.Sprintf("%d %s", a.vm.id, a.name))
 	case a.name != "":
@@ -171,6 +186,21 @@ func (s *Server) noItem(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.items, key)
+}
+
+// snapItem is the key of a snapshot; those of its differences begin with it.
+func snapItem(v *vm, name string) string { return fmt.Sprintf("%d snap %s", v.id, name) }
+
+// noSnap has a snapshot that is taken again under its name be another file,
+// and the differences from it and to it.
+func (s *Server) noSnap(v *vm, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := snapItem(v, name)
+	maps.DeleteFunc(s.items, func(key string, _ uint64) bool {
+		return key == own || strings.HasPrefix(key, own+" ") ||
+			strings.HasPrefix(key, snapItem(v, "")) && strings.HasSuffix(key, " "+name)
+	})
 }
 
 func (s *Server) next() uint64 { return s.ids.Add(1) }
@@ -215,6 +245,13 @@ func (s *Server) forget(m *vmm.VM) {
 	if v != nil {
 		v.close()
 	}
+	s.gone("vm/" + m.Name())
+}
+
+func (s *Server) gone(path string) {
+	if s.cfg.Gone != nil {
+		s.cfg.Gone(path)
+	}
 }
 
 // lifecycle is told what happens to VMs. That one failed is its last error,
@@ -225,6 +262,10 @@ func (s *Server) lifecycle(e vmm.Event) {
 		if err := v.Err(); err != nil {
 			v.err.set(err)
 		}
+	}
+	if v != nil && (e.Kind == vmm.EventPosed || e.Kind == vmm.EventRefused) {
+		v.alert(string(e.Kind), e.Text)
+		return
 	}
 	s.tell(v, ledger.VMs, Event{Time: e.Time, VM: e.VM, Kind: string(e.Kind), Text: e.Text})
 	if v != nil && (e.Kind == vmm.EventSnapshot || e.Kind == vmm.EventReverted || e.Kind == vmm.EventDropped) {

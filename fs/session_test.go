@@ -2,12 +2,10 @@ package fs_test
 
 import (
 	"context"
-	"log/slog"
-	"os"
-	"path/filepath"
+	"errors"
 	"testing"
+	"time"
 
-	"hutch/fs"
 	"hutch/fs/node"
 	"hutch/relay/call"
 	"hutch/vmm"
@@ -16,41 +14,8 @@ import (
 
 // TestSessionsSideBySide has three programs of one guest talk MCP at once.
 func TestSessionsSideBySide(t *testing.T) {
-	failed := make(chan error, 1)
-	state, log := t.TempDir(), node.NewLog(1<<20)
-	s, err := fs.New(fs.Config{
-		State: state, Log: slog.New(slog.NewTextHandler(log, nil)), Level: new(slog.LevelVar), ServiceLog: log,
-		CrashLog: filepath.Join(state, "panics"), Shutdown: func() {}, Mount: func() string { return "none" },
-		Drivers: []vmm.Driver{&vmmtest.Driver{Guest: func(ctx context.Context, g vmmtest.Guest) {
-			failed <- sideBySide(ctx, g)
-			guest(ctx, g)
-		}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close(context.Background())
-	vms, err := s.Root().Walk(t.Context(), "vm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	vm, err := vms.Mkdir(t.Context(), "x", 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctl, err := vm.Walk(t.Context(), "ctl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := ctl.Open(t.Context(), os.O_WRONLY)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
-	if _, err := h.WriteAt(t.Context(), []byte("start\n"), 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-failed; err != nil {
+	h := newHouse(t)
+	if err := sideBySide(t.Context(), h.start("x")); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -72,4 +37,27 @@ func sideBySide(ctx context.Context, g vmmtest.Guest) error {
 		}
 	}
 	return nil
+}
+
+// TestSessionOfVMThatGoes makes a session where the VM has gone meanwhile: there
+// is none then, to be listed or to be removed.
+func TestSessionOfVMThatGoes(t *testing.T) {
+	h := newHouse(t)
+	h.start("x")
+	sessions := h.walk("vm/x/mcp/sessions")
+	tell(t, h.walk("vm/x"), "kill")
+	if err := h.walk("vm").Remove(t.Context(), "x", true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sessions.Mkdir(t.Context(), "late", 0o755); !errors.Is(err, node.ErrNotExist) {
+		t.Errorf("made: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := sessions.Remove(ctx, "late", true); !errors.Is(err, node.ErrNotExist) {
+		t.Errorf("removed: %v", err)
+	}
+	if list, err := sessions.List(t.Context()); len(list) > 1 {
+		t.Errorf("listed: %v, %v", list, err)
+	}
 }

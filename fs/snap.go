@@ -3,6 +3,7 @@ package fs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,10 +57,11 @@ func (v *vm) snapshotEvent(e vmm.Event) {
 // dropped forgets what was known of a snapshot. One that is taken later under
 // its name is another file.
 func (v *vm) dropped(name string) {
-	v.s.noItem(fmt.Sprintf("%d snap %s", v.id, name))
+	v.s.noSnap(v, name)
 	for _, part := range []string{"work", "layer"} {
 		v.forgetFolder(snapKey(name, part))
 	}
+	v.s.gone("vm/" + v.Name() + "/snap/" + name)
 }
 
 func snapKey(name, part string) string { return "snap/" + name + "/" + part }
@@ -68,7 +70,7 @@ func snapKey(name, part string) string { return "snap/" + name + "/" + part }
 func snapFolder(c call) (node.Node, error) {
 	v, name, part := c.At.vm, c.At.snap, c.Name
 	f, err := v.openFolder(snapKey(name, part), func() (*folder.Folder, error) {
-		return folder.Open(v.ShownPart(name, part), part)
+		return openLinked(v.ShownPart(name, part), part, snapLinks[part])
 	})
 	if err != nil {
 		return nil, err
@@ -108,7 +110,7 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.6f", d.Seconds()) }
 // snapshotsOf is what the MCP tools can do with the snapshots of m.
 func snapshotsOf(m *vmm.VM) workspace.Snapshots {
 	return workspace.Snapshots{
-		Take: m.Snap, Changes: m.Diff, Drop: m.DropSnapshot,
+		Take: m.Snap, Changes: m.GuestDiff, Drop: m.DropSnapshot,
 		List: func() ([]workspace.Snapshot, error) {
 			all, err := m.Snapshots().List()
 			var list []workspace.Snapshot
@@ -127,10 +129,29 @@ func snapshotsOf(m *vmm.VM) workspace.Snapshots {
 	}
 }
 
+// otherSnaps returns what a snapshot can be compared with.
+func otherSnaps(c call) ([]string, error) {
+	names, err := snapNames(c)
+	names = slices.DeleteFunc(names, func(name string) bool { return name == c.At.snap })
+	return append(names, vmm.Now), err
+}
+
+func enterOther(c call, name string) (at, error) {
+	if name != vmm.Now {
+		if _, err := c.At.vm.Snapshots().Get(name); err != nil {
+			return at{}, err
+		}
+	}
+	return at{s: c.At.s, vm: c.At.vm, snap: c.At.snap, name: name}, nil
+}
+
+// snapDiff is the difference from one snapshot to another or to now.
+func snapDiff(c call) (string, error) { return c.At.vm.Diff(c.Ctx, c.At.snap, c.At.name) }
+
 // openDiff takes the names of two snapshots, or of one that is compared with
 // what there is now.
 func openDiff(c call, flags int) (node.Handle, error) {
-	return openRPC(c.At, flags, func(ctx context.Context, line string) (string, error) {
+	return openRPC(flags, func(ctx context.Context, line string) (string, error) {
 		words, err := node.Words(line)
 		if err != nil {
 			return "", err

@@ -35,15 +35,21 @@ func guest(ctx context.Context, g vmmtest.Guest) {
 	a.Run(ctx)
 }
 
-// newServer returns the tree of a service on a new state folder, with a
-// driver whose machines are goroutines.
-func newServer(state string) (*fs.Server, error) {
-	log := node.NewLog(1 << 20)
-	return fs.New(fs.Config{
-		State: state, Locald: filepath.Join(state, "locald"), Drivers: []vmm.Driver{&vmmtest.Driver{Guest: guest}},
+// settings are those of a service on a new state folder, with a log and a
+// driver whose machines are goroutines that run guest.
+func settings(state string, log *node.Log, guest func(context.Context, vmmtest.Guest)) fs.Config {
+	return fs.Config{
+		State: state, Drivers: []vmm.Driver{&vmmtest.Driver{Guest: guest}},
 		Log: slog.New(slog.NewTextHandler(log, nil)), Level: new(slog.LevelVar), ServiceLog: log,
 		CrashLog: filepath.Join(state, "panics"), Shutdown: func() {}, Mount: func() string { return "none" },
-	})
+	}
+}
+
+// newServer returns the tree of such a service.
+func newServer(state string) (*fs.Server, error) {
+	c := settings(state, node.NewLog(1<<20), guest)
+	c.Locald = filepath.Join(state, "locald")
+	return fs.New(c)
 }
 
 // TestMain serves a tree, over 9P and, if asked to, FUSE, when the test

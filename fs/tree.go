@@ -8,11 +8,12 @@ import (
 // at is what a walk of the tree has found: the service, and on the way down
 // a VM, an exec, or the name of something that is only looked at.
 type at struct {
-	s    *Server
-	vm   *vm
-	exec *exec
-	name string
-	snap string // of a snapshot of the VM
+	s       *Server
+	vm      *vm
+	exec    *exec
+	session *session
+	name    string
+	snap    string // of a snapshot of the VM
 }
 
 type (
@@ -35,7 +36,7 @@ func rows() []row {
 		{Name: "drivers", Perm: 0o444, Read: drivers, Doc: "what can run VMs here, a line each"},
 		{Name: "log", Perm: 0o555, Rows: logRows(), Doc: "logs of the service"},
 		{Name: "images", Perm: 0o755, Names: imageNames, Enter: enterImage, Each: imageRow(), Make: makeImage, Drop: dropImage, Doc: "root file systems; mkdir makes one, rmdir removes it"},
-		{Name: "profiles", Perm: 0o755, Under: profileFolder, Rows: profileRows(), Doc: "profiles, NAME.toml each; edit them with anything"},
+		{Name: "profiles", Perm: 0o700, Under: profileFolder, Rows: profileRows(), Doc: "profiles, NAME.toml each; edit them with anything"},
 		{Name: "vm", Perm: 0o755, Names: vmNames, Enter: enterVM, Each: vmRow(), Make: makeVM, Drop: dropVM, Doc: "the sandboxes; mkdir makes one, rmdir removes it",
 			Rows: []row{{Name: "clone", Perm: 0o600, Open: cloneVM, Doc: "open for reading and writing: an anonymous VM"}}},
 	}
@@ -66,13 +67,13 @@ func vmRow() []row {
 	return []row{{Name: "NAME", Perm: 0o755, Under: scratch, Admit: editorFile, Doc: "a sandbox", Rows: []row{
 		{Name: "ctl", Perm: 0o600, Read: vmName, Verbs: vmVerbs(), Doc: "control the VM; read: its name"},
 		{Name: "status", Perm: 0o444, Read: vmStatus, Doc: "state, then key value lines"},
-		{Name: "config", Perm: 0o600, Read: vmConfig, Store: storeConfig, Ready: configReady, Doc: "key value lines; editable while the VM does not run"},
+		{Name: "config", Perm: 0o600, Read: vmConfig, Store: storeConfig, Check: configErr, Ready: configReady, Doc: "key value lines; editable while the VM does not run"},
 		{Name: "err", Perm: 0o444, Read: vmErr, Doc: "the last error about this VM"},
 		{Name: "events", Perm: 0o444, Open: vmEvents, Doc: "events of this VM from the first, a JSON line each; blocks"},
 		{Name: "env", Perm: 0o755, Mount: envFolder, Doc: "the environment, a file a variable"},
 		{Name: "cons", Perm: 0o600, Open: openCons, Doc: "the console: a shell on a pty; blocks"},
 		{Name: "work", Perm: 0o755, Mount: workFolder, Doc: "the workspace: the guest's /workspace, live"},
-		{Name: "root", Perm: 0o755, Under: guestRoot, Doc: "the guest's whole file system, while it runs"},
+		{Name: "root", Perm: 0o755, Under: guestRoot, Links: rootLinks, Doc: "the guest's whole file system, while it runs"},
 		{Name: "snap", Perm: 0o755, Names: snapNames, Enter: enterSnap, Each: snapRow(), Make: makeSnap, Drop: dropSnap, Doc: "snapshots; mkdir takes one, rmdir drops it",
 			Rows: []row{{Name: "diff", Perm: 0o600, Open: openDiff, Doc: "write two snapshots' names, read the difference, on one open file"}}},
 		{Name: "exec", Perm: 0o755, Names: execNames, Enter: enterExec, Each: execRow(), Make: makeExec, Drop: dropExec, Doc: "commands; mkdir makes one, rmdir drops it",
@@ -85,9 +86,14 @@ func vmRow() []row {
 func snapRow() []row {
 	return []row{{Name: "NAME", Perm: 0o555, Doc: "a snapshot", Rows: []row{
 		{Name: "info", Perm: 0o444, Read: snapInfo, Doc: "when it was taken, what it has and what it cost, key value lines"},
+		{Name: "diff", Perm: 0o555, Names: otherSnaps, Enter: enterOther, Each: otherRow(), Doc: "differences to other snapshots and to now"},
 		{Name: "work", Perm: 0o555, Mount: snapFolder, Doc: "the workspace as it was, read-only"},
 		{Name: "layer", Perm: 0o555, Mount: snapFolder, Doc: "what the guest had written elsewhere, read-only"},
 	}}}
+}
+
+func otherRow() []row {
+	return []row{{Name: "OTHER", Perm: 0o444, Read: snapDiff, Doc: "what is different in that snapshot, or now, a line each"}}
 }
 
 func execRow() []row {
@@ -110,8 +116,18 @@ func mcpRows() []row {
 		{Name: "policy", Perm: 0o444, Read: mcpPolicy, Doc: "what the policy allows"},
 		{Name: "tools", Perm: 0o555, Names: toolNames, Enter: enterTool, Each: toolRow(), Doc: "the tools the agent can call"},
 		{Name: "resources", Perm: 0o555, Names: resourceNames, Enter: enterResource, Each: resourceRow(), Doc: "the resources it can read, by escaped URI"},
+		{Name: "sessions", Perm: 0o755, Names: sessionNames, Enter: enterSession, Each: sessionRow(), Make: makeSession, Drop: dropSession, Doc: "MCP sessions as files; mkdir makes one, rmdir ends it"},
 		{Name: "prompts", Perm: 0o555, Names: promptNames, Enter: enterPrompt, Each: promptRow(), Doc: "the prompts it can get"},
 	}
+}
+
+func sessionRow() []row {
+	return []row{{Name: "NAME", Perm: 0o755, Doc: "an MCP session", Rows: []row{
+		{Name: "ctl", Perm: 0o600, Read: sessionName, Verbs: sessionVerbs(), Doc: "control the session; read: its name"},
+		{Name: "status", Perm: 0o444, Read: sessionStatus, Doc: "state, then key value lines"},
+		{Name: "in", Perm: 0o200, Write: sendInSession, Long: maxLine, Doc: "JSON-RPC messages of a client, a line each"},
+		{Name: "out", Perm: 0o444, Open: openSessionOut, Doc: "JSON-RPC messages for it from the first, a line each; blocks until all is answered after eof"},
+	}}}
 }
 
 func toolRow() []row {

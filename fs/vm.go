@@ -35,17 +35,21 @@ type vm struct {
 	number atomic.Uint64 // of the last anonymous exec
 	calls  atomic.Int64  // MCP calls that had begun when that was asked last
 
-	mu      sync.Mutex // guards what follows, and the fields of execs that say so
-	execs   map[string]*exec
-	folders map[string]*folder.Folder
-	refs    int
+	mu       sync.Mutex // guards what follows, and the fields of execs that say so
+	execs    map[string]*exec
+	sessions map[string]*session
+	folders  map[string]*folder.Folder // nil: the VM is gone
+	refs     int
+
+	arrivals arrivals // of the guest's connections; guarded by the crowd's mu
 
 	telling sync.Mutex // held while the guest is told of env/; guards told
 	told    told
 
-	goingOut sync.Mutex // guards proxy and refused
+	goingOut sync.Mutex // guards proxy
 	proxy    *egress.Proxy
-	refused  refusals
+
+	repeats repeats // of what the guest does that is told
 
 	ledgerMu sync.Mutex // guards what follows
 	ledger   *ledger.DB
@@ -56,6 +60,7 @@ type vm struct {
 func vmVerbs() []verb {
 	return []verb{
 		{Name: "start", Max: 0, Do: startVM, Doc: "start the VM; returns when it runs"},
+		{Name: "check", Max: 0, Do: checkVM, Doc: "say why it could not begin to start, as for an image or a folder that is not there"},
 		{Name: "stop", Max: 0, Do: stopVM, Doc: "stop it in good order; returns when it stopped"},
 		{Name: "kill", Max: 0, Do: killVM, Doc: "stop it at once"},
 		{Name: "snap", Args: "NAME", Min: 1, Max: 1, Do: snapVM, Doc: "take a snapshot, as mkdir snap/NAME does"},
@@ -69,13 +74,13 @@ func vmVerbs() []verb {
 }
 
 func startVM(c call, _ []string) error { return c.At.vm.Start(c.Ctx) }
+func checkVM(c call, _ []string) error { return c.At.vm.Check(c.Ctx) }
 func killVM(c call, _ []string) error  { return c.At.vm.end(c, c.At.vm.Kill) }
 func stopVM(c call, _ []string) error  { return c.At.vm.end(c, c.At.vm.Stop) }
 func setVM(c call, args []string) error {
 	return c.At.vm.Set(c.Ctx, args[0], args[1])
 }
 
-func suspendVM(c call, _ []string) error    { return c.At.vm.Suspend(c.Ctx) }
 func resumeVM(c call, _ []string) error     { return c.At.vm.Resume(c.Ctx) }
 func persistVM(c call, args []string) error { return c.At.vm.Persist(c.Ctx, args[0]) }
 
@@ -106,6 +111,7 @@ func vmConfig(c call) (string, error) { return c.At.vm.ConfigText(), nil }
 // vmStatus is what the VM says of itself, and who serves it.
 func vmStatus(c call) (string, error) {
 	text := c.At.vm.Status()
+	text += c.At.vm.recordsLine()
 	if pid := c.At.vm.mcp.AggregatorPID(); pid != 0 {
 		text += fmt.Sprintf("aggregator %d\nsessions %d\n", pid, c.At.vm.mcp.Sessions())
 	}
@@ -129,6 +135,9 @@ func storeConfig(c call, text string) error {
 	}
 	return nil
 }
+
+// configErr says why config as it was written does not count.
+func configErr(c call) error { return c.At.vm.ConfigErr() }
 
 func configReady(c call) error { return c.At.vm.Editable() }
 

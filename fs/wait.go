@@ -2,6 +2,7 @@ package fs
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"syscall"
@@ -9,6 +10,8 @@ import (
 
 	"hutch/fs/node"
 	"hutch/mcpd/ledger"
+	"hutch/vmm"
+	"hutch/vmm/guest"
 )
 
 // An ending is how a command ended, once done is closed.
@@ -60,9 +63,55 @@ func (h *waitHandle) WriteAt(context.Context, []byte, int64) (int, error) {
 
 func (h *waitHandle) Close() error { return nil }
 
+// withMachine returns the line of a command whose machine ended, or is ending:
+// how the command did, as far as that is known, and why the machine.
+func withMachine(line string, err error, how vmm.Ending, took time.Duration) string {
+	if line = strings.TrimSuffix(line, "\n"); err != nil || line == "" {
+		sig := "SIGKILL"
+		if how.Orderly {
+			sig = "SIGTERM"
+		}
+		line = fmt.Sprintf("%s - - %.3f", sig, took.Seconds())
+	}
+	return line + " vm " + node.QuoteLine(how.Why) + "\n"
+}
+
+// A vmFile is an open file of the guest. Its error tells why there is no
+// guest any more.
+type vmFile struct {
+	node.Handle
+	vm *vm
+}
+
+func (f vmFile) Stream() bool {
+	s, ok := f.Handle.(node.Streamer)
+	return ok && s.Stream()
+}
+
+func (f vmFile) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := f.Handle.ReadAt(ctx, p, off)
+	return n, f.vm.ended(err)
+}
+
+func (f vmFile) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := f.Handle.WriteAt(ctx, p, off)
+	return n, f.vm.ended(err)
+}
+
+// ended gives the error of what needs a guest that is gone the reason.
+func (v *vm) ended(err error) error {
+	if how := v.Ending(); guest.IsGone(err) && how.Why != "" {
+		return fmt.Errorf("%w: vm %q: %s", node.ErrIO, v.Name(), how.Why)
+	}
+	return err
+}
+
 // follow waits for the command's end, tells and records it.
 func (e *exec) follow(end *ending, message string, began time.Time) {
 	line, err := e.Wait(e.vm.ctx)
+	if how := e.vm.Ending(); how.Why != "" {
+		line, err = withMachine(line, err, how, time.Since(began)), nil
+	}
 	end.line, end.err = line, err
 	close(end.done)
 	r := ledger.Row{"timestamp": began, "exec_id": e.name, "command": message, "duration_ms": time.Since(began), "source": "tree"}

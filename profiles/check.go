@@ -18,6 +18,8 @@ const (
 	minCPUs, maxCPUs = 0.05, 1024
 	minPIDs, maxPIDs = 16, 1 << 22
 	minRAM, minDisk  = 64 << 20, 1 << 20
+	minRecords       = 4 << 20
+	minPending       = 2 << 20
 )
 
 // check refuses what no VM could have.
@@ -40,13 +42,13 @@ func (f *file) check() error {
 		return key{"pids"}.faultf("%d is no number of processes: write one from %d to %d", f.PIDs, minPIDs, maxPIDs)
 	}
 	for _, least := range []struct {
-		key  string
+		key  key
 		size size
 		n    int64
 		text string
-	}{{"ram", f.RAM, minRAM, "64MiB"}, {"disk", f.Disk, minDisk, "1MiB"}} {
-		if n, err := least.size.bytes(key{least.key}); err == nil && n != 0 && n < least.n {
-			return key{least.key}.faultf("%s is too small: write %s or more", least.size, least.text)
+	}{{key{"ram"}, f.RAM, minRAM, "64MiB"}, {key{"disk"}, f.Disk, minDisk, "1MiB"}, {key{"records"}, f.Records, minRecords, "4MiB"}, {key{"mcp", "max_pending"}, f.MCP.MaxPending, minPending, "2MiB"}} {
+		if n, err := least.size.bytes(least.key); err == nil && n != 0 && n < least.n {
+			return least.key.faultf("%s is too small: write %s or more", least.size, least.text)
 		}
 	}
 	for _, least := range []struct {

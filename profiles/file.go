@@ -12,6 +12,7 @@ type file struct {
 	Kernel  string            `toml:"kernel"`
 	RAM     size              `toml:"ram"`
 	Disk    size              `toml:"disk"`
+	Records size              `toml:"records"`
 	CPUs    float64           `toml:"cpus"`
 	PIDs    int               `toml:"pids"`
 	Idle    duration          `toml:"idle"`
@@ -20,6 +21,7 @@ type file struct {
 	Env     map[string]string `toml:"env"`
 	HTTP    http              `toml:"http"`
 	Network network           `toml:"network"`
+	MCP     mcp               `toml:"mcp"`
 	Servers map[string]server `toml:"mcpServers"`
 }
 
@@ -27,6 +29,10 @@ type http struct {
 	Allow    []string `toml:"allow"`
 	MaxBytes size     `toml:"max_bytes"`
 	Timeout  duration `toml:"timeout"`
+}
+
+type mcp struct {
+	MaxPending size `toml:"max_pending"`
 }
 
 type network struct {
@@ -80,6 +86,9 @@ func (f *file) profile(name string) (*Profile, error) {
 	if p.Disk, err = f.Disk.bytes(key{"disk"}); err != nil {
 		return nil, err
 	}
+	if p.Records, err = f.Records.bytes(key{"records"}); err != nil {
+		return nil, err
+	}
 	if p.Idle, err = f.Idle.time(key{"idle"}); err != nil {
 		return nil, err
 	}
@@ -97,6 +106,9 @@ func (f *file) profile(name string) (*Profile, error) {
 		return nil, err
 	}
 	if p.Network.Timeout, err = f.Network.Timeout.time(key{"network", "timeout"}); err != nil {
+		return nil, err
+	}
+	if p.MaxPending, err = f.MCP.MaxPending.bytes(key{"mcp", "max_pending"}); err != nil {
 		return nil, err
 	}
 	if p.Net == "" {

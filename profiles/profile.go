@@ -23,6 +23,7 @@ type Profile struct {
 	Kernel  string        // an absolute path; empty: the driver's own
 	RAM     int64         // bytes; 0: the default
 	Disk    int64         // bytes; 0: no limit
+	Records int64         // bytes; 0: the default
 	CPUs    float64       // 0: the default
 	PIDs    int           // 0: the default
 	Idle    time.Duration // 0: none
@@ -32,6 +33,8 @@ type Profile struct {
 	Env     map[string]string
 	Servers []Server // sorted by name
 	HTTP    HTTP
+	// MaxPending is how many bytes the VM's MCP sessions may hold; 0: the default.
+	MaxPending int64
 }
 
 // HTTP says what the built-in tools that fetch may do.

@@ -14,7 +14,7 @@ const full = `
 image = "debian"
 driver = "qemu"
 ram = "512MiB"
-disk = "2G"
+disk = "2g"
 cpus = 1.5
 pids = 64
 idle = "30m"
@@ -94,7 +94,8 @@ func TestParseRefuses(t *testing.T) {
 		{"image = ", "line 1: "},
 		{"\nimage = \"a\"\nimage = \"b\"", "line 3: "},
 		{"\nimge = \"a\"", `line 2: unknown key "imge": did you mean "image"?`},
-		{"zzz = 1", `line 1: unknown key "zzz": remove it; known here are image driver kernel ram disk cpus pids idle ttl net env http network mcpServers`},
+		{"zzz = 1", `line 1: unknown key "zzz": remove it; known here are image driver kernel ram disk records cpus pids idle ttl net env http network mcp mcpServers`},
+		{"[mcp]\nmax_pending = \"1MiB\"", "line 2: 1MiB is too small: write 2MiB or more"},
 		{"[http]\nallowed = []", `line 2: unknown key "http.allowed": remove it; known here are allow max_bytes timeout`},
 		{"[mcpServers.a]\nurl = \"http://a\"\nbearer_tokn = \"x\"", `line 3: unknown key "mcpServers.a.bearer_tokn": did you mean "bearer_token"?`},
 		{"[mcpServers.a]\nurl = \"http://a\"\n[mcpServers.a.capsem]\nrules = 1", `line 4: unknown key "mcpServers.a.capsem.rules": remove it; known here are enabled editable`},
@@ -114,6 +115,7 @@ func TestParseRefuses(t *testing.T) {
 		{"pids = \"many\"", "line 1: pids: write a number"},
 		{"ram = \"1MiB\"", "line 1: 1MiB is too small: write 64MiB or more"},
 		{"\ndisk = \"1K\"", "line 2: 1K is too small: write 1MiB or more"},
+		{"records = \"1M\"", "line 1: 1M is too small: write 4MiB or more"},
 		{"idle = \"10ms\"", "line 1: 10ms is too short: write a second or more"},
 		{"ttl = \"soon\"", `line 1: "soon" is no time: write one like "30s" or "5m"`},
 		{"ttl = 5", `line 1: ttl: write a time in quotes like "30s"`},

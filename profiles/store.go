@@ -27,9 +27,11 @@ const suffix = ".toml"
 
 // A Store is a folder of profiles. Who changes its files need not tell: they
 // are looked at when they are asked for. A file that does not parse keeps the
-// meaning it last had.
+// meaning it last had, which is kept on the disk, too, in a file of its name in
+// another folder.
 type Store struct {
-	dir string
+	dir  string
+	good string
 
 	mu     sync.Mutex
 	loaded map[string]*loaded // by name
@@ -39,16 +41,17 @@ type Store struct {
 type loaded struct {
 	info    fs.FileInfo // of the file as it was read; nil: read it again
 	profile *Profile    // the last that parsed; nil if none did
+	text    string      // of that
 	err     error       // why the file as it is does not
 }
 
 // Open opens the folder dir, makes it if need be, and puts the built-in
-// profile there if none is.
-func Open(dir string) (*Store, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// profile there if none is. What parses is kept in the folder good.
+func Open(dir, good string) (*Store, error) {
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.MkdirAll(good, 0o700)); err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, loaded: make(map[string]*loaded)}
+	s := &Store{dir: dir, good: good, loaded: make(map[string]*loaded)}
 	return s, s.seed()
 }
 
@@ -96,9 +99,26 @@ func (s *Store) Get(name string) (*Profile, error) {
 	case name == Default:
 		return Parse(Default, builtin)
 	case errors.Is(l.err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: profile %s", node.ErrNotExist, name)
+		return nil, fmt.Errorf("%w: profile %q: see profiles", node.ErrNotExist, name)
 	}
 	return nil, l.err
+}
+
+// Check says why the file of a profile, as it is now, does not count; nil if it
+// does.
+func (s *Store) Check(name string) error {
+	if name == "" {
+		name = Default
+	}
+	if checkName(name) != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.load(name).err; !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // Names returns the names of the profiles, sorted.
@@ -145,10 +165,11 @@ func (s *Store) load(name string) *loaded {
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		delete(s.loaded, name)
+		os.Remove(s.goodPath(name))
 		return &loaded{err: err}
 	}
 	if l == nil {
-		l = new(loaded)
+		l = s.former(name)
 		s.loaded[name] = l
 	}
 	now := time.Now()
@@ -164,8 +185,44 @@ func (s *Store) load(name string) *loaded {
 	l.err = err
 	if err == nil {
 		l.profile = p
+		s.keep(l, name, string(text))
 	}
 	return l
+}
+
+func (s *Store) goodPath(name string) string { return filepath.Join(s.good, name+suffix) }
+
+// former is what an earlier process knew of a file.
+func (s *Store) former(name string) *loaded {
+	l := new(loaded)
+	text, _, err := read(s.goodPath(name), name)
+	if err != nil {
+		return l
+	}
+	if p, err := Parse(name, text); err == nil {
+		l.profile, l.text = p, string(text)
+	}
+	return l
+}
+
+// keep has a later process know the text of l. Where it cannot be written,
+// that one will have only what the file says then.
+func (s *Store) keep(l *loaded, name, text string) {
+	if l.text == text {
+		return
+	}
+	l.text = text
+	f, err := os.CreateTemp(s.good, ".new-")
+	if err != nil {
+		return
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), s.goodPath(name))
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
 }
 
 func same(a, b fs.FileInfo) bool {

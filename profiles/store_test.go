@@ -31,7 +31,7 @@ func get(t *testing.T, s *Store, name string) *Profile {
 
 func TestStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "profiles")
-	s, err := Open(dir)
+	s, err := Open(dir, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestStore(t *testing.T) {
 }
 
 func TestStoreDefault(t *testing.T) {
-	s, err := Open(t.TempDir())
+	s, err := Open(t.TempDir(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestStoreDefault(t *testing.T) {
 		t.Errorf("with a bad one: %+v, %q", p, s.Err())
 	}
 	// Opened again, the folder keeps what is in it.
-	if s, err = Open(s.Dir()); err != nil {
+	if s, err = Open(s.Dir(), t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	if text, _ := os.ReadFile(s.path(Default)); string(text) != "image = " {
@@ -122,9 +122,46 @@ func TestStoreDefault(t *testing.T) {
 	}
 }
 
+// TestStoreRestarted has a new process know what a file meant that does not
+// parse, until that is gone.
+func TestStoreRestarted(t *testing.T) {
+	dir, good := t.TempDir(), t.TempDir()
+	open := func() *Store {
+		t.Helper()
+		s, err := Open(dir, good)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := open()
+	write(t, s, "dev.toml", `disk = "1GiB"`)
+	if p := get(t, s, "dev"); p.Disk != 1<<30 || s.Check("dev") != nil {
+		t.Errorf("%+v, %v", p, s.Check("dev"))
+	}
+	write(t, s, "dev.toml", `disk = "lots"`)
+	for range 2 {
+		if p := get(t, s, "dev"); p.Disk != 1<<30 {
+			t.Errorf("a bad file means %+v", p)
+		}
+		if err := s.Check("dev"); !strings.HasPrefix(node.Text(err), "invalid argument: profile dev, line 1") {
+			t.Errorf("it is refused for %v", err)
+		}
+		s = open()
+	}
+	os.Remove(s.path("dev"))
+	if _, err := s.Get("dev"); !errors.Is(err, node.ErrNotExist) {
+		t.Errorf("without its file: %v", err)
+	}
+	write(t, s, "dev.toml", `disk = "lots"`)
+	if _, err := open().Get("dev"); !errors.Is(err, node.ErrInvalid) {
+		t.Errorf("what was removed has come back: %v", err)
+	}
+}
+
 // Files that are not ordinary are neither read nor waited for.
 func TestStoreStrange(t *testing.T) {
-	s, err := Open(t.TempDir())
+	s, err := Open(t.TempDir(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +181,7 @@ func TestStoreStrange(t *testing.T) {
 }
 
 func TestStoreConcurrent(t *testing.T) {
-	s, err := Open(t.TempDir())
+	s, err := Open(t.TempDir(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func (s size) bytes(at key) (int64, error) {
 		return 0, nil
 	}
 	for _, u := range units {
-		digits, ok := strings.CutSuffix(string(s), u.name)
+		digits, ok := strings.CutSuffix(strings.ToLower(string(s)), strings.ToLower(u.name))
 		if !ok {
 			continue
 		}

@@ -82,15 +82,19 @@ func (v *Verb[T]) wrong(m string) error {
 		shorten(m), strings.TrimSpace(v.Name+" "+v.Args))
 }
 
-// Admits says whether part, an unfinished message, can become one of verbs.
+// Admits says whether part, an unfinished message, can become one of verbs by
+// more than its newline: a verb that takes no words and is no other's beginning
+// is all there is to say.
 func Admits[T any](verbs []Verb[T], part string) bool {
 	part = strings.TrimLeft(part, " \t")
 	if part == "" || part[0] == '#' || part[0] == '\'' {
 		return true
 	}
-	name, _, whole := strings.Cut(part, " ")
+	name, _ := cutBlank(part)
+	whole := len(name) < len(part)
 	for i := range verbs {
-		if verbs[i].Name == name || !whole && strings.HasPrefix(verbs[i].Name, name) {
+		v := &verbs[i]
+		if v.Name == name && (v.Raw || v.Max != 0 || whole) || !whole && v.Name != name && strings.HasPrefix(v.Name, name) {
 			return true
 		}
 	}

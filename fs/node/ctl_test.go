@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -62,8 +64,9 @@ func verbs(done *[]string) []Verb[int] {
 	return []Verb[int]{
 		{Name: "start", Do: do("start")},
 		{Name: "set", Args: "K V", Min: 2, Max: 2, Do: do("set")},
-		{Name: "exec", Args: "WORDS…", Min: 1, Max: -1, Do: do("exec")},
-		{Name: "sh", Args: "LINE", Raw: true, Do: do("sh")},
+		{Name: "exec", Args: "WORDS…", Min: 1, Max: -1, Lines: "quote it", Do: do("exec")},
+		{Name: "sh", Args: "LINE", Raw: true, Shell: true, Do: do("sh")},
+		{Name: "call", Args: "JSON", Raw: true, Do: do("call")},
 		{Name: "fail", Do: func(Call[int], []string) error { return ErrBusy }},
 	}
 }
@@ -106,12 +109,12 @@ func FuzzRun(f *testing.F) {
 		}
 		var done []string
 		table := verbs(&done)
-		w := NewWriter(func(ctx context.Context, m string) error {
-			if strings.ContainsAny(m, "\n\x00") || len(m) > MaxMessage {
+		w := NewWriter(table, func(ctx context.Context, m string) error {
+			if strings.Contains(m, "\x00") || len(m) > MaxMessage {
 				t.Errorf("message %q", m)
 			}
 			return Run(table, Call[int]{Ctx: ctx}, m)
-		}, func(part string) bool { return Admits(table, part) })
+		})
 		for _, piece := range [][]byte{p[:cut], p[cut:]} {
 			if n, err := w.Write(context.Background(), piece); err == nil && n != len(piece) {
 				t.Errorf("wrote %d of %d", n, len(piece))
@@ -138,13 +141,42 @@ func TestWriterPieces(t *testing.T) {
 		{[]string{"zz"}, "", `invalid argument: unknown control message "zz"`},
 		{[]string{"zz", "start\n"}, "start", `invalid argument: unknown control message "zz"`},
 		{[]string{"a\x00b\n"}, "", "invalid argument: message has a NUL at byte 1"},
-		{[]string{strings.Repeat("exec", 1<<14)}, "", "invalid argument: message of 65536 bytes: at most 32768"},
-		{[]string{"exec " + strings.Repeat("x", 30000), strings.Repeat("x", 30000) + "\n", "start\n"}, "start", "invalid argument: message of 60005 bytes: at most 32768"},
+		{[]string{strings.Repeat("exec", 1<<19)}, "", "invalid argument: message of 2097152 bytes: at most 1048576"},
+		{[]string{"exec " + strings.Repeat("x", 1<<20-10), strings.Repeat("x", 1<<10) + "\n", "start\n"}, "start", "invalid argument: message of 1049595 bytes: at most 1048576"},
+
+		// Quoted words span lines.
+		{[]string{"exec echo 'a\nstart'\n"}, "exec|echo|a\nstart", ""},
+		{[]string{"exec echo 'a\n", "start'\n"}, "exec|echo|a\nstart", ""},
+		{[]string{"exec '", "it'", "'s\n", "\n", "'\nstart\n"}, "exec|it's\n\n;start", ""},
+		{[]string{"exec 'a\r\nb'\r\nstart\n"}, "exec|a\r\nb;start", ""},
+		{[]string{"# it's\nstart\n"}, "start", ""},
+		{[]string{"exec a#'\nb'\n"}, "exec|a#\nb", ""},
+		{[]string{"exec it's\n"}, "", `invalid argument: quote not closed in control message "exec it's\n"`},
+		// What was in quotes of a message that failed is no message.
+		{[]string{"exex 'a\n", "start\n", "'\n", "set a b\n"}, "set|a|b", `invalid argument: unknown control message "exex 'a\nstart\n'"`},
+		{[]string{"fail\nexec 'a\n", "start\n'\nset a b\n", "start\n"}, "start", "file in use; file in use"},
+		{[]string{"exec '" + strings.Repeat("x", 1<<20), "\nstart\n", "'\n", "set a b\n"}, "set|a|b", strings.Repeat("; invalid argument: message of 1048582 bytes: at most 1048576", 3)[2:]},
+		{[]string{"exec '\x00", "start\n", "'\n", "set a b\n"}, "set|a|b", strings.Repeat("; invalid argument: message has a NUL at byte 6", 3)[2:]},
+		{[]string{"set 'a", "\nstart\n'\n", "\nstart\n'\n"}, "", strings.Repeat("; "+`invalid argument: wrong number of words in control message "set 'a\nstart\n'": want "set K V"`, 2)[2:]},
+
+		// Lines whose quotes a shell has taken away.
+		{[]string{"exec sh -c a\nb\n"}, "exec|sh|-c|a", `invalid argument: unknown control message "b": quote it`},
+		{[]string{"exec a\n", "\n# c\n", "b\n", "z", "start\nd\n"}, "exec|a;start", `invalid argument: unknown control message "b": quote it; invalid argument: unknown control message "z": quote it; invalid argument: unknown control message "d"`},
+
+		// A shell's line goes on as it does for the shell.
+		{[]string{"sh echo 'a\nb'; c\nstart\n"}, "sh|echo 'a\nb'; c;start", ""},
+		{[]string{"sh echo \"it's\nb\"\nstart\n"}, "sh|echo \"it's\nb\";start", ""},
+		{[]string{"sh echo it\\'s \\\nb\nstart\n"}, "sh|echo it\\'s \\\nb;start", ""},
+		{[]string{"sh echo $'it\\'s\nb'\nstart\n"}, "sh|echo $'it\\'s\nb';start", ""},
+		{[]string{"sh echo \"$(echo \"it's\" 'a\"')\" # it's\nstart\n"}, "sh|echo \"$(echo \"it's\" 'a\"')\" # it's;start", ""},
+		{[]string{"sh echo $((1+(2))) `date\n`x#'\n'\nstart\n"}, "sh|echo $((1+(2))) `date\n`x#'\n';start", ""},
+		{[]string{"sh\techo a;)'\n'\n"}, "sh|echo a;)'\n'", ""},
+		{[]string{"call {\"a\":\"it's $( \\\n", "start\n"}, "call|{\"a\":\"it's $( \\;start", ""},
+		{[]string{"sh echo it's\n"}, "sh|echo it's", ""}, // the shell says what is wrong
 	} {
 		var done []string
 		table := verbs(&done)
-		w := NewWriter(func(ctx context.Context, m string) error { return Run(table, Call[int]{Ctx: ctx}, m) },
-			func(part string) bool { return Admits(table, part) })
+		w := NewWriter(table, func(ctx context.Context, m string) error { return Run(table, Call[int]{Ctx: ctx}, m) })
 		var errs []error
 		for _, p := range tt.pieces {
 			_, err := w.Write(context.Background(), []byte(p))
@@ -158,11 +190,67 @@ func TestWriterPieces(t *testing.T) {
 }
 
 func TestQuote(t *testing.T) {
-	for in, want := range map[string]string{"": "''", "a": "a", "a b": "'a b'", "it's": "'it''s'", "#x": "'#x'"} {
-		if got := Quote(in); got != want {
-			t.Errorf("Quote(%q) = %s, want %s", in, got, want)
+	for _, tt := range []struct{ in, word, line string }{
+		{"", "''", "''"},
+		{"a", "a", "a"},
+		{"a b", "'a b'", "'a b'"},
+		{"it's", "'it''s'", "'it''s'"},
+		{"#x", "'#x'", "'#x'"},
+		{"a\nb", "'a\nb'", `"a\nb"`},
+		{"a\r", "'a\r'", `"a\r"`},
+		{`"a"`, `"a"`, `'"a"'`},
+		{"\xff\x1b", "\xff\x1b", `"\xff\x1b"`},
+		{`a\n`, `a\n`, `a\n`},
+	} {
+		if got := Quote(tt.in); got != tt.word {
+			t.Errorf("Quote(%q) = %s, want %s", tt.in, got, tt.word)
+		}
+		if got := QuoteLine(tt.in); got != tt.line {
+			t.Errorf("QuoteLine(%q) = %s, want %s", tt.in, got, tt.line)
 		}
 	}
+}
+
+// FuzzQuote writes words to a ctl file, in two pieces and with a message
+// behind it, and has them read back from a line.
+func FuzzQuote(f *testing.F) {
+	f.Add("echo", "a\nstart", 9)
+	f.Add("it''s", "# \t\r", 0)
+	f.Add("\xff\n'", `"x"`, 7)
+	f.Add("", "\n", 100)
+	f.Fuzz(func(t *testing.T, a, b string, cut int) {
+		want := []string{a, b}
+		var got [][]string
+		do := func(_ Call[int], args []string) error {
+			got = append(got, args)
+			return nil
+		}
+		table := []Verb[int]{{Name: "exec", Min: 0, Max: -1, Do: do}}
+		w := NewWriter(table, func(ctx context.Context, m string) error { return Run(table, Call[int]{Ctx: ctx}, m) })
+		message := "exec " + QuoteAll(want) + "\nexec\n"
+		cut = max(0, min(cut, len(message)))
+		_, err := w.Write(t.Context(), []byte(message[:cut]))
+		_, err2 := w.Write(t.Context(), []byte(message[cut:]))
+		switch nul := strings.Contains(a+b, "\x00"); {
+		case nul != (err != nil || err2 != nil):
+			t.Errorf("%q: %v, %v", message, err, err2)
+		case !nul && (len(got) != 2 || !slices.Equal(got[0], want)):
+			t.Errorf("%q: %q", message, got)
+		case nul && slices.ContainsFunc(got, func(args []string) bool { return len(args) > 0 }):
+			t.Errorf("%q: did %q", message, got)
+		}
+		for _, s := range want {
+			line := QuoteLine(s)
+			back, err := strconv.Unquote(line)
+			if line[0] != '"' {
+				words, werr := Words(line)
+				back, err = strings.Join(words, " "), werr
+			}
+			if back != s || err != nil || strings.Contains(line, "\n") {
+				t.Errorf("%q as %s: %q, %v", s, line, back, err)
+			}
+		}
+	})
 }
 
 // TestWriterJoins gives up a write that is under way, and writes again.
@@ -179,7 +267,7 @@ func TestWriterJoins(t *testing.T) {
 		var done []string
 		begun, goOn := make(chan struct{}), make(chan struct{})
 		first := true
-		w := NewWriter(func(_ context.Context, m string) error {
+		w := NewWriter[int](nil, func(_ context.Context, m string) error {
 			done = append(done, m)
 			if !first {
 				return nil
@@ -188,7 +276,7 @@ func TestWriterJoins(t *testing.T) {
 			close(begun)
 			<-goOn
 			return ErrBusy
-		}, nil)
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		gaveUp := make(chan error)
 		go func() {
@@ -209,5 +297,40 @@ func TestWriterJoins(t *testing.T) {
 		if got := strings.Join(done, ";"); got != tt.want || err != tt.err {
 			t.Errorf("%q: done %q, %v, want %q, %v", tt.again, got, err, tt.want, tt.err)
 		}
+	}
+}
+
+// TestCompleteAgain has a reader give up on the answer to a question that it
+// completed, as at a signal, and read again: the question is asked once.
+func TestCompleteAgain(t *testing.T) {
+	asked, answer := make(chan string, 2), make(chan error)
+	w := NewLongWriter(func(ctx context.Context, line string) error {
+		asked <- line
+		return <-answer
+	}, 100)
+	if _, err := w.Write(t.Context(), []byte("what")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	read := make(chan error)
+	go func() { read <- w.Complete(ctx) }()
+	if line := <-asked; line != "what" {
+		t.Errorf("asked %q", line)
+	}
+	cancel()
+	if err := <-read; !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	go func() { read <- w.Complete(t.Context()) }()
+	select {
+	case err := <-read:
+		t.Fatalf("read again: %v before the answer", err)
+	case answer <- ErrIO:
+	}
+	if err := <-read; !errors.Is(err, ErrIO) {
+		t.Errorf("read again: %v", err)
+	}
+	if len(asked) > 0 {
+		t.Errorf("asked %q again", <-asked)
 	}
 }

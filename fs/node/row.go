@@ -337,7 +337,7 @@ func (n *rowNode[T]) open(ctx context.Context, flags int) (Handle, error) {
 	case n.row.Long > 0:
 		h.message = NewLongWriter(n.write, n.row.Long)
 	default:
-		h.message = NewWriter(n.write, func(part string) bool { return n.row.Verbs == nil || Admits(n.row.Verbs, part) })
+		h.message = NewWriter(n.row.Verbs, n.write)
 	}
 	return h, nil
 }

@@ -6,12 +6,14 @@ import (
 	"strings"
 )
 
-// MaxMessage is the length of the longest control message.
-const MaxMessage = 32 << 10
+// MaxMessage is the length of the longest control message: less than what a
+// kernel takes as the arguments of a program.
+const MaxMessage = 1 << 20
 
-// A Writer cuts what is written into lines and passes each, without its
-// newline, to a function. A line may come in pieces: what is not ended by a
-// newline waits for the rest, and is taken as it is when the file is closed.
+// A Writer cuts what is written into messages and passes each, without the
+// newline that ends it, to a function. A message may come in pieces: what is
+// not ended by a newline waits for the rest, and is taken as it is when the
+// file is closed.
 //
 // Messages of one open file are done in order. A writer that gives up
 // waiting does not stop the work; if it then writes the same bytes again, as
@@ -19,13 +21,17 @@ const MaxMessage = 32 << 10
 // that is under way, and gets its result.
 type Writer struct {
 	do     func(ctx context.Context, message string) error
-	admits func(part string) bool
+	admits func(part string) bool // nil: any
 	max    int
+	quoted bool // a message ends at a newline outside quotes only
 	joins  bool // a write outlives its writer
 
-	turn chan struct{} // holds a token: whoever has it uses what follows
-	part string
-	left *write // what a writer gave up waiting for
+	turn   chan struct{} // holds a token: whoever has it uses what follows
+	quotes quotes        // of part
+	part   []byte        // of a message
+	bad    error         // why the message under way will not be done
+	left   *write        // what a writer gave up waiting for
+	failed *write        // the end of a message that came in pieces
 }
 
 // A write is a write under way, and what came of it once done is closed.
@@ -35,15 +41,21 @@ type write struct {
 	err  error
 }
 
-// NewWriter returns a Writer that passes messages to do. If admits is not
-// nil it says whether an unfinished message can become a good one, so that
-// a bad one is refused by the write that begins it.
-func NewWriter(do func(ctx context.Context, message string) error, admits func(part string) bool) *Writer {
-	return &Writer{do: do, admits: admits, max: MaxMessage, joins: true, turn: make(chan struct{}, 1)}
+// NewWriter returns a Writer that passes messages to do. They are those of a
+// table of verbs, or if that is nil lines of quoted words.
+func NewWriter[T any](verbs []Verb[T], do func(ctx context.Context, message string) error) *Writer {
+	w := &Writer{do: do, max: MaxMessage, quoted: true, joins: true, turn: make(chan struct{}, 1)}
+	if verbs != nil {
+		w.do = hinting(verbs, do)
+		w.admits = func(part string) bool { return Admits(verbs, part) }
+		w.quotes.of = func(name string) place { return argsOf(verbs, name) }
+	}
+	return w
 }
 
-// NewLongWriter returns a Writer of messages of up to max bytes, whose work
-// ends with the writer's context.
+// NewLongWriter returns a Writer of lines of up to max bytes, whose work ends
+// with the writer's context. That of Complete does not: do has to end it when
+// the file is closed.
 func NewLongWriter(do func(ctx context.Context, message string) error, max int) *Writer {
 	return &Writer{do: do, max: max, turn: make(chan struct{}, 1)}
 }
@@ -51,26 +63,46 @@ func NewLongWriter(do func(ctx context.Context, message string) error, max int) 
 // Write takes p whole, or returns the error of the first message that
 // failed; the messages after it are not done.
 func (w *Writer) Write(ctx context.Context, p []byte) (int, error) {
-	if err := w.use(ctx, string(p), func(ctx context.Context) error { return w.take(ctx, string(p)) }); err != nil {
+	text := string(p)
+	if err := w.use(ctx, text, w.joins, func(ctx context.Context) error { return w.take(ctx, text) }); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
 // Flush does the message that had no newline.
-func (w *Writer) Flush(ctx context.Context) error {
-	return w.use(ctx, "", func(ctx context.Context) error {
-		part := w.part
-		w.part = ""
-		if part == "" {
+func (w *Writer) Flush(ctx context.Context) error { return w.flush(ctx, w.joins) }
+
+func (w *Writer) flush(ctx context.Context, joins bool) error {
+	return w.use(ctx, "", joins, func(ctx context.Context) error {
+		m, bad := w.end()
+		if m == "" || bad != nil {
 			return nil
 		}
-		return w.do(ctx, part)
+		return w.do(ctx, m)
 	})
 }
 
-// use does f, which is the write of text, when it is its turn.
-func (w *Writer) use(ctx context.Context, text string, f func(context.Context) error) error {
+// Complete does the message that had no newline, if there is one: whoever
+// reads the answer on the same open file has nothing to add to it. A reader that
+// gives up waiting does not stop the work, and waits for it when it reads again.
+func (w *Writer) Complete(ctx context.Context) error {
+	select {
+	case w.turn <- struct{}{}:
+	default: // whose message is under way is not at its end
+		return nil
+	}
+	completes := w.left == nil && len(w.part) > 0 || w.left != nil && w.left.text == ""
+	<-w.turn
+	if !completes {
+		return nil
+	}
+	return w.flush(ctx, true)
+}
+
+// use does f, which is the write of text, when it is its turn. What joins goes
+// on without its writer.
+func (w *Writer) use(ctx context.Context, text string, joins bool, f func(context.Context) error) error {
 	select {
 	case w.turn <- struct{}{}:
 	default: // only who has to wait can be interrupted
@@ -86,7 +118,7 @@ func (w *Writer) use(ctx context.Context, text string, f func(context.Context) e
 			return err
 		}
 	}
-	if !w.joins {
+	if !joins {
 		return f(ctx)
 	}
 	now := &write{text: text, done: make(chan struct{})}
@@ -109,41 +141,103 @@ func (w *Writer) wait(ctx context.Context, now *write) error {
 	}
 }
 
-// take does the lines of text, with what was left of the one before.
+// take does the messages of text, with what was left of the one before.
 func (w *Writer) take(ctx context.Context, text string) error {
-	text = w.part + text
-	w.part = ""
-	for {
-		line, rest, ended := strings.Cut(text, "\n")
-		if err := w.check(line); err != nil {
+	if f := w.failed; f != nil && f.text == text {
+		return f.err // a file system may have written the rest of a long write again
+	}
+	w.failed = nil
+	for rest := text; rest != ""; {
+		pieces := len(w.part) > 0
+		n, ended := w.scan(rest)
+		w.add(rest[:n])
+		rest = rest[n:]
+		err := w.bad
+		if ended {
+			err = w.finish(ctx)
+		} else if err == nil {
+			err = w.early(ctx)
+		}
+		if err != nil {
+			if pieces && ended {
+				w.failed = &write{text: text, err: err}
+			}
+			w.skip(rest, err)
 			return err
 		}
-		if !ended {
-			return w.keep(ctx, line)
-		}
-		if err := w.do(ctx, strings.TrimSuffix(line, "\r")); err != nil {
-			return err
-		}
-		text = rest
 	}
-}
-
-// keep holds an unfinished message, or has it done if it cannot become a
-// good one: its error is then the right one.
-func (w *Writer) keep(ctx context.Context, part string) error {
-	if part != "" && w.admits != nil && !w.admits(part) {
-		return w.do(ctx, part)
-	}
-	w.part = part
 	return nil
 }
 
-func (w *Writer) check(line string) error {
-	if len(line) > w.max {
-		return fmt.Errorf("%w: message of %d bytes: at most %d", ErrInvalid, len(line), w.max)
+func (w *Writer) scan(text string) (int, bool) {
+	if w.quoted {
+		return w.quotes.scan(text)
 	}
-	if i := strings.IndexByte(line, 0); i >= 0 {
-		return fmt.Errorf("%w: message has a NUL at byte %d", ErrInvalid, i)
+	if i := strings.IndexByte(text, '\n'); i >= 0 {
+		return i + 1, true
 	}
-	return nil
+	return len(text), false
+}
+
+// add adds a piece to the message, which may turn bad by that.
+func (w *Writer) add(piece string) {
+	size := len(w.part) + len(strings.TrimSuffix(piece, "\n"))
+	switch i := strings.IndexByte(piece, 0); {
+	case w.bad != nil:
+		return
+	case i >= 0:
+		w.bad = fmt.Errorf("%w: message has a NUL at byte %d", ErrInvalid, len(w.part)+i)
+	case size > w.max:
+		w.bad = fmt.Errorf("%w: message of %d bytes: at most %d", ErrInvalid, size, w.max)
+	default:
+		w.part = append(w.part, piece...)
+		return
+	}
+	w.part = nil
+}
+
+// end returns the message, and why it will not be done; the next one begins.
+func (w *Writer) end() (string, error) {
+	m, bad := string(w.part), w.bad
+	w.quotes.begin()
+	if w.part, w.bad = w.part[:0], nil; cap(w.part) > 4<<10 {
+		w.part = nil
+	}
+	return m, bad
+}
+
+// finish does the message that has its newline.
+func (w *Writer) finish(ctx context.Context) error {
+	m, bad := w.end()
+	if bad != nil {
+		return bad
+	}
+	return w.do(ctx, strings.TrimSuffix(strings.TrimSuffix(m, "\n"), "\r"))
+}
+
+// early has an unfinished message done if it cannot become a longer good one:
+// its error is then the right one, and shells do not look at that of a close.
+// What is within quotes waits for their end, or the rest of them would be
+// messages.
+func (w *Writer) early(ctx context.Context) error {
+	head := w.part[:min(len(w.part), maxVerb+1)]
+	if w.admits == nil || w.quotes.open() || w.admits(string(head)) {
+		return nil
+	}
+	m, _ := w.end()
+	return w.do(ctx, m)
+}
+
+// skip passes over what stands behind a message that failed with err. What is
+// left of a bad message, or ends within quotes, has its other pieces fail too.
+func (w *Writer) skip(text string, err error) {
+	for text != "" {
+		n, _ := w.scan(text)
+		text = text[n:]
+	}
+	if w.bad != nil || w.quoted && w.quotes.open() {
+		w.part, w.bad = nil, err
+		return
+	}
+	w.end()
 }
