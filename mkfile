@@ -1,4 +1,8 @@
-# For Plan 9's mk; each line is a command that can be typed as it stands.
+# For Plan 9's mk, in Debian's 9base: /usr/lib/plan9/bin/mk. What stands below
+# a target is for a shell; prefix and DESTDIR are variables of it.
+
+prefix=/usr/local
+DESTDIR=
 
 all:V:
 	CGO_ENABLED=0 go build -o bin/ ./cmd/...
@@ -18,6 +22,31 @@ check:V:
 bench:V:
 	go run ./cmd/hutch bench
 
+# What mk all has made, and a kernel that mk kernel has: nothing of the
+# checkout is needed afterwards. "mk prefix=$HOME/.local install" is for one user.
 install:V:
-	CGO_ENABLED=0 go install ./cmd/...
-	CGO_ENABLED=0 go install -C vmm/gvisor/runsc -ldflags '-s -w' gvisor.dev/gvisor/runsc
+	lib=$DESTDIR$prefix/lib share=$DESTDIR$prefix/share
+	mkdir -p $DESTDIR$prefix/bin $lib/hutch $lib/systemd/system $lib/systemd/user
+	for p in hutch hutchd aggd locald guest runsc; do install -m 755 bin/$p $lib/hutch/$p; done
+	for p in hutch hutchd; do ln -sf ../lib/hutch/$p $DESTDIR$prefix/bin/$p; done
+	for d in boot lib; do
+		if test -d bin/kernel/$d; then mkdir -p $lib/hutch/kernel; cp -R bin/kernel/$d $lib/hutch/kernel/; fi
+	done
+	for p in cmd/*/*.1 fs/*.4 profiles/*.5 cmd/*/*.8; do
+		mkdir -p $share/man/man${p##*.}; install -m 644 $p $share/man/man${p##*.}/
+	done
+	mkdir -p $share/bash-completion/completions $share/zsh/site-functions $share/fish/vendor_completions.d
+	bin/hutch completion bash >$share/bash-completion/completions/hutch
+	bin/hutch completion zsh >$share/zsh/site-functions/_hutch
+	bin/hutch completion fish >$share/fish/vendor_completions.d/hutch.fish
+	for u in system user; do sed "s,@prefix@,$prefix," cmd/hutchd/$u.service >$lib/systemd/$u/hutchd.service; done
+
+# A Debian package, bin/hutch_VERSION_ARCHITECTURE.deb, of what mk all has made.
+# Virtual machines boot the kernel of the machine that it is installed on.
+deb:V:
+	dir=$(mktemp -d)
+	trap 'rm -rf $dir' EXIT
+	PATH=$PATH:/usr/lib/plan9/bin
+	mk prefix=/usr DESTDIR=$dir/hutch install
+	rm -rf $dir/hutch/usr/lib/hutch/kernel
+	cmd/hutchd/deb $dir/hutch

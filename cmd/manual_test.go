@@ -20,8 +20,9 @@ var pages = map[string]string{
 }
 
 var (
-	helpFlag = regexp.MustCompile(`(?m)(?:^  |\[)-([a-z][a-z-]*)`)
-	pageFlag = regexp.MustCompile(`(?m)(?:^\.[A-Z]+ |\\fB|"\[?)-([a-z][a-z-]*)`)
+	helpFlag    = regexp.MustCompile(`(?m)(?:^  |\[)-([A-Za-z][a-z-]*)`)
+	helpCommand = regexp.MustCompile(`(?m)^  ([a-z0-9]+) `)
+	pageFlag    = regexp.MustCompile(`(?m)(?:^\.[A-Z]+ |\\fB|"\[?)-([A-Za-z][a-z-]*)`)
 )
 
 func TestPagesHaveTheFlags(t *testing.T) {
@@ -31,6 +32,13 @@ func TestPagesHaveTheFlags(t *testing.T) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
+		}
+		for _, m := range helpCommand.FindAllSubmatch(help, -1) { // each has flags of its own
+			more, _ := exec.Command(filepath.Join(bin, name), "help", string(m[1])).CombinedOutput()
+			help = append(help, more...)
+			if !strings.Contains(string(text), "\n.BR "+string(m[1])+" ") && !strings.Contains(string(text), "\n.B "+string(m[1])+"\n") {
+				t.Errorf("%s has no command %s", page, m[1])
+			}
 		}
 		inHelp := flags(helpFlag, string(help))
 		inPage := flags(pageFlag, strings.ReplaceAll(string(text), `\-`, "-"))
@@ -46,6 +54,19 @@ func TestPagesHaveTheFlags(t *testing.T) {
 			if !slices.Contains(inHelp, f) {
 				t.Errorf("%s has -%s, %s has not", page, f, name)
 			}
+		}
+	}
+}
+
+// TestHelpOfRelay asks the guest's program for its usage by the name that it
+// has in a guest.
+func TestHelpOfRelay(t *testing.T) {
+	bin := need.Programs(t)
+	for args, want := range map[string]string{"-h": "usage: hutch-relay [NAME] | call ", "call -h": "usage: hutch-relay call [-json]"} {
+		cmd := exec.Command(filepath.Join(bin, "guest"), strings.Fields(args)...)
+		cmd.Args[0] = "/opt/hutch/bin/hutch-relay"
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), want) {
+			t.Errorf("hutch-relay %s: %v, %q", args, err, out)
 		}
 	}
 }

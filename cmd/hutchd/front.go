@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"runtime"
+	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"hutch/fs"
 	"hutch/fs/fuse"
@@ -19,9 +23,26 @@ type front struct {
 	ninep ninep.Server
 	fuse  fuse.Counters
 	mount atomic.Value // string: where the tree is mounted
+
+	mu     sync.Mutex // guards mounts
+	mounts []*fuse.Server
 }
 
-func newFront(log *slog.Logger) *front { return &front{log: log, ninep: ninep.Server{Log: log}} }
+func newFront(log *slog.Logger) *front {
+	f := &front{log: log}
+	f.ninep = ninep.Server{Log: log, MaxConns: maxConns(), Settle: f.settle}
+	return f
+}
+
+// maxConns is how many 9P connections there may be: each is a descriptor, and
+// guests and VMs need some as well.
+func maxConns() int {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		return 64
+	}
+	return int(min(l.Cur/8, 1024))
+}
 
 // serve serves tree until ctx is done, and says on standard output when it
 // has begun to.
@@ -43,22 +64,31 @@ func (f *front) serve(ctx context.Context, o options, tree *fs.Server) error {
 		<-served
 	}()
 	if o.mount != "none" {
-		m, err := fuse.Mount(o.mount, tree.Root(), fuse.Options{
-			Name: "hutch", Log: slog.NewLogLogger(f.log.Handler(), slog.LevelInfo), Counters: &f.fuse,
-		})
+		m, err := f.attach(o.mount, false, o, tree)
 		switch {
 		case err == nil:
 			f.mount.Store(o.mount)
 			defer m.Close()
 		case o.mustMount:
-			return fmt.Errorf("mount: %w", err)
+			return err
 		default:
 			f.log.Warn("not mounted, serving 9P only; -mount none says so without a warning", "err", err)
 			o.mount = "none"
 		}
 	}
+	if o.rawMount != "" {
+		m, err := f.attach(o.rawMount, true, o, tree)
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+	}
+	spare()
 	f.log.Info("serving", "listen", o.listen, "mount", o.mount, "state", o.state)
 	fmt.Printf("ready %s %s\n", o.listen, o.mount)
+	if err := tellReady(); err != nil {
+		f.log.Warn("the service manager is not told", "err", err)
+	}
 	select {
 	case <-ctx.Done():
 		f.log.Info("ending")
@@ -69,6 +99,63 @@ func (f *front) serve(ctx context.Context, o options, tree *fs.Server) error {
 			return nil
 		}
 		return err
+	}
+}
+
+// spare gives the runtime two processors more than the library of FUSE has taken
+// for its readers. When all are in system calls, the runtime has a thread look
+// for work at each of them: small files cost a quarter more by that.
+func spare() { runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)) + 2) }
+
+// tellReady has a service manager that waits for it know that the tree is
+// served, as sd_notify(3).
+func tellReady() error {
+	path := os.Getenv("NOTIFY_SOCKET")
+	if path == "" {
+		return nil
+	}
+	os.Unsetenv("NOTIFY_SOCKET") // it is for no program that we start
+	c, err := net.Dial("unixgram", path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Write([]byte("READY=1"))
+	return err
+}
+
+// attach mounts the tree, once more with the links of guests as they are.
+func (f *front) attach(dir string, raw bool, o options, tree *fs.Server) (*fuse.Server, error) {
+	m, err := fuse.Mount(dir, tree.Root(), fuse.Options{
+		Name: "hutch", Log: slog.NewLogLogger(f.log.Handler(), slog.LevelInfo), Counters: &f.fuse,
+		AllowOther: o.allowOther, RawLinks: raw,
+		Locked: func(f fuse.HostFile) { tree.Locked(f.Path, f.Dev, f.Ino) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("mount: %w", err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mounts = append(f.mounts, m)
+	return m, nil
+}
+
+// gone has the kernel forget a file that went.
+func (f *front) gone(path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.mounts {
+		m.Gone(path)
+	}
+}
+
+// settle waits until the mounts show what guests did so far.
+func (f *front) settle() {
+	f.mu.Lock()
+	mounts := f.mounts
+	f.mu.Unlock()
+	for _, m := range mounts {
+		m.Settle()
 	}
 }
 

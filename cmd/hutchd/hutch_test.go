@@ -36,6 +36,10 @@ func TestRun(t *testing.T) {
 		{[]string{"false"}, "", "", "", "1"},
 		{[]string{"sh", "-c", "echo out; echo err >&2; exit 42"}, "", "out\n", "err\n", "42"},
 		{[]string{"printf", "%s.", "a b", "it's", "", "$HOME"}, "", "a b.it's..$HOME.", "", "0"},
+		{[]string{"echo", "a\nkill"}, "", "a\nkill\n", "", "0"},
+		{[]string{"sh", "-c", "echo a\necho 'b\tc'\r\n"}, "", "a\nb\tc\r\n", "", "0"},
+		{[]string{"printf", "%s|", "#", "\xff'\n'", "", "a\r", "\n"}, "", "#|\xff'\n'||a\r|\n|", "", "0"},
+		{[]string{"sh", "-c", strings.Repeat("# it's nothing\n", 7000) + "echo $0", "long"}, "", "long\n", "", "0"},
 		{[]string{"cat"}, "hi\n", "hi\n", "", "0"},
 		{[]string{"sh", "-c", "kill -TERM $$"}, "", "", "", "terminated"},
 		{[]string{"sh", "-c", "kill -KILL $$"}, "", "", "", "killed"},
@@ -125,6 +129,73 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// TestVMEnds has VMs end under commands, which tell why and end as shells say.
+func TestVMEnds(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	for _, c := range []struct{ name, config, script, message, want, status string }{
+		{"memory", "ram 128MiB", "echo ready; read x; head -c 400m /dev/zero | tail", "", "out of memory: ram is 128MiB", "137"},
+		{"kill", "", "echo ready; sleep 1000", "kill", "killed", "137"},
+		{"stop", "", "echo ready; sleep 1000", "stop", "stopped", "143"},
+		{"full", "disk 4MiB", "echo ready; read x; head -c 40m /dev/zero >/workspace/big; sleep 1000", "", "stopped by limit disk: ", "143 or 137"},
+	} {
+		s.limited(c.name, c.config)
+		if c.name == "memory" && !strings.Contains(s.read("vm/memory/status"), "by cgroup") {
+			s.write("vm/memory/ctl", "kill\n")
+			continue
+		}
+		cmd := s.command("hutch", "exec", c.name, "sh", "-c", c.script)
+		var complaint bytes.Buffer
+		cmd.Stderr = &complaint
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		printed := printing(t, cmd)
+		printed.until("ready")
+		in.Write([]byte("go on\n"))
+		// Another client's error is not ours.
+		s.command("hutch", "exec", "nobody", "true").Run()
+		if c.message != "" {
+			s.write("vm/"+c.name+"/ctl", c.message+"\n")
+		}
+		printed.rest()
+		cmd.Wait()
+		if got := complaint.String(); !strings.HasPrefix(got, "hutch: vm "+c.name+": "+c.want) || strings.Count(got, "\n") != 1 || !strings.Contains(c.status, ended(cmd)) {
+			t.Errorf("%s: ended %s, said %q", c.name, ended(cmd), got)
+		}
+	}
+	cmd := s.command("hutch", "exec", "kill", "true")
+	out, _ := cmd.CombinedOutput()
+	if got := string(out); got != "hutch: file in use: vm \"kill\" is not running: start it first\n" {
+		t.Errorf("exec in one that was killed: %q", got)
+	}
+	s.vm("asleep")
+	s.write("vm/asleep/ctl", "suspend\n")
+	out, _ = s.command("hutch", "exec", "asleep", "true").CombinedOutput()
+	if got := string(out); !strings.HasPrefix(got, "hutch: file in use: vm \"asleep\" is suspended") {
+		t.Errorf("exec in one that is suspended: %q", got)
+	}
+}
+
+// TestServiceEnds has the service end under a command.
+func TestServiceEnds(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	s.vm("dev")
+	cmd := s.command("hutch", "exec", "dev", "sh", "-c", "echo ready; sleep 1000")
+	var complaint bytes.Buffer
+	cmd.Stderr = &complaint
+	printed := printing(t, cmd)
+	printed.until("ready")
+	s.signal(syscall.SIGTERM)
+	printed.rest()
+	cmd.Wait()
+	if got := complaint.String(); got != "hutch: connection to hutchd lost: the command may run on\n" || ended(cmd) != "125" {
+		t.Errorf("ended %s, said %q", ended(cmd), got)
+	}
+}
+
 // TestSubcommands uses each of the rest once.
 func TestSubcommands(t *testing.T) {
 	t.Parallel()
@@ -149,10 +220,23 @@ func TestSubcommands(t *testing.T) {
 	hutch("", "text", "exec", "dev", "cat", "/workspace/new")
 	hutch("", "", "9p", "rm", "vm/dev/work/new")
 	hutch(`{"text":"said"}`+"\n", `"text":"said"`, "9p", "rdwr", "vm/dev/mcp/tools/local__echo/call")
+	hutch(`{"text":"at the end"}`, `"text":"at the end"`, "9p", "rdwr", "vm/dev/mcp/tools/local__echo/call")
+	session := s.command("hutch", "9p", "rdwr", "vm/dev/mcp/tools/local__echo/call")
+	session.Stdin = strings.NewReader("not json\n" + `{"text":"afterwards"}`)
+	if out, _ := session.CombinedOutput(); ended(session) != "1" || !strings.Contains(string(out), "hutch: invalid argument: ") || !strings.Contains(string(out), "afterwards") {
+		t.Errorf("a session with an error ended %s: %q", ended(session), out)
+	}
 	s.mkdir("vm/dev/exec/long")
+	words := s.command("hutch", "9p", "write", "vm/dev/exec/long/ctl")
+	words.Stdin = strings.NewReader("exec true " + strings.Repeat("x", 128<<10) + "\n")
+	if out, _ := words.CombinedOutput(); !strings.HasPrefix(string(out), "hutch: argument list too long: a word or variable of 131072 bytes: at most 131071; ") {
+		t.Errorf("a long word: %q", out)
+	}
 	s.write("vm/dev/exec/long/ctl", "exec sleep 1000\n")
+	s.mkdir("vm/dev/exec/lines")
+	s.write("vm/dev/exec/lines/ctl", "exec sh -c 'echo a\nsleep 1000'\n")
 	out := hutch("", "VM   STATE", "ps")
-	for _, want := range []string{"dev  running", "gvisor", "host", "long", "sleep 1000"} {
+	for _, want := range []string{"dev  running", "gvisor", "host", "long", "sleep 1000", `sh -c "echo a\nsleep 1000"` + "\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("ps has no %q:\n%s", want, out)
 		}
@@ -170,10 +254,11 @@ func TestSubcommands(t *testing.T) {
 	for _, c := range []struct{ want, args string }{
 		{"hutch: file in use: vm \"dev\" is running: stop it first", "9p rm vm/dev"},
 		{"hutch: file does not exist", "9p read vm/none/status"},
-		{"hutch: file does not exist", "exec none true"},
+		{"hutch: file does not exist: no vm \"none\"", "exec none true"},
+		{"hutch: file does not exist: no vm \"none\"", "calls none"},
 		{"hutch: operation not permitted", "9p mkdir junk"},
 		{"hutch: unknown command", "frob"},
-		{"usage: hutch 9p ls|read|write|rdwr|mkdir|rm PATH", "9p frob"},
+		{"usage: hutch 9p [FLAGS] ls|read|write|rdwr|mkdir|rm PATH", "9p frob"},
 	} {
 		out, err := s.command("hutch", strings.Fields(c.args)...).CombinedOutput()
 		if err == nil || !strings.HasPrefix(string(out), c.want) {
@@ -181,6 +266,7 @@ func TestSubcommands(t *testing.T) {
 		}
 	}
 	hutch("", "", "9p", "rm", "vm/dev/exec/long")
+	hutch("", "", "9p", "rm", "vm/dev/exec/lines")
 	hutch("stop\n", "", "9p", "write", "vm/dev/ctl")
 	hutch("", "", "9p", "rm", "vm/dev")
 	nowhere := s.command("hutch", "-s", "unix!"+s.dir+"/nowhere", "ps")

@@ -4,12 +4,14 @@ package main_test
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"hutch/fs/node/need"
 )
@@ -155,6 +157,50 @@ func TestSecondHutchd(t *testing.T) {
 	}
 }
 
+// TestSuccessor starts a hutchd as soon as the one before says that it ends.
+func TestSuccessor(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	s.mkdir("vm/dev")
+	s.write("vm/dev/ctl", "start\n")
+	old, ended := s.cmd, s.ended
+	s.c.Close()
+	s.c = nil
+	if err := old.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	says := fmt.Sprintln(old.Process.Pid, "ending")
+	poll(t, "line in the lock that hutchd ends", func() bool {
+		text, _ := os.ReadFile(filepath.Join(s.state(), "lock"))
+		return string(text) == says
+	})
+	if err := s.tryStart(); err != nil {
+		t.Fatalf("%v\n%s", err, s.log())
+	}
+	<-ended
+	if text := s.read("vm/dev/status"); !strings.HasPrefix(text, "running\n") {
+		t.Errorf("status %q", text)
+	}
+}
+
+// TestTellsReady starts it as a service manager does that waits until it is told.
+func TestTellsReady(t *testing.T) {
+	t.Parallel()
+	s := newService(t, false)
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(s.dir, "notify"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	s.as = func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+filepath.Join(s.dir, "notify")) }
+	s.start()
+	b := make([]byte, 100)
+	manager.SetReadDeadline(time.Now().Add(limit))
+	if n, err := manager.Read(b); string(b[:n]) != "READY=1" {
+		t.Errorf("told %q, %v", b[:n], err)
+	}
+}
+
 // TestClientDies kills those who hold anonymous VMs.
 func TestClientDies(t *testing.T) {
 	t.Parallel()
@@ -210,6 +256,23 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
+// TestShutdownIsAnswered ends the service by a message whose writer is told
+// that it succeeded.
+func TestShutdownIsAnswered(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	cmd := s.command("hutch", "9p", "write", "ctl")
+	cmd.Stdin = strings.NewReader("shutdown\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("hutch 9p write ctl: %v %s", err, out)
+	}
+	select {
+	case <-s.ended:
+	case <-t.Context().Done():
+	}
+	s.cmd, s.c = nil, nil
+}
+
 // TestFullDisk fills the state folder's disk.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
@@ -218,7 +281,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Mkdir(s.state(), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", s.state(), "tmpfs", 0, "size=24m"); err != nil {
+	if err := syscall.Mount("tmpfs", s.state(), "tmpfs", 0, "size=160m"); err != nil {
 		need.Missing(t, "no tmpfs: "+err.Error())
 	}
 	s.last = func() { syscall.Unmount(s.state(), 0) }
@@ -239,7 +302,10 @@ func TestFullDisk(t *testing.T) {
 	if out, status := s.sh("dev", "echo alive; echo x >/workspace/more"); !strings.HasPrefix(out, "alive\n") || status == "0" {
 		t.Errorf("a command on a full disk: %q, %s", out, status)
 	}
-	t.Logf("a call on a full disk: %s", s.relay("dev"))
+	if answer := s.relay("dev"); !strings.Contains(answer, "full") || strings.Contains(answer, "error") {
+		t.Errorf("a call on a full disk: %s", answer)
+	}
+	s.calls("dev", "full")
 	if err := s.client().Remove("vm/dev/work/big"); err != nil {
 		t.Fatal(err)
 	}

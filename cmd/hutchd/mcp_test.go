@@ -16,10 +16,13 @@ import (
 )
 
 // mcpclient builds the program that does all that the reference server offers.
-func mcpclient(t *testing.T) string {
+func mcpclient(t *testing.T) string { return testProgram(t, "mcpclient") }
+
+// testProgram builds a program of testdata for any guest.
+func testProgram(t *testing.T, name string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "mcpclient")
-	cmd := exec.Command("go", "build", "-o", path, "./testdata/mcpclient")
+	path := filepath.Join(t.TempDir(), name)
+	cmd := exec.Command("go", "build", "-o", path, "./testdata/"+name)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

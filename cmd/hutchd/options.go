@@ -9,9 +9,11 @@ import (
 
 // options are what the flags say.
 type options struct {
-	state, mount, listen, bin string
-	debug                     bool
-	mustMount                 bool // -mount was said: without a mount there is no service
+	state, mount, rawMount, listen, bin string
+
+	allowOther bool // other users may use the mounts
+	debug      bool
+	mustMount  bool // -mount was said: without a mount there is no service
 }
 
 // defaults returns the options for this user.

@@ -28,12 +28,13 @@ func serve(ctx context.Context, o options) error {
 		return err
 	}
 	defer lock.Close()
+	defer context.AfterFunc(ctx, func() { tellEnding(lock) })()
 	l := openLogs(o)
 	defer l.close()
 
 	f := newFront(l.log)
 	cfg := config(o, l)
-	cfg.Shutdown, cfg.Gauges, cfg.Mount = shutdown, f.metrics, f.mounted
+	cfg.Shutdown, cfg.Gauges, cfg.Mount, cfg.Gone = shutdown, f.metrics, f.mounted, f.gone
 	tree, err := fs.New(cfg)
 	if err != nil {
 		return err

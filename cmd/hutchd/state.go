@@ -24,7 +24,7 @@ func lockState(state string) (*os.File, error) {
 		return nil, err
 	}
 	if err := flock(f); err != nil {
-		holder := readHolder(f)
+		holder, _ := readHolder(f)
 		f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			err = fmt.Errorf("%w: %s is held by hutchd, process %s", node.ErrBusy, state, holder)
@@ -37,25 +37,58 @@ func lockState(state string) (*os.File, error) {
 	return f, nil
 }
 
-// orphanLimit is how long a child of a hutchd that was killed may take to
-// come from fork to exec, which is when it lets go of the lock.
-const orphanLimit = 10 * time.Second
+const (
+	// orphanLimit is how long a child of a hutchd that was killed may take to
+	// come from fork to exec, which is when it lets go of the lock.
+	orphanLimit = 10 * time.Second
 
-// flock locks f. It fails at once where a hutchd lives that has it.
+	// endLimit is how long a hutchd may take to end. It is more than the tree
+	// has to close in.
+	endLimit = 40 * time.Second
+
+	ending = "ending"
+)
+
+// hearLimit is how long a hutchd that was told to end may take to say so.
+var hearLimit = 500 * time.Millisecond
+
+// tellEnding says in a lock that who has it is about to let go of it.
+func tellEnding(lock *os.File) { lock.WriteAt(fmt.Appendln(nil, os.Getpid(), ending), 0) }
+
+// flock locks f. It waits for a hutchd that has it to end, if that is what it
+// does, and else fails.
 func flock(f *os.File) error {
-	for end := time.Now().Add(orphanLimit); ; time.Sleep(5 * time.Millisecond) {
+	told := false
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(end) || lives(readHolder(f)) {
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return err
+		}
+		pid, ends := readHolder(f)
+		limit := hearLimit
+		switch {
+		case ends:
+			limit = endLimit
+		case !lives(pid):
+			limit = orphanLimit
+		}
+		if time.Since(began) > limit {
+			return err
+		}
+		if ends && !told {
+			slog.New(slog.NewTextHandler(os.Stderr, nil)).Info("waiting for the hutchd before to end", "process", pid)
+			told = true
 		}
 	}
 }
 
-// readHolder returns what f says of the process that locked it last.
-func readHolder(f *os.File) string {
-	b := make([]byte, 20)
+// readHolder returns what f says of the process that locked it last, and
+// whether that is ending.
+func readHolder(f *os.File) (pid string, ends bool) {
+	b := make([]byte, 40)
 	n, _ := f.ReadAt(b, 0)
-	return strings.TrimSpace(string(b[:n]))
+	pid, rest, _ := strings.Cut(strings.TrimSpace(string(b[:n])), " ")
+	return pid, rest == ending
 }
 
 // lives says whether there is a process pid, or may be.
@@ -80,14 +113,17 @@ func openLock(state string) (*os.File, error) {
 // maxLog is how much of the log of this run is kept in memory, in bytes.
 const maxLog = 4 << 20
 
+// maxLogFile is how large the file in the state folder gets, which former runs wrote to as well.
+const maxLogFile = 64 << 20
+
 // logs are where hutchd says what it does: its standard error, a file in
 // the state folder, and memory, from where the tree serves it.
 type logs struct {
 	log    *slog.Logger
 	level  *slog.LevelVar
 	memory *node.Log
-	file   *os.File // nil if it cannot be written
-	crash  string   // file that the runtime writes to when the process dies
+	file   *node.LogFile // nil if it cannot be written
+	crash  string        // file that the runtime writes to when the process dies
 }
 
 // openLogs opens the logs. Without a disk to write to there is less of them.
@@ -98,7 +134,7 @@ func openLogs(o options) *logs {
 		l.level.Set(slog.LevelDebug)
 	}
 	out := []io.Writer{l.memory, os.Stderr} // the disk, which may be full, comes last
-	file, err := appendTo(filepath.Join(dir, "service"))
+	file, err := node.OpenLogFile(filepath.Join(dir, "service"), maxLogFile)
 	if err == nil {
 		l.file = file
 		out = append(out, file)

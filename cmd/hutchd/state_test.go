@@ -12,6 +12,45 @@ import (
 	"hutch/fs/node"
 )
 
+// TestLockOfTheEnding takes a lock that a hutchd has which is about to end, or
+// will soon say that it is.
+func TestLockOfTheEnding(t *testing.T) {
+	defer func(limit time.Duration) { hearLimit = limit }(hearLimit)
+	for _, late := range []bool{false, true} {
+		dir := t.TempDir()
+		old, err := lockState(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hearLimit = time.Minute; !late {
+			hearLimit = 10 * time.Millisecond
+			tellEnding(old)
+		}
+		taken := make(chan error)
+		go func() {
+			f, err := lockState(dir)
+			if err == nil {
+				pid, ends := readHolder(f)
+				if pid != fmt.Sprint(os.Getpid()) || ends {
+					err = fmt.Errorf("the lock says %s, ending %t", pid, ends)
+				}
+				f.Close()
+			}
+			taken <- err
+		}()
+		select {
+		case err := <-taken:
+			t.Fatalf("late %t: it does not wait: %v", late, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		tellEnding(old)
+		old.Close()
+		if err := <-taken; err != nil {
+			t.Errorf("late %t: %v", late, err)
+		}
+	}
+}
+
 // TestLockOfTheDead takes a lock that a process has which is not the one that
 // locked it: a child that was forked by a hutchd that was killed.
 func TestLockOfTheDead(t *testing.T) {

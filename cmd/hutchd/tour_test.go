@@ -102,11 +102,17 @@ func TestManualExamples(t *testing.T) {
 			exec 3<>call
 			echo '{"text":"hello"}' >&3
 			cat <&3`, `{"content":[{"type":"text","text":"hello"}]}` + "\n"},
+		"call, each file opened once": {`
+			mkdir vm/dev/mcp/sessions/s
+			echo 'call local__echo {"text":"hello"}' >>vm/dev/mcp/sessions/s/ctl
+			echo eof >>vm/dev/mcp/sessions/s/ctl
+			grep -v notifications/ vm/dev/mcp/sessions/s/out
+			rmdir vm/dev/mcp/sessions/s`, `{"jsonrpc":"2.0","id":"ctl-1","result":{"content":[{"type":"text","text":"hello"}]}}` + "\n"},
 		"call without a mount": {
 			`echo '{"text":"hello"}' | ` + filepath.Join(s.bin, "hutch") + ` 9p rdwr vm/dev/mcp/tools/local__echo/call`,
 			`{"content":[{"type":"text","text":"hello"}]}` + "\n"},
 		// dd and cat agree, a byte at a time and all at once, but on what is measured anew
-		"dd": {`still() { grep -v -e uptime -e memory | sed 's/ .* of / of /'; }
+		"dd": {`still() { grep -v -e uptime -e memory -e '^cpu ' | sed 's/ .* of / of /'; }
 			for f in README ctl vm/dev/status vm/dev/config vm/dev/mcp/policy; do
 			[ "$(dd bs=1 if=$f 2>/dev/null | still)" = "$(still <$f)" ] || echo $f differs; done`, ""},
 		"tee": {`echo debug on | tee ctl; grep debug ctl; echo debug off | tee -a ctl >/dev/null; grep debug ctl`, "debug on\ndebug on\ndebug off\n"},
