@@ -64,7 +64,7 @@ func KillService(t *testing.T, open func(t testing.TB, dir string) *vmm.Table, l
 	}
 	dir := t.TempDir()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
-	cmd.Env = append(append(os.Environ(), serveVariable+"="+dir), env...)
+	cmd.Env = append(append(os.Environ(), serveVariable+"="+dir, "TMPDIR="+t.TempDir()), env...) // it cannot clean up
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
