@@ -82,29 +82,39 @@ func (f Family) has(pid int) bool {
 }
 
 // arguments returns what the process was called with. One in the middle of an
-// exec has nothing for a moment, which is waited for.
+// exec has nothing for a moment, which is waited for. Others never have: those
+// of the kernel, and the many that carry a gVisor guest's threads.
 func arguments(pid int) []byte {
-	var line []byte
-	for tries := 0; tries < 250; tries++ {
-		line, _ = os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if len(line) > 0 || !hasArguments(pid) {
-			break
+	const (
+		waits = 250 // of a millisecond
+		looks = 5   // an exec may end between two, and the next begin
+	)
+	for waited, looked := 0, 0; ; {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err != nil || len(line) > 0 || waited == waits || looked == looks {
+			return line
+		}
+		if !inExec(pid) {
+			looked++
+			continue
 		}
 		time.Sleep(time.Millisecond)
+		waited++
 	}
-	return line
 }
 
-// hasArguments says whether the process has not ended and is none of the
-// kernel's.
-func hasArguments(pid int) bool {
+// inExec says whether the process is in the middle of an exec: its memory is
+// new, and neither its code nor its environment has a place in it yet. Of a
+// process that we may not look into that cannot be said.
+func inExec(pid int) bool {
 	f := stat(pid)
-	if len(f) < 7 || f[0][0] == 'Z' || f[0][0] == 'X' {
+	if len(f) < 49 || f[0][0] == 'Z' || f[0][0] == 'X' {
 		return false
 	}
 	const kernelThread = 0x200000
 	flags, err := strconv.ParseUint(string(f[6]), 10, 32)
-	return err == nil && flags&kernelThread == 0
+	startCode, envEnd := string(f[23]), string(f[48])
+	return err == nil && flags&kernelThread == 0 && startCode == "0" && envEnd == "0"
 }
 
 // stat returns the fields of the process' stat file, from the third, its state.

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,5 +37,30 @@ func TestExec(t *testing.T) {
 	}
 	if looks == 0 {
 		t.Error("looked too late")
+	}
+}
+
+// TestNotInExec looks at processes that are waited for in vain.
+func TestNotInExec(t *testing.T) {
+	cmd := exec.Command("/bin/sh", "-c", "exit 0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	io.ReadAll(out)
+	p, err := Child(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.LetGo()
+	<-p.Gone()
+	for what, pid := range map[string]int{"this": os.Getpid(), "a zombie": cmd.Process.Pid, "the kernel's or nobody's": 2} {
+		if inExec(pid) {
+			t.Errorf("%s is taken for one in an exec", what)
+		}
 	}
 }
