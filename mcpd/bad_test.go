@@ -188,16 +188,7 @@ func TestFlood(t *testing.T) {
 
 // dialDeaf connects a guest that never reads.
 func (st *site) dialDeaf(t *testing.T) (io.WriteCloser, error) {
-	a, b := socketPair(t)
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		st.Serve(t.Context(), b)
-	}()
-	t.Cleanup(func() {
-		a.Close()
-		<-served
-	})
+	a := st.serve(t)
 	_, err := a.Write(rawFrame(1, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}`, nil))
 	return a, err
 }
