@@ -218,15 +218,23 @@ func (g *Guest) Ready(ctx context.Context) error {
 }
 
 // Leave says why the guest will not be there until Return: it is suspended.
-// What has a time limit fails with that meanwhile; what may block does so.
+// Its connection ends at once, and not when the end of its machine is seen.
+// What has a time limit fails with why meanwhile; what may block does so.
 func (g *Guest) Leave(why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.left = why
-	if g.conn == nil { // who waits is to look again
-		close(g.came)
-		g.came = make(chan struct{})
+	g.last++ // which one that begins to speak is not
+	if g.begun != nil {
+		g.begun.Close()
+		g.begun = nil
 	}
+	if g.conn != nil {
+		g.conn.end(errLost)
+	} else { // who waits is to look again
+		close(g.came)
+	}
+	g.away()
 }
 
 // Return says that the guest will connect again.
