@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 
 	"hutch/fs/node/need"
 )
@@ -91,7 +92,7 @@ func onTerminalOf(t *testing.T, cmd *exec.Cmd, size pty.Winsize) (*os.File, *tex
 		t.Fatal(err)
 	}
 	slave.Close()
-	fd, err := syscall.Dup(int(master.Fd()))
+	fd, err := unix.FcntlInt(master.Fd(), unix.F_DUPFD_CLOEXEC, 0) // what others start is not to hold it
 	if err != nil {
 		t.Fatal(err)
 	}

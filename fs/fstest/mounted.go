@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"hutch/fs/node"
 )
 
@@ -72,7 +74,7 @@ func (f *mountedFile) readAt(ctx context.Context, p []byte, off int64) (int, err
 		n   int
 		err error
 	}
-	fd, err := syscall.Dup(int(f.f.Fd())) // f may be closed while the read is left to itself
+	fd, err := unix.FcntlInt(f.f.Fd(), unix.F_DUPFD_CLOEXEC, 0) // f may be closed while the read is left to itself
 	if err != nil {
 		return 0, err
 	}

@@ -19,6 +19,7 @@ import (
 	"hutch/fs/node"
 	"hutch/relay/agent"
 	"hutch/vmm/guest"
+	"hutch/vmm/vmmtest"
 )
 
 // A pair is an agent and the host's side of it, with a socket between them.
@@ -71,20 +72,11 @@ func (p *pair) connect() net.Conn {
 // sockets returns the two ends of a connection.
 func sockets(t testing.TB) (net.Conn, net.Conn) {
 	t.Helper()
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	a, b, err := vmmtest.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ends [2]net.Conn
-	for i, fd := range fds {
-		syscall.CloseOnExec(fd)
-		f := os.NewFile(uintptr(fd), "socket")
-		if ends[i], err = net.FileConn(f); err != nil {
-			t.Fatal(err)
-		}
-		f.Close()
-	}
-	return ends[0], ends[1]
+	return a, b
 }
 
 func (p *pair) exec(name string, lines ...string) *guest.Exec {

@@ -43,7 +43,7 @@ func Agent(ctx context.Context, g Guest) {
 }
 
 func (m *Machine) dial(port uint32) (net.Conn, error) {
-	near, host, err := pair()
+	near, host, err := Pair()
 	if err != nil {
 		return nil, err
 	}
@@ -63,15 +63,21 @@ func (m *Machine) dial(port uint32) (net.Conn, error) {
 	return near, nil
 }
 
-// pair returns the two ends of a connection.
-func pair() (net.Conn, net.Conn, error) {
+// Pair returns the two ends of a connection, which nothing that is started
+// meanwhile has a share in.
+func Pair() (net.Conn, net.Conn, error) {
+	syscall.ForkLock.RLock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
 	if err != nil {
 		return nil, nil, err
 	}
 	var ends [2]net.Conn
 	for i, fd := range fds {
-		syscall.CloseOnExec(fd)
 		f := os.NewFile(uintptr(fd), "fake guest")
 		ends[i], err = net.FileConn(f)
 		f.Close()
