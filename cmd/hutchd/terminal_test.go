@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -171,6 +172,9 @@ func again(do func(), shown *text) int {
 // TestRunHangup takes the terminal away from commands that do not care.
 func TestRunHangup(t *testing.T) {
 	t.Parallel()
+	heard := make(chan os.Signal, 1) // what a caught signal starts does not ignore it, as under nohup
+	signal.Notify(heard, syscall.SIGHUP)
+	defer signal.Stop(heard)
 	s := serve(t, false)
 	s.vm("dev")
 	for _, args := range [][]string{{"run"}, {"exec", "dev"}} {
