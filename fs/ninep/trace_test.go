@@ -60,7 +60,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for one thing that must happen.
 const patience = time.Minute
 
 // A tracer runs a trace against a server of a fresh tree.
@@ -85,7 +85,7 @@ type peer struct {
 
 func newTracer(t *testing.T) *tracer {
 	tree := nodetest.New()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	tr := &tracer{t: t, tree: tree, srv: &Server{Root: tree.Root()}, conns: map[string]*peer{}, ctx: ctx}
 	tr.dial("main")
@@ -135,6 +135,8 @@ func (tr *tracer) end() {
 }
 
 func (tr *tracer) do(line string) error {
+	ctx, cancel := context.WithTimeout(tr.ctx, patience)
+	defer cancel()
 	word, rest, _ := strings.Cut(line, " ")
 	rest = strings.TrimSpace(rest)
 	value, more := cutValue(rest)
@@ -161,9 +163,9 @@ func (tr *tracer) do(line string) error {
 	case "push":
 		tr.tree.Push(value)
 	case "blocked":
-		return tr.tree.AwaitBlocked(tr.ctx, count)
+		return tr.tree.AwaitBlocked(ctx, count)
 	case "handles":
-		return tr.tree.AwaitHandles(tr.ctx, count)
+		return tr.tree.AwaitHandles(ctx, count)
 	case "stored":
 		want, _ := cutValue(strings.TrimSpace(more))
 		if got, ok := tr.tree.Stored(value); !ok || got != want {
@@ -248,6 +250,7 @@ func (p *peer) next(tag string, any bool) (note, error) {
 			return n, nil
 		}
 	}
+	p.c.SetDeadline(time.Now().Add(patience))
 	for {
 		frame, err := readReply(p.r)
 		if err != nil {
