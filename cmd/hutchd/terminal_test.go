@@ -172,7 +172,9 @@ func again(do func(), shown *text) int {
 // TestRunHangup takes the terminal away from commands that do not care.
 func TestRunHangup(t *testing.T) {
 	t.Parallel()
-	heard := make(chan os.Signal, 1) // what a caught signal starts does not ignore it, as under nohup
+	// Under nohup we ignore hang-ups, and so would what we start, if we did not
+	// ask for them.
+	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, syscall.SIGHUP)
 	defer signal.Stop(heard)
 	s := serve(t, false)

@@ -224,7 +224,7 @@ func (g *Guest) Leave(why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.left = why
-	g.last++ // which one that begins to speak is not
+	g.last++ // install refuses one that begins to speak
 	if g.begun != nil {
 		g.begun.Close()
 		g.begun = nil
