@@ -11,7 +11,7 @@ import (
 
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // direct speaks with a stdio server with nothing between.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // pages are the programs and their pages; each program prints its flags
@@ -84,7 +84,7 @@ func flags(re *regexp.Regexp, text string) []string {
 
 // TestPagesAreWhole checks that each page has the sections that ours have.
 func TestPagesAreWhole(t *testing.T) {
-	all := []string{"../fs/hutch.4", "../profiles/profile.5"}
+	all := []string{"hutchd/tree/hutch.4", "../profiles/profile.5"}
 	for _, page := range pages {
 		all = append(all, page)
 	}

@@ -1,48 +1,124 @@
 package fs
 
 import (
-	"sync"
-
-	"hutch/fs/node"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
 )
 
-// lastErr remembers the text of the last error about something.
-type lastErr struct {
-	mu   sync.Mutex // guards text
-	text string
+// An error's text starts with the text of its kind, then ": " and what went
+// wrong: fmt.Errorf("%w: vm %q is running: stop it first", ErrBusy, name).
+// 9P2000 carries the text; 9P2000.L and FUSE carry the kind's errno. The
+// texts are chosen so that clients which guess an errno from the text of
+// 9P2000 (Linux net/9p/error.c, plan9port 9pfuse) guess the same one.
+type kind struct {
+	text  string
+	errno syscall.Errno
 }
 
-func (e *lastErr) set(err error) { e.say(node.Text(err)) }
+func (k *kind) Error() string { return k.text }
 
-func (e *lastErr) say(text string) {
-	e.mu.Lock()
-	e.text = text + "\n"
-	e.mu.Unlock()
+// The kinds of errors.
+var (
+	// ErrNotExist is returned when a name leads nowhere.
+	ErrNotExist = &kind{"file does not exist", syscall.ENOENT}
+	// ErrExist is returned when something is to be made that is there already.
+	ErrExist = &kind{"file already exists", syscall.EEXIST}
+	// ErrPermission is returned when a file is opened for what its mode does not allow, and when a policy refuses.
+	ErrPermission = &kind{"permission denied", syscall.EACCES}
+	// ErrNotPermitted is returned for operations that made-up files do not have.
+	ErrNotPermitted = &kind{"operation not permitted", syscall.EPERM}
+	// ErrInvalid is returned for input that does not parse or makes no sense here.
+	ErrInvalid = &kind{"invalid argument", syscall.EINVAL}
+	// ErrBusy is returned when an object's state does not allow the operation now.
+	ErrBusy = &kind{"file in use", syscall.EBUSY}
+	// ErrNotDir is returned when a file is used as a directory.
+	ErrNotDir = &kind{"not a directory", syscall.ENOTDIR}
+	// ErrIsDir is returned when a directory is used as a file.
+	ErrIsDir = &kind{"is a directory", syscall.EISDIR}
+	// ErrNotEmpty is returned when a directory with entries is removed.
+	ErrNotEmpty = &kind{"directory not empty", syscall.ENOTEMPTY}
+	// ErrTimedOut is returned when a guest or a server did not answer in time.
+	ErrTimedOut = &kind{"timed out", syscall.ETIMEDOUT}
+	// ErrInterrupted is returned when the caller gave up waiting.
+	ErrInterrupted = &kind{"interrupted", syscall.EINTR}
+	// ErrAgain is returned by a read that would block, of a file opened with O_NONBLOCK.
+	ErrAgain = &kind{"resource temporarily unavailable", syscall.EAGAIN}
+	// ErrPipe is returned when nobody will ever read what is written.
+	ErrPipe = &kind{"broken pipe", syscall.EPIPE}
+	// ErrReadOnly is returned when something below a read-only directory is to change.
+	ErrReadOnly = &kind{"read-only file system", syscall.EROFS}
+	// ErrNoSpace is returned when a disk or a limit is full.
+	ErrNoSpace = &kind{"no space left on device", syscall.ENOSPC}
+	// ErrTooLong is returned for names of more than 255 bytes and messages over their limit.
+	ErrTooLong = &kind{"file name too long", syscall.ENAMETOOLONG}
+	// ErrArgs is returned for words that are more than a program can be started with.
+	ErrArgs = &kind{"argument list too long", syscall.E2BIG}
+	// ErrStale is returned when the machine that had a file has ended: it may be found anew.
+	ErrStale = &kind{"stale file handle", syscall.ESTALE}
+	// ErrNoLocks is returned when there are as many locks as there may be.
+	ErrNoLocks = &kind{"no locks available", syscall.ENOLCK}
+	// ErrUnsupported is returned for what this machine or this driver cannot do.
+	ErrUnsupported = &kind{"not supported", syscall.EOPNOTSUPP}
+	// ErrIO is returned when the machinery below failed; the text says where.
+	ErrIO = &kind{"i/o error", syscall.EIO}
+)
+
+// others maps the errors of the standard library to a kind.
+var others = []struct {
+	err  error
+	kind *kind
+}{
+	{fs.ErrNotExist, ErrNotExist},
+	{fs.ErrExist, ErrExist},
+	{fs.ErrPermission, ErrPermission},
+	{fs.ErrInvalid, ErrInvalid},
+	{context.Canceled, ErrInterrupted},
+	{context.DeadlineExceeded, ErrTimedOut},
+	{os.ErrDeadlineExceeded, ErrTimedOut},
 }
 
-func (e *lastErr) get() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.text
-}
-
-// failed is told every error that a client gets from a row.
-func failed(a at, err error) {
-	a.s.err.set(err)
-	a.s.count.errors.Add(1)
-	if a.vm != nil {
-		a.vm.err.set(err)
+// Errno returns the errno of err: its kind's, or the system's own, or EIO.
+func Errno(err error) syscall.Errno {
+	if err == nil {
+		return 0
 	}
+	var k *kind
+	if errors.As(err, &k) {
+		return k.errno
+	}
+	var n syscall.Errno
+	if errors.As(err, &n) {
+		return n
+	}
+	for _, o := range others {
+		if errors.Is(err, o.err) {
+			return o.kind.errno
+		}
+	}
+	return syscall.EIO
 }
 
-func rootErr(c call) (string, error) { return c.At.s.err.get(), nil }
-
-// vmErr tells the last error that a client got, or what was found wrong with
-// the VM before any client asked.
-func vmErr(c call) (string, error) {
-	text := c.At.vm.err.get()
-	if err := c.At.vm.Err(); text == "" && err != nil {
-		text = node.Text(err) + "\n"
+// Text returns the text of err as 9P2000 and the err files carry it: starting
+// with its kind's text, on one line.
+func Text(err error) string {
+	if err == nil {
+		return ""
 	}
-	return text, nil
+	var k *kind
+	if errors.As(err, &k) {
+		return oneLine(leadWith(k.text, err.Error()))
+	}
+	for _, o := range others {
+		if errors.Is(err, o.err) {
+			return oneLine(leadWith(o.kind.text, err.Error()))
+		}
+	}
+	var n syscall.Errno
+	if errors.As(err, &n) {
+		return oneLine(leadWith(n.Error(), err.Error()))
+	}
+	return oneLine(leadWith(ErrIO.text, err.Error()))
 }

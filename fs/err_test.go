@@ -1,47 +1,39 @@
-package fs_test
+package fs
 
 import (
-	"path/filepath"
-	"strings"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
 	"testing"
-	"time"
-
-	"hutch/fs"
-	"hutch/fs/node"
 )
 
-// TestErrOfLinks makes links where none can be, and reads of it.
-func TestErrOfLinks(t *testing.T) {
-	h := newHouse(t)
-	vms := h.walk("vm")
-	dev, err := vms.Mkdir(t.Context(), "dev", 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for what, do := range map[string]func() error{
-		"made in dev": func() error { _, err := dev.Symlink(t.Context(), "junk", "ctl"); return err },
-		"made in vm":  func() error { _, err := vms.Link(t.Context(), "junk", dev); return err },
+func TestErrors(t *testing.T) {
+	for _, tt := range []struct {
+		err   error
+		errno syscall.Errno
+		text  string
+	}{
+		{nil, 0, ""},
+		{ErrBusy, syscall.EBUSY, "file in use"},
+		{fmt.Errorf("%w: vm %q", ErrNotExist, "a"), syscall.ENOENT, `file does not exist: vm "a"`},
+		{fmt.Errorf("start a: %w: image b", ErrNotExist), syscall.ENOENT, "file does not exist: start a: image b"},
+		{fmt.Errorf("start a: %w", ErrNotExist), syscall.ENOENT, "file does not exist: start a"},
+		{fs.ErrExist, syscall.EEXIST, "file already exists"},
+		{&os.PathError{Op: "open", Path: "/x", Err: syscall.ENOENT}, syscall.ENOENT, "file does not exist: open /x: no such file or directory"},
+		{context.Canceled, syscall.EINTR, "interrupted: context canceled"},
+		{context.DeadlineExceeded, syscall.ETIMEDOUT, "timed out: context deadline exceeded"},
+		{syscall.EXDEV, syscall.EXDEV, "invalid cross-device link"},
+		{errors.New("what"), syscall.EIO, "i/o error: what"},
+		{errors.Join(ErrBusy, errors.New("two")), syscall.EBUSY, "file in use; two"},
 	} {
-		if err := do(); node.Errno(err) != node.Errno(node.ErrNotPermitted) {
-			t.Errorf("%s: %v", what, err)
+		if got := Errno(tt.err); got != tt.errno {
+			t.Errorf("Errno(%v) = %v, want %v", tt.err, got, tt.errno)
 		}
-		if text := h.read("err"); !strings.HasPrefix(text, "operation not permitted: no link can be "+what) {
-			t.Errorf("%s: err has %q", what, text)
-		}
-	}
-}
-
-// TestErrOfAggregator starts a VM whose aggregator is not there.
-func TestErrOfAggregator(t *testing.T) {
-	h := newHouse(t, func(c *fs.Config) { c.Aggd = filepath.Join(c.State, "aggd") })
-	h.start("dev")
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		text := h.read("vm/dev/err")
-		if strings.HasPrefix(text, "file does not exist: ") && strings.Contains(text, "aggd") {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("err has %q", text)
+		if got := Text(tt.err); got != tt.text {
+			t.Errorf("Text(%v) = %q, want %q", tt.err, got, tt.text)
 		}
 	}
 }

@@ -28,7 +28,7 @@ import (
 
 	"hutch/aggd/child"
 	"hutch/aggd/wire"
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/mcpd/frame"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
@@ -138,7 +138,7 @@ func New(cfg Config) *Endpoint {
 
 func (cfg Config) withDefaults() Config {
 	if cfg.Ledger == nil {
-		cfg.Ledger = func() (*ledger.DB, error) { return nil, fmt.Errorf("%w: there is none", node.ErrUnsupported) }
+		cfg.Ledger = func() (*ledger.DB, error) { return nil, fmt.Errorf("%w: there is none", fs.ErrUnsupported) }
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -180,7 +180,7 @@ func (e *Endpoint) start(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
-		return fmt.Errorf("%w: the endpoint is closed", node.ErrBusy)
+		return fmt.Errorf("%w: the endpoint is closed", fs.ErrBusy)
 	}
 	if e.aggregator.Load() != nil || e.cfg.AggdPath == "" {
 		return nil
@@ -290,7 +290,7 @@ func (e *Endpoint) join(s *session) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
-		return fmt.Errorf("%w: the endpoint is closed", node.ErrBusy)
+		return fmt.Errorf("%w: the endpoint is closed", fs.ErrBusy)
 	}
 	e.sessions[s] = struct{}{}
 	e.tasks.Add(1)
@@ -334,7 +334,7 @@ func (e *Endpoint) child() (*child.Child, error) {
 		return c, nil
 	}
 	if e.cfg.AggdPath == "" {
-		return nil, fmt.Errorf("%w: there is no aggregator program", node.ErrUnsupported)
+		return nil, fmt.Errorf("%w: there is no aggregator program", fs.ErrUnsupported)
 	}
-	return nil, fmt.Errorf("%w: the machine is not running", node.ErrBusy)
+	return nil, fmt.Errorf("%w: the machine is not running", fs.ErrBusy)
 }

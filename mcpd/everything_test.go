@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"hutch/aggd/wire"
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // A direct is a client of an MCP server without hutch between.

@@ -6,7 +6,7 @@ import (
 	"net"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/mcpd/frame"
 )
 
@@ -35,7 +35,7 @@ func (e *Endpoint) Refuse(ctx context.Context, conn net.Conn, why error) error {
 		if f.Flags != 0 || merr != nil || m.id == nil {
 			continue
 		}
-		f.Payload = response(nil, m.id, nil, failure(codeBusy, "%s", node.Text(why)))
+		f.Payload = response(nil, m.id, nil, failure(codeBusy, "%s", fs.Text(why)))
 		return frame.NewWriter(conn).WriteFrame(f)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/mcpd/frame"
 )
 
@@ -111,7 +111,7 @@ func (e *Endpoint) ServersText() string {
 	}
 	if err != nil {
 		for _, s := range e.rules.Load().list {
-			fmt.Fprintf(&b, "%s %s error %s\n", node.QuoteLine(s.Name), wire.Stopped, node.QuoteLine(err.Error()))
+			fmt.Fprintf(&b, "%s %s error %s\n", fs.QuoteLine(s.Name), wire.Stopped, fs.QuoteLine(err.Error()))
 		}
 		return b.String()
 	}
@@ -121,15 +121,15 @@ func (e *Endpoint) ServersText() string {
 			transport = "stdio"
 		}
 		fmt.Fprintf(&b, "%s %s transport %s tools %d resources %d templates %d prompts %d",
-			node.QuoteLine(s.Name), s.State, transport, s.ToolCount, s.ResourceCount, s.TemplateCount, s.PromptCount)
+			fs.QuoteLine(s.Name), s.State, transport, s.ToolCount, s.ResourceCount, s.TemplateCount, s.PromptCount)
 		if s.ProtocolVersion != "" {
-			fmt.Fprintf(&b, " protocol %s", node.QuoteLine(s.ProtocolVersion))
+			fmt.Fprintf(&b, " protocol %s", fs.QuoteLine(s.ProtocolVersion))
 		}
 		if len(s.Held) > 0 {
 			fmt.Fprintf(&b, " held %d", len(s.Held))
 		}
 		if s.Error != "" {
-			fmt.Fprintf(&b, " error %s", node.QuoteLine(e.redact(s.Error)))
+			fmt.Fprintf(&b, " error %s", fs.QuoteLine(e.redact(s.Error)))
 		}
 		b.WriteByte('\n')
 	}
@@ -185,7 +185,7 @@ func (e *Endpoint) request(ctx context.Context, process, method, member, value s
 	b = rawjson.AppendString(append(b, ':'), value)
 	if len(args) > 0 {
 		if err := rawjson.Check(args); err != nil {
-			return nil, fmt.Errorf("%w: arguments: %w", node.ErrInvalid, err)
+			return nil, fmt.Errorf("%w: arguments: %w", fs.ErrInvalid, err)
 		}
 		b = append(append(b, `,"arguments":`...), args...)
 	}
@@ -197,7 +197,7 @@ func (e *Endpoint) request(ctx context.Context, process, method, member, value s
 	s := e.local
 	c := &call{session: s, process: frame.SanitizeName(process), message: message{method: method, params: p}, begun: time.Now(), sent: len(b)}
 	if why := s.begin(c); why != nil {
-		return nil, fmt.Errorf("%w: %w", node.ErrBusy, why)
+		return nil, fmt.Errorf("%w: %w", fs.ErrBusy, why)
 	}
 	defer s.end(c)
 	stop := context.AfterFunc(ctx, func() { c.cancel(context.Cause(ctx)) })
@@ -209,9 +209,9 @@ func (e *Endpoint) request(ctx context.Context, process, method, member, value s
 	case rerr == nil:
 		return result, nil
 	case c.verdict.denied:
-		return nil, fmt.Errorf("%w: %w", node.ErrPermission, rerr)
+		return nil, fmt.Errorf("%w: %w", fs.ErrPermission, rerr)
 	case rerr.Code == codeTimeout:
-		return nil, fmt.Errorf("%w: %w", node.ErrTimedOut, rerr)
+		return nil, fmt.Errorf("%w: %w", fs.ErrTimedOut, rerr)
 	}
 	return nil, rerr
 }

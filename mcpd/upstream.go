@@ -7,7 +7,7 @@ import (
 
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // notified passes a server's notification on to the sessions it is for. The
@@ -88,7 +88,7 @@ func (e *Endpoint) updated(n wire.Notification) {
 const AggregatorDied = "aggregator.died"
 
 func (e *Endpoint) down(err error) {
-	text := e.redact(node.Text(err))
+	text := e.redact(fs.Text(err))
 	if was := e.trouble.Swap(&text); was == nil || *was != text { // else it is told already
 		e.cfg.Log.Warn("aggregator is down", "vm", e.cfg.VM(), "err", err)
 		e.cfg.Trouble(AggregatorDied, text)

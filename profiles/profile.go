@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A Profile is what a profile file says. It is shared and not to be changed.
@@ -117,14 +117,14 @@ const maxText = 1 << 20
 // number of the line to change.
 func Parse(name string, text []byte) (*Profile, error) {
 	if err := checkName(name); err != nil {
-		return nil, fmt.Errorf("%w: profile name %q %s", node.ErrInvalid, shorten(name), err)
+		return nil, fmt.Errorf("%w: profile name %q %s", fs.ErrInvalid, shorten(name), err)
 	}
 	if len(text) > maxText {
-		return nil, fmt.Errorf("%w: profile %s has %d bytes, at most %d", node.ErrTooLong, name, len(text), maxText)
+		return nil, fmt.Errorf("%w: profile %s has %d bytes, at most %d", fs.ErrTooLong, name, len(text), maxText)
 	}
 	var f file
 	if err := decode(text, &f); err != nil {
-		return nil, fmt.Errorf("%w: profile %s, %w", node.ErrInvalid, name, err)
+		return nil, fmt.Errorf("%w: profile %s, %w", fs.ErrInvalid, name, err)
 	}
 	p, err := f.profile(name)
 	if err != nil {
@@ -132,7 +132,7 @@ func Parse(name string, text []byte) (*Profile, error) {
 		if errors.As(err, &wrong) {
 			wrong.line = lineOf(text, wrong.key)
 		}
-		return nil, fmt.Errorf("%w: profile %s, %w", node.ErrInvalid, name, err)
+		return nil, fmt.Errorf("%w: profile %s, %w", fs.ErrInvalid, name, err)
 	}
 	return p, nil
 }

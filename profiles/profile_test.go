@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 const full = `
@@ -160,14 +160,14 @@ func TestParseRefuses(t *testing.T) {
 		}
 		text := err.Error()
 		want := "invalid argument: profile p, " + tt.want
-		if !strings.HasPrefix(text, want) || strings.Contains(text, "\n") || !errors.Is(err, node.ErrInvalid) {
+		if !strings.HasPrefix(text, want) || strings.Contains(text, "\n") || !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("%q\n got %s\nwant %s", tt.text, text, want)
 		}
 	}
-	if _, err := Parse("p", make([]byte, maxText+1)); !errors.Is(err, node.ErrTooLong) {
+	if _, err := Parse("p", make([]byte, maxText+1)); !errors.Is(err, fs.ErrTooLong) {
 		t.Errorf("a huge profile: %v", err)
 	}
-	if _, err := Parse("../p", nil); !errors.Is(err, node.ErrInvalid) {
+	if _, err := Parse("../p", nil); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("a bad name: %v", err)
 	}
 }

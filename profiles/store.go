@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Default is the name of the profile that is always there.
@@ -39,7 +38,7 @@ type Store struct {
 
 // loaded is what is known of a file.
 type loaded struct {
-	info    fs.FileInfo // of the file as it was read; nil: read it again
+	info    os.FileInfo // of the file as it was read; nil: read it again
 	profile *Profile    // the last that parsed; nil if none did
 	text    string      // of that
 	err     error       // why the file as it is does not
@@ -57,7 +56,7 @@ func Open(dir, good string) (*Store, error) {
 
 func (s *Store) seed() error {
 	path := s.path(Default)
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	f, err := os.CreateTemp(s.dir, ".default-")
@@ -70,7 +69,7 @@ func (s *Store) seed() error {
 		return err
 	}
 	// Where another one was faster, its file stays.
-	if err := os.Link(f.Name(), path); !errors.Is(err, fs.ErrExist) {
+	if err := os.Link(f.Name(), path); !errors.Is(err, os.ErrExist) {
 		return err
 	}
 	return nil
@@ -88,7 +87,7 @@ func (s *Store) Get(name string) (*Profile, error) {
 		name = Default
 	}
 	if err := checkName(name); err != nil {
-		return nil, fmt.Errorf("%w: profile name %q %s", node.ErrInvalid, shorten(name), err)
+		return nil, fmt.Errorf("%w: profile name %q %s", fs.ErrInvalid, shorten(name), err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,8 +97,8 @@ func (s *Store) Get(name string) (*Profile, error) {
 		return l.profile, nil
 	case name == Default:
 		return Parse(Default, builtin)
-	case errors.Is(l.err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: profile %q: see profiles", node.ErrNotExist, name)
+	case errors.Is(l.err, os.ErrNotExist):
+		return nil, fmt.Errorf("%w: profile %q: see profiles", fs.ErrNotExist, name)
 	}
 	return nil, l.err
 }
@@ -115,7 +114,7 @@ func (s *Store) Check(name string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.load(name).err; !errors.Is(err, fs.ErrNotExist) {
+	if err := s.load(name).err; !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -144,8 +143,8 @@ func (s *Store) Err() string {
 		s.mu.Lock()
 		err := s.load(name).err
 		s.mu.Unlock()
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			b.WriteString(node.Text(err))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			b.WriteString(fs.Text(err))
 			b.WriteByte('\n')
 		}
 	}
@@ -163,7 +162,7 @@ func (s *Store) load(name string) *loaded {
 	if l != nil && err == nil && l.info != nil && same(l.info, info) {
 		return l
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) {
 		delete(s.loaded, name)
 		os.Remove(s.goodPath(name))
 		return &loaded{err: err}
@@ -225,13 +224,13 @@ func (s *Store) keep(l *loaded, name, text string) {
 	}
 }
 
-func same(a, b fs.FileInfo) bool {
+func same(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
 // read returns a profile's text. It takes an ordinary file only: a link could
 // show any file of the host in an error, and a pipe would block.
-func read(path, name string) ([]byte, fs.FileInfo, error) {
+func read(path, name string) ([]byte, os.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ELOOP) {
 		return nil, nil, notOrdinary(name)
@@ -252,5 +251,5 @@ func read(path, name string) ([]byte, fs.FileInfo, error) {
 }
 
 func notOrdinary(name string) error {
-	return fmt.Errorf("%w: profile %s is not an ordinary file: replace it by one", node.ErrInvalid, name)
+	return fmt.Errorf("%w: profile %s is not an ordinary file: replace it by one", fs.ErrInvalid, name)
 }

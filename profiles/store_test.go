@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 func write(t *testing.T, s *Store, file, text string) {
@@ -66,7 +66,7 @@ func TestStore(t *testing.T) {
 		t.Errorf("after a bad change: %+v", p)
 	}
 	write(t, s, "bad.toml", "x")
-	if _, err := s.Get("bad"); !errors.Is(err, node.ErrInvalid) {
+	if _, err := s.Get("bad"); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("a profile that never parsed: %v", err)
 	}
 	lines := strings.Split(s.Err(), "\n")
@@ -89,12 +89,12 @@ func TestStore(t *testing.T) {
 		t.Errorf("err: %q", s.Err())
 	}
 	for _, name := range []string{"dev", "bad", "none"} {
-		if _, err := s.Get(name); !errors.Is(err, node.ErrNotExist) {
+		if _, err := s.Get(name); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is gone: %v", name, err)
 		}
 	}
 	for _, name := range []string{"../x", ".", "a/b", "a\x00"} {
-		if _, err := s.Get(name); !errors.Is(err, node.ErrInvalid) {
+		if _, err := s.Get(name); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -144,17 +144,17 @@ func TestStoreRestarted(t *testing.T) {
 		if p := get(t, s, "dev"); p.Disk != 1<<30 {
 			t.Errorf("a bad file means %+v", p)
 		}
-		if err := s.Check("dev"); !strings.HasPrefix(node.Text(err), "invalid argument: profile dev, line 1") {
+		if err := s.Check("dev"); !strings.HasPrefix(fs.Text(err), "invalid argument: profile dev, line 1") {
 			t.Errorf("it is refused for %v", err)
 		}
 		s = open()
 	}
 	os.Remove(s.path("dev"))
-	if _, err := s.Get("dev"); !errors.Is(err, node.ErrNotExist) {
+	if _, err := s.Get("dev"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without its file: %v", err)
 	}
 	write(t, s, "dev.toml", `disk = "lots"`)
-	if _, err := open().Get("dev"); !errors.Is(err, node.ErrInvalid) {
+	if _, err := open().Get("dev"); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("what was removed has come back: %v", err)
 	}
 }
@@ -171,7 +171,7 @@ func TestStoreStrange(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"link", "pipe", "dir"} {
-		if _, err := s.Get(name); !errors.Is(err, node.ErrInvalid) {
+		if _, err := s.Get(name); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

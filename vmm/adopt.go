@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/image"
 )
 
@@ -18,12 +17,12 @@ import (
 func (v *VM) load() {
 	s, err := loadState(v.dir)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, os.ErrNotExist):
 		s = stored{State: Created}
 	case err != nil:
 		s = stored{State: Failed, Reason: err.Error()}
 		v.damage = err
-		v.seen.err = fmt.Errorf("%w: vm %q: %w", node.ErrIO, v.Name(), err)
+		v.seen.err = fmt.Errorf("%w: vm %q: %w", fs.ErrIO, v.Name(), err)
 	}
 	s.Name = cmp.Or(s.Name, filepath.Base(v.dir))
 	v.seen.stored = s
@@ -40,7 +39,7 @@ func (v *VM) loadConfig() error {
 		}
 	}
 	text, err := os.ReadFile(v.path("config"))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err == nil {
@@ -113,14 +112,14 @@ func (v *VM) settle(err error) {
 func (v *VM) goOn(ctx context.Context, err error) error {
 	// It may have been paused, for a snapshot or a copy.
 	if rerr := v.machine.Resume(ctx); rerr != nil {
-		err = errors.Join(err, fmt.Errorf("%w: vm %q may be frozen: %w", node.ErrIO, v.Name(), rerr))
+		err = errors.Join(err, fmt.Errorf("%w: vm %q may be frozen: %w", fs.ErrIO, v.Name(), rerr))
 	}
 	if h := v.t.cfg.Hooks.Start; h != nil {
 		err = errors.Join(err, h(ctx, v))
 	}
 	reason := ""
 	if err = errors.Join(v.damage, err); v.fail(err) != nil {
-		reason = node.Text(err)
+		reason = fs.Text(err)
 	}
 	v.change(func(s *seen) {
 		s.State, s.Reason, s.Unfinished = Running, reason, false

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A Config says what machine a VM wants. Its text is key value lines, of which
@@ -66,7 +66,7 @@ const maxConfig = 64 << 10
 func ParseConfig(text string) (Config, error) {
 	var c Config
 	if len(text) > maxConfig {
-		return c, fmt.Errorf("%w: config has %d bytes, at most %d", node.ErrTooLong, len(text), maxConfig)
+		return c, fmt.Errorf("%w: config has %d bytes, at most %d", fs.ErrTooLong, len(text), maxConfig)
 	}
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
@@ -89,7 +89,7 @@ func (c *Config) set(key, v string) error {
 	for i := range Keys {
 		if k := &Keys[i]; k.Name == key {
 			if strings.ContainsAny(v, "\x00\n\r") {
-				return fmt.Errorf("%w: %s has a line end or NUL in it", node.ErrInvalid, key)
+				return fmt.Errorf("%w: %s has a line end or NUL in it", fs.ErrInvalid, key)
 			}
 			return k.set(c, v)
 		}
@@ -98,7 +98,7 @@ func (c *Config) set(key, v string) error {
 	for _, k := range Keys {
 		known = append(known, k.Name)
 	}
-	return fmt.Errorf("%w: unknown key %q: known are %s", node.ErrInvalid, shorten(key), strings.Join(known, " "))
+	return fmt.Errorf("%w: unknown key %q: known are %s", fs.ErrInvalid, shorten(key), strings.Join(known, " "))
 }
 
 // Text returns the keys that are set, one a line.
@@ -180,7 +180,7 @@ func edit(text, key, v string) string {
 func setName(field func(*Config) *string) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		if v != "" && (v[0] == '.' || len(v) > 255 || strings.ContainsAny(v, "/ \t")) {
-			return fmt.Errorf("%w: %q is not a name", node.ErrInvalid, shorten(v))
+			return fmt.Errorf("%w: %q is not a name", fs.ErrInvalid, shorten(v))
 		}
 		*field(c) = v
 		return nil
@@ -190,7 +190,7 @@ func setName(field func(*Config) *string) func(*Config, string) error {
 func setPath(field func(*Config) *string) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		if v != "" && !filepath.IsAbs(v) {
-			return fmt.Errorf("%w: %q is not an absolute path", node.ErrInvalid, shorten(v))
+			return fmt.Errorf("%w: %q is not an absolute path", fs.ErrInvalid, shorten(v))
 		}
 		*field(c) = v
 		return nil
@@ -200,7 +200,7 @@ func setPath(field func(*Config) *string) func(*Config, string) error {
 func setHostname(c *Config, v string) error {
 	ok := func(r rune) bool { return nameRune(r) && r != '_' }
 	if len(v) > 63 || v != strings.Trim(v, "-.") || strings.IndexFunc(v, func(r rune) bool { return !ok(r) }) >= 0 {
-		return fmt.Errorf("%w: %q is not a host name", node.ErrInvalid, shorten(v))
+		return fmt.Errorf("%w: %q is not a host name", fs.ErrInvalid, shorten(v))
 	}
 	c.Hostname = v
 	return nil
@@ -218,7 +218,7 @@ func setCPUs(c *Config, v string) error {
 	}
 	n, err := strconv.ParseFloat(v, 64)
 	if err != nil || !(n >= minCPUs && n <= maxCPUs) || strings.IndexFunc(v, notDecimal) >= 0 {
-		return fmt.Errorf("%w: cpus %q is not a number from %v to %v", node.ErrInvalid, shorten(v), minCPUs, maxCPUs)
+		return fmt.Errorf("%w: cpus %q is not a number from %v to %v", fs.ErrInvalid, shorten(v), minCPUs, maxCPUs)
 	}
 	c.CPUs = n
 	return nil
@@ -239,7 +239,7 @@ func setPIDs(c *Config, v string) error {
 	}
 	n, err := strconv.Atoi(v)
 	if err != nil || n < minPIDs || n > maxPIDs {
-		return fmt.Errorf("%w: pids %q is not a number from %d to %d", node.ErrInvalid, shorten(v), minPIDs, maxPIDs)
+		return fmt.Errorf("%w: pids %q is not a number from %d to %d", fs.ErrInvalid, shorten(v), minPIDs, maxPIDs)
 	}
 	c.PIDs = n
 	return nil
@@ -261,9 +261,9 @@ func setSize(key string, least int64, field func(*Config) *int64) func(*Config, 
 		case err != nil:
 			return err
 		case v != "" && n < least && strings.Trim(v, "0123456789") == "":
-			return fmt.Errorf("%w: %s is too small: %s bytes < %s: say a unit, like 512MiB", node.ErrInvalid, key, v, formatSize(least))
+			return fmt.Errorf("%w: %s is too small: %s bytes < %s: say a unit, like 512MiB", fs.ErrInvalid, key, v, formatSize(least))
 		case v != "" && n < least:
-			return fmt.Errorf("%w: %s is too small: %s < %s", node.ErrInvalid, key, v, formatSize(least))
+			return fmt.Errorf("%w: %s is too small: %s < %s", fs.ErrInvalid, key, v, formatSize(least))
 		}
 		*field(c) = n
 		return nil
@@ -278,7 +278,7 @@ func setTime(key string, field func(*Config) *time.Duration) func(*Config, strin
 		}
 		d, err := time.ParseDuration(v)
 		if err != nil || d < time.Second {
-			return fmt.Errorf("%w: %s %q is not a time of a second or more, like 90s, 30m or 8h", node.ErrInvalid, key, shorten(v))
+			return fmt.Errorf("%w: %s %q is not a time of a second or more, like 90s, 30m or 8h", fs.ErrInvalid, key, shorten(v))
 		}
 		*field(c) = d
 		return nil
@@ -306,7 +306,7 @@ func parseSize(v string) (int64, error) {
 		}
 		return n * u.n, nil
 	}
-	return 0, fmt.Errorf("%w: %q is not a size like 512MiB: the units are K, M, G, KiB, MiB and GiB", node.ErrInvalid, shorten(v))
+	return 0, fmt.Errorf("%w: %q is not a size like 512MiB: the units are K, M, G, KiB, MiB and GiB", fs.ErrInvalid, shorten(v))
 }
 
 // formatSize is the shortest exact text for n bytes, and "" for 0.

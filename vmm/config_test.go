@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 func TestParseConfig(t *testing.T) {
@@ -64,7 +64,7 @@ func TestParseConfig(t *testing.T) {
 		if c.err == "" && (err != nil || got != c.want) {
 			t.Errorf("%q: %+v, %v; want %+v", shorten(c.text), got, err, c.want)
 		}
-		if c.err != "" && (err == nil || !strings.Contains(node.Text(err), strings.TrimPrefix(c.err, "config line 1: invalid argument: "))) {
+		if c.err != "" && (err == nil || !strings.Contains(fs.Text(err), strings.TrimPrefix(c.err, "config line 1: invalid argument: "))) {
 			t.Errorf("%q: error %v; want %s", shorten(c.text), err, c.err)
 		}
 	}
@@ -104,9 +104,9 @@ func FuzzParseConfig(f *testing.F) {
 func TestCheckName(t *testing.T) {
 	for name, want := range map[string]error{
 		"dev": nil, "a": nil, "A.b_c-9": nil, "1": nil, "-x": nil, strings.Repeat("a", 64): nil,
-		"": node.ErrInvalid, ".": node.ErrInvalid, "..": node.ErrInvalid, ".x": node.ErrInvalid, "a/b": node.ErrInvalid,
-		"a b": node.ErrInvalid, "a\x00": node.ErrInvalid, "ä": node.ErrInvalid, "a\n": node.ErrInvalid,
-		strings.Repeat("a", 65): node.ErrTooLong, strings.Repeat("a", 300): node.ErrTooLong,
+		"": fs.ErrInvalid, ".": fs.ErrInvalid, "..": fs.ErrInvalid, ".x": fs.ErrInvalid, "a/b": fs.ErrInvalid,
+		"a b": fs.ErrInvalid, "a\x00": fs.ErrInvalid, "ä": fs.ErrInvalid, "a\n": fs.ErrInvalid,
+		strings.Repeat("a", 65): fs.ErrTooLong, strings.Repeat("a", 300): fs.ErrTooLong,
 	} {
 		if err := CheckName(name); !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", name, err, want)

@@ -4,12 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/image"
 )
 
@@ -21,15 +20,15 @@ const (
 // CheckEnvKey says what is wrong with key as the name of a variable.
 func CheckEnvKey(key string) error {
 	if len(key) > maxEnvKey {
-		return fmt.Errorf("%w: a variable's name has at most %d bytes", node.ErrTooLong, maxEnvKey)
+		return fmt.Errorf("%w: a variable's name has at most %d bytes", fs.ErrTooLong, maxEnvKey)
 	}
 	for i, r := range key {
 		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
-			return fmt.Errorf("%w: %q is not the name of a variable: letters, digits and '_', no digit first", node.ErrInvalid, shorten(key))
+			return fmt.Errorf("%w: %q is not the name of a variable: letters, digits and '_', no digit first", fs.ErrInvalid, shorten(key))
 		}
 	}
 	if key == "" {
-		return fmt.Errorf("%w: a variable's name is empty", node.ErrInvalid)
+		return fmt.Errorf("%w: a variable's name is empty", fs.ErrInvalid)
 	}
 	return nil
 }
@@ -37,10 +36,10 @@ func CheckEnvKey(key string) error {
 // CheckEnvValue says what is wrong with value as the value of a variable.
 func CheckEnvValue(value string) error {
 	if len(value) > maxEnvValue {
-		return fmt.Errorf("%w: a variable has at most %d bytes", node.ErrInvalid, maxEnvValue)
+		return fmt.Errorf("%w: a variable has at most %d bytes", fs.ErrInvalid, maxEnvValue)
 	}
 	if strings.IndexByte(value, 0) >= 0 {
-		return fmt.Errorf("%w: a variable has no NUL in it", node.ErrInvalid)
+		return fmt.Errorf("%w: a variable has no NUL in it", fs.ErrInvalid)
 	}
 	return nil
 }
@@ -51,7 +50,7 @@ func CheckEnvValue(value string) error {
 // is an error.
 func (v *VM) Env() ([]string, error) {
 	entries, err := os.ReadDir(v.path("env"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
 	var env []string

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/image/layer"
 	"hutch/vmm/replica"
 )
@@ -63,7 +63,7 @@ func (v *VM) fork(ctx context.Context, f *fork) (*VM, error) {
 		return nil, err
 	}
 	if _, err := v.t.Lookup(f.name); err == nil {
-		return nil, fmt.Errorf("%w: vm %q", node.ErrExist, f.name)
+		return nil, fmt.Errorf("%w: vm %q", fs.ErrExist, f.name)
 	}
 	ctx, done, err := v.errand(ctx)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/guest"
 )
 
@@ -161,7 +161,7 @@ func (v *VM) awaitGuest(ctx context.Context, m Machine, g *guest.Guest) error {
 		defer close(watched)
 		select {
 		case <-m.Done():
-			stop(fmt.Errorf("%w: %s before the agent connected", node.ErrIO, endText(m.Err())))
+			stop(fmt.Errorf("%w: %s before the agent connected", fs.ErrIO, endText(m.Err())))
 		case <-ready.Done():
 		}
 	}()
@@ -173,7 +173,7 @@ func (v *VM) awaitGuest(ctx context.Context, m Machine, g *guest.Guest) error {
 	case err == nil:
 		return nil
 	case errors.Is(cause, context.DeadlineExceeded):
-		return fmt.Errorf("%w: the guest did not connect in %s; see log/serial", node.ErrTimedOut, v.t.cfg.StartLimit)
+		return fmt.Errorf("%w: the guest did not connect in %s; see log/serial", fs.ErrTimedOut, v.t.cfg.StartLimit)
 	case cause != nil:
 		return cause
 	}
@@ -190,7 +190,7 @@ func endText(err error) string {
 // undo ends what start began and returns its error.
 func (v *VM) undo(ctx context.Context, err error, hooked bool) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errKilled) {
-		err = fmt.Errorf("%w: vm %q was killed while it started", node.ErrInterrupted, v.Name())
+		err = fmt.Errorf("%w: vm %q was killed while it started", fs.ErrInterrupted, v.Name())
 	}
 	if v.machine != nil {
 		kctx, cancel := context.WithTimeout(context.Background(), killLimit)
@@ -203,7 +203,7 @@ func (v *VM) undo(ctx context.Context, err error, hooked bool) error {
 	if why := v.ranOut(); why != nil {
 		err = fmt.Errorf("%w: %w", err, why)
 	}
-	v.finish(Failed, node.Text(err), EventFailed, hooked)
+	v.finish(Failed, fs.Text(err), EventFailed, hooked)
 	return err
 }
 
@@ -268,7 +268,7 @@ func (v *VM) shutDown() {
 // machineEnded does step 6 for a machine that ended by itself.
 func (v *VM) machineEnded() {
 	if v.has(restoringName) { // its guest was never there
-		err := fmt.Errorf("%w: vm %q: %s before the agent connected", node.ErrIO, v.Name(), endText(v.machine.Err()))
+		err := fmt.Errorf("%w: vm %q: %s before the agent connected", fs.ErrIO, v.Name(), endText(v.machine.Err()))
 		v.relapse(context.Background(), v.fail(err), true)
 		return
 	}
@@ -278,7 +278,7 @@ func (v *VM) machineEnded() {
 		v.t.event(v.Name(), EventOOM, why.Error())
 	}
 	if err != nil {
-		v.fail(fmt.Errorf("%w: vm %q: %w", node.ErrIO, v.Name(), err))
+		v.fail(fmt.Errorf("%w: vm %q: %w", fs.ErrIO, v.Name(), err))
 		v.finish(Failed, err.Error(), EventFailed, true)
 		return
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/cgroup"
 	"hutch/vmm/disk"
 )
@@ -63,7 +63,7 @@ func (v *VM) confine(d Driver, c Config, s *Spec) error {
 		return err
 	}
 	if _, err := r.Make(groupName(v.dir), groupLimits(d, c)); err != nil {
-		return fmt.Errorf("%w: %w", node.ErrIO, err)
+		return fmt.Errorf("%w: %w", fs.ErrIO, err)
 	}
 	s.Enter = g.Entries()
 	return nil
@@ -95,7 +95,7 @@ func (v *VM) unconfine() {
 		return
 	}
 	if err := g.Remove(); err != nil {
-		v.fail(fmt.Errorf("%w: vm %q: %w", node.ErrIO, v.Name(), err))
+		v.fail(fmt.Errorf("%w: vm %q: %w", fs.ErrIO, v.Name(), err))
 		return // what is written down is removed at the next start
 	}
 	v.change(func(s *seen) { s.Group = nil })
@@ -124,7 +124,7 @@ func (v *VM) fits(ctx context.Context, c Config) error {
 	}
 	v.change(func(s *seen) { s.use.disk = used })
 	if used > c.Disk {
-		return fmt.Errorf("%w: %s: remove files from work, or set disk", node.ErrNoSpace, diskText(used, c.Disk))
+		return fmt.Errorf("%w: %s: remove files from work, or set disk", fs.ErrNoSpace, diskText(used, c.Disk))
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm"
 )
 
@@ -148,7 +148,7 @@ func TestDisk(t *testing.T) {
 	w.await("dev stopped " + why)
 	err := v.Start(w.limit())
 	wantErr(t, err, "no space left on device: "+why+": remove files from work, or set disk")
-	if !errors.Is(err, node.ErrNoSpace) {
+	if !errors.Is(err, fs.ErrNoSpace) {
 		t.Error(err)
 	}
 	w.is(v, vmm.Stopped)

@@ -3,7 +3,7 @@ package vmm
 import (
 	"path/filepath"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Of what config's records says, the ledger has most, and each log a part.
@@ -23,6 +23,6 @@ func (v *VM) LedgerLimit() int64 {
 func (v *VM) cutLogs() {
 	limit := v.t.effective(v.Config()).Records / logShare
 	for _, name := range logNames {
-		node.CutLog(v.path(filepath.Join("log", name)), limit)
+		fs.CutLog(v.path(filepath.Join("log", name)), limit)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // A machine that does nothing is looked at more and more seldom, but not after

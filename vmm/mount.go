@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/image"
 )
 
@@ -42,7 +42,7 @@ func setMounts(c *Config, v string) error {
 		return err
 	}
 	if len(list) > maxMounts {
-		return fmt.Errorf("%w: %d mounts: at most %d", node.ErrInvalid, len(list), maxMounts)
+		return fmt.Errorf("%w: %d mounts: at most %d", fs.ErrInvalid, len(list), maxMounts)
 	}
 	c.Mounts = strings.TrimSpace(c.Mounts + " " + v)
 	return nil
@@ -51,7 +51,7 @@ func setMounts(c *Config, v string) error {
 // parseMounts returns what the words of v say. Of several at one place of the
 // guest the last counts.
 func parseMounts(v string) ([]Mount, error) {
-	words, err := node.Words(v)
+	words, err := fs.Words(v)
 	if err != nil {
 		return nil, err
 	}
@@ -76,12 +76,12 @@ func parseMount(w string) (Mount, error) {
 	parts := strings.Split(w, ":")
 	ro := len(parts) == 3 && parts[2] == "ro"
 	if len(parts) != 2 && !ro || !filepath.IsAbs(parts[0]) || !path.IsAbs(parts[1]) {
-		return Mount{}, fmt.Errorf("%w: mount %q is not HOST:GUEST or HOST:GUEST:ro, of absolute paths", node.ErrInvalid, shorten(w))
+		return Mount{}, fmt.Errorf("%w: mount %q is not HOST:GUEST or HOST:GUEST:ro, of absolute paths", fs.ErrInvalid, shorten(w))
 	}
 	m := Mount{Host: filepath.Clean(parts[0]), Guest: path.Clean(parts[1]), ReadOnly: ro}
 	for _, place := range ours {
 		if within(place, m.Guest) || within(m.Guest, place) {
-			return Mount{}, fmt.Errorf("%w: mount at %s: %s is the guest's own", node.ErrInvalid, m.Guest, place)
+			return Mount{}, fmt.Errorf("%w: mount at %s: %s is the guest's own", fs.ErrInvalid, m.Guest, place)
 		}
 	}
 	return m, nil
@@ -100,7 +100,7 @@ func (v *VM) mounts(c Config, d Driver, img image.Image) ([]Mount, error) {
 		return nil, err
 	}
 	if m, ok := d.(Mounter); !ok || !m.Mounts() {
-		return nil, fmt.Errorf("%w: the driver %s cannot mount folders of the host: copy what the guest needs to its workspace", node.ErrUnsupported, d.Name())
+		return nil, fmt.Errorf("%w: the driver %s cannot mount folders of the host: copy what the guest needs to its workspace", fs.ErrUnsupported, d.Name())
 	}
 	state, err := filepath.EvalSymlinks(v.t.cfg.Dir)
 	if err != nil {
@@ -115,13 +115,13 @@ func (v *VM) mounts(c Config, d Driver, img image.Image) ([]Mount, error) {
 		}
 		m.Host = host
 		if st, err := os.Stat(m.Host); err != nil || !st.IsDir() {
-			return nil, fmt.Errorf("%w: mount %s", node.ErrNotDir, m.Host)
+			return nil, fmt.Errorf("%w: mount %s", fs.ErrNotDir, m.Host)
 		}
 		if within(state, m.Host) || within(m.Host, state) {
-			return nil, fmt.Errorf("%w: mount %s: the state of hutchd is in %s", node.ErrNotPermitted, m.Host, state)
+			return nil, fmt.Errorf("%w: mount %s: the state of hutchd is in %s", fs.ErrNotPermitted, m.Host, state)
 		}
 		if tree := treeAt(string(table), m.Host); tree != "" {
-			return nil, fmt.Errorf("%w: mount %s: hutchd's tree is mounted on %s", node.ErrNotPermitted, m.Host, tree)
+			return nil, fmt.Errorf("%w: mount %s: hutchd's tree is mounted on %s", fs.ErrNotPermitted, m.Host, tree)
 		}
 	}
 	return list, placed(list, img)
@@ -146,7 +146,7 @@ func placed(list []Mount, img image.Image) error {
 		}
 		if st, err := os.Stat(filepath.Join(in.Host, strings.TrimPrefix(m.Guest, in.Guest))); err != nil || !st.IsDir() {
 			return fmt.Errorf("%w: mount at %s: no such folder in %s, which the guest sees for reading only: choose another place",
-				node.ErrNotExist, m.Guest, in.Guest)
+				fs.ErrNotExist, m.Guest, in.Guest)
 		}
 	}
 	return nil

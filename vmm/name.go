@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 const maxName = 64
@@ -17,14 +17,14 @@ func CheckName(name string) error { return checkWord("VM", name) }
 func checkWord(thing, name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("%w: a %s's name is empty", node.ErrInvalid, thing)
+		return fmt.Errorf("%w: a %s's name is empty", fs.ErrInvalid, thing)
 	case len(name) > maxName:
-		return fmt.Errorf("%w: a %s's name has at most %d bytes, this one %d", node.ErrTooLong, thing, maxName, len(name))
+		return fmt.Errorf("%w: a %s's name has at most %d bytes, this one %d", fs.ErrTooLong, thing, maxName, len(name))
 	case name[0] == '.':
-		return fmt.Errorf("%w: %s name %q starts with a dot", node.ErrInvalid, thing, name)
+		return fmt.Errorf("%w: %s name %q starts with a dot", fs.ErrInvalid, thing, name)
 	}
 	if i := strings.IndexFunc(name, func(r rune) bool { return !nameRune(r) }); i >= 0 {
-		return fmt.Errorf("%w: %s name %q has other characters than letters, digits, '.', '_' and '-'", node.ErrInvalid, thing, name)
+		return fmt.Errorf("%w: %s name %q has other characters than letters, digits, '.', '_' and '-'", fs.ErrInvalid, thing, name)
 	}
 	return nil
 }

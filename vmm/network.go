@@ -3,7 +3,7 @@ package vmm
 import (
 	"fmt"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/relay/port"
 )
 
@@ -20,7 +20,7 @@ func setNet(c *Config, v string) error {
 		c.Net = v
 		return nil
 	}
-	return fmt.Errorf("%w: net %q: it is %s or %s", node.ErrInvalid, shorten(v), NetNone, NetProxy)
+	return fmt.Errorf("%w: net %q: it is %s or %s", fs.ErrInvalid, shorten(v), NetNone, NetProxy)
 }
 
 // Listen returns the ports that a driver listens on for the machine.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Persist gives an anonymous VM a name, under which it stays until it is
@@ -15,7 +15,7 @@ func (v *VM) Persist(ctx context.Context, name string) error {
 	}
 	return v.do(ctx, func() error {
 		if !v.Anonymous() {
-			return fmt.Errorf("%w: vm %q persists already", node.ErrInvalid, v.Name())
+			return fmt.Errorf("%w: vm %q persists already", fs.ErrInvalid, v.Name())
 		}
 		return v.t.rename(v, name)
 	})

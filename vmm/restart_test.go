@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm"
 	"hutch/vmm/vmmtest"
 )
@@ -28,7 +28,7 @@ func TestAnonymous(t *testing.T) {
 	if err := v.Stop(w.limit()); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.table.Lookup("2"); !errors.Is(err, node.ErrNotExist) {
+	if _, err := w.table.Lookup("2"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a stopped anonymous VM is still there: %v", err)
 	}
 	died, _ := w.table.MakeAnonymous(w.limit())
@@ -125,7 +125,7 @@ func TestBrokenStateFiles(t *testing.T) {
 	for _, name := range []string{"empty", "rubbish", "odd"} {
 		v := w.lookup(name)
 		w.is(v, vmm.Failed)
-		if !strings.Contains(node.Text(v.Err()), "state file does not parse, kept as state.broken") {
+		if !strings.Contains(fs.Text(v.Err()), "state file does not parse, kept as state.broken") {
 			t.Errorf("%s: error %v", name, v.Err())
 		}
 		if _, err := os.Stat(filepath.Join(v.Dir(), "state.broken")); err != nil {

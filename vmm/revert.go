@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/image/layer"
 	"hutch/vmm/replica"
 )
@@ -61,7 +60,7 @@ func (v *VM) revertible(image string) error {
 		return err
 	}
 	if now := v.Config().Image; now != image {
-		return fmt.Errorf("%w: the snapshot is of image %q and vm %q has %q: set image %s first", node.ErrInvalid, image, v.Name(), now, image)
+		return fmt.Errorf("%w: the snapshot is of image %q and vm %q has %q: set image %s first", fs.ErrInvalid, image, v.Name(), now, image)
 	}
 	return nil
 }
@@ -114,7 +113,7 @@ func (v *VM) finishRevert() error {
 	}
 	for _, part := range partNames {
 		if err := exchange(v.path(part), filepath.Join(next, part), filepath.Join(next, "old-"+part)); err != nil {
-			return fmt.Errorf("%w: vm %q is not reverted whole: %w", node.ErrIO, v.Name(), err)
+			return fmt.Errorf("%w: vm %q is not reverted whole: %w", fs.ErrIO, v.Name(), err)
 		}
 	}
 	if err := layer.Settle(v.dir); err != nil {
@@ -133,11 +132,11 @@ func (v *VM) finishRevert() error {
 // exchange moves the folder now to old, and next to now. It goes on where an
 // earlier one was cut short.
 func exchange(now, next, old string) error {
-	if _, err := os.Lstat(next); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(next); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if _, err := os.Lstat(old); errors.Is(err, fs.ErrNotExist) {
-		if err := os.Rename(now, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(old); errors.Is(err, os.ErrNotExist) {
+		if err := os.Rename(now, old); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}

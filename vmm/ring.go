@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/snapshot"
 )
 
@@ -34,19 +34,19 @@ func setRing(c *Config, v string) error {
 		switch key {
 		case "every":
 			if r.Every, err = time.ParseDuration(value); err != nil || r.Every < minEvery || r.Every > maxEvery {
-				return fmt.Errorf("%w: snap every=%s: want a time from %s to %s, like 5m", node.ErrInvalid, shorten(value), text(minEvery), text(maxEvery))
+				return fmt.Errorf("%w: snap every=%s: want a time from %s to %s, like 5m", fs.ErrInvalid, shorten(value), text(minEvery), text(maxEvery))
 			}
 		case "keep":
 			if r.Keep, err = strconv.Atoi(value); err != nil || r.Keep < 1 || r.Keep > keepMost {
-				return fmt.Errorf("%w: snap keep=%s: want a number from 1 to %d", node.ErrInvalid, shorten(value), keepMost)
+				return fmt.Errorf("%w: snap keep=%s: want a number from 1 to %d", fs.ErrInvalid, shorten(value), keepMost)
 			}
 		default:
-			return fmt.Errorf("%w: snap %q: want every=TIME keep=N", node.ErrInvalid, shorten(word))
+			return fmt.Errorf("%w: snap %q: want every=TIME keep=N", fs.ErrInvalid, shorten(word))
 		}
 	}
 	if r.Every == 0 {
 		if v != "" {
-			return fmt.Errorf("%w: snap %q does not say every=TIME", node.ErrInvalid, shorten(v))
+			return fmt.Errorf("%w: snap %q does not say every=TIME", fs.ErrInvalid, shorten(v))
 		}
 		r = Ring{}
 	}
@@ -97,7 +97,7 @@ func (v *VM) turnRing() {
 	keep := v.Config().Snap.Keep
 	v.t.background(func() {
 		err := v.snap(v.t.life, "auto-"+time.Now().UTC().Format("20060102-150405"), true)
-		if !errors.Is(err, node.ErrExist) && v.life.Err() == nil {
+		if !errors.Is(err, fs.ErrExist) && v.life.Err() == nil {
 			v.fail(err)
 		}
 		if err == nil {
@@ -124,7 +124,7 @@ func (v *VM) automatic() ([]snapshot.Info, error) {
 func (v *VM) thin(keep int) error {
 	list, err := v.automatic()
 	for i := range max(0, len(list)-keep) {
-		if derr := v.DropSnapshot(v.t.life, list[i].Name); !errors.Is(derr, node.ErrBusy) {
+		if derr := v.DropSnapshot(v.t.life, list[i].Name); !errors.Is(derr, fs.ErrBusy) {
 			err = errors.Join(err, derr)
 		}
 	}

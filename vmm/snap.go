@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/snapshot"
 )
 
@@ -75,7 +75,7 @@ func checkSnapshot(name string) error {
 	}
 	for _, other := range taken {
 		if name == other {
-			return fmt.Errorf("%w: %q is not the name of a snapshot: it means something else", node.ErrInvalid, name)
+			return fmt.Errorf("%w: %q is not the name of a snapshot: it means something else", fs.ErrInvalid, name)
 		}
 	}
 	return nil
@@ -120,7 +120,7 @@ func (v *VM) frozen(ctx context.Context, f func(context.Context) error) (time.Du
 	default:
 	}
 	if rerr != nil {
-		rerr = fmt.Errorf("%w: vm %q is frozen: %w", node.ErrIO, v.Name(), rerr)
+		rerr = fmt.Errorf("%w: vm %q is frozen: %w", fs.ErrIO, v.Name(), rerr)
 	} else {
 		v.setClock() // which stood still as well
 	}
@@ -163,7 +163,7 @@ func (v *VM) errand(ctx context.Context) (_ context.Context, done func(), err er
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(v.life, func() { cancel(fmt.Errorf("%w: vm %q goes", node.ErrInterrupted, v.Name())) })
+	stop := context.AfterFunc(v.life, func() { cancel(fmt.Errorf("%w: vm %q goes", fs.ErrInterrupted, v.Name())) })
 	return ctx, func() {
 		stop()
 		cancel(nil)

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node"
-	"hutch/fs/node/need"
+	"hutch/fs"
+	"hutch/fs/need"
 	"hutch/vmm"
 	"hutch/vmm/vmmtest"
 )
@@ -370,7 +370,7 @@ func TestRingConfig(t *testing.T) {
 	} {
 		c, err := vmm.ParseConfig("snap " + text)
 		if err != nil {
-			if !strings.HasSuffix(node.Text(err), want) {
+			if !strings.HasSuffix(fs.Text(err), want) {
 				t.Errorf("snap %s: %v", text, err)
 			}
 		} else if c.Text() != want {
@@ -402,7 +402,7 @@ func TestSnapshotFull(t *testing.T) {
 	w.put(v, "work/f", "small")
 	w.snap(v, "s")
 	w.put(v, "work/f", strings.Repeat("x", 14<<20))
-	if err := v.Snap(w.limit(), "big"); node.Errno(err) != unix.ENOSPC {
+	if err := v.Snap(w.limit(), "big"); fs.Errno(err) != unix.ENOSPC {
 		t.Errorf("error is %v", err)
 	}
 	w.left(v, "s")
@@ -411,7 +411,7 @@ func TestSnapshotFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.put(v, "snap/s/work/f", strings.Repeat("y", 14<<20))
-	if err := v.Revert(w.limit(), "s"); node.Errno(err) != unix.ENOSPC {
+	if err := v.Revert(w.limit(), "s"); fs.Errno(err) != unix.ENOSPC {
 		t.Errorf("error is %v", err)
 	}
 	w.left(v, "s")

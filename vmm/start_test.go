@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm"
 	"hutch/vmm/vmmtest"
 )
@@ -17,7 +17,7 @@ import (
 func TestStartFailsAndStartsAgain(t *testing.T) {
 	w := newWorld(t)
 	v := w.make("dev")
-	boom := fmt.Errorf("%w: user namespaces are forbidden here", node.ErrUnsupported)
+	boom := fmt.Errorf("%w: user namespaces are forbidden here", fs.ErrUnsupported)
 	w.driver.Hold = func(_ context.Context, s vmmtest.Step, _ string) error {
 		if s == vmmtest.Start {
 			return boom
@@ -112,7 +112,7 @@ func TestInterruptStopsTheWaitingOnly(t *testing.T) {
 	<-there
 	w.is(v, vmm.Starting)
 	cancel()
-	if err := <-done; node.Errno(err) != node.Errno(node.ErrInterrupted) {
+	if err := <-done; fs.Errno(err) != fs.Errno(fs.ErrInterrupted) {
 		t.Errorf("interrupted start: %v", err)
 	}
 	goOn()
@@ -229,7 +229,7 @@ func TestDestroy(t *testing.T) {
 			if left := w.driver.Machines(); len(left) != 0 {
 				t.Errorf("machines are left: %v", left)
 			}
-			if _, err := w.table.Lookup("dev"); !errors.Is(err, node.ErrNotExist) {
+			if _, err := w.table.Lookup("dev"); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("lookup: %v", err)
 			}
 		})

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm"
 )
 
@@ -124,7 +124,7 @@ func TestLifeIsTold(t *testing.T) {
 	if err := v.Stop(w.limit()); err != nil {
 		t.Error(err)
 	}
-	if _, err := v.Guest(); node.Text(err) != `file in use: vm "dev" is not running: start it first` {
+	if _, err := v.Guest(); fs.Text(err) != `file in use: vm "dev" is not running: start it first` {
 		t.Error(err)
 	}
 	if err := w.table.Remove(w.limit(), "dev"); err != nil {

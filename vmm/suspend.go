@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/image/layer"
 )
 
@@ -48,7 +48,7 @@ func (v *VM) Suspend(ctx context.Context) error {
 		case Running:
 			return v.suspend()
 		case Suspended:
-			return fmt.Errorf("%w: vm %q is suspended already", node.ErrBusy, v.Name())
+			return fmt.Errorf("%w: vm %q is suspended already", fs.ErrBusy, v.Name())
 		}
 		return v.notRunning()
 	})
@@ -62,16 +62,16 @@ func (v *VM) Resume(ctx context.Context) error {
 		case s == Suspended:
 			return v.resume()
 		case s.alive():
-			return fmt.Errorf("%w: vm %q is running already", node.ErrBusy, v.Name())
+			return fmt.Errorf("%w: vm %q is running already", fs.ErrBusy, v.Name())
 		}
-		return fmt.Errorf("%w: vm %q is not suspended: start it", node.ErrBusy, v.Name())
+		return fmt.Errorf("%w: vm %q is not suspended: start it", fs.ErrBusy, v.Name())
 	})
 }
 
 // awake says why a suspended VM cannot be dealt with as one that is stopped.
 func (v *VM) awake() error {
 	if v.State() == Suspended {
-		return fmt.Errorf("%w: %s", node.ErrBusy, v.asleep())
+		return fmt.Errorf("%w: %s", fs.ErrBusy, v.asleep())
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (v *VM) sleep(hooked bool) {
 // guestLeaves tells those who have files of the guest open to wait.
 func (v *VM) guestLeaves() {
 	if g := v.look().guest; g != nil {
-		g.Leave(fmt.Errorf("%w: %s", node.ErrBusy, v.asleep()))
+		g.Leave(fmt.Errorf("%w: %s", fs.ErrBusy, v.asleep()))
 	}
 }
 
@@ -240,7 +240,7 @@ func (v *VM) restore(ctx context.Context, r restoring, kind Kind) error {
 	v.machine = m
 	v.keepMachine()
 	err = v.awaitGuest(ctx, m, g)
-	late := errors.Is(err, node.ErrTimedOut)
+	late := errors.Is(err, fs.ErrTimedOut)
 	if err != nil && !late {
 		return err
 	}
@@ -275,7 +275,7 @@ func (v *VM) awaitRestored() {
 // relapse makes a VM suspended again that could not be resumed.
 func (v *VM) relapse(ctx context.Context, err error, hooked bool) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errKilled) {
-		err = fmt.Errorf("%w: vm %q was killed while it was resumed", node.ErrInterrupted, v.Name())
+		err = fmt.Errorf("%w: vm %q was killed while it was resumed", fs.ErrInterrupted, v.Name())
 	} else {
 		err = fmt.Errorf("vm %q stays suspended: %w", v.Name(), err)
 	}
@@ -291,7 +291,7 @@ func (v *VM) relapse(ctx context.Context, err error, hooked bool) error {
 	if h := v.t.cfg.Hooks.Stop; h != nil && hooked {
 		h(v)
 	}
-	v.fallAsleep(node.Text(err))
+	v.fallAsleep(fs.Text(err))
 	return err
 }
 

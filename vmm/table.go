@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/cgroup"
 	"hutch/vmm/image"
 )
@@ -80,9 +79,9 @@ func (o Options) withDefaults() Options {
 func (o Options) validate() error {
 	switch {
 	case !filepath.IsAbs(o.Dir):
-		return fmt.Errorf("%w: state folder %q is not absolute", node.ErrInvalid, o.Dir)
+		return fmt.Errorf("%w: state folder %q is not absolute", fs.ErrInvalid, o.Dir)
 	case len(o.Drivers) == 0:
-		return fmt.Errorf("%w: no driver", node.ErrInvalid)
+		return fmt.Errorf("%w: no driver", fs.ErrInvalid)
 	}
 	return nil
 }
@@ -209,7 +208,7 @@ func (t *Table) RemoveImage(name string) error {
 	return t.images.Remove(name, func() error {
 		for _, v := range t.List() {
 			if v.Config().Image == name || v.look().Image == name {
-				return fmt.Errorf("%w: image %s is used by vm %s", node.ErrBusy, name, v.Name())
+				return fmt.Errorf("%w: image %s is used by vm %s", fs.ErrBusy, name, v.Name())
 			}
 		}
 		return nil
@@ -237,7 +236,7 @@ func (t *Table) driver(name string) (Driver, error) {
 			return d, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: driver %q", node.ErrNotExist, shorten(name))
+	return nil, fmt.Errorf("%w: driver %q", fs.ErrNotExist, shorten(name))
 }
 
 // profile returns what c's profile says.
@@ -286,7 +285,7 @@ func (t *Table) MakeAnonymous(ctx context.Context) (*VM, error) {
 		t.number++
 		name := strconv.Itoa(t.number)
 		t.sharing.Unlock()
-		if v, err := t.make(name, true); !errors.Is(err, node.ErrExist) {
+		if v, err := t.make(name, true); !errors.Is(err, fs.ErrExist) {
 			return v, err
 		}
 	}
@@ -336,14 +335,14 @@ func (v *VM) lay() error {
 	if err != nil {
 		removeAll(tmp)
 	}
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w: vm %q", node.ErrExist, v.Name())
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%w: vm %q", fs.ErrExist, v.Name())
 	}
 	return err
 }
 
 // errEnding is returned for what comes too late.
-var errEnding = fmt.Errorf("%w: hutchd is ending", node.ErrBusy)
+var errEnding = fmt.Errorf("%w: hutchd is ending", fs.ErrBusy)
 
 // add puts v into the table under a name.
 func (t *Table) add(v *VM, name string) error {
@@ -353,7 +352,7 @@ func (t *Table) add(v *VM, name string) error {
 	case t.closed:
 		return errEnding
 	case t.vms[name] != nil:
-		return fmt.Errorf("%w: vm %q", node.ErrExist, name)
+		return fmt.Errorf("%w: vm %q", fs.ErrExist, name)
 	}
 	t.vms[name] = v
 	return nil
@@ -415,7 +414,7 @@ func (t *Table) StopAll(ctx context.Context) error {
 			return nil
 		}
 		err := v.Stop(ctx)
-		if errors.Is(err, node.ErrBusy) {
+		if errors.Is(err, fs.ErrBusy) {
 			return nil
 		}
 		return err
@@ -429,7 +428,7 @@ func (t *Table) each(f func(v *VM) error) error {
 	var wait sync.WaitGroup
 	for i, v := range list {
 		wait.Go(func() {
-			if err := f(v); !errors.Is(err, node.ErrNotExist) {
+			if err := f(v); !errors.Is(err, fs.ErrNotExist) {
 				errs[i] = err
 			}
 		})

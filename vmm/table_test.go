@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm"
 )
 
@@ -34,7 +34,7 @@ func TestManyAtOnce(t *testing.T) {
 		wait.Go(func() {
 			v, err := w.table.Make(w.limit(), fmt.Sprint("vm", i%10))
 			if err != nil {
-				if !errors.Is(err, node.ErrExist) {
+				if !errors.Is(err, fs.ErrExist) {
 					t.Error(err)
 				}
 				return

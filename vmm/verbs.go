@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // errKilled ends what a VM's owner waits for when the VM is to be killed.
-var errKilled = fmt.Errorf("%w: killed", node.ErrInterrupted)
+var errKilled = fmt.Errorf("%w: killed", fs.ErrInterrupted)
 
 // killLimit is how long a killed machine may take to be gone.
 const killLimit = 15 * time.Second
@@ -22,7 +22,7 @@ const killLimit = 15 * time.Second
 func (v *VM) Start(ctx context.Context) error {
 	return v.do(ctx, func() error {
 		if v.State().alive() {
-			return fmt.Errorf("%w: vm %q is running already", node.ErrBusy, v.Name())
+			return fmt.Errorf("%w: vm %q is running already", fs.ErrBusy, v.Name())
 		}
 		if err := v.awake(); err != nil {
 			return err
@@ -140,7 +140,7 @@ func (v *VM) SetConfig(ctx context.Context, text string) error {
 // Editable says why the config cannot be changed now.
 func (v *VM) Editable() error {
 	if v.State().alive() {
-		return fmt.Errorf("%w: vm %q is running: stop it first", node.ErrBusy, v.Name())
+		return fmt.Errorf("%w: vm %q is running: stop it first", fs.ErrBusy, v.Name())
 	}
 	return v.awake()
 }
@@ -180,7 +180,7 @@ func (t *Table) parse(text string) (Config, error) {
 // known says that c's driver is not here, if so.
 func (t *Table) known(c Config) error {
 	if _, err := t.driver(c.Driver); err != nil && c.Driver != "" {
-		return fmt.Errorf("%w: no driver %q here: see drivers", node.ErrInvalid, c.Driver)
+		return fmt.Errorf("%w: no driver %q here: see drivers", fs.ErrInvalid, c.Driver)
 	}
 	return nil
 }
@@ -218,9 +218,9 @@ func (v *VM) Config() Config { return v.t.effective(v.look().config) }
 func (v *VM) notRunning() error {
 	s := v.look()
 	if s.State == Failed && s.Reason != "" {
-		return fmt.Errorf("%w: vm %q is not running: it failed: %s: start it first", node.ErrBusy, v.Name(), s.Reason)
+		return fmt.Errorf("%w: vm %q is not running: it failed: %s: start it first", fs.ErrBusy, v.Name(), s.Reason)
 	}
-	return fmt.Errorf("%w: vm %q is not running: start it first", node.ErrBusy, v.Name())
+	return fmt.Errorf("%w: vm %q is not running: start it first", fs.ErrBusy, v.Name())
 }
 
 func (v *VM) path(name string) string { return filepath.Join(v.dir, name) }

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/guest"
 	"hutch/vmm/image"
 	"hutch/vmm/snapshot"
@@ -104,7 +104,7 @@ func (v *VM) State() State { return v.look().State }
 func (v *VM) Guest() (*guest.Guest, error) {
 	s := v.look()
 	if s.State == Suspended {
-		return nil, fmt.Errorf("%w: %s", node.ErrBusy, v.asleep())
+		return nil, fmt.Errorf("%w: %s", fs.ErrBusy, v.asleep())
 	}
 	if s.guest != nil {
 		return s.guest, nil
@@ -202,7 +202,7 @@ func (v *VM) do(ctx context.Context, f func() error) error {
 	}
 }
 
-func notExist(name string) error { return fmt.Errorf("%w: no vm %q", node.ErrNotExist, shorten(name)) }
+func notExist(name string) error { return fmt.Errorf("%w: no vm %q", fs.ErrNotExist, shorten(name)) }
 
 // enter puts the VM into state s, on disk too, and tells of it.
 func (v *VM) enter(s State, reason string, kind Kind) {
@@ -224,7 +224,7 @@ func (v *VM) note(s State, reason string) {
 	})
 	if s != Stopping { // which, found after a crash, is as good as running
 		if err := now.save(v.dir, !s.alive() && !v.Anonymous()); err != nil {
-			v.fail(fmt.Errorf("%w: state of vm %q is not saved: %w", node.ErrIO, v.Name(), err))
+			v.fail(fmt.Errorf("%w: state of vm %q is not saved: %w", fs.ErrIO, v.Name(), err))
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm"
 	"hutch/vmm/vmmtest"
 )
@@ -134,7 +134,7 @@ func (w *world) is(v *vmm.VM, want vmm.State) {
 
 func wantErr(t testing.TB, err error, want string) {
 	t.Helper()
-	if got := node.Text(err); got != want {
+	if got := fs.Text(err); got != want {
 		t.Errorf("error %q, want %q", got, want)
 	}
 }

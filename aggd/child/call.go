@@ -8,7 +8,7 @@ import (
 
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Client declares the capabilities an MCP client offers and returns the key for
@@ -17,7 +17,7 @@ import (
 func (c *Child) Client(ctx context.Context, capabilities json.RawMessage) (key string, err error) {
 	key, err = wire.ClientKey(capabilities)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", node.ErrInvalid, err)
+		return "", fmt.Errorf("%w: %w", fs.ErrInvalid, err)
 	}
 	if key == "" {
 		return "", nil
@@ -28,7 +28,7 @@ func (c *Child) Client(ctx context.Context, capabilities json.RawMessage) (key s
 		return key, nil
 	}
 	if len(c.clients) >= wire.MaxClients {
-		return "", fmt.Errorf("%w: more than %d sets of client capabilities", node.ErrNoSpace, wire.MaxClients)
+		return "", fmt.Errorf("%w: more than %d sets of client capabilities", fs.ErrNoSpace, wire.MaxClients)
 	}
 	c.clients[key] = capabilities
 	if c.run != nil { // a later one is told when it starts
@@ -139,7 +139,7 @@ func (c *Child) ask(ctx context.Context, method string, params any) ([]byte, err
 	}{id, method, params}
 	request, err := rawjson.Encode(q)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", node.ErrInvalid, method, err)
+		return nil, fmt.Errorf("%w: %s: %w", fs.ErrInvalid, method, err)
 	}
 	line, err := r.exchange(ctx, id, wire.Call{}, request)
 	if err != nil {
@@ -164,7 +164,7 @@ func list[T any](ctx context.Context, c *Child, method, field, client string) ([
 	}
 	var items []T
 	if err := json.Unmarshal(rawjson.Get(line, field), &items); err != nil {
-		return nil, fmt.Errorf("%w: the aggregator's answer to %s: %w", node.ErrIO, method, err)
+		return nil, fmt.Errorf("%w: the aggregator's answer to %s: %w", fs.ErrIO, method, err)
 	}
 	return items, nil
 }
@@ -195,5 +195,5 @@ func errorOf(line []byte) error {
 	if raw == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", node.ErrIO, errors.New(rawjson.String(raw)))
+	return fmt.Errorf("%w: %w", fs.ErrIO, errors.New(rawjson.String(raw)))
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"hutch/aggd/wire"
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Config says what to run and who to tell. Every callback is optional.
@@ -68,7 +68,7 @@ const patience = time.Second
 // with Close.
 func Start(ctx context.Context, cfg Config) (*Child, error) {
 	if cfg.Path == "" {
-		return nil, fmt.Errorf("%w: no aggregator program named", node.ErrInvalid)
+		return nil, fmt.Errorf("%w: no aggregator program named", fs.ErrInvalid)
 	}
 	cfg = cfg.withDefaults()
 	ctx, cancel := context.WithCancel(ctx)
@@ -148,20 +148,20 @@ func (c *Child) current(ctx context.Context) (*run, error) {
 		c.mu.Unlock()
 		switch {
 		case closed:
-			return nil, fmt.Errorf("%w: the aggregator is closed", node.ErrIO)
+			return nil, fmt.Errorf("%w: the aggregator is closed", fs.ErrIO)
 		case r != nil:
 			return r, nil
 		case missing:
 			return nil, cause
 		case late && cause != nil:
-			return nil, fmt.Errorf("%w: the aggregator is down: %w", node.ErrIO, cause)
+			return nil, fmt.Errorf("%w: the aggregator is down: %w", fs.ErrIO, cause)
 		}
 		select {
 		case <-change:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-c.done:
-			return nil, fmt.Errorf("%w: the aggregator is closed", node.ErrIO)
+			return nil, fmt.Errorf("%w: the aggregator is closed", fs.ErrIO)
 		case <-patient.C:
 			late = true
 		}

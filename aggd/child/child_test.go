@@ -18,7 +18,7 @@ import (
 	"hutch/aggd"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // The test binary is also the aggregator that it starts, and the servers of that.
@@ -181,10 +181,10 @@ func TestCatalogAndCalls(t *testing.T) {
 	if len(progress) != 1 || progress[0] != `{"progressToken":"p","progress":1}` {
 		t.Errorf("progress %v", progress)
 	}
-	if _, _, err := c.Call(ctx, wire.Call{Server: "nobody", Method: "x"}); node.Errno(err) != syscall.EIO || !strings.Contains(err.Error(), "server not found: nobody") {
+	if _, _, err := c.Call(ctx, wire.Call{Server: "nobody", Method: "x"}); fs.Errno(err) != syscall.EIO || !strings.Contains(err.Error(), "server not found: nobody") {
 		t.Error(err)
 	}
-	if _, _, err := c.Call(ctx, wire.Call{Server: "s", Method: "x", Params: json.RawMessage(`{"`)}); !errors.Is(err, node.ErrInvalid) {
+	if _, _, err := c.Call(ctx, wire.Call{Server: "s", Method: "x", Params: json.RawMessage(`{"`)}); !errors.Is(err, fs.ErrInvalid) {
 		t.Error(err)
 	}
 	var long *wire.TooLong
@@ -253,13 +253,13 @@ func TestRequests(t *testing.T) {
 	if n := <-r.notes; string(n.Params) != `{"got":{"roots":[12345678901234567890]}}` {
 		t.Errorf("%+v", n)
 	}
-	if _, err := c.Client(ctx, json.RawMessage(`[]`)); !errors.Is(err, node.ErrInvalid) {
+	if _, err := c.Client(ctx, json.RawMessage(`[]`)); !errors.Is(err, fs.ErrInvalid) {
 		t.Error(err)
 	}
 	for i := range wire.MaxClients {
 		_, err = c.Client(ctx, json.RawMessage(fmt.Sprintf(`{"x":%d}`, i)))
 	}
-	if !errors.Is(err, node.ErrNoSpace) {
+	if !errors.Is(err, fs.ErrNoSpace) {
 		t.Errorf("one set too many: %v", err)
 	}
 }
@@ -299,7 +299,7 @@ func TestDeath(t *testing.T) {
 		if err := <-done; err == nil || !strings.Contains(err.Error(), "the aggregator died (signal: killed)") {
 			t.Error(err)
 		}
-		if err := <-r.downs; !errors.Is(err, node.ErrIO) {
+		if err := <-r.downs; !errors.Is(err, fs.ErrIO) {
 			t.Error(err)
 		}
 		<-r.ups
@@ -328,7 +328,7 @@ func TestMissing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "aggd")
 	c, r := begin(t, Config{Path: path, Servers: []wire.Server{fake(t, "s")}})
 	ctx := soon(t)
-	if err := <-r.downs; !errors.Is(err, node.ErrNotExist) {
+	if err := <-r.downs; !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	if tools, err := c.Tools(ctx, ""); len(tools) != 0 || err != nil {

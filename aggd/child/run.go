@@ -11,7 +11,7 @@ import (
 	"hutch/aggd/process"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A run is one process of the child.
@@ -64,7 +64,7 @@ func start(ctx context.Context, cfg *Config) (*run, error) {
 func (r *run) gone(how string) {
 	r.cancel()
 	r.in.Close()
-	r.fail(fmt.Errorf("%w: the aggregator died (%s)", node.ErrIO, how))
+	r.fail(fmt.Errorf("%w: the aggregator died (%s)", fs.ErrIO, how))
 }
 
 // wait waits for the end and for everything the run started.
@@ -112,13 +112,13 @@ func (r *run) request(id uint64, method string, params any) error {
 	if params != nil {
 		p, err := rawjson.Encode(params)
 		if err != nil {
-			return fmt.Errorf("%w: %s: %w", node.ErrInvalid, method, err)
+			return fmt.Errorf("%w: %s: %w", fs.ErrInvalid, method, err)
 		}
 		q.Params = p
 	}
 	line, err := rawjson.Encode(q)
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", node.ErrInvalid, method, err)
+		return fmt.Errorf("%w: %s: %w", fs.ErrInvalid, method, err)
 	}
 	return r.put(line)
 }
@@ -128,7 +128,7 @@ func (r *run) put(line []byte) error {
 		return fmt.Errorf("the request: %w", &wire.TooLong{Size: int64(len(line)), Limit: r.cfg.MaxRequest})
 	}
 	if err := r.in.Put(line); err != nil {
-		return fmt.Errorf("%w: the aggregator: %w", node.ErrIO, err)
+		return fmt.Errorf("%w: the aggregator: %w", fs.ErrIO, err)
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func encodeCall(id uint64, method string, call wire.Call) []byte {
 // valid refuses params that are no JSON: they would be taken for part of the line.
 func valid(params json.RawMessage) error {
 	if len(params) > 0 && !json.Valid(params) {
-		return fmt.Errorf("%w: params are not JSON", node.ErrInvalid)
+		return fmt.Errorf("%w: params are not JSON", fs.ErrInvalid)
 	}
 	return nil
 }

@@ -4,27 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"os"
 
 	"hutch/aggd/process"
 	"hutch/aggd/wire"
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // supervise keeps a process running until ctx ends.
 func (c *Child) supervise(ctx context.Context) {
 	defer close(c.done)
 	process.Keep(ctx, c.once, c.cfg.Down)
-	c.set(nil, fmt.Errorf("%w: the aggregator is closed", node.ErrIO), false)
+	c.set(nil, fmt.Errorf("%w: the aggregator is closed", fs.ErrIO), false)
 }
 
 // once starts one process and returns why it ended.
 func (c *Child) once(ctx context.Context) error {
 	r, err := c.launch(ctx)
 	if err != nil {
-		missing := errors.Is(err, fs.ErrNotExist)
+		missing := errors.Is(err, os.ErrNotExist)
 		if missing {
-			err = fmt.Errorf("%w: the aggregator %s is missing", node.ErrNotExist, c.cfg.Path)
+			err = fmt.Errorf("%w: the aggregator %s is missing", fs.ErrNotExist, c.cfg.Path)
 		}
 		c.set(nil, err, missing)
 		return err

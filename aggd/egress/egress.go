@@ -9,14 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
+	"os"
 	"sync"
 	"time"
 
 	"hutch/aggd/process"
 	"hutch/aggd/wire"
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Config says what to run and who is told.
@@ -108,8 +108,8 @@ func (p *Proxy) once(ctx context.Context) error {
 		Path: p.cfg.Path, Args: []string{"proxy"}, In: theirs, Log: p.cfg.Log, Read: run.read, Gone: run.gone,
 	})
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%w: the proxy's program %s is missing", node.ErrNotExist, p.cfg.Path)
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("%w: the proxy's program %s is missing", fs.ErrNotExist, p.cfg.Path)
 		}
 		p.set(nil, nil, err)
 		return err
@@ -117,9 +117,9 @@ func (p *Proxy) once(ctx context.Context) error {
 	p.set(ours, proc, nil)
 	select {
 	case <-proc.Exited():
-		err = fmt.Errorf("%w: the proxy died (%s)", node.ErrIO, run.how)
+		err = fmt.Errorf("%w: the proxy died (%s)", fs.ErrIO, run.how)
 	case <-ctx.Done():
-		err = fmt.Errorf("%w: the proxy is closed", node.ErrIO)
+		err = fmt.Errorf("%w: the proxy is closed", fs.ErrIO)
 	}
 	p.set(nil, nil, err)
 	ours.Close()
@@ -140,7 +140,7 @@ func (p *Proxy) set(to *net.UnixConn, proc *process.Process, cause error) {
 }
 
 // errDown is returned for a line that no process has taken.
-var errDown = fmt.Errorf("%w: the proxy is down", node.ErrIO)
+var errDown = fmt.Errorf("%w: the proxy is down", fs.ErrIO)
 
 // put writes a line; mu is held.
 func (p *Proxy) put(l wire.ProxyLine, rights []byte) error {
@@ -192,10 +192,10 @@ func (p *Proxy) await(ctx context.Context, late <-chan struct{}) error {
 		p.mu.Unlock()
 		switch {
 		case closed:
-			return fmt.Errorf("%w: the proxy is closed", node.ErrIO)
+			return fmt.Errorf("%w: the proxy is closed", fs.ErrIO)
 		case to != nil:
 			return nil
-		case errors.Is(cause, node.ErrNotExist):
+		case errors.Is(cause, fs.ErrNotExist):
 			return cause
 		case overdue && cause != nil:
 			return cause
@@ -213,7 +213,7 @@ func (p *Proxy) await(ctx context.Context, late <-chan struct{}) error {
 // Refuse tells the guest on c, in HTTP, that there is no proxy for it, and
 // closes c.
 func Refuse(c net.Conn, why error) {
-	text := "hutch: " + node.Text(why) + "\n"
+	text := "hutch: " + fs.Text(why) + "\n"
 	c.SetWriteDeadline(time.Now().Add(sendTime))
 	fmt.Fprintf(c, "HTTP/1.1 503 no proxy\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(text), text)
 	c.Close()

@@ -19,7 +19,7 @@ import (
 
 	"hutch/aggd/proxy"
 	"hutch/aggd/wire"
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // The test binary is also the proxy that it starts.
@@ -196,7 +196,7 @@ func TestDeath(t *testing.T) {
 		if b, _ := bufio.NewReader(c).ReadByte(); b != 0 {
 			t.Errorf("read %q from the dead", b)
 		}
-		if err := <-r.downs; !errors.Is(err, node.ErrIO) || !strings.Contains(err.Error(), "the proxy died (signal: killed)") {
+		if err := <-r.downs; !errors.Is(err, fs.ErrIO) || !strings.Contains(err.Error(), "the proxy died (signal: killed)") {
 			t.Error(err)
 		}
 		if e := <-r.events; e.Decision != wire.Errored || !strings.Contains(e.Reason, "interrupted") {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"hutch/aggd/wire"
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // pair returns the two ends of a connection, one of them for a child.
@@ -66,7 +66,7 @@ func (p *Proxy) hand(c net.Conn) error {
 	defer p.mu.Unlock()
 	if p.closed {
 		ours.Close()
-		return fmt.Errorf("%w: the proxy is closed", node.ErrIO)
+		return fmt.Errorf("%w: the proxy is closed", fs.ErrIO)
 	}
 	p.copies.Go(func() { join(p.ctx, c, ours) })
 	return nil

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // TestProgram runs the program as its parent does: with nothing but its pipes,

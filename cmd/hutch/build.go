@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"hutch/fs"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 )
 
 // builds are the commands that make the programs of a service in bin/.
@@ -52,7 +52,7 @@ func programs(ctx context.Context) (string, error) {
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			fmt.Fprintln(os.Stderr)
-			return "", fmt.Errorf("%w: go %s: %w\n%s", node.ErrIO, strings.Join(b.args, " "), err, out)
+			return "", fmt.Errorf("%w: go %s: %w\n%s", fs.ErrIO, strings.Join(b.args, " "), err, out)
 		}
 		fmt.Fprintf(os.Stderr, "%.1fs\n", time.Since(began).Seconds())
 	}
@@ -95,7 +95,7 @@ func startService(ctx context.Context, bin string, mount bool) (*service, error)
 	lines := bufio.NewReader(ready)
 	if line, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(line, "ready ") {
 		text, _ := os.ReadFile(s.out.Name())
-		return nil, s.stop(fmt.Errorf("%w: hutchd did not start: %s", node.ErrIO, strings.TrimSpace(string(text))))
+		return nil, s.stop(fmt.Errorf("%w: hutchd did not start: %s", fs.ErrIO, strings.TrimSpace(string(text))))
 	}
 	s.tail = make(chan struct{})
 	go func() { io.Copy(io.Discard, lines); close(s.tail) }()

@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"hutch/fs"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 )
 
 // defineConfig has the command that prints a VM's config, prints a line of
@@ -21,7 +21,7 @@ func defineConfig(flags *flag.FlagSet) action {
 			return err
 		}
 		if len(args) > 2 {
-			return tellVM(c, args[0], "set "+node.Quote(args[1])+" "+node.Quote(strings.Join(args[2:], " ")))
+			return tellVM(c, args[0], "set "+fs.Quote(args[1])+" "+fs.Quote(strings.Join(args[2:], " ")))
 		}
 		text, err := readFile(c, dir+"/config")
 		switch {
@@ -30,7 +30,7 @@ func defineConfig(flags *flag.FlagSet) action {
 		case len(args) == 2:
 			value, said := pairs(text)[args[1]]
 			if !said {
-				return fmt.Errorf("%w: config of VM %s has no line %q: it is unset, or no key; hutch(4) has the keys", node.ErrNotExist, args[0], args[1])
+				return fmt.Errorf("%w: config of VM %s has no line %q: it is unset, or no key; hutch(4) has the keys", fs.ErrNotExist, args[0], args[1])
 			}
 			_, err := fmt.Println(value)
 			return err

@@ -4,15 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
 
+	"hutch/fs"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 )
 
 // cp copies a file, or a folder with all in it, into a VM or out of it.
@@ -36,8 +35,8 @@ func cp(ctx context.Context, c *client.Conn, args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.Stat(src); node.Errno(err) == node.Errno(node.ErrNotExist) {
-		return fmt.Errorf("%w: %s", node.ErrNotExist, args[0])
+	if _, err := c.Stat(src); fs.Errno(err) == fs.Errno(fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s", fs.ErrNotExist, args[0])
 	}
 	if st, err := os.Stat(to); err == nil && st.IsDir() {
 		to = filepath.Join(to, path.Base(src))
@@ -74,7 +73,7 @@ func guestPath(c *client.Conn, vm, name string) (string, error) {
 		return path.Join(dir, "work", rest), nil
 	}
 	if status, _ := readFile(c, dir+"/status"); !strings.HasPrefix(status, "running\n") {
-		return "", fmt.Errorf("%w: VM %s does not run: then it has its workspace alone", node.ErrBusy, vm)
+		return "", fmt.Errorf("%w: VM %s does not run: then it has its workspace alone", fs.ErrBusy, vm)
 	}
 	return path.Join(dir, "root", name), nil
 }
@@ -89,7 +88,7 @@ func copyIn(ctx context.Context, c *client.Conn, from, to string) error {
 		return ctx.Err()
 	}
 	switch {
-	case st.Mode()&fs.ModeSymlink != 0:
+	case st.Mode()&os.ModeSymlink != 0:
 		target, err := os.Readlink(from)
 		if err != nil {
 			return err
@@ -97,7 +96,7 @@ func copyIn(ctx context.Context, c *client.Conn, from, to string) error {
 		c.Remove(to)
 		return orExplain(c, to, c.Symlink(target, to))
 	case st.IsDir():
-		if err := c.Mkdir(to, st.Mode().Perm()); err != nil && node.Errno(err) != node.Errno(node.ErrExist) {
+		if err := c.Mkdir(to, st.Mode().Perm()); err != nil && fs.Errno(err) != fs.Errno(fs.ErrExist) {
 			return explain(c, to, err)
 		}
 		list, err := os.ReadDir(from)
@@ -108,12 +107,12 @@ func copyIn(ctx context.Context, c *client.Conn, from, to string) error {
 		}
 		return err
 	case !st.Mode().IsRegular():
-		return fmt.Errorf("%w: %s is neither a file nor a folder", node.ErrUnsupported, from)
+		return fmt.Errorf("%w: %s is neither a file nor a folder", fs.ErrUnsupported, from)
 	}
 	return copyFileIn(c, from, to, st.Mode().Perm())
 }
 
-func copyFileIn(c *client.Conn, from, to string, mode fs.FileMode) error {
+func copyFileIn(c *client.Conn, from, to string, mode os.FileMode) error {
 	src, err := os.Open(from)
 	if err != nil {
 		return err
@@ -131,7 +130,7 @@ func copyFileIn(c *client.Conn, from, to string, mode fs.FileMode) error {
 		err = cerr
 	}
 	if err == nil {
-		err = c.Set(to, node.Change{Mode: &mode})
+		err = c.Set(to, fs.Change{Mode: &mode})
 	}
 	return orExplain(c, to, err)
 }
@@ -147,19 +146,19 @@ func copyBack(ctx context.Context, c *client.Conn, from, to string) error {
 		return ctx.Err()
 	}
 	switch {
-	case st.Mode&fs.ModeSymlink != 0:
+	case st.Mode&os.ModeSymlink != 0:
 		target, err := c.Readlink(from)
 		if err != nil {
 			return err
 		}
-		if here, err := os.Lstat(to); err == nil && here.Mode()&fs.ModeSymlink != 0 {
+		if here, err := os.Lstat(to); err == nil && here.Mode()&os.ModeSymlink != 0 {
 			os.Remove(to)
 		}
 		return os.Symlink(target, to)
 	case st.Mode.IsDir():
 		return copyFolderBack(ctx, c, from, to, st.Mode.Perm())
 	case !st.Mode.IsRegular():
-		return fmt.Errorf("%w: %s is neither a file nor a folder", node.ErrUnsupported, from)
+		return fmt.Errorf("%w: %s is neither a file nor a folder", fs.ErrUnsupported, from)
 	}
 	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, st.Mode.Perm())
 	if err != nil {
@@ -172,7 +171,7 @@ func copyBack(ctx context.Context, c *client.Conn, from, to string) error {
 	return err
 }
 
-func copyFolderBack(ctx context.Context, c *client.Conn, from, to string, mode fs.FileMode) error {
+func copyFolderBack(ctx context.Context, c *client.Conn, from, to string, mode os.FileMode) error {
 	if err := os.Mkdir(to, mode|0o700); err != nil {
 		if here, serr := os.Lstat(to); serr != nil || !here.IsDir() { // not through a link that the guest sent
 			return err
@@ -181,7 +180,7 @@ func copyFolderBack(ctx context.Context, c *client.Conn, from, to string, mode f
 	entries, err := c.ReadDir(from)
 	for _, e := range entries {
 		if e.Name == "" || e.Name == "." || e.Name == ".." || strings.ContainsAny(e.Name, "/\x00") {
-			return fmt.Errorf("%w: %s has a file named %q", node.ErrInvalid, from, e.Name)
+			return fmt.Errorf("%w: %s has a file named %q", fs.ErrInvalid, from, e.Name)
 		}
 		if err := copyBack(ctx, c, path.Join(from, e.Name), filepath.Join(to, e.Name)); err != nil {
 			return err

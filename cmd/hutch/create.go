@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"hutch/fs"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 )
 
 // settings are lines of a VM's config that flags say.
@@ -46,7 +46,7 @@ func (s *settings) messages() []string {
 	var list []string
 	for _, f := range s.options {
 		if *f.value != "" {
-			list = append(list, "set "+f.key+" "+node.Quote(*f.value))
+			list = append(list, "set "+f.key+" "+fs.Quote(*f.value))
 		}
 	}
 	if len(s.mounts) == 0 {
@@ -60,7 +60,7 @@ func (s *settings) messages() []string {
 			}
 		}
 	}
-	return append(list, "set mount "+node.Quote(node.QuoteAll(mounts)))
+	return append(list, "set mount "+fs.Quote(fs.QuoteAll(mounts)))
 }
 
 func defineCreate(flags *flag.FlagSet) action {
@@ -88,9 +88,9 @@ func (s *settings) known(c *client.Conn) error {
 	case near == ref:
 		return nil
 	case near != "":
-		return fmt.Errorf("%w: no image %q: did you mean %s?", node.ErrNotExist, ref, near)
+		return fmt.Errorf("%w: no image %q: did you mean %s?", fs.ErrNotExist, ref, near)
 	}
-	return fmt.Errorf("%w: no image %q: hutch images lists those that are there, hutch pull gets one", node.ErrNotExist, ref)
+	return fmt.Errorf("%w: no image %q: hutch images lists those that are there, hutch pull gets one", fs.ErrNotExist, ref)
 }
 
 // nearImage returns the image of that name, or the one that hutch pull makes
@@ -116,8 +116,8 @@ func create(c *client.Conn, vm string, s *settings) error {
 		return err
 	}
 	err = c.Mkdir(dir, 0o755)
-	if node.Errno(err) == node.Errno(node.ErrExist) {
-		return fmt.Errorf("%w: vm %q; hutch exec %s runs a command in it", node.ErrExist, vm, vm)
+	if fs.Errno(err) == fs.Errno(fs.ErrExist) {
+		return fmt.Errorf("%w: vm %q; hutch exec %s runs a command in it", fs.ErrExist, vm, vm)
 	}
 	if err != nil {
 		return explain(c, dir, err)

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"hutch/fs"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 )
 
 // demo builds everything, brings up a service of its own, and shows a
@@ -52,7 +52,7 @@ func sdkPrograms(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", sdk+"server/everything", sdk+"client/listfeatures")
 	cmd.Dir, cmd.Env = top, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: go build: %w\n%s", node.ErrIO, err, out)
+		return "", fmt.Errorf("%w: go build: %w\n%s", fs.ErrIO, err, out)
 	}
 	fmt.Fprintln(os.Stderr, "done")
 	return dir, nil

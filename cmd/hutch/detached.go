@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"hutch/fs"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 )
 
 // detached starts a command that stays until it is removed, and prints the
@@ -20,7 +20,7 @@ func detached(c *client.Conn, vm string, words []string, o *options, messages []
 		if err == nil {
 			break
 		}
-		if node.Errno(err) != node.Errno(node.ErrExist) {
+		if fs.Errno(err) != fs.Errno(fs.ErrExist) {
 			return explain(c, dir, err)
 		}
 	}

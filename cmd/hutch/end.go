@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A signaled is the signal that ended the command.
@@ -48,7 +48,7 @@ func machineEnd(line string) string {
 	if text, err := strconv.Unquote(why); err == nil {
 		return text
 	}
-	words, err := node.Words(why)
+	words, err := fs.Words(why)
 	if err != nil {
 		return why
 	}
@@ -69,7 +69,7 @@ func end(line string) error {
 			return signaled(sig)
 		}
 	}
-	return fmt.Errorf("%w: the command ended: %s", node.ErrIO, line)
+	return fmt.Errorf("%w: the command ended: %s", fs.ErrIO, line)
 }
 
 // die ends this process by the signal that ended the command, or with the

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/term"
 
+	"hutch/fs"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 )
 
 // defineImages has the command that lists the images.
@@ -67,7 +67,7 @@ func bytesText(digits string) string {
 
 // pull fills a new image from a registry.
 func pull(ctx context.Context, args []string) error {
-	return fill(ctx, append(args, imageName(args[0]))[:2], "pull "+node.Quote(args[0]))
+	return fill(ctx, append(args, imageName(args[0]))[:2], "pull "+fs.Quote(args[0]))
 }
 
 // importImage fills a new image from a folder or an archive.
@@ -76,7 +76,7 @@ func importImage(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return fill(ctx, append(args, imageName(filepath.Base(from)))[:2], "import "+node.Quote(from))
+	return fill(ctx, append(args, imageName(filepath.Base(from)))[:2], "import "+fs.Quote(from))
 }
 
 // imageName makes a name of a reference or a file's name: debian-12 of
@@ -186,8 +186,8 @@ func removeImage(c *client.Conn, name string) error {
 		return err
 	}
 	err = c.Remove(dir)
-	if node.Errno(err) == node.Errno(node.ErrNotExist) {
-		return fmt.Errorf("%w: no image %q; hutch images lists them", node.ErrNotExist, name)
+	if fs.Errno(err) == fs.Errno(fs.ErrNotExist) {
+		return fmt.Errorf("%w: no image %q; hutch images lists them", fs.ErrNotExist, name)
 	}
 	return orExplain(c, dir, err)
 }

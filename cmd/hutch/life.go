@@ -8,8 +8,8 @@ import (
 	"path"
 	"strings"
 
+	"hutch/fs"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 )
 
 // each has a command do something to every VM, or image, that its arguments
@@ -25,7 +25,7 @@ func each(do func(c *client.Conn, name string) error) action {
 			case err != nil && len(args) == 1:
 				return err
 			case err != nil:
-				fmt.Fprintf(os.Stderr, "hutch: %s: %s\n", name, node.Text(err))
+				fmt.Fprintf(os.Stderr, "hutch: %s: %s\n", name, fs.Text(err))
 				result = exit(1)
 			}
 		}
@@ -57,15 +57,15 @@ func imageDir(name string) (string, error) { return entryOf("images", "an image"
 
 func entryOf(dir, kind, name string) (string, error) {
 	if name == "" || strings.HasPrefix(name, ".") || strings.Contains(name, "/") || name == "clone" {
-		return "", fmt.Errorf("%w: %q is not the name of %s", node.ErrInvalid, name, kind)
+		return "", fmt.Errorf("%w: %q is not the name of %s", fs.ErrInvalid, name, kind)
 	}
 	return path.Join(dir, name), nil
 }
 
 // noVM tells that there is no such VM, if that is what err says.
 func noVM(vm string, err error) error {
-	if node.Errno(err) == node.Errno(node.ErrNotExist) {
-		return fmt.Errorf("%w: no vm %q; hutch ps lists them", node.ErrNotExist, vm)
+	if fs.Errno(err) == fs.Errno(fs.ErrNotExist) {
+		return fmt.Errorf("%w: no vm %q; hutch ps lists them", fs.ErrNotExist, vm)
 	}
 	return err
 }
@@ -101,6 +101,6 @@ func defineFork(flags *flag.FlagSet) action {
 		if *live {
 			message += "-live "
 		}
-		return tellVM(c, args[0], message+node.Quote(args[1]))
+		return tellVM(c, args[0], message+fs.Quote(args[1]))
 	})
 }

@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/term"
 
+	"hutch/fs"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 )
 
 // A listed is what ps tells of a VM or of a command in one.
@@ -123,12 +123,12 @@ func detail(c *client.Conn, l listed) []listed {
 
 // onLine returns what an exec's cmd says, on one line.
 func onLine(cmd string) string {
-	words, err := node.Words(strings.TrimSuffix(cmd, "\n"))
+	words, err := fs.Words(strings.TrimSuffix(cmd, "\n"))
 	if err != nil {
-		return node.QuoteLine(cmd)
+		return fs.QuoteLine(cmd)
 	}
 	for i, w := range words {
-		words[i] = node.QuoteLine(w)
+		words[i] = fs.QuoteLine(w)
 	}
 	return strings.Join(words, " ")
 }

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"hutch/fs"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 )
 
 // defineLogs has the command that prints a log of a VM, or the output of a
@@ -48,7 +48,7 @@ func defineLogs(flags *flag.FlagSet) action {
 		}
 		dir := path.Join(vm, "exec", name)
 		if _, err := c.Stat(dir); err != nil {
-			return fmt.Errorf("%w: VM %s has neither a log nor a command %q: %s%s", node.ErrNotExist, args[0], name, logNames(c, vm), gone)
+			return fmt.Errorf("%w: VM %s has neither a log nor a command %q: %s%s", fs.ErrNotExist, args[0], name, logNames(c, vm), gone)
 		}
 		return printOutput(ctx, c, dir, *follow)
 	})
@@ -123,7 +123,7 @@ func printOutput(ctx context.Context, c *client.Conn, dir string, follow bool) e
 	}
 	copying.Wait()
 	for _, err := range errs {
-		if err != nil && node.Errno(err) != syscall.EAGAIN { // that is where it stands
+		if err != nil && fs.Errno(err) != syscall.EAGAIN { // that is where it stands
 			return err
 		}
 	}

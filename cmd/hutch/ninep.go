@@ -6,21 +6,20 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"strings"
 
 	"golang.org/x/term"
 
+	"hutch/fs"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 )
 
 // ninepVerbs is the table of what hutch 9p can do to a file.
 var ninepVerbs = map[string]func(ctx context.Context, c *client.Conn, name string) error{
 	"ls": func(_ context.Context, c *client.Conn, name string) error {
-		return list(c, name, func(e node.Entry) error {
+		return list(c, name, func(e fs.Entry) error {
 			if e.Mode.IsDir() {
 				e.Name += "/"
 			}
@@ -40,7 +39,7 @@ var ninepVerbs = map[string]func(ctx context.Context, c *client.Conn, name strin
 // shown returns a name as a line that a terminal shows as it is: a guest gives
 // its files what names it likes.
 func shown(name string, terminal bool) string {
-	if line := node.QuoteLine(name); terminal && strings.HasPrefix(line, `"`) {
+	if line := fs.QuoteLine(name); terminal && strings.HasPrefix(line, `"`) {
 		return line
 	}
 	return name
@@ -64,7 +63,7 @@ func defineNinep(flags *flag.FlagSet) action {
 			name = path.Clean("/" + args[1])
 		}
 		if *asJSON {
-			return list(c, name, func(e node.Entry) error {
+			return list(c, name, func(e fs.Entry) error {
 				return printJSON(os.Stdout, map[string]string{"name": e.Name, "type": kindOf(e.Mode)})
 			})
 		}
@@ -80,13 +79,13 @@ func orExplain(c *client.Conn, name string, err error) error {
 }
 
 // list prints each entry of a directory, or the one file.
-func list(c *client.Conn, name string, print func(node.Entry) error) error {
+func list(c *client.Conn, name string, print func(fs.Entry) error) error {
 	st, err := c.Stat(name)
 	if err != nil {
 		return explain(c, name, err)
 	}
 	if !st.Mode.IsDir() {
-		return print(node.Entry{Name: strings.TrimPrefix(name, "/"), Mode: st.Mode})
+		return print(fs.Entry{Name: strings.TrimPrefix(name, "/"), Mode: st.Mode})
 	}
 	entries, err := c.ReadDir(name)
 	if err != nil {
@@ -101,13 +100,13 @@ func list(c *client.Conn, name string, print func(node.Entry) error) error {
 }
 
 // kindOf says in a word what a file of this mode is.
-func kindOf(m fs.FileMode) string {
+func kindOf(m os.FileMode) string {
 	switch {
 	case m.IsDir():
 		return "directory"
 	case m.IsRegular():
 		return "file"
-	case m&fs.ModeSymlink != 0:
+	case m&os.ModeSymlink != 0:
 		return "link"
 	}
 	return "special"
@@ -153,7 +152,7 @@ func rdwr(_ context.Context, c *client.Conn, name string) error {
 			return result
 		}
 		if _, err := f.WriteAt([]byte(strings.TrimSuffix(line, "\n")+"\n"), 0); err != nil {
-			fmt.Fprintf(os.Stderr, "hutch: %s\n", node.Text(explain(c, name, err)))
+			fmt.Fprintf(os.Stderr, "hutch: %s\n", fs.Text(explain(c, name, err)))
 			result = exit(1)
 		}
 	}

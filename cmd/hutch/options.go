@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/term"
 
+	"hutch/fs"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 )
 
 // options say how a command is run, where it is not as its image has it.
@@ -87,12 +87,12 @@ func (o *options) messages() []string {
 			v, said = os.LookupEnv(k)
 		}
 		if said {
-			list = append(list, "env "+node.Quote(k)+" "+node.Quote(v))
+			list = append(list, "env "+fs.Quote(k)+" "+fs.Quote(v))
 		}
 	}
 	for _, m := range [][2]string{{"dir", o.dir}, {"user", o.user}, {"timeout", o.timeout}} {
 		if m[1] != "" {
-			list = append(list, m[0]+" "+node.Quote(m[1]))
+			list = append(list, m[0]+" "+fs.Quote(m[1]))
 		}
 	}
 	return list
@@ -116,10 +116,10 @@ func imageOf(c *client.Conn, vm string) (imageConfig, error) {
 		return i, nil // it was removed: nothing is known of it
 	}
 	said := pairs(info)
-	if i.entrypoint, err = node.Words(said["entrypoint"]); err != nil {
+	if i.entrypoint, err = fs.Words(said["entrypoint"]); err != nil {
 		return i, err
 	}
-	i.cmd, err = node.Words(said["cmd"])
+	i.cmd, err = fs.Words(said["cmd"])
 	i.user, i.dir = said["user"], said["workdir"]
 	return i, err
 }

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"hutch/fs"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 )
 
 // defineRun has the command that makes a sandbox, runs a command in it, and
@@ -112,7 +112,7 @@ func (r *runner) command(ctx context.Context, c *client.Conn, vm string, args []
 
 // meant tells who has said an image where its command stands what is meant.
 func (r *runner) meant(c *client.Conn, args []string, err error) error {
-	if r.began || len(args) == 0 || !errors.Is(err, node.ErrNotExist) {
+	if r.began || len(args) == 0 || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if near := nearImage(c, args[0]); near != "" || strings.Contains(args[0], ":") {

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"hutch/fs"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 )
 
 // A session is a command in a VM with our standard files.
@@ -69,7 +69,7 @@ func execute(ctx context.Context, c *client.Conn, vm string, words []string, o *
 	return s.attend(ctx)
 }
 
-func execMessage(words []string) string { return "exec " + node.QuoteAll(words) }
+func execMessage(words []string) string { return "exec " + fs.QuoteAll(words) }
 
 // attend copies the command's files until it ends, or the session does.
 func (s *session) attend(ctx context.Context) error {

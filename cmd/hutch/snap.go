@@ -7,8 +7,8 @@ import (
 	"os"
 	"path"
 
+	"hutch/fs"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 )
 
 // defineSnap has the command that takes a snapshot, or lists them.
@@ -26,12 +26,12 @@ func defineSnap(flags *flag.FlagSet) action {
 		case len(args) == 1:
 			return snapshotList(c, args[0], dir, *asJSON)
 		case *revert:
-			return noSnap(c, args, tellVM(c, args[0], "revert "+node.Quote(args[1])))
+			return noSnap(c, args, tellVM(c, args[0], "revert "+fs.Quote(args[1])))
 		case *remove:
 			name := path.Join(dir, args[1])
 			return noSnap(c, args, orExplain(c, name, c.Remove(name)))
 		}
-		return tellVM(c, args[0], "snap "+node.Quote(args[1]))
+		return tellVM(c, args[0], "snap "+fs.Quote(args[1]))
 	})
 	return func(ctx context.Context, args []string) error {
 		switch {
@@ -46,7 +46,7 @@ func defineSnap(flags *flag.FlagSet) action {
 
 // noSnap tells that the VM, args[0], has no snapshot args[1], if err may say so.
 func noSnap(c *client.Conn, args []string, err error) error {
-	if node.Errno(err) != node.Errno(node.ErrNotExist) {
+	if fs.Errno(err) != fs.Errno(fs.ErrNotExist) {
 		return err
 	}
 	dir := path.Join("vm", args[0])
@@ -54,7 +54,7 @@ func noSnap(c *client.Conn, args []string, err error) error {
 		return noVM(args[0], serr)
 	}
 	if _, serr := c.Stat(path.Join(dir, "snap", args[1])); serr != nil {
-		return fmt.Errorf("%w: snapshot %q; hutch snap %s lists them", node.ErrNotExist, args[1], args[0])
+		return fmt.Errorf("%w: snapshot %q; hutch snap %s lists them", fs.ErrNotExist, args[1], args[0])
 	}
 	return err
 }

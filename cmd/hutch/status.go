@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"strings"
 	"syscall"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // An exit is the status that a command ended with: its own, not an error of ours.
@@ -42,7 +41,7 @@ func unset(err error) error { return unstarted{err, 126} }
 // unfound is a command that does not start, since there is no such program
 // or for another reason.
 func unfound(err error) error {
-	if errors.Is(err, node.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return unstarted{err, 127}
 	}
 	return unstarted{err, 126}
@@ -58,8 +57,8 @@ var errDisconnected = errors.New("connection to hutchd lost: the command may run
 
 // plainText is the text of err without the system call that failed here.
 func plainText(err error) string {
-	text := node.Text(err)
-	var file *fs.PathError
+	text := fs.Text(err)
+	var file *os.PathError
 	if errors.As(err, &file) {
 		text = strings.Replace(text, file.Op+" "+file.Path+": ", file.Path+": ", 1)
 	}

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"strings"
 
+	"hutch/fs"
 	"hutch/fs/ninep"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 )
 
 // dial connects to hutchd, until ctx is done.
@@ -47,9 +46,9 @@ func connected(act func(ctx context.Context, c *client.Conn, args []string) erro
 // advice says what to do about a service that is not reached, where err does not.
 func advice(addr string, err error) string {
 	switch {
-	case errors.Is(err, node.ErrInvalid): // the address: the error says what is wanted
+	case errors.Is(err, fs.ErrInvalid): // the address: the error says what is wanted
 		return ""
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, os.ErrPermission):
 		return "the hutchd at " + addr + " is another user's; start your own, or say where it is with -s or $HUTCH"
 	}
 	return "is hutchd running? start it, or say where it is with -s or $HUTCH"
@@ -107,7 +106,7 @@ func explain(c *client.Conn, name string, err error) error {
 
 // sameKind says whether text says more of err than that it is of its kind.
 func sameKind(text string, err error) bool {
-	kind, _, _ := strings.Cut(node.Text(err), ":")
+	kind, _, _ := strings.Cut(fs.Text(err), ":")
 	return strings.HasPrefix(text, kind+": ")
 }
 

@@ -2,14 +2,13 @@ package main
 
 import (
 	"fmt"
-	"io/fs"
 	"maps"
 	"net"
 	"os"
 	"strings"
 	"testing"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 func TestPlainText(t *testing.T) {
@@ -36,7 +35,7 @@ func TestRoom(t *testing.T) {
 }
 
 func TestSameKind(t *testing.T) {
-	busy := fmt.Errorf("write vm/dev/ctl: %w", node.ErrBusy)
+	busy := fmt.Errorf("write vm/dev/ctl: %w", fs.ErrBusy)
 	for text, want := range map[string]bool{
 		`file in use: vm "dev" is running`:       true,
 		"file in use":                            false,
@@ -46,7 +45,7 @@ func TestSameKind(t *testing.T) {
 		"invalid argument: file in use, it said": false,
 	} {
 		if got := sameKind(text, busy); got != want {
-			t.Errorf("%q is of the kind of %q: %v", text, node.Text(busy), got)
+			t.Errorf("%q is of the kind of %q: %v", text, fs.Text(busy), got)
 		}
 	}
 }
@@ -59,16 +58,16 @@ func TestPairs(t *testing.T) {
 }
 
 func TestAdvice(t *testing.T) {
-	if got := advice("unix!/x", fmt.Errorf("dial: %w", fs.ErrPermission)); !strings.Contains(got, "another user's") {
+	if got := advice("unix!/x", fmt.Errorf("dial: %w", os.ErrPermission)); !strings.Contains(got, "another user's") {
 		t.Errorf("permission denied: %q", got)
 	}
-	if got := advice("unix!/x", fs.ErrNotExist); !strings.HasPrefix(got, "is hutchd running?") {
+	if got := advice("unix!/x", os.ErrNotExist); !strings.HasPrefix(got, "is hutchd running?") {
 		t.Errorf("not there: %q", got)
 	}
 }
 
 func TestStatus(t *testing.T) {
-	for err, want := range map[error]int{nil: 0, exit(7): 7, misuse("hutch ps"): 2, node.ErrBusy: 1} {
+	for err, want := range map[error]int{nil: 0, exit(7): 7, misuse("hutch ps"): 2, fs.ErrBusy: 1} {
 		if got := status(err); got != want {
 			t.Errorf("%v exits with %d, want %d", err, got, want)
 		}

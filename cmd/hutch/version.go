@@ -9,7 +9,7 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // defineVersion has the command that prints the version of this program and
@@ -17,7 +17,7 @@ import (
 func defineVersion(flags *flag.FlagSet) action {
 	asJSON := flags.Bool("json", false, "print them as JSON")
 	return func(ctx context.Context, _ []string) error {
-		own := "hutch " + node.Version + " " + revision() + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH
+		own := "hutch " + fs.Version + " " + revision() + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH
 		service := "not running"
 		if c, err := dial(ctx); err == nil {
 			defer c.Close()

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // TestBrokenFiles kills hutchd and spoils its files.

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // TestCommands goes through a VM's life by the hutch command alone.

@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"slices"
 
-	"hutch/fs"
+	"hutch/cmd/hutchd/tree"
 	"hutch/vmm"
 	"hutch/vmm/cgroup"
 	"hutch/vmm/gvisor"
@@ -20,8 +20,8 @@ import (
 func groups(state string) string { return fmt.Sprintf("hutch-%08x", crc32.ChecksumIEEE([]byte(state))) }
 
 // config says what the tree stands on, but for how it ends.
-func config(o options, l *logs) fs.Config {
-	return fs.Config{
+func config(o options, l *logs) tree.Config {
+	return tree.Config{
 		State:   o.state,
 		Drivers: drivers(o),
 		Aggd:    filepath.Join(o.bin, "aggd"),

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // TestDiod reads the tree with the clients of diod, over TCP.

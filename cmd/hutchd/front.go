@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"hutch/fs"
+	"hutch/cmd/hutchd/tree"
 	"hutch/fs/fuse"
 	"hutch/fs/ninep"
 )
@@ -46,7 +46,7 @@ func maxConns() int {
 
 // serve serves tree until ctx is done, and says on standard output when it
 // has begun to.
-func (f *front) serve(ctx context.Context, o options, tree *fs.Server) error {
+func (f *front) serve(ctx context.Context, o options, tree *tree.Server) error {
 	f.ninep.Root = tree.Root()
 	l, err := ninep.Listen(o.listen)
 	if err != nil {
@@ -125,7 +125,7 @@ func tellReady() error {
 }
 
 // attach mounts the tree, once more with the links of guests as they are.
-func (f *front) attach(dir string, raw bool, o options, tree *fs.Server) (*fuse.Server, error) {
+func (f *front) attach(dir string, raw bool, o options, tree *tree.Server) (*fuse.Server, error) {
 	m, err := fuse.Mount(dir, tree.Root(), fuse.Options{
 		Name: "hutch", Log: slog.NewLogLogger(f.log.Handler(), slog.LevelInfo), Counters: &f.fuse,
 		AllowOther: o.allowOther, RawLinks: raw,
@@ -168,12 +168,12 @@ func (f *front) mounted() string {
 }
 
 // metrics returns the frontends' counters.
-func (f *front) metrics() []fs.Metric {
+func (f *front) metrics() []tree.Metric {
 	n := f.ninep.Count()
-	metric := func(name, kind, help string, value int64) fs.Metric {
-		return fs.Metric{Name: name, Kind: kind, Help: help, Value: float64(value)}
+	metric := func(name, kind, help string, value int64) tree.Metric {
+		return tree.Metric{Name: name, Kind: kind, Help: help, Value: float64(value)}
 	}
-	return []fs.Metric{
+	return []tree.Metric{
 		metric("hutch_9p_connections", "gauge", "9P connections", n.Conns),
 		metric("hutch_9p_fids", "gauge", "9P fids in use", n.Fids),
 		metric("hutch_9p_in_flight", "gauge", "9P requests under way", n.InFlight),

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // ended tells how a command ended, as a shell would.

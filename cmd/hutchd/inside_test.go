@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // inside is an MCP client as people write one, which knows nothing but the

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // mk runs mk in the module's folder, which has what need.Programs builds.

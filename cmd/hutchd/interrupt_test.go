@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // A stream is a file that blocks, with a way to make something come out.

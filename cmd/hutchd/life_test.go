@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // readers starts a reader of each stream, on the mount and over 9P, and

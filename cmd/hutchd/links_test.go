@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // TestLinks has a guest write links that mean files of the host to whoever

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // mcpclient builds the program that does all that the reference server offers.

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // TestMounts shows a guest folders of the host, through its whole life.

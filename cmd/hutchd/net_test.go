@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // elsewhere is an address of this machine that no guest takes for its own.

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // TestReloadSettles lists a server's tools as soon as reload has returned.

@@ -8,33 +8,34 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/fstest"
-	"hutch/fs/node/need"
+	"hutch/fs/need"
+	"hutch/fs/scripttest"
+	"hutch/vmm/image/imagetest"
 )
 
-const scripts = "../../fs/testdata/*.txt"
+const scripts = "tree/testdata/*.txt"
 
 // The scripts that the tests of fs run on machines made of goroutines hold on
 // the real thing, over each way in.
 
 func TestScriptsLinux(t *testing.T) {
 	t.Parallel()
-	fstest.Run(t, scripts, "gvisor", func(t *testing.T) fstest.Frontend {
-		return fstest.Linux(serve(t, false).client())
+	scripttest.Run(t, scripts, imagetest.Variables(t, "gvisor"), func(t *testing.T) scripttest.Frontend {
+		return scripttest.Linux(serve(t, false).client())
 	})
 }
 
 func TestScriptsPlan9(t *testing.T) {
 	t.Parallel()
-	fstest.Run(t, scripts, "gvisor", func(t *testing.T) fstest.Frontend {
-		return fstest.Plan9(serve(t, false).addr)
+	scripttest.Run(t, scripts, imagetest.Variables(t, "gvisor"), func(t *testing.T) scripttest.Frontend {
+		return scripttest.Plan9(serve(t, false).addr)
 	})
 }
 
 func TestScriptsFUSE(t *testing.T) {
 	t.Parallel()
-	fstest.Run(t, scripts, "gvisor", func(t *testing.T) fstest.Frontend {
-		return fstest.Mounted(serve(t, true).mount)
+	scripttest.Run(t, scripts, imagetest.Variables(t, "gvisor"), func(t *testing.T) scripttest.Frontend {
+		return scripttest.Mounted(serve(t, true).mount)
 	})
 }
 
@@ -43,8 +44,8 @@ func TestScriptsQEMU(t *testing.T) {
 	need.Patience(t)
 	t.Parallel()
 	began := time.Now()
-	fstest.Run(t, scripts, "qemu", func(t *testing.T) fstest.Frontend {
-		return fstest.Linux(serveQEMU(t).client())
+	scripttest.Run(t, scripts, imagetest.Variables(t, "qemu"), func(t *testing.T) scripttest.Frontend {
+		return scripttest.Linux(serveQEMU(t).client())
 	})
 	t.Logf("the scripts took %s", time.Since(began).Round(time.Second))
 }

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"hutch/fs"
+	"hutch/cmd/hutchd/tree"
 )
 
 // serve runs the service until ctx is done. On the way out the mount goes
@@ -35,7 +35,7 @@ func serve(ctx context.Context, o options) error {
 	f := newFront(l.log)
 	cfg := config(o, l)
 	cfg.Shutdown, cfg.Gauges, cfg.Mount, cfg.Gone = shutdown, f.metrics, f.mounted, f.gone
-	tree, err := fs.New(cfg)
+	tree, err := tree.New(cfg)
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"hutch/fs/need"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node/need"
 )
 
 // limit bounds what a test waits for; nothing is measured by it.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // TestSessionFiles has the MCP reference server notify and ask a client that

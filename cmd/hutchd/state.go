@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // lockState takes the state folder for this process, until the file it
@@ -27,7 +27,7 @@ func lockState(state string) (*os.File, error) {
 		holder, _ := readHolder(f)
 		f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = fmt.Errorf("%w: %s is held by hutchd, process %s", node.ErrBusy, state, holder)
+			err = fmt.Errorf("%w: %s is held by hutchd, process %s", fs.ErrBusy, state, holder)
 		}
 		return nil, err
 	}
@@ -121,20 +121,20 @@ const maxLogFile = 64 << 20
 type logs struct {
 	log    *slog.Logger
 	level  *slog.LevelVar
-	memory *node.Log
-	file   *node.LogFile // nil if it cannot be written
-	crash  string        // file that the runtime writes to when the process dies
+	memory *fs.Log
+	file   *fs.LogFile // nil if it cannot be written
+	crash  string      // file that the runtime writes to when the process dies
 }
 
 // openLogs opens the logs. Without a disk to write to there is less of them.
 func openLogs(o options) *logs {
 	dir := filepath.Join(o.state, "log")
-	l := &logs{level: new(slog.LevelVar), memory: node.NewLog(maxLog), crash: filepath.Join(dir, "panics")}
+	l := &logs{level: new(slog.LevelVar), memory: fs.NewLog(maxLog), crash: filepath.Join(dir, "panics")}
 	if o.debug {
 		l.level.Set(slog.LevelDebug)
 	}
 	out := []io.Writer{l.memory, os.Stderr} // the disk, which may be full, comes last
-	file, err := node.OpenLogFile(filepath.Join(dir, "service"), maxLogFile)
+	file, err := fs.OpenLogFile(filepath.Join(dir, "service"), maxLogFile)
 	if err == nil {
 		l.file = file
 		out = append(out, file)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // TestLockOfTheEnding takes a lock that a hutchd has which is about to end, or
@@ -60,7 +60,7 @@ func TestLockOfTheDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = lockState(dir)
-	if want := fmt.Sprintf("%s is held by hutchd, process %d", dir, os.Getpid()); !errors.Is(err, node.ErrBusy) || !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("%s is held by hutchd, process %d", dir, os.Getpid()); !errors.Is(err, fs.ErrBusy) || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %s", err, want)
 	}
 	dead := exec.Command("true")

@@ -18,7 +18,7 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // TestRunTerminal runs a shell on a terminal, with its size, its interrupts

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // tour returns the lines of the README's tour, which starts where the tree

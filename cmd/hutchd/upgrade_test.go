@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // TestUpgrade replaces every program under VMs that run and that are suspended.

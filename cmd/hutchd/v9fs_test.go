@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 	"hutch/vmm"
 	"hutch/vmm/guest"
 	"hutch/vmm/image"

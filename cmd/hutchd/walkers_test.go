@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // TestWalkers has programs that read whole trees read this one, with a VM

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // TestWorkAttributes has the guest and the host read each other's extended

@@ -7,7 +7,6 @@ package folder
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -18,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A Folder is an open folder of the host.
@@ -31,7 +30,7 @@ type Folder struct {
 
 	// Links tell what the links in the folder mean if another machine wrote
 	// them. Set before the folder is served.
-	Links *node.Links
+	Links *fs.Links
 
 	// Admit says why there can be no file of a name: one that is made, or gets
 	// another name. Nil: all can be. Set before the folder is served.
@@ -62,7 +61,7 @@ func Open(dir, name string) (*Folder, error) {
 func (f *Folder) Close() error { return f.root.Close() }
 
 // Root returns the folder's own node.
-func (f *Folder) Root() node.Node {
+func (f *Folder) Root() fs.Node {
 	if f.wholes != nil {
 		return &file{f: f, path: "."} // which the kernel is not to write to
 	}
@@ -70,21 +69,21 @@ func (f *Folder) Root() node.Node {
 }
 
 // ReadOnly returns the folder's own node, below which nothing can be changed.
-func (f *Folder) ReadOnly() node.Node { return still{&file{f: f, path: "."}} }
+func (f *Folder) ReadOnly() fs.Node { return still{&file{f: f, path: "."}} }
 
 // top is the folder itself, which a frontend may hand to the kernel.
 type top struct{ *file }
 
-func (t top) HostDir() string    { return t.f.dir }
-func (t top) Links() *node.Links { return t.f.Links }
+func (t top) HostDir() string  { return t.f.dir }
+func (t top) Links() *fs.Links { return t.f.Links }
 
 // file is one file or directory in a folder, known by its path.
 type file struct {
-	node.Refuse
+	fs.Refuse
 	f    *Folder
 	path string
 	dir  bool                        // a walk found a directory
-	seen atomic.Pointer[fs.FileInfo] // what a walk saw, until it is asked for by the one who walked
+	seen atomic.Pointer[os.FileInfo] // what a walk saw, until it is asked for by the one who walked
 	at   time.Time                   // when
 }
 
@@ -94,10 +93,10 @@ const freshness = time.Millisecond
 
 func (n *file) child(name string) *file { return &file{f: n.f, path: path.Join(n.path, name)} }
 
-func (n *file) Stat(context.Context) (node.Stat, error) {
+func (n *file) Stat(context.Context) (fs.Stat, error) {
 	fi, err := n.look()
 	if err != nil {
-		return node.Stat{}, err
+		return fs.Stat{}, err
 	}
 	st := stat(fi)
 	if n.path == "." {
@@ -110,7 +109,7 @@ func (n *file) Stat(context.Context) (node.Stat, error) {
 }
 
 // look describes the file, as the walk saw it if that was just now.
-func (n *file) look() (fs.FileInfo, error) {
+func (n *file) look() (os.FileInfo, error) {
 	if seen := n.seen.Swap(nil); seen != nil && time.Since(n.at) < freshness {
 		return *seen, nil
 	}
@@ -119,8 +118,8 @@ func (n *file) look() (fs.FileInfo, error) {
 
 // stat makes a Stat of what the host says. Inode numbers of the host are set
 // apart from the made-up ones by a high bit, and told apart by device.
-func stat(fi fs.FileInfo) node.Stat {
-	st := node.Stat{
+func stat(fi os.FileInfo) fs.Stat {
+	st := fs.Stat{
 		Name: fi.Name(), Mode: fi.Mode(), Size: uint64(fi.Size()), Nlink: 1,
 		Mtime: fi.ModTime(), Atime: fi.ModTime(), Ctime: fi.ModTime(),
 	}
@@ -136,12 +135,12 @@ func stat(fi fs.FileInfo) node.Stat {
 	return st
 }
 
-func (n *file) Walk(ctx context.Context, name string) (node.Node, error) {
+func (n *file) Walk(ctx context.Context, name string) (fs.Node, error) {
 	if n.path != "." && !n.dir {
 		if fi, err := n.f.root.Lstat(n.path); err != nil {
 			return nil, err
 		} else if !fi.IsDir() {
-			return nil, node.ErrNotDir
+			return nil, fs.ErrNotDir
 		}
 	}
 	c := n.child(name)
@@ -154,31 +153,31 @@ func (n *file) Walk(ctx context.Context, name string) (node.Node, error) {
 	return c, nil
 }
 
-func (n *file) List(context.Context) ([]node.Entry, error) {
+func (n *file) List(context.Context) ([]fs.Entry, error) {
 	d, infos, err := n.read()
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
-	list := make([]node.Entry, 0, len(infos))
+	list := make([]fs.Entry, 0, len(infos))
 	for _, fi := range infos {
-		list = append(list, node.Entry{Name: fi.Name(), Mode: fi.Mode(), Qid: stat(fi).Qid})
+		list = append(list, fs.Entry{Name: fi.Name(), Mode: fi.Mode(), Qid: stat(fi).Qid})
 	}
 	return list, nil
 }
 
 // Describe tells what List does, and all else there is to know.
-func (n *file) Describe(context.Context) ([]node.Described, error) {
+func (n *file) Describe(context.Context) ([]fs.Described, error) {
 	d, infos, err := n.read()
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
-	list := make([]node.Described, 0, len(infos))
+	list := make([]fs.Described, 0, len(infos))
 	text := make([]byte, 4096)
 	for _, fi := range infos {
-		of := node.Described{Stat: stat(fi)}
-		if fi.Mode().Type() == fs.ModeSymlink {
+		of := fs.Described{Stat: stat(fi)}
+		if fi.Mode().Type() == os.ModeSymlink {
 			// What is not known of a link is asked for.
 			if l, err := unix.Readlinkat(int(d.Fd()), fi.Name(), text); err == nil && l < len(text) {
 				of.Target = string(text[:l])
@@ -190,7 +189,7 @@ func (n *file) Describe(context.Context) ([]node.Described, error) {
 }
 
 // read opens the directory and returns what is in it, sorted by name.
-func (n *file) read() (*os.File, []fs.FileInfo, error) {
+func (n *file) read() (*os.File, []os.FileInfo, error) {
 	d, err := n.f.root.Open(n.path)
 	if err != nil {
 		return nil, nil, err
@@ -200,7 +199,7 @@ func (n *file) read() (*os.File, []fs.FileInfo, error) {
 		d.Close()
 		return nil, nil, err
 	}
-	infos := make([]fs.FileInfo, 0, len(entries))
+	infos := make([]os.FileInfo, 0, len(entries))
 	for _, e := range entries {
 		if n.f.wholes != nil && aside.MatchString(e.Name()) {
 			continue
@@ -213,20 +212,20 @@ func (n *file) read() (*os.File, []fs.FileInfo, error) {
 	return d, infos, nil
 }
 
-func (n *file) Open(_ context.Context, flags int) (node.Handle, error) {
+func (n *file) Open(_ context.Context, flags int) (fs.Handle, error) {
 	fi, err := n.f.root.Lstat(n.path)
 	switch {
 	case err != nil:
 		return nil, err
 	case fi.IsDir():
-		return nil, node.ErrIsDir
+		return nil, fs.ErrIsDir
 	case !fi.Mode().IsRegular():
-		return nil, fmt.Errorf("%w: %s is not a regular file", node.ErrPermission, n.path)
+		return nil, fmt.Errorf("%w: %s is not a regular file", fs.ErrPermission, n.path)
 	}
 	return n.open(flags, 0)
 }
 
-func (n *file) open(flags int, perm fs.FileMode) (node.Handle, error) {
+func (n *file) open(flags int, perm os.FileMode) (fs.Handle, error) {
 	n.seen.Store(nil)
 	if n.f.wholes == nil {
 		return n.openHandle(flags, perm)
@@ -245,7 +244,7 @@ func (n *file) open(flags int, perm fs.FileMode) (node.Handle, error) {
 }
 
 // openHandle is openPlain whose handle, with an error, is nil for callers too.
-func (n *file) openHandle(flags int, perm fs.FileMode) (node.Handle, error) {
+func (n *file) openHandle(flags int, perm os.FileMode) (fs.Handle, error) {
 	h, err := n.openPlain(flags, perm)
 	if err != nil {
 		return nil, err
@@ -255,7 +254,7 @@ func (n *file) openHandle(flags int, perm fs.FileMode) (node.Handle, error) {
 
 // openPlain opens a regular file. O_NONBLOCK keeps a pipe that came in its place
 // meanwhile from holding us up.
-func (n *file) openPlain(flags int, perm fs.FileMode) (*handle, error) {
+func (n *file) openPlain(flags int, perm os.FileMode) (*handle, error) {
 	n.seen.Store(nil)
 	f, err := n.f.root.OpenFile(n.path, flags&^os.O_APPEND|syscall.O_NONBLOCK, perm.Perm())
 	if err != nil {
@@ -263,12 +262,12 @@ func (n *file) openPlain(flags int, perm fs.FileMode) (*handle, error) {
 	}
 	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
 		f.Close()
-		return nil, fmt.Errorf("%w: %s is not a regular file", node.ErrPermission, n.path)
+		return nil, fmt.Errorf("%w: %s is not a regular file", fs.ErrPermission, n.path)
 	}
 	return &handle{f: f, append: flags&os.O_APPEND != 0}, nil
 }
 
-func (n *file) Create(_ context.Context, name string, flags int, perm fs.FileMode) (node.Node, node.Handle, error) {
+func (n *file) Create(_ context.Context, name string, flags int, perm os.FileMode) (fs.Node, fs.Handle, error) {
 	if err := n.f.admit(name); err != nil {
 		return nil, nil, err
 	}
@@ -280,7 +279,7 @@ func (n *file) Create(_ context.Context, name string, flags int, perm fs.FileMod
 	return c, h, nil
 }
 
-func (n *file) Mkdir(_ context.Context, name string, perm fs.FileMode) (node.Node, error) {
+func (n *file) Mkdir(_ context.Context, name string, perm os.FileMode) (fs.Node, error) {
 	if err := n.f.admit(name); err != nil {
 		return nil, err
 	}
@@ -295,15 +294,15 @@ func (n *file) Remove(_ context.Context, name string, dir bool) error {
 	case err != nil:
 		return err
 	case dir && !fi.IsDir():
-		return node.ErrNotDir
+		return fs.ErrNotDir
 	case !dir && fi.IsDir():
-		return node.ErrIsDir
+		return fs.ErrIsDir
 	}
 	return n.f.wholes.move(c.path, "", func() error { return n.f.root.Remove(c.path) })
 }
 
-func (n *file) Rename(ctx context.Context, name string, dst node.Node, newname string) error {
-	to := plain(node.Inner(ctx, dst))
+func (n *file) Rename(ctx context.Context, name string, dst fs.Node, newname string) error {
+	to := plain(fs.Inner(ctx, dst))
 	if to == nil || to.f != n.f {
 		return syscall.EXDEV
 	}
@@ -315,7 +314,7 @@ func (n *file) Rename(ctx context.Context, name string, dst node.Node, newname s
 }
 
 // plain returns the file behind a node of this package, or nil.
-func plain(n node.Node) *file {
+func plain(n fs.Node) *file {
 	switch n := n.(type) {
 	case *file:
 		return n
@@ -325,7 +324,7 @@ func plain(n node.Node) *file {
 	return nil
 }
 
-func (n *file) Symlink(_ context.Context, name, target string) (node.Node, error) {
+func (n *file) Symlink(_ context.Context, name, target string) (fs.Node, error) {
 	if err := n.f.admit(name); err != nil {
 		return nil, err
 	}
@@ -333,7 +332,7 @@ func (n *file) Symlink(_ context.Context, name, target string) (node.Node, error
 	return c, n.f.root.Symlink(target, c.path)
 }
 
-func (n *file) Link(_ context.Context, name string, target node.Node) (node.Node, error) {
+func (n *file) Link(_ context.Context, name string, target fs.Node) (fs.Node, error) {
 	from := plain(target)
 	if from == nil || from.f != n.f {
 		return nil, syscall.EXDEV
@@ -347,7 +346,7 @@ func (n *file) Link(_ context.Context, name string, target node.Node) (node.Node
 
 func (n *file) Readlink(context.Context) (string, error) { return n.f.root.Readlink(n.path) }
 
-func (n *file) Set(_ context.Context, c node.Change) error {
+func (n *file) Set(_ context.Context, c fs.Change) error {
 	defer n.seen.Store(nil)
 	cut := false
 	if c.Size != nil {

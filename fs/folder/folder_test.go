@@ -8,10 +8,10 @@ import (
 	"syscall"
 	"testing"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
-func open(t *testing.T) (string, node.Node) {
+func open(t *testing.T) (string, fs.Node) {
 	t.Helper()
 	dir := t.TempDir()
 	f, err := Open(dir, "work")
@@ -22,7 +22,7 @@ func open(t *testing.T) (string, node.Node) {
 	return dir, f.Root()
 }
 
-func text(t *testing.T, n node.Node) (string, error) {
+func text(t *testing.T, n fs.Node) (string, error) {
 	h, err := n.Open(t.Context(), os.O_RDONLY)
 	if err != nil {
 		return "", err
@@ -33,7 +33,7 @@ func text(t *testing.T, n node.Node) (string, error) {
 	return string(p[:k]), err
 }
 
-func create(t *testing.T, dir node.Node, name, content string) node.Node {
+func create(t *testing.T, dir fs.Node, name, content string) fs.Node {
 	t.Helper()
 	n, h, err := dir.Create(t.Context(), name, os.O_WRONLY, 0o644)
 	if err != nil {
@@ -75,7 +75,7 @@ func TestFiles(t *testing.T) {
 	}
 	b, _ := root.Walk(t.Context(), "b")
 	size := uint64(2)
-	if err := b.Set(t.Context(), node.Change{Size: &size}); err != nil {
+	if err := b.Set(t.Context(), fs.Change{Size: &size}); err != nil {
 		t.Error(err)
 	}
 	if st, _ := b.Stat(t.Context()); st.Size != 2 {
@@ -85,8 +85,8 @@ func TestFiles(t *testing.T) {
 		name string
 		dir  bool
 		want error
-	}{{"b", true, node.ErrNotDir}, {"sub", false, node.ErrIsDir}, {"none", false, node.ErrNotExist}, {"b", false, nil}, {"sub", true, nil}} {
-		if err := root.Remove(t.Context(), tt.name, tt.dir); node.Errno(err) != node.Errno(tt.want) {
+	}{{"b", true, fs.ErrNotDir}, {"sub", false, fs.ErrIsDir}, {"none", false, fs.ErrNotExist}, {"b", false, nil}, {"sub", true, nil}} {
+		if err := root.Remove(t.Context(), tt.name, tt.dir); fs.Errno(err) != fs.Errno(tt.want) {
 			t.Errorf("remove %s: %v, want %v", tt.name, err, tt.want)
 		}
 	}
@@ -171,7 +171,7 @@ func TestPipesAreNotOpened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := text(t, n); node.Errno(err) != syscall.EACCES {
+	if _, err := text(t, n); fs.Errno(err) != syscall.EACCES {
 		t.Errorf("open of a pipe: %v", err)
 	}
 	if _, _, err := root.Create(t.Context(), "pipe", os.O_WRONLY, 0o644); err == nil {

@@ -6,7 +6,7 @@ import (
 	"io"
 	"os"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // handle is an open regular file.
@@ -34,10 +34,10 @@ func (h *handle) WriteAt(_ context.Context, p []byte, off int64) (int, error) {
 	return h.f.WriteAt(p, off)
 }
 
-func (h *handle) Stat(context.Context) (node.Stat, error) {
+func (h *handle) Stat(context.Context) (fs.Stat, error) {
 	fi, err := h.f.Stat()
 	if err != nil {
-		return node.Stat{}, err
+		return fs.Stat{}, err
 	}
 	return stat(fi), nil
 }

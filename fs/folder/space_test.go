@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 func TestSpace(t *testing.T) {
@@ -20,8 +20,8 @@ func TestSpace(t *testing.T) {
 	if err := unix.Statfs(filepath.Join(dir, "file"), &st); err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range []node.Node{root, file} {
-		sp, err := node.SpaceOf(t.Context(), n)
+	for _, n := range []fs.Node{root, file} {
+		sp, err := fs.SpaceOf(t.Context(), n)
 		if err != nil || sp.Block != uint32(st.Bsize) || sp.Blocks != st.Blocks || sp.Files != st.Files {
 			t.Errorf("%T: %+v, %v; statfs says %+v", n, sp, err, st)
 		}

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"testing"
 
+	"hutch/fs"
 	"hutch/fs/ninep"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 )
 
 const swaps = 5000 // how often readers look while a folder changes
@@ -64,7 +64,7 @@ func swap(dir string) {
 // error gets no handle.
 func TestSwap(t *testing.T) {
 	f := swapped(t)
-	check := func(h node.Handle, err error) {
+	check := func(h fs.Handle, err error) {
 		switch {
 		case err == nil:
 			h.ReadAt(t.Context(), make([]byte, 10), 0)
@@ -74,7 +74,7 @@ func TestSwap(t *testing.T) {
 		}
 	}
 	var readers sync.WaitGroup
-	for _, root := range []node.Node{f.Root(), f.ReadOnly()} {
+	for _, root := range []fs.Node{f.Root(), f.ReadOnly()} {
 		readers.Go(func() {
 			for i := 0; i < swaps && !t.Failed(); i++ {
 				dir := root

@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"regexp"
 	"strings"
 	"sync"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // OpenWhole opens a folder of small files. What is written to one is stored at
@@ -67,7 +66,7 @@ type whole struct {
 }
 
 // join returns the file at path, open for writing once more.
-func (n *file) join(flags int, perm fs.FileMode) (*whole, error) {
+func (n *file) join(flags int, perm os.FileMode) (*whole, error) {
 	s := n.f.wholes
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +101,7 @@ func (n *file) join(flags int, perm fs.FileMode) (*whole, error) {
 }
 
 func tooLong(path string) error {
-	return fmt.Errorf("%w: %s: at most %d bytes", node.ErrNoSpace, path, maxWhole)
+	return fmt.Errorf("%w: %s: at most %d bytes", fs.ErrNoSpace, path, maxWhole)
 }
 
 func (w *whole) truncate(size int64) {
@@ -164,7 +163,7 @@ func (w *whole) sync() error {
 // replace writes text aside, to the disk, and renames that.
 func (f *Folder) replace(name string, text []byte) (*os.File, error) {
 	aside := ".new-" + rand.Text()
-	perm := fs.FileMode(0o644)
+	perm := os.FileMode(0o644)
 	old, lerr := f.root.Lstat(name)
 	if lerr == nil {
 		perm = old.Mode().Perm()
@@ -207,7 +206,7 @@ func (f *Folder) syncFolder(name string) error {
 var syncFile = (*os.File).Sync // but in tests
 
 // keepOwner gives a file the mode and the owner of the one that it replaces.
-func keepOwner(out *os.File, old fs.FileInfo) error {
+func keepOwner(out *os.File, old os.FileInfo) error {
 	if err := out.Chmod(old.Mode().Perm()); err != nil {
 		return err
 	}
@@ -326,15 +325,15 @@ func (h *wholeHandle) WriteAt(_ context.Context, p []byte, off int64) (int, erro
 	return len(p), nil
 }
 
-func (h *wholeHandle) Stat(context.Context) (node.Stat, error) {
+func (h *wholeHandle) Stat(context.Context) (fs.Stat, error) {
 	h.f.wholes.mu.Lock()
 	defer h.f.wholes.mu.Unlock()
 	if h.w.path == "" {
-		return node.Stat{Qid: h.w.qid, Mode: 0o600, Size: uint64(len(h.w.text)), Nlink: 0}, nil
+		return fs.Stat{Qid: h.w.qid, Mode: 0o600, Size: uint64(len(h.w.text)), Nlink: 0}, nil
 	}
 	fi, err := h.f.root.Lstat(h.w.path)
 	if err != nil {
-		return node.Stat{}, err
+		return fs.Stat{}, err
 	}
 	st := stat(fi)
 	st.Qid, st.Size = h.w.qid, uint64(len(h.w.text))
@@ -389,11 +388,11 @@ func (h *wholeHandle) close() error {
 type cutHandle struct{ text string }
 
 func (h *cutHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
-	return node.ReadText(h.text, p, off), nil
+	return fs.ReadText(h.text, p, off), nil
 }
 
 func (h *cutHandle) WriteAt(context.Context, []byte, int64) (int, error) {
-	return 0, node.ErrPermission
+	return 0, fs.ErrPermission
 }
 
 func (h *cutHandle) Close() error { return nil }

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"testing"
 
-	"hutch/fs/node"
-	"hutch/fs/node/need"
+	"hutch/fs"
+	"hutch/fs/need"
 )
 
 // On a full disk a write fails, and the file is what it was.
@@ -35,7 +35,7 @@ func TestWholeOnFullDisk(t *testing.T) {
 	write := func(name, text string, flags int) error {
 		t.Helper()
 		n, err := f.Root().Walk(ctx, name)
-		var h node.Handle
+		var h fs.Handle
 		if err != nil {
 			_, h, err = f.Root().Create(ctx, name, flags|os.O_WRONLY, 0o600)
 		} else {
@@ -68,12 +68,12 @@ func TestWholeOnFullDisk(t *testing.T) {
 	}
 	ballast.Close()
 	for _, flags := range []int{0, os.O_TRUNC, os.O_APPEND} {
-		if err := write("K", "new\n", flags); node.Errno(err) != syscall.ENOSPC {
+		if err := write("K", "new\n", flags); fs.Errno(err) != syscall.ENOSPC {
 			t.Errorf("write on a full disk: %v", err)
 		}
 		wants("K", "old\n")
 	}
-	if err := write("NEW", "v\n", os.O_TRUNC); node.Errno(err) != syscall.ENOSPC {
+	if err := write("NEW", "v\n", os.O_TRUNC); fs.Errno(err) != syscall.ENOSPC {
 		t.Errorf("a new file on a full disk: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "NEW")); err == nil {
@@ -89,7 +89,7 @@ func TestWholeOnFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.WriteAt(ctx, []byte("OLD\n"), 0)
-	if _, err := h.WriteAt(ctx, make([]byte, 768<<10), 4); node.Errno(err) != syscall.ENOSPC {
+	if _, err := h.WriteAt(ctx, make([]byte, 768<<10), 4); fs.Errno(err) != syscall.ENOSPC {
 		t.Errorf("more than there is room for: %v", err)
 	}
 	wants("K", "OLD\n")
@@ -131,7 +131,7 @@ func TestWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put := func(h node.Handle, text string, off int64) {
+	put := func(h fs.Handle, text string, off int64) {
 		t.Helper()
 		if k, err := h.WriteAt(ctx, []byte(text), off); k != len(text) || err != nil {
 			t.Fatal(k, err)
@@ -141,12 +141,12 @@ func TestWhole(t *testing.T) {
 	put(h, " world", 5)
 	stored("K", "hello world")
 	for _, size := range []uint64{maxWhole + 1, 1 << 63} {
-		if err := n.Set(ctx, node.Change{Size: &size}); !errors.Is(err, node.ErrNoSpace) {
+		if err := n.Set(ctx, fs.Change{Size: &size}); !errors.Is(err, fs.ErrNoSpace) {
 			t.Errorf("made %d bytes long: %v", size, err)
 		}
 	}
 	size := uint64(0)
-	if err := n.Set(ctx, node.Change{Size: &size}); err != nil {
+	if err := n.Set(ctx, fs.Change{Size: &size}); err != nil {
 		t.Fatal(err)
 	}
 	stored("K", "hello world")
@@ -166,7 +166,7 @@ func TestWhole(t *testing.T) {
 	}
 	put(h, "1", 0)
 	stored("L", "1ne two")
-	n.Set(ctx, node.Change{Size: &size}) // by its old name: there is none
+	n.Set(ctx, fs.Change{Size: &size}) // by its old name: there is none
 	if err := f.Root().Remove(ctx, "L", false); err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestWholeInPieces(t *testing.T) {
 	if n, err := h.ReadAt(ctx, got, 0); err != nil || !bytes.Equal(got[:n], want) {
 		t.Errorf("reads %d bytes of something else, %v", n, err)
 	}
-	if err := errors.Join(h.(node.Flusher).Flush(ctx), h.Close()); err != nil {
+	if err := errors.Join(h.(fs.Flusher).Flush(ctx), h.Close()); err != nil {
 		t.Error(err)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "K")); err != nil || !bytes.Equal(text, want) {
@@ -396,7 +396,7 @@ func TestWholeMoves(t *testing.T) {
 	}
 	defer f.Close()
 	ctx, top := context.Background(), f.Root()
-	var handles []node.Handle
+	var handles []fs.Handle
 	for _, name := range []string{"web.d", "web.dd"} {
 		d, err := top.Mkdir(ctx, name, 0o755)
 		if err != nil {
@@ -442,7 +442,7 @@ func TestWholeSyncsFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, top := range []node.Node{f.Root(), d} {
+	for _, top := range []fs.Node{f.Root(), d} {
 		_, h, err := top.Create(ctx, "a.toml", os.O_WRONLY, 0o600)
 		if err != nil {
 			t.Fatal(err)

@@ -1,46 +1,45 @@
 package fuse
 
 import (
-	"io/fs"
 	"os"
 	"syscall"
 	"time"
 
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // special are the mode bits above the permissions, here and in the kernel.
 var special = []struct {
-	mode fs.FileMode
+	mode os.FileMode
 	bits uint32
 }{
-	{fs.ModeSetuid, syscall.S_ISUID},
-	{fs.ModeSetgid, syscall.S_ISGID},
-	{fs.ModeSticky, syscall.S_ISVTX},
+	{os.ModeSetuid, syscall.S_ISUID},
+	{os.ModeSetgid, syscall.S_ISGID},
+	{os.ModeSticky, syscall.S_ISVTX},
 }
 
 // typeBits returns the file type as the kernel writes it.
-func typeBits(m fs.FileMode) uint32 {
+func typeBits(m os.FileMode) uint32 {
 	switch m.Type() {
-	case fs.ModeDir:
+	case os.ModeDir:
 		return syscall.S_IFDIR
-	case fs.ModeSymlink:
+	case os.ModeSymlink:
 		return syscall.S_IFLNK
-	case fs.ModeNamedPipe:
+	case os.ModeNamedPipe:
 		return syscall.S_IFIFO
-	case fs.ModeSocket:
+	case os.ModeSocket:
 		return syscall.S_IFSOCK
-	case fs.ModeDevice:
+	case os.ModeDevice:
 		return syscall.S_IFBLK
-	case fs.ModeDevice | fs.ModeCharDevice:
+	case os.ModeDevice | os.ModeCharDevice:
 		return syscall.S_IFCHR
 	}
 	return syscall.S_IFREG
 }
 
-func modeBits(m fs.FileMode) uint32 {
+func modeBits(m os.FileMode) uint32 {
 	bits := typeBits(m) | uint32(m.Perm())
 	for _, s := range special {
 		if m&s.mode != 0 {
@@ -51,8 +50,8 @@ func modeBits(m fs.FileMode) uint32 {
 }
 
 // permissions returns the permission and special bits of a kernel's mode.
-func permissions(bits uint32) fs.FileMode {
-	m := fs.FileMode(bits) & fs.ModePerm
+func permissions(bits uint32) os.FileMode {
+	m := os.FileMode(bits) & os.ModePerm
 	for _, s := range special {
 		if bits&s.bits != 0 {
 			m |= s.mode
@@ -62,7 +61,7 @@ func permissions(bits uint32) fs.FileMode {
 }
 
 // setAttr fills in what stat(2) shows.
-func setAttr(a *gofuse.Attr, st node.Stat) {
+func setAttr(a *gofuse.Attr, st fs.Stat) {
 	a.Ino = st.Qid
 	a.Mode = modeBits(st.Mode)
 	a.Size = st.Size
@@ -83,8 +82,8 @@ func stamp(t time.Time) (uint64, uint32) {
 }
 
 // change returns what a client asks to change.
-func change(in *gofuse.SetAttrIn) node.Change {
-	var c node.Change
+func change(in *gofuse.SetAttrIn) fs.Change {
+	var c fs.Change
 	if size, ok := in.GetSize(); ok {
 		c.Size = &size
 	}

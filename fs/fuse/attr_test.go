@@ -1,37 +1,37 @@
 package fuse
 
 import (
-	"io/fs"
+	"os"
 	"syscall"
 	"testing"
 	"time"
 
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 func TestModeBits(t *testing.T) {
 	for _, c := range []struct {
-		mode fs.FileMode
+		mode os.FileMode
 		bits uint32
 	}{
 		{0o644, syscall.S_IFREG | 0o644},
 		{0, syscall.S_IFREG},
-		{fs.ModeDir | 0o755, syscall.S_IFDIR | 0o755},
-		{fs.ModeDir | fs.ModeSticky | 0o777, syscall.S_IFDIR | 0o1777},
-		{fs.ModeSymlink | 0o777, syscall.S_IFLNK | 0o777},
-		{fs.ModeNamedPipe | 0o600, syscall.S_IFIFO | 0o600},
-		{fs.ModeSocket | 0o600, syscall.S_IFSOCK | 0o600},
-		{fs.ModeDevice | 0o600, syscall.S_IFBLK | 0o600},
-		{fs.ModeDevice | fs.ModeCharDevice | 0o600, syscall.S_IFCHR | 0o600},
-		{fs.ModeSetuid | fs.ModeSetgid | 0o755, syscall.S_IFREG | 0o6755},
-		{fs.ModeAppend | 0o200, syscall.S_IFREG | 0o200},
+		{os.ModeDir | 0o755, syscall.S_IFDIR | 0o755},
+		{os.ModeDir | os.ModeSticky | 0o777, syscall.S_IFDIR | 0o1777},
+		{os.ModeSymlink | 0o777, syscall.S_IFLNK | 0o777},
+		{os.ModeNamedPipe | 0o600, syscall.S_IFIFO | 0o600},
+		{os.ModeSocket | 0o600, syscall.S_IFSOCK | 0o600},
+		{os.ModeDevice | 0o600, syscall.S_IFBLK | 0o600},
+		{os.ModeDevice | os.ModeCharDevice | 0o600, syscall.S_IFCHR | 0o600},
+		{os.ModeSetuid | os.ModeSetgid | 0o755, syscall.S_IFREG | 0o6755},
+		{os.ModeAppend | 0o200, syscall.S_IFREG | 0o200},
 	} {
 		if got := modeBits(c.mode); got != c.bits {
 			t.Errorf("%v: %o, want %o", c.mode, got, c.bits)
 		}
-		if got, want := permissions(c.bits), c.mode&^(fs.ModeType|fs.ModeAppend); got != want {
+		if got, want := permissions(c.bits), c.mode&^(os.ModeType|os.ModeAppend); got != want {
 			t.Errorf("%o: %v, want %v", c.bits, got, want)
 		}
 	}
@@ -39,7 +39,7 @@ func TestModeBits(t *testing.T) {
 
 func TestSetAttr(t *testing.T) {
 	var a gofuse.Attr
-	setAttr(&a, node.Stat{Mode: fs.ModeDir | 0o700, Qid: 7, UID: 8, GID: 9, Mtime: time.Unix(5, 6)})
+	setAttr(&a, fs.Stat{Mode: os.ModeDir | 0o700, Qid: 7, UID: 8, GID: 9, Mtime: time.Unix(5, 6)})
 	want := gofuse.Attr{Ino: 7, Mode: syscall.S_IFDIR | 0o700, Nlink: 1, Owner: gofuse.Owner{Uid: 8, Gid: 9}, Mtime: 5, Mtimensec: 6}
 	if a != want {
 		t.Errorf("%+v, want %+v", a, want)
@@ -48,13 +48,13 @@ func TestSetAttr(t *testing.T) {
 
 func TestChange(t *testing.T) {
 	in := &gofuse.SetAttrIn{}
-	if c := change(in); c != (node.Change{}) {
+	if c := change(in); c != (fs.Change{}) {
 		t.Errorf("nothing: %+v", c)
 	}
 	in.Valid = gofuse.FATTR_SIZE | gofuse.FATTR_MODE | gofuse.FATTR_GID | gofuse.FATTR_MTIME
 	in.Mode, in.Gid, in.Mtime = syscall.S_IFREG|0o4755, 3, 9
 	c := change(in)
-	if c.Size == nil || *c.Size != 0 || c.Mode == nil || *c.Mode != fs.ModeSetuid|0o755 || c.UID != nil ||
+	if c.Size == nil || *c.Size != 0 || c.Mode == nil || *c.Mode != os.ModeSetuid|0o755 || c.UID != nil ||
 		c.GID == nil || *c.GID != 3 || c.Atime != nil || c.Mtime == nil || !c.Mtime.Equal(time.Unix(9, 0)) {
 		t.Errorf("%+v", c)
 	}

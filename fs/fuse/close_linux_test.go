@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // reader starts a program that blocks in the stream events.

@@ -8,7 +8,7 @@ import (
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A listing is an open directory: what was in it when it was opened, or
@@ -50,7 +50,7 @@ func (d *listing) load(ctx context.Context) error {
 	return nil
 }
 
-func dirEntry(e node.Entry) gofuse.DirEntry {
+func dirEntry(e fs.Entry) gofuse.DirEntry {
 	return gofuse.DirEntry{Name: e.Name, Mode: typeBits(e.Mode), Ino: e.Qid}
 }
 

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // Programs save in their own ways: temporary files, renames, backups,

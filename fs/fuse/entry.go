@@ -10,7 +10,7 @@ import (
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 const maxName = 255
@@ -23,26 +23,26 @@ const stays = time.Hour
 type entry struct {
 	gofs.Inode
 	s  *Server
-	of atomic.Pointer[node.Node] // the node that the last walk found
+	of atomic.Pointer[fs.Node] // the node that the last walk found
 
 	links *foreign    // what links mean, if they are another machine's
 	keeps atomic.Bool // it is a stored file
 	kept  atomic.Bool // clients may believe it for a while
 }
 
-func (s *Server) entry(n node.Node) *entry {
+func (s *Server) entry(n fs.Node) *entry {
 	e := &entry{s: s}
 	e.of.Store(&n)
 	return e
 }
 
-func (e *entry) node() node.Node { return *e.of.Load() }
+func (e *entry) node() fs.Node { return *e.of.Load() }
 
 // checkName refuses what no node is asked for. The kernel keeps "/", "." and
 // ".." to itself.
 func checkName(name string) error {
 	if len(name) > maxName {
-		return node.ErrTooLong
+		return fs.ErrTooLong
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func (e *entry) Lookup(ctx context.Context, name string, out *gofuse.EntryOut) (
 }
 
 // child returns the kernel's inode for the entry called name, which is n.
-func (e *entry) child(ctx context.Context, name string, n node.Node, out *gofuse.EntryOut) (*gofs.Inode, error) {
+func (e *entry) child(ctx context.Context, name string, n fs.Node, out *gofuse.EntryOut) (*gofs.Inode, error) {
 	st, err := n.Stat(ctx)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (e *entry) placeOf(name string, id gofs.StableAttr) uint64 {
 // kernel. A write holds its inode's lock while it lasts, and who waits for
 // that lock, to write or only to open with O_TRUNC, cannot be killed. With
 // an inode each, a client of a ctl file waits for nobody else's message.
-func alone(st node.Stat) bool {
+func alone(st fs.Stat) bool {
 	return st.Vers == 0 && st.Keep == 0 && st.Mode.IsRegular() && st.Mode&0o222 != 0
 }
 
@@ -134,7 +134,7 @@ func (e *entry) reuse(ctx context.Context, name string, ops gofs.InodeEmbedder, 
 func (e *entry) Getattr(ctx context.Context, f gofs.FileHandle, out *gofuse.AttrOut) syscall.Errno {
 	return e.s.do(ctx, func(ctx context.Context) error {
 		err := e.stat(ctx, out)
-		if open, ok := f.(*file); ok && errors.Is(err, node.ErrNotExist) {
+		if open, ok := f.(*file); ok && errors.Is(err, fs.ErrNotExist) {
 			return open.stat(ctx, out, err)
 		}
 		return err
@@ -192,7 +192,7 @@ func (e *entry) stored() bool { return e.s.opt.Stored && e.keeps.Load() }
 // Statfs tells the room there is, and the length of names.
 func (e *entry) Statfs(ctx context.Context, out *gofuse.StatfsOut) syscall.Errno {
 	return e.s.do(ctx, func(ctx context.Context) error {
-		sp, err := node.SpaceOf(ctx, e.node())
+		sp, err := fs.SpaceOf(ctx, e.node())
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 
 // A file is an open made-up file.
 type file struct {
-	node.Handle
+	fs.Handle
 	s      *Server
 	stream bool // reads can block at the end
 
@@ -31,9 +31,9 @@ type file struct {
 
 // file returns what serves h, and how the kernel is to treat it: pages of a
 // stored file can be kept.
-func (s *Server) file(h node.Handle, flags uint32, stored bool) (*file, uint32, error) {
+func (s *Server) file(h fs.Handle, flags uint32, stored bool) (*file, uint32, error) {
 	f := &file{Handle: h, s: s}
-	if st, ok := h.(node.Streamer); ok {
+	if st, ok := h.(fs.Streamer); ok {
 		f.stream = st.Stream()
 	}
 	// Streams too can be sought in: head and the shells' read take more
@@ -49,12 +49,12 @@ func (s *Server) file(h node.Handle, flags uint32, stored bool) (*file, uint32, 
 		how |= gofuse.FOPEN_STREAM
 		f.turn = make(chan struct{}, 1)
 	}
-	if _, ok := h.(node.Flusher); !ok || flags&syscall.O_ACCMODE == syscall.O_RDONLY {
+	if _, ok := h.(fs.Flusher); !ok || flags&syscall.O_ACCMODE == syscall.O_RDONLY {
 		how |= gofuse.FOPEN_NOFLUSH
 	}
 	if !s.keep(f) {
 		h.Close()
-		return nil, 0, fmt.Errorf("%w: the tree is closing", node.ErrInterrupted)
+		return nil, 0, fmt.Errorf("%w: the tree is closing", fs.ErrInterrupted)
 	}
 	return f, how, nil
 }
@@ -83,7 +83,7 @@ func (f *file) read(ctx context.Context, p []byte, off int64) (int, error) {
 	select {
 	case f.turn <- struct{}{}:
 	case <-ctx.Done():
-		return 0, node.ErrInterrupted
+		return 0, fs.ErrInterrupted
 	}
 	defer func() { <-f.turn }()
 	n, err := f.ReadAt(ctx, p, f.at)
@@ -120,7 +120,7 @@ func (f *file) Write(ctx context.Context, data []byte, off int64) (uint32, sysca
 // stat describes a file that is not where it was when it was opened, if the
 // handle can; if not it returns err.
 func (f *file) stat(ctx context.Context, out *gofuse.AttrOut, err error) error {
-	h, ok := f.Handle.(node.Statter)
+	h, ok := f.Handle.(fs.Statter)
 	if !ok {
 		return err
 	}
@@ -132,7 +132,7 @@ func (f *file) stat(ctx context.Context, out *gofuse.AttrOut, err error) error {
 }
 
 func (f *file) Flush(ctx context.Context) syscall.Errno {
-	fl, ok := f.Handle.(node.Flusher)
+	fl, ok := f.Handle.(fs.Flusher)
 	if !ok {
 		return 0
 	}
@@ -140,7 +140,7 @@ func (f *file) Flush(ctx context.Context) syscall.Errno {
 }
 
 func (f *file) Fsync(ctx context.Context, _ uint32) syscall.Errno {
-	sy, ok := f.Handle.(node.Syncer)
+	sy, ok := f.Handle.(fs.Syncer)
 	if !ok {
 		return 0
 	}

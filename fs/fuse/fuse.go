@@ -6,7 +6,7 @@
 // Made-up files are never cached: their attributes and entries hold for no
 // time, and reads and writes come as the client makes them. Stored files are
 // cached only where the Options say so. A directory that
-// is a folder of the host (node.HostDir) is served from that folder itself,
+// is a folder of the host (fs.HostDir) is served from that folder itself,
 // and where the kernel allows it reads and writes there bypass the server. Names
 // and attributes of it hold as long as nobody changes them.
 //
@@ -27,7 +27,7 @@ import (
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Options say how a tree is mounted. The zero value is good.
@@ -108,7 +108,7 @@ type Server struct {
 // Mount mounts the tree of root on dir, which is made if it is missing, and
 // serves it until Close or until someone unmounts it. What a killed server
 // left mounted there is removed first; a mount that lives is refused.
-func Mount(dir string, root node.Node, opt Options) (*Server, error) {
+func Mount(dir string, root fs.Node, opt Options) (*Server, error) {
 	s := &Server{
 		opt:  opt.withDefaults(),
 		stop: make(chan struct{}),
@@ -121,7 +121,7 @@ func Mount(dir string, root node.Node, opt Options) (*Server, error) {
 		return nil, fmt.Errorf("mount %s: %w", dir, err)
 	}
 	if opt.RawLinks && !direct() {
-		return nil, fmt.Errorf("mount %s: %w: links by their own text, as another user than root", dir, node.ErrNotPermitted)
+		return nil, fmt.Errorf("mount %s: %w: links by their own text, as another user than root", dir, fs.ErrNotPermitted)
 	}
 	undo, err := s.prepare(dir)
 	if err != nil {
@@ -135,13 +135,13 @@ func Mount(dir string, root node.Node, opt Options) (*Server, error) {
 }
 
 // serving finds what serves the root, and returns its number.
-func (s *Server) serving(root node.Node) (*gofs.StableAttr, error) {
+func (s *Server) serving(root fs.Node) (*gofs.StableAttr, error) {
 	st, err := root.Stat(context.Background())
 	if err != nil {
 		return nil, err
 	}
 	if !st.Mode.IsDir() {
-		return nil, fmt.Errorf("%w: the root of a tree", node.ErrNotDir)
+		return nil, fmt.Errorf("%w: the root of a tree", fs.ErrNotDir)
 	}
 	if h, ok := s.hostTop(root); ok {
 		s.top = h

@@ -13,7 +13,7 @@ import (
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A hostFolder is a folder of the host that is served as it is. Whoever else
@@ -87,8 +87,8 @@ func openBelow(at int, path string) (int, error) {
 
 // host returns what serves n if it is a folder of the host, and a number
 // that tells this folder from another that takes its place.
-func (s *Server) host(n node.Node) (gofs.InodeEmbedder, uint64, bool) {
-	h, ok := n.(node.HostDir)
+func (s *Server) host(n fs.Node) (gofs.InodeEmbedder, uint64, bool) {
+	h, ok := n.(fs.HostDir)
 	if !ok || !canOpenat2() {
 		return nil, 0, false
 	}
@@ -103,7 +103,7 @@ func (s *Server) host(n node.Node) (gofs.InodeEmbedder, uint64, bool) {
 	return f.top, id.ino ^ bits.RotateLeft64(id.dev, 40), true
 }
 
-func (s *Server) hostTop(root node.Node) (gofs.InodeEmbedder, bool) {
+func (s *Server) hostTop(root fs.Node) (gofs.InodeEmbedder, bool) {
 	h, _, ok := s.host(root)
 	return h, ok
 }

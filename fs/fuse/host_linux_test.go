@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hutch/fs/folder"
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // A file of a host folder has one number, over FUSE and in its node.

@@ -7,15 +7,15 @@ import (
 
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Elsewhere than on Linux a folder of the host is served by its node, as
 // everything else is.
 
-func (s *Server) hostTop(node.Node) (gofs.InodeEmbedder, bool) { return nil, false }
+func (s *Server) hostTop(fs.Node) (gofs.InodeEmbedder, bool) { return nil, false }
 
-func (s *Server) host(node.Node) (gofs.InodeEmbedder, uint64, bool) { return nil, 0, false }
+func (s *Server) host(fs.Node) (gofs.InodeEmbedder, uint64, bool) { return nil, 0, false }
 
 // idle is not known.
 func idle(context.Context) bool { return false }

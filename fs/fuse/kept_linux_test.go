@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // all returns the names of what is kept, sorted.

@@ -9,7 +9,7 @@ import (
 
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // The kernel follows a link by the text that it reads, from where it has the
@@ -22,14 +22,14 @@ import (
 
 // A foreign directory is one whose links are another machine's.
 type foreign struct {
-	links *node.Links
+	links *fs.Links
 	top   *gofs.Inode // the directory
 }
 
 // foreignOf returns what the links of n mean, which top serves; up is what
 // those of the directory above mean.
-func foreignOf(n node.Node, top *gofs.Inode, up *foreign) *foreign {
-	if l, ok := n.(node.Linked); ok && l.Links() != nil {
+func foreignOf(n fs.Node, top *gofs.Inode, up *foreign) *foreign {
+	if l, ok := n.(fs.Linked); ok && l.Links() != nil {
 		return &foreign{l.Links(), top}
 	}
 	return up
@@ -46,7 +46,7 @@ func (s *Server) link(dir *gofs.Inode, f *foreign, text string) string {
 		return text
 	}
 	to := ""
-	if below, ok := between(f.top, dir); ok || path.IsAbs(text) || node.Rises(text) == 0 {
+	if below, ok := between(f.top, dir); ok || path.IsAbs(text) || fs.Rises(text) == 0 {
 		to = f.links.Served(s.above(f.top), below, text)
 	}
 	if to == "" || len(to) >= maxPath || strings.Contains(to, "\x00") {

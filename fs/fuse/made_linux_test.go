@@ -13,21 +13,21 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node/nodetest"
+	"hutch/fs/fstest"
 )
 
 func TestRead(t *testing.T) {
 	s := serving(t)
 	for _, c := range []struct{ script, want string }{
-		{"cat status", nodetest.Status},
-		{"dd bs=1 if=status 2>/dev/null", nodetest.Status},
-		{"dd bs=7 skip=1 if=status 2>/dev/null", nodetest.Status[7:]},
-		{"tail -c 5 status", nodetest.Status[len(nodetest.Status)-5:]},
+		{"cat status", fstest.Status},
+		{"dd bs=1 if=status 2>/dev/null", fstest.Status},
+		{"dd bs=7 skip=1 if=status 2>/dev/null", fstest.Status[7:]},
+		{"tail -c 5 status", fstest.Status[len(fstest.Status)-5:]},
 		{"wc -c <status", "19\n"},
 		{"stat -c '%s %F %a' status", "0 regular empty file 444\n"},
 		{"stat -c '%s' big", "1048576\n"},
 		{"cat big | wc -c", "1048576\n"},
-		{"cat link", nodetest.Status},
+		{"cat link", fstest.Status},
 		{"readlink link", "status\n"},
 		{"cat deep/a/b/c/leaf", "leaf\n"},
 		{"cat many/* | sort | tail -n 1", "f99\n"},
@@ -284,7 +284,7 @@ func TestManyReaders(t *testing.T) {
 		})
 	}
 	s.do("blocked %d", readers)
-	if out, err := s.sh("dash", "cat status && echo x > ctl && ls -lR . >/dev/null && echo y > store/f && cat store/f && echo z > work/f && cat work/f && du -s . >/dev/null && rm store/f"); err != nil || out != nodetest.Status+"y\nz\n" {
+	if out, err := s.sh("dash", "cat status && echo x > ctl && ls -lR . >/dev/null && echo y > store/f && cat store/f && echo z > work/f && cat work/f && du -s . >/dev/null && rm store/f"); err != nil || out != fstest.Status+"y\nz\n" {
 		t.Errorf("beside %d readers: %v %s", readers, err, out)
 	}
 	s.do("push for all")

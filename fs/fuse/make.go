@@ -9,7 +9,7 @@ import (
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // renameNoReplace is the kernel's RENAME_NOREPLACE.
@@ -17,7 +17,7 @@ const renameNoReplace = 1
 
 // made answers a call that makes an entry called name. Other users may not: the
 // file would belong to our user, with what they then wrote.
-func (e *entry) made(ctx context.Context, name string, out *gofuse.EntryOut, make func(context.Context) (node.Node, error)) (child *gofs.Inode, errno syscall.Errno) {
+func (e *entry) made(ctx context.Context, name string, out *gofuse.EntryOut, make func(context.Context) (fs.Node, error)) (child *gofs.Inode, errno syscall.Errno) {
 	if client, ok := gofuse.FromContext(ctx); ok && e.s.opt.AllowOther && client.Uid != 0 && int(client.Uid) != os.Geteuid() {
 		return nil, syscall.EACCES
 	}
@@ -36,7 +36,7 @@ func (e *entry) made(ctx context.Context, name string, out *gofuse.EntryOut, mak
 }
 
 func (e *entry) Create(ctx context.Context, name string, flags, mode uint32, out *gofuse.EntryOut) (child *gofs.Inode, f gofs.FileHandle, how uint32, errno syscall.Errno) {
-	child, errno = e.made(ctx, name, out, func(ctx context.Context) (node.Node, error) {
+	child, errno = e.made(ctx, name, out, func(ctx context.Context) (fs.Node, error) {
 		n, h, err := e.node().Create(ctx, name, openFlags(flags), permissions(mode))
 		if err != nil {
 			return nil, err
@@ -51,13 +51,13 @@ func (e *entry) Create(ctx context.Context, name string, flags, mode uint32, out
 }
 
 func (e *entry) Mkdir(ctx context.Context, name string, mode uint32, out *gofuse.EntryOut) (*gofs.Inode, syscall.Errno) {
-	return e.made(ctx, name, out, func(ctx context.Context) (node.Node, error) {
+	return e.made(ctx, name, out, func(ctx context.Context) (fs.Node, error) {
 		return e.node().Mkdir(ctx, name, permissions(mode))
 	})
 }
 
 func (e *entry) Symlink(ctx context.Context, target, name string, out *gofuse.EntryOut) (*gofs.Inode, syscall.Errno) {
-	return e.made(ctx, name, out, func(ctx context.Context) (node.Node, error) {
+	return e.made(ctx, name, out, func(ctx context.Context) (fs.Node, error) {
 		return e.node().Symlink(ctx, name, e.s.stored(e.links, target))
 	})
 }
@@ -67,7 +67,7 @@ func (e *entry) Link(ctx context.Context, target gofs.InodeEmbedder, name string
 	if !ok {
 		return nil, syscall.EXDEV
 	}
-	return e.made(ctx, name, out, func(ctx context.Context) (node.Node, error) {
+	return e.made(ctx, name, out, func(ctx context.Context) (fs.Node, error) {
 		return e.node().Link(ctx, name, to.node())
 	})
 }
@@ -77,7 +77,7 @@ func (e *entry) Mknod(ctx context.Context, name string, mode, _ uint32, out *gof
 	if mode&syscall.S_IFMT != syscall.S_IFREG {
 		return nil, syscall.EPERM
 	}
-	return e.made(ctx, name, out, func(ctx context.Context) (node.Node, error) {
+	return e.made(ctx, name, out, func(ctx context.Context) (fs.Node, error) {
 		n, h, err := e.node().Create(ctx, name, os.O_WRONLY|os.O_EXCL, permissions(mode))
 		if err != nil {
 			return nil, err
@@ -114,13 +114,13 @@ func (e *entry) Rename(ctx context.Context, name string, parent gofs.InodeEmbedd
 		if flags&renameNoReplace != 0 {
 			switch _, err := dst.node().Walk(ctx, newname); {
 			case err == nil:
-				return fmt.Errorf("%w: %s", node.ErrExist, newname)
-			case node.Errno(err) != syscall.ENOENT:
+				return fmt.Errorf("%w: %s", fs.ErrExist, newname)
+			case fs.Errno(err) != syscall.ENOENT:
 				return err
 			}
 		}
 		err := e.node().Rename(ctx, name, dst.node(), newname)
-		if to, ok := node.Inner(ctx, dst.node()).(node.Pathed); ok && err == nil {
+		if to, ok := fs.Inner(ctx, dst.node()).(fs.Pathed); ok && err == nil {
 			moved(e.GetChild(name), to.At(newname))
 		}
 		return err
@@ -129,12 +129,12 @@ func (e *entry) Rename(ctx context.Context, name string, parent gofs.InodeEmbedd
 
 // moved has what the kernel keeps of a file that was renamed, and of those
 // below it, be of where they are now.
-func moved(in *gofs.Inode, to node.Node) {
+func moved(in *gofs.Inode, to fs.Node) {
 	if in == nil {
 		return
 	}
 	e, ok := in.Operations().(*entry)
-	dir, pathed := to.(node.Pathed)
+	dir, pathed := to.(fs.Pathed)
 	if !ok || !pathed {
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +16,7 @@ import (
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // letGo is how long an ordinary user's Close waits for other processes to
@@ -39,7 +38,7 @@ const killPriv = gofuse.CAP_HANDLE_KILLPRIV_V2
 func (s *Server) followsNone() error {
 	m, err := mountedOn(s.dir)
 	if err == nil && (m == nil || !slices.Contains(strings.Split(m.flags, ","), "nosymfollow")) {
-		err = fmt.Errorf("%w: a mount on which no link is followed; Linux 5.10 has it", node.ErrUnsupported)
+		err = fmt.Errorf("%w: a mount on which no link is followed; Linux 5.10 has it", fs.ErrUnsupported)
 	}
 	return err
 }
@@ -83,8 +82,8 @@ func (s *Server) prepare(dir string) (undo func(), err error) {
 	fi, err := os.Stat(s.dir)
 	switch {
 	case err == nil && !fi.IsDir():
-		return undo, node.ErrNotDir
-	case errors.Is(err, fs.ErrNotExist):
+		return undo, fs.ErrNotDir
+	case errors.Is(err, os.ErrNotExist):
 		if err := os.MkdirAll(s.dir, 0o755); err != nil {
 			return undo, err
 		}
@@ -100,11 +99,11 @@ func resolve(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if fi, err := os.Lstat(abs); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+	if fi, err := os.Lstat(abs); err == nil && fi.Mode()&os.ModeSymlink != 0 {
 		return filepath.EvalSymlinks(abs)
 	}
 	up, err := filepath.EvalSymlinks(filepath.Dir(abs))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) {
 		return abs, nil
 	}
 	return filepath.Join(up, filepath.Base(abs)), err
@@ -118,7 +117,7 @@ func clear(dir string) error {
 			return err
 		}
 		if _, err := os.Stat(dir); !errors.Is(err, syscall.ENOTCONN) {
-			return fmt.Errorf("%w: %s is mounted there", node.ErrBusy, m)
+			return fmt.Errorf("%w: %s is mounted there", fs.ErrBusy, m)
 		}
 		if err := detach(dir); err != nil {
 			return fmt.Errorf("remove dead mount: %w", err)
@@ -194,7 +193,7 @@ func (s *Server) unmount() error {
 	case m == nil: // someone took it out of sight
 		return s.cut()
 	case m.device != s.number:
-		return fmt.Errorf("%w: %s is mounted over it", node.ErrBusy, m)
+		return fmt.Errorf("%w: %s is mounted over it", fs.ErrBusy, m)
 	}
 	if direct() {
 		// By force, which cuts the connection: who uses the tree may do so in
@@ -243,7 +242,7 @@ func (s *Server) cut() error {
 	case <-s.done:
 		return nil
 	case <-time.After(letGo):
-		return fmt.Errorf("%w: out of sight, but other processes hold files of it", node.ErrBusy)
+		return fmt.Errorf("%w: out of sight, but other processes hold files of it", fs.ErrBusy)
 	}
 }
 

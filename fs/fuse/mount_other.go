@@ -11,7 +11,7 @@ import (
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // direct says whether to mount by system call; elsewhere than on Linux a
@@ -24,7 +24,7 @@ const (
 	killPriv = 0
 )
 
-func (s *Server) followsNone() error { return node.ErrUnsupported }
+func (s *Server) followsNone() error { return fs.ErrUnsupported }
 
 // attach mounts.
 func attach(raw gofuse.RawFileSystem, dir string, opt *gofuse.MountOptions) (*gofuse.Server, error) {

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A request is the context of one call: done when the client gives up, when
@@ -77,7 +77,7 @@ func (r *request) end() {
 // server closes is told what it would be told of a server that died: on
 // EINTR many programs would try again.
 func (r *request) errno(err error) syscall.Errno {
-	e := node.Errno(err)
+	e := fs.Errno(err)
 	if e == 0 {
 		return 0
 	}

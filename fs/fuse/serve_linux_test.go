@@ -20,10 +20,10 @@ import (
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"hutch/fs"
 	"hutch/fs/folder"
-	"hutch/fs/node"
-	"hutch/fs/node/need"
-	"hutch/fs/node/nodetest"
+	"hutch/fs/fstest"
+	"hutch/fs/need"
 )
 
 // A process must not use its own mount, so each test runs a second copy of
@@ -48,35 +48,35 @@ func TestMain(m *testing.M) {
 
 // withWork is a tree whose root has a folder of the host as work.
 type withWork struct {
-	node.Node
-	work node.Node
+	fs.Node
+	work fs.Node
 }
 
-func (w withWork) Walk(ctx context.Context, name string) (node.Node, error) {
+func (w withWork) Walk(ctx context.Context, name string) (fs.Node, error) {
 	if name == "work" {
 		return w.work, nil
 	}
 	return w.Node.Walk(ctx, name)
 }
 
-func (w withWork) List(ctx context.Context) ([]node.Entry, error) {
+func (w withWork) List(ctx context.Context) ([]fs.Entry, error) {
 	list, err := w.Node.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	st, err := w.work.Stat(ctx)
-	list = append(list, node.Entry{Name: "work", Mode: st.Mode, Qid: st.Qid})
+	list = append(list, fs.Entry{Name: "work", Mode: st.Mode, Qid: st.Qid})
 	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list, err
 }
 
 // guestLinks are those of a guest whose / is the tree's store.
-var guestLinks = &node.Links{At: "/workspace", Places: []node.Place{{There: "/workspace", Here: "."}, {There: "/", Here: "../store"}}}
+var guestLinks = &fs.Links{At: "/workspace", Places: []fs.Place{{There: "/workspace", Here: "."}, {There: "/", Here: "../store"}}}
 
 // serve is the whole of the serving process. It ends with its input.
 func serve(dir, work string, all bool, links string) error {
 	letGo = time.Minute // a program that ends may take its time
-	tree := nodetest.New()
+	tree := fstest.New()
 	root := tree.Root()
 	if work != "" {
 		f, err := folder.Open(work, "work")

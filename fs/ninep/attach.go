@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // auth serves Tauth: who may connect was decided before. Clients of 9P2000.L
@@ -32,7 +32,7 @@ func (s *session) attach(o *op) error {
 
 func (s *session) root(o *op) (*place, qid, error) {
 	if o.fid2 != nofid {
-		return nil, qid{}, fmt.Errorf("%w: no authentication needed", node.ErrInvalid)
+		return nil, qid{}, fmt.Errorf("%w: no authentication needed", fs.ErrInvalid)
 	}
 	at := &place{node: s.srv.Root, dir: true}
 	if o.name2 == errName {

@@ -3,11 +3,11 @@ package ninep
 import (
 	"errors"
 	"fmt"
-	"io/fs"
+	"os"
 	"syscall"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // errBadFd is the error of a fid that is not what the request needs.
@@ -26,19 +26,19 @@ const (
 )
 
 // typeBits returns the type of a file as Linux' modes have it.
-func typeBits(mode fs.FileMode) uint32 {
-	switch mode.Type() &^ fs.ModeIrregular {
-	case fs.ModeDir:
+func typeBits(mode os.FileMode) uint32 {
+	switch mode.Type() &^ os.ModeIrregular {
+	case os.ModeDir:
 		return linuxDir
-	case fs.ModeSymlink:
+	case os.ModeSymlink:
 		return linuxLink
-	case fs.ModeNamedPipe:
+	case os.ModeNamedPipe:
 		return linuxFifo
-	case fs.ModeSocket:
+	case os.ModeSocket:
 		return linuxSock
-	case fs.ModeDevice | fs.ModeCharDevice:
+	case os.ModeDevice | os.ModeCharDevice:
 		return linuxChar
-	case fs.ModeDevice:
+	case os.ModeDevice:
 		return linuxBlk
 	}
 	return linuxReg
@@ -47,13 +47,13 @@ func typeBits(mode fs.FileMode) uint32 {
 // special pairs the bits of a mode beside rwx.
 var special = [...]struct {
 	linux uint32
-	mode  fs.FileMode
+	mode  os.FileMode
 }{
-	{0o4000, fs.ModeSetuid}, {0o2000, fs.ModeSetgid}, {0o1000, fs.ModeSticky},
+	{0o4000, os.ModeSetuid}, {0o2000, os.ModeSetgid}, {0o1000, os.ModeSticky},
 }
 
 // linuxMode returns Linux' mode for a file's.
-func linuxMode(mode fs.FileMode) uint32 {
+func linuxMode(mode os.FileMode) uint32 {
 	m := typeBits(mode) | uint32(mode.Perm())
 	for _, b := range special {
 		if mode&b.mode != 0 {
@@ -64,8 +64,8 @@ func linuxMode(mode fs.FileMode) uint32 {
 }
 
 // unixMode returns the permissions in a mode of Linux.
-func unixMode(m uint32) fs.FileMode {
-	mode := fs.FileMode(m & 0o777)
+func unixMode(m uint32) os.FileMode {
+	mode := os.FileMode(m & 0o777)
 	for _, b := range special {
 		if m&b.linux != 0 {
 			mode |= b.mode
@@ -94,7 +94,7 @@ func (s *session) getattr(o *op) error {
 // attrLen is the length of an Rgetattr without its head.
 const attrLen = 8 + qidLen + 4 + 4 + 4 + 15*8
 
-func putAttr(b []byte, q qid, st node.Stat) []byte {
+func putAttr(b []byte, q qid, st fs.Stat) []byte {
 	b = putQid(put64(b, attrBasic), q)
 	b = put32(put32(put32(b, linuxMode(st.Mode)), st.UID), st.GID)
 	b = put64(put64(b, uint64(max(st.Nlink, 1))), 0)
@@ -106,12 +106,12 @@ func putAttr(b []byte, q qid, st node.Stat) []byte {
 
 // look describes o's file; one that is open and no more where it was, as its
 // handle has it.
-func (s *session) look(o *op) (qid, node.Stat, error) {
+func (s *session) look(o *op) (qid, fs.Stat, error) {
 	q, st, err := s.qidOf(o.ctx, o.at.node)
-	if o.open == nil || node.Errno(err) != syscall.ENOENT {
+	if o.open == nil || fs.Errno(err) != syscall.ENOENT {
 		return q, st, err
 	}
-	h, ok := o.open.handle.(node.Statter)
+	h, ok := o.open.handle.(fs.Statter)
 	if !ok {
 		return q, st, err
 	}
@@ -139,7 +139,7 @@ func (s *session) setattr(o *op) error {
 	if o.mask&^setCtime == 0 {
 		return s.sync(o)
 	}
-	var c node.Change
+	var c fs.Change
 	now := time.Now()
 	if o.mask&setMode != 0 {
 		m := unixMode(o.perm)
@@ -173,7 +173,7 @@ func pickTime(given bool, t, now *time.Time) *time.Time {
 // statfs serves Tstatfs. Made-up files are on a file system of no size, so
 // that df leaves it out.
 func (s *session) statfs(o *op) error {
-	sp, err := node.SpaceOf(o.ctx, o.at.node)
+	sp, err := fs.SpaceOf(o.ctx, o.at.node)
 	if err != nil {
 		return err
 	}
@@ -188,10 +188,10 @@ func (s *session) statfs(o *op) error {
 // xattr serves Txattrwalk and Txattrcreate: there are no such attributes, and
 // of all ways to say so Linux' tools take this one most calmly.
 func (s *session) xattr(o *op) error {
-	return fmt.Errorf("%w: extended attributes", node.ErrUnsupported)
+	return fmt.Errorf("%w: extended attributes", fs.ErrUnsupported)
 }
 
 // isNotExist says whether err is of a file that is not there.
 func isNotExist(err error) bool {
-	return errors.Is(err, node.ErrNotExist) || errors.Is(err, fs.ErrNotExist)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrNotExist)
 }

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // What a client may take. Where it can, a client waits: a request for a slot
@@ -40,7 +40,7 @@ const (
 
 // streams says whether reads may block at the end of what is open.
 func (o *opened) streams() bool {
-	st, ok := o.handle.(node.Streamer)
+	st, ok := o.handle.(fs.Streamer)
 	return ok && st.Stream()
 }
 
@@ -93,7 +93,7 @@ func (s *session) vacate(cost int) {
 
 // tooMany returns the error for requests that cannot even wait.
 func tooMany() error {
-	return fmt.Errorf("%w: too many requests under way: wait for some, or flush them", node.ErrAgain)
+	return fmt.Errorf("%w: too many requests under way: wait for some, or flush them", fs.ErrAgain)
 }
 
 // owe notes that a reply waits to be sent, in a buffer that is not larger than

@@ -18,17 +18,17 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A spring is a file that never ends.
 type spring struct {
-	node.Refuse
+	fs.Refuse
 	reads *atomic.Int64
 }
 
-func (f spring) Stat(context.Context) (node.Stat, error)        { return node.Stat{Mode: 0o666, Qid: 9}, nil }
-func (f spring) Open(context.Context, int) (node.Handle, error) { return f, nil }
+func (f spring) Stat(context.Context) (fs.Stat, error)        { return fs.Stat{Mode: 0o666, Qid: 9}, nil }
+func (f spring) Open(context.Context, int) (fs.Handle, error) { return f, nil }
 func (f spring) ReadAt(_ context.Context, p []byte, _ int64) (int, error) {
 	f.reads.Add(1)
 	return len(p), nil
@@ -113,16 +113,16 @@ func TestNeverReads(t *testing.T) {
 
 // A leaf is a small file, which is made anew for who opens it.
 type leaf struct {
-	node.Refuse
+	fs.Refuse
 	text []byte
 }
 
-func (f leaf) Stat(context.Context) (node.Stat, error)        { return node.Stat{Mode: 0o444, Qid: 9}, nil }
-func (f leaf) Open(context.Context, int) (node.Handle, error) { return f, nil }
+func (f leaf) Stat(context.Context) (fs.Stat, error)        { return fs.Stat{Mode: 0o444, Qid: 9}, nil }
+func (f leaf) Open(context.Context, int) (fs.Handle, error) { return f, nil }
 func (f leaf) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
 	return copy(p, f.text[min(off, int64(len(f.text))):]), nil
 }
-func (f leaf) WriteAt(context.Context, []byte, int64) (int, error) { return 0, node.ErrPermission }
+func (f leaf) WriteAt(context.Context, []byte, int64) (int, error) { return 0, fs.ErrPermission }
 func (f leaf) Close() error                                        { return nil }
 
 // TestNeverReadsSmall has clients ask for all of a small file, with as many

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A conn is a connection: what is the same before and after a Tversion.
@@ -146,7 +146,7 @@ func (c *conn) version(in *buffer) error {
 	typ := uint8(Rversion)
 	switch {
 	case msize < minMsize:
-		err := fmt.Errorf("%w: message size below %d", node.ErrInvalid, minMsize)
+		err := fmt.Errorf("%w: message size below %d", fs.ErrInvalid, minMsize)
 		typ, out = d.putError(out, err)
 	default:
 		out = putString(put32(out, msize), name)

@@ -3,9 +3,9 @@ package ninep
 import (
 	"context"
 	"fmt"
-	"io/fs"
+	"os"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A listing is an open directory: a snapshot of its entries, made when it is
@@ -13,8 +13,8 @@ import (
 type listing struct {
 	turn    chan struct{} // holds a token while a read uses what is below
 	made    bool
-	entries []node.Entry
-	plus    []node.Described // for Treaddirplus; nil until it is made
+	entries []fs.Entry
+	plus    []fs.Described // for Treaddirplus; nil until it is made
 
 	// 9P2000 alone: where the next read must begin, the entry it begins
 	// with, and that entry's stat if it was made but did not fit.
@@ -38,7 +38,7 @@ func (l *listing) take(ctx context.Context) error {
 func (l *listing) done() { <-l.turn }
 
 // refresh makes the snapshot.
-func (l *listing) refresh(ctx context.Context, dir node.Node) error {
+func (l *listing) refresh(ctx context.Context, dir fs.Node) error {
 	entries, err := dir.List(ctx)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (s *session) readStats(o *op) error {
 		}
 	}
 	if !l.made || o.offset != l.off {
-		return fmt.Errorf("%w: bad offset %d in a directory", node.ErrInvalid, o.offset)
+		return fmt.Errorf("%w: bad offset %d in a directory", fs.ErrInvalid, o.offset)
 	}
 	room := int(min(o.count, s.msize-readHead, listBuffer))
 	o.out = put32(o.reply(4+room), 0)
@@ -80,7 +80,7 @@ func (s *session) readStats(o *op) error {
 	}
 	n := len(o.out) - readHead
 	if n == 0 && l.next < len(l.entries) {
-		return fmt.Errorf("%w: no room for an entry in %d bytes", node.ErrInvalid, room)
+		return fmt.Errorf("%w: no room for an entry in %d bytes", fs.ErrInvalid, room)
 	}
 	l.off += uint64(n)
 	le.PutUint32(o.out[frameHead:], uint32(n))
@@ -103,16 +103,16 @@ func (s *session) nextStat(o *op, l *listing) ([]byte, error) {
 	}
 	if err != nil {
 		// Listing goes on past a file that cannot say what it is.
-		st = node.Stat{Mode: e.Mode, Qid: e.Qid}
+		st = fs.Stat{Mode: e.Mode, Qid: e.Qid}
 	}
 	st.Name = e.Name
 	return s.putStat(nil, st), nil
 }
 
-func statOf(ctx context.Context, dir node.Node, name string) (node.Stat, error) {
+func statOf(ctx context.Context, dir fs.Node, name string) (fs.Stat, error) {
 	n, err := dir.Walk(ctx, name)
 	if err != nil {
-		return node.Stat{}, err
+		return fs.Stat{}, err
 	}
 	return n.Stat(ctx)
 }
@@ -147,7 +147,7 @@ func (s *session) readdir(o *op) error {
 	}
 	n := len(o.out) - readHead
 	if n == 0 && full {
-		return fmt.Errorf("%w: no room for an entry in %d bytes", node.ErrInvalid, room)
+		return fmt.Errorf("%w: no room for an entry in %d bytes", fs.ErrInvalid, room)
 	}
 	le.PutUint32(o.out[frameHead:], uint32(n))
 	return nil
@@ -165,7 +165,7 @@ func (s *session) readdirplus(o *op) error {
 		if err != nil {
 			return err
 		}
-		list, err := node.Describe(o.ctx, at.node)
+		list, err := fs.Describe(o.ctx, at.node)
 		if err != nil {
 			return err
 		}
@@ -180,11 +180,11 @@ func (s *session) readdirplus(o *op) error {
 	}
 	defer l.done()
 	if o.offset == 0 || l.plus == nil {
-		list, err := node.Describe(o.ctx, o.at.node)
+		list, err := fs.Describe(o.ctx, o.at.node)
 		if err != nil {
 			return err
 		}
-		l.plus = append([]node.Described{}, list...)
+		l.plus = append([]fs.Described{}, list...)
 	}
 	return s.putDescribed(o, l.plus)
 }
@@ -192,7 +192,7 @@ func (s *session) readdirplus(o *op) error {
 // below returns the directory that the names of o lead to.
 func (s *session) below(o *op) (at *place, err error) {
 	if len(o.names) > maxWalk {
-		return nil, fmt.Errorf("%w: walk of more than %d names", node.ErrInvalid, maxWalk)
+		return nil, fmt.Errorf("%w: walk of more than %d names", fs.ErrInvalid, maxWalk)
 	}
 	at = o.at
 	for _, name := range o.names {
@@ -204,7 +204,7 @@ func (s *session) below(o *op) (at *place, err error) {
 }
 
 // putDescribed puts what there is room for into the reply.
-func (s *session) putDescribed(o *op, list []node.Described) error {
+func (s *session) putDescribed(o *op, list []fs.Described) error {
 	room := int(min(o.count, s.msize-readHead))
 	o.out = put32(o.reply(4+room), 0)
 	for i := o.offset; i < uint64(len(list)); i++ {
@@ -218,14 +218,14 @@ func (s *session) putDescribed(o *op, list []node.Described) error {
 	}
 	n := len(o.out) - readHead
 	if n == 0 && o.offset < uint64(len(list)) {
-		return fmt.Errorf("%w: no room for an entry in %d bytes", node.ErrInvalid, room)
+		return fmt.Errorf("%w: no room for an entry in %d bytes", fs.ErrInvalid, room)
 	}
 	le.PutUint32(o.out[frameHead:], uint32(n))
 	return nil
 }
 
 // entry returns the i'th entry of the directory at, with "." and "..".
-func (l *listing) entry(ctx context.Context, at *place, i int) (node.Entry, error) {
+func (l *listing) entry(ctx context.Context, at *place, i int) (fs.Entry, error) {
 	if i >= 2 {
 		return l.entries[i-2], nil
 	}
@@ -237,14 +237,14 @@ func (l *listing) entry(ctx context.Context, at *place, i int) (node.Entry, erro
 		}
 	}
 	st, err := at.node.Stat(ctx)
-	return node.Entry{Name: name, Mode: st.Mode, Qid: st.Qid}, err
+	return fs.Entry{Name: name, Mode: st.Mode, Qid: st.Qid}, err
 }
 
-func (s *session) putEntry(b []byte, e node.Entry, next uint64) []byte {
+func (s *session) putEntry(b []byte, e fs.Entry, next uint64) []byte {
 	b = putQid(b, s.dialect.qid(e.Mode, e.Qid, 0))
 	b = put64(b, next)
 	return putString(append(b, direntType(e.Mode)), e.Name)
 }
 
 // direntType returns Linux' DT_ number of a file's type.
-func direntType(mode fs.FileMode) uint8 { return uint8(typeBits(mode) >> 12) }
+func direntType(mode os.FileMode) uint8 { return uint8(typeBits(mode) >> 12) }

@@ -3,8 +3,8 @@ package ninep
 import (
 	"unicode/utf8"
 
+	"hutch/fs"
 	"hutch/fs/ninep/errno"
-	"hutch/fs/node"
 )
 
 // maxRerror is the longest text of an error that Plan 9 takes: ERRMAX-1.
@@ -14,9 +14,9 @@ const maxRerror = 127
 // dialect of a connection without one yet is taken to be 9P2000.
 func (d dialect) putError(b []byte, err error) (uint8, []byte) {
 	if d == linux {
-		return Rlerror, put32(b, errno.Linux(node.Errno(err)))
+		return Rlerror, put32(b, errno.Linux(fs.Errno(err)))
 	}
-	return Rerror, putString(b, cut(node.Text(err), maxRerror))
+	return Rerror, putString(b, cut(fs.Text(err), maxRerror))
 }
 
 // cut returns at most n bytes of s and no part of a rune.

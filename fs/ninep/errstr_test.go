@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // errstrs is how plan9port's 9pfuse makes an errno of an error's text: the
@@ -45,29 +45,29 @@ func TestErrstr(t *testing.T) {
 		classic syscall.Errno // 0: the same as in 9P2000.L
 		linux   syscall.Errno
 	}{
-		{node.ErrNotExist, 0, syscall.ENOENT},
-		{node.ErrExist, 0, syscall.EEXIST},
-		{node.ErrPermission, 0, syscall.EACCES},
-		{node.ErrNotPermitted, 0, syscall.EPERM},
-		{node.ErrInvalid, 0, syscall.EINVAL},
-		{node.ErrBusy, 0, syscall.EBUSY},
-		{node.ErrNotDir, 0, syscall.ENOTDIR},
-		{node.ErrIsDir, 0, syscall.EISDIR},
-		{node.ErrTimedOut, 0, syscall.ETIMEDOUT},
-		{node.ErrInterrupted, 0, syscall.EINTR},
-		{node.ErrAgain, 0, syscall.EAGAIN},
-		{node.ErrPipe, 0, syscall.EPIPE},
-		{node.ErrReadOnly, 0, syscall.EROFS},
-		{node.ErrIO, 0, syscall.EIO},
-		{node.ErrArgs, 0, syscall.E2BIG},
-		{node.ErrStale, 0, syscall.ESTALE},
+		{fs.ErrNotExist, 0, syscall.ENOENT},
+		{fs.ErrExist, 0, syscall.EEXIST},
+		{fs.ErrPermission, 0, syscall.EACCES},
+		{fs.ErrNotPermitted, 0, syscall.EPERM},
+		{fs.ErrInvalid, 0, syscall.EINVAL},
+		{fs.ErrBusy, 0, syscall.EBUSY},
+		{fs.ErrNotDir, 0, syscall.ENOTDIR},
+		{fs.ErrIsDir, 0, syscall.EISDIR},
+		{fs.ErrTimedOut, 0, syscall.ETIMEDOUT},
+		{fs.ErrInterrupted, 0, syscall.EINTR},
+		{fs.ErrAgain, 0, syscall.EAGAIN},
+		{fs.ErrPipe, 0, syscall.EPIPE},
+		{fs.ErrReadOnly, 0, syscall.EROFS},
+		{fs.ErrIO, 0, syscall.EIO},
+		{fs.ErrArgs, 0, syscall.E2BIG},
+		{fs.ErrStale, 0, syscall.ESTALE},
 		{badFid(7), 0, syscall.EBADF},
 		// The table has no row for these.
-		{node.ErrNotEmpty, syscall.ENOTDIR, syscall.ENOTEMPTY},
-		{node.ErrNoSpace, syscall.ERANGE, syscall.ENOSPC},
-		{node.ErrTooLong, syscall.E2BIG, syscall.ENAMETOOLONG},
-		{node.ErrNoLocks, syscall.ERANGE, syscall.ENOLCK},
-		{node.ErrUnsupported, syscall.ERANGE, syscall.EOPNOTSUPP},
+		{fs.ErrNotEmpty, syscall.ENOTDIR, syscall.ENOTEMPTY},
+		{fs.ErrNoSpace, syscall.ERANGE, syscall.ENOSPC},
+		{fs.ErrTooLong, syscall.E2BIG, syscall.ENAMETOOLONG},
+		{fs.ErrNoLocks, syscall.ERANGE, syscall.ENOLCK},
+		{fs.ErrUnsupported, syscall.ERANGE, syscall.EOPNOTSUPP},
 	} {
 		if test.classic == 0 {
 			test.classic = test.linux

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"syscall"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A place is a file and the way to it. Places do not change.
 type place struct {
-	node node.Node
+	node fs.Node
 	name string
 	up   *place // the directory it is in; nil where the client attached
 	dir  bool
@@ -29,8 +29,8 @@ type fid struct {
 
 // An opened is what an open fid has besides.
 type opened struct {
-	handle node.Handle // nil for directories
-	list   *listing    // of directories
+	handle fs.Handle // nil for directories
+	list   *listing  // of directories
 	read   bool
 	write  bool
 	remove bool // when closed (ORCLOSE)
@@ -42,7 +42,7 @@ func badFid(num uint32) error {
 }
 
 func fidInUse(num uint32) error {
-	return fmt.Errorf("%w: fid %d", node.ErrBusy, num)
+	return fmt.Errorf("%w: fid %d", fs.ErrBusy, num)
 }
 
 // lookup returns the fid called num; mu is held.
@@ -220,7 +220,7 @@ func (f *fid) flush(ctx context.Context) error {
 	if f.open == nil {
 		return nil
 	}
-	if h, ok := f.open.handle.(node.Flusher); ok {
+	if h, ok := f.open.handle.(fs.Flusher); ok {
 		return h.Flush(ctx)
 	}
 	return nil
@@ -247,7 +247,7 @@ func (s *session) remove(o *op) error {
 	}
 	f.shut()
 	if f.place.up == nil {
-		return fmt.Errorf("%w: remove of the root", node.ErrNotPermitted)
+		return fmt.Errorf("%w: remove of the root", fs.ErrNotPermitted)
 	}
 	return f.place.up.node.Remove(o.ctx, f.place.name, f.place.dir)
 }

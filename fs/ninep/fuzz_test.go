@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node/nodetest"
+	"hutch/fs/fstest"
 )
 
 func FuzzL(f *testing.F)       { fuzz(f, linux, "9P2000.L") }
@@ -61,7 +61,7 @@ func converse(t *testing.T, version string, b []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree := nodetest.New()
+	tree := fstest.New()
 	s := &Server{Root: tree.Root()}
 	s.ServeConn(context.Background(), script{r: bytes.NewReader(append(first, b...))})
 	if open, _ := tree.Handles(); open != 0 {

@@ -14,19 +14,19 @@ import (
 	"9fans.net/go/plan9"
 	"9fans.net/go/plan9/client"
 
-	"hutch/fs/node"
-	"hutch/fs/node/need"
-	"hutch/fs/node/nodetest"
+	"hutch/fs"
+	"hutch/fs/fstest"
+	"hutch/fs/need"
 )
 
 // serveOn serves a tree on addr until the test ends.
-func serveOn(t testing.TB, addr string) (*nodetest.Tree, net.Addr) {
+func serveOn(t testing.TB, addr string) (*fstest.Tree, net.Addr) {
 	t.Helper()
 	l, err := Listen(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree := nodetest.New()
+	tree := fstest.New()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- (&Server{Root: tree.Root()}).Serve(ctx, l) }()
@@ -72,7 +72,7 @@ func TestDiod(t *testing.T) {
 	if got := strings.Fields(run(diodls, "/many")); len(got) != 100 {
 		t.Errorf("diodls /many: %q", got)
 	}
-	if got := run(diodcat, "status"); got != nodetest.Status {
+	if got := run(diodcat, "status"); got != fstest.Status {
 		t.Errorf("diodcat status: %q", got)
 	}
 	if got := run(diodcat, "deep/a/b/c/leaf", "events"); got != "leaf\none\n" {
@@ -104,7 +104,7 @@ func TestPlan9(t *testing.T) {
 	f, err := fsys.Open("status", plan9.OREAD)
 	ok(err)
 	b, err := io.ReadAll(f)
-	if err != nil || string(b) != nodetest.Status {
+	if err != nil || string(b) != fstest.Status {
 		t.Errorf("status %q, %v", b, err)
 	}
 	ok(f.Close())
@@ -154,7 +154,7 @@ func TestPlan9(t *testing.T) {
 // TestStatCodec compares the form of a stat with another implementation's.
 func TestStatCodec(t *testing.T) {
 	s := &session{srv: &Server{}, dialect: classic}
-	st := node.Stat{Name: "näme", Mode: 0o640, Qid: 1<<40 + 7, Vers: 9, Size: 12345, UID: 1 << 30, GID: 1<<30 + 1,
+	st := fs.Stat{Name: "näme", Mode: 0o640, Qid: 1<<40 + 7, Vers: 9, Size: 12345, UID: 1 << 30, GID: 1<<30 + 1,
 		Atime: time.Unix(5, 0), Mtime: time.Unix(1<<33, 0)}
 	b := s.putStat(nil, st)
 	d, err := plan9.UnmarshalDir(b)

@@ -7,7 +7,7 @@ import (
 	"math"
 	"sync"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A stream remembers where the last read of a stream left off. Linux repeats
@@ -44,7 +44,7 @@ func (s *session) read(o *op) error {
 	case open.handle == nil && s.dialect == classic:
 		return s.readStats(o)
 	case open.handle == nil:
-		return node.ErrIsDir
+		return fs.ErrIsDir
 	}
 	count := min(o.count, s.msize-readHead)
 	streams := open.streams()
@@ -52,7 +52,7 @@ func (s *session) read(o *op) error {
 		count = min(count, streamBuffer)
 	}
 	if o.offset > math.MaxInt64-uint64(count) {
-		return fmt.Errorf("%w: offset %d", node.ErrInvalid, o.offset)
+		return fmt.Errorf("%w: offset %d", fs.ErrInvalid, o.offset)
 	}
 	if streams && open.stream.continued(o.offset, o.count) {
 		o.out = put32(o.out, 0)
@@ -63,7 +63,7 @@ func (s *session) read(o *op) error {
 	n, err := open.handle.ReadAt(o.ctx, p, int64(o.offset))
 	s.srv.settle()
 	if n < 0 || n > len(p) {
-		return fmt.Errorf("%w: read of %d bytes gave %d", node.ErrIO, len(p), n)
+		return fmt.Errorf("%w: read of %d bytes gave %d", fs.ErrIO, len(p), n)
 	}
 	if err != nil && n == 0 && !errors.Is(err, io.EOF) {
 		return err
@@ -90,12 +90,12 @@ func (s *session) write(o *op) error {
 		return fmt.Errorf("%w: fid %d not open for writing", errBadFd, o.fid)
 	}
 	if o.offset > math.MaxInt64-uint64(len(o.data)) {
-		return fmt.Errorf("%w: offset %d", node.ErrInvalid, o.offset)
+		return fmt.Errorf("%w: offset %d", fs.ErrInvalid, o.offset)
 	}
 	n, err := open.handle.WriteAt(o.ctx, o.data, int64(o.offset))
 	s.srv.settle()
 	if n < 0 || n > len(o.data) {
-		return fmt.Errorf("%w: write of %d bytes took %d", node.ErrIO, len(o.data), n)
+		return fmt.Errorf("%w: write of %d bytes took %d", fs.ErrIO, len(o.data), n)
 	}
 	if err != nil && (n == 0 || n == len(o.data)) {
 		return err // after a part, the next write tells
@@ -111,7 +111,7 @@ func (s *session) sync(o *op) error {
 	if o.open == nil {
 		return nil
 	}
-	if h, ok := o.open.handle.(node.Syncer); ok {
+	if h, ok := o.open.handle.(fs.Syncer); ok {
 		return h.Sync(o.ctx)
 	}
 	return nil

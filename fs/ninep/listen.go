@@ -3,14 +3,13 @@ package ninep
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // maxSocketPath is the longest path of a unix socket that every system takes.
@@ -22,20 +21,20 @@ func SplitAddr(addr string) (network, address string, err error) {
 	switch {
 	case network == "unix" && rest != "":
 		if len(rest) > maxSocketPath {
-			return "", "", fmt.Errorf("%w: %s: a socket's path has at most %d bytes", node.ErrInvalid, rest, maxSocketPath)
+			return "", "", fmt.Errorf("%w: %s: a socket's path has at most %d bytes", fs.ErrInvalid, rest, maxSocketPath)
 		}
 		return network, rest, nil
 	case network == "tcp" && strings.Count(rest, "!") == 1:
 		host, port, _ := strings.Cut(rest, "!")
 		return network, net.JoinHostPort(host, port), nil
 	}
-	return "", "", fmt.Errorf("%w: address %q: want unix!PATH or tcp!HOST!PORT", node.ErrInvalid, addr)
+	return "", "", fmt.Errorf("%w: address %q: want unix!PATH or tcp!HOST!PORT", fs.ErrInvalid, addr)
 }
 
 // Listen listens on unix!PATH, a socket for its owner alone, in a folder that
 // is made if need be; or on tcp!HOST!PORT, where HOST must be the loopback,
 // as TCP tells nothing of the peer. A socket that a dead server left behind
-// is replaced; where one answers, Listen fails with node.ErrBusy.
+// is replaced; where one answers, Listen fails with fs.ErrBusy.
 func Listen(addr string) (net.Listener, error) {
 	network, address, err := SplitAddr(addr)
 	if err != nil {
@@ -50,10 +49,10 @@ func Listen(addr string) (net.Listener, error) {
 func listenLoopback(address string) (net.Listener, error) {
 	a, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", node.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: %w", fs.ErrInvalid, err)
 	}
 	if !a.IP.IsLoopback() {
-		return nil, fmt.Errorf("%w: %s is not the loopback: anyone could connect", node.ErrInvalid, address)
+		return nil, fmt.Errorf("%w: %s is not the loopback: anyone could connect", fs.ErrInvalid, address)
 	}
 	return net.ListenTCP("tcp", a)
 }
@@ -79,24 +78,24 @@ func listenUnix(path string) (net.Listener, error) {
 // removeStale removes a socket on which nobody answers.
 func removeStale(path string) error {
 	fi, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if fi.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("%w: %s is there and not a socket", node.ErrExist, path)
+	if fi.Mode().Type() != os.ModeSocket {
+		return fmt.Errorf("%w: %s is there and not a socket", fs.ErrExist, path)
 	}
 	c, err := net.Dial("unix", path)
 	if err == nil {
 		c.Close()
-		return fmt.Errorf("%w: a server answers on %s", node.ErrBusy, path)
+		return fmt.Errorf("%w: a server answers on %s", fs.ErrBusy, path)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("%w: %w", node.ErrBusy, err)
+		return fmt.Errorf("%w: %w", fs.ErrBusy, err)
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -110,14 +109,14 @@ func PeerCheck(c net.Conn) error {
 	}
 	u, ok := c.(*net.UnixConn)
 	if !ok {
-		return fmt.Errorf("%w: unknown peer %v", node.ErrPermission, c.RemoteAddr())
+		return fmt.Errorf("%w: unknown peer %v", fs.ErrPermission, c.RemoteAddr())
 	}
 	uid, err := peerUID(u)
 	if err != nil {
-		return fmt.Errorf("%w: peer of a 9P connection: %w", node.ErrPermission, err)
+		return fmt.Errorf("%w: peer of a 9P connection: %w", fs.ErrPermission, err)
 	}
 	if uid != 0 && uid != uint32(os.Geteuid()) {
-		return fmt.Errorf("%w: peer is user %d", node.ErrPermission, uid)
+		return fmt.Errorf("%w: peer is user %d", fs.ErrPermission, uid)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Types and answers of Tlock.
@@ -107,7 +107,7 @@ func (k *locks) without(file uint64, l lock) []lock {
 func (k *locks) replace(file uint64, with []lock) error {
 	more := len(with) - len(k.byFile[file])
 	if more > 0 && k.count+more > maxLocks {
-		return fmt.Errorf("%w: all connections have %d locks", node.ErrNoLocks, k.count)
+		return fmt.Errorf("%w: all connections have %d locks", fs.ErrNoLocks, k.count)
 	}
 	k.count += more
 	if len(with) == 0 {
@@ -142,10 +142,10 @@ func (k *locks) drop(which func(lock) bool) {
 // asked returns the lock that a Tlock or Tgetlock speaks of, and its file.
 func (s *session) asked(o *op) (lock, uint64, error) {
 	if o.perm > unlock || o.perm == unlock && o.typ == Tgetlock {
-		return lock{}, 0, fmt.Errorf("%w: lock type %d", node.ErrInvalid, o.perm)
+		return lock{}, 0, fmt.Errorf("%w: lock type %d", fs.ErrInvalid, o.perm)
 	}
 	if len(o.name) > maxLocker {
-		return lock{}, 0, fmt.Errorf("%w: %d bytes to say who locks", node.ErrInvalid, len(o.name))
+		return lock{}, 0, fmt.Errorf("%w: %d bytes to say who locks", fs.ErrInvalid, len(o.name))
 	}
 	q, _, err := s.qidOf(o.ctx, o.at.node)
 	l := lock{

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // TestManyLocks takes locks until there are too many, also by giving back the
@@ -21,10 +21,10 @@ func TestManyLocks(t *testing.T) {
 	for ; err == nil && n <= maxLocks; n++ {
 		_, err = k.set(uint64(10+n%64), at(uint64(3*n), uint64(3*n+2)))
 	}
-	if n--; !errors.Is(err, node.ErrNoLocks) || n != maxLocks {
+	if n--; !errors.Is(err, fs.ErrNoLocks) || n != maxLocks {
 		t.Errorf("after %d locks: %v", n, err)
 	}
-	if err := k.clear(2, at(50, 51)); !errors.Is(err, node.ErrNoLocks) {
+	if err := k.clear(2, at(50, 51)); !errors.Is(err, fs.ErrNoLocks) {
 		t.Errorf("one lock becomes two: %v", err)
 	}
 	if err := k.clear(11, at(3, 5)); err != nil {

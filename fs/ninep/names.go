@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"os"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // made makes the reply to a request that made a file.
-func (s *session) made(o *op, n node.Node, err error) error {
+func (s *session) made(o *op, n fs.Node, err error) error {
 	if err != nil {
 		return err
 	}
@@ -20,7 +20,7 @@ func (s *session) made(o *op, n node.Node, err error) error {
 // newIn says whether a file called name can be made in the directory at.
 func newIn(at *place, name string) error {
 	if !at.dir {
-		return node.ErrNotDir
+		return fs.ErrNotDir
 	}
 	return checkNew(name)
 }
@@ -63,7 +63,7 @@ func (s *session) link(o *op) error {
 // are no devices here.
 func (s *session) mknod(o *op) error {
 	if t := o.perm & linuxType; t != linuxReg && t != 0 {
-		return fmt.Errorf("%w: mknod of a special file", node.ErrNotPermitted)
+		return fmt.Errorf("%w: mknod of a special file", fs.ErrNotPermitted)
 	}
 	if err := newIn(o.at, o.name); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (s *session) renameat(o *op) error { return s.moveTo(o, o.at, o.name, o.at2
 // rename serves Trename, which moves the file of a fid.
 func (s *session) rename(o *op) error {
 	if o.at.up == nil {
-		return fmt.Errorf("%w: rename of the root", node.ErrNotPermitted)
+		return fmt.Errorf("%w: rename of the root", fs.ErrNotPermitted)
 	}
 	return s.moveTo(o, o.at.up, o.at.name, o.at2, o.name)
 }

@@ -2,11 +2,10 @@ package ninep
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"syscall"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Flags of Tlopen and Tlcreate: Linux' numbers, whatever the system.
@@ -25,7 +24,7 @@ const (
 	modeRclose = 0x40
 )
 
-// linuxFlags returns what node.Open takes for the flags of 9P2000.L.
+// linuxFlags returns what fs.Open takes for the flags of 9P2000.L.
 func linuxFlags(f uint32) int {
 	flags := int(f & 3)
 	for _, bit := range [...]struct {
@@ -44,7 +43,7 @@ func linuxFlags(f uint32) int {
 	return flags
 }
 
-// classicFlags returns what node.Open takes for a mode of 9P2000.
+// classicFlags returns what fs.Open takes for a mode of 9P2000.
 func classicFlags(mode uint32) int {
 	flags := int(mode & 3)
 	if flags == modeExec {
@@ -68,10 +67,10 @@ func (s *session) openClassic(o *op) error {
 
 func (s *session) openLinux(o *op) error {
 	if o.flags&3 == 3 {
-		return fmt.Errorf("%w: open for nothing", node.ErrInvalid)
+		return fmt.Errorf("%w: open for nothing", fs.ErrInvalid)
 	}
 	if o.flags&linuxDirectory != 0 && !o.at.dir {
-		return node.ErrNotDir
+		return fs.ErrNotDir
 	}
 	return s.openFid(o, linuxFlags(o.flags)&^os.O_EXCL, false)
 }
@@ -79,7 +78,7 @@ func (s *session) openLinux(o *op) error {
 // openFid opens the fid of o.
 func (s *session) openFid(o *op, flags int, remove bool) error {
 	if remove && o.at.up == nil {
-		return node.ErrNotPermitted
+		return fs.ErrNotPermitted
 	}
 	if err := s.beginOpen(o); err != nil {
 		return err
@@ -113,7 +112,7 @@ func (s *session) openPlace(o *op, open *opened, flags int) error {
 		return err
 	}
 	if open.write || flags&os.O_TRUNC != 0 {
-		return node.ErrIsDir
+		return fs.ErrIsDir
 	}
 	open.list = newListing()
 	return nil
@@ -148,7 +147,7 @@ const ioHead = 24
 
 func (s *session) createLinux(o *op) error {
 	if o.flags&3 == 3 {
-		return fmt.Errorf("%w: create for nothing", node.ErrInvalid)
+		return fmt.Errorf("%w: create for nothing", fs.ErrInvalid)
 	}
 	return s.create(o, linuxFlags(o.flags), unixMode(o.perm).Perm(), false)
 }
@@ -157,24 +156,24 @@ func (s *session) createLinux(o *op) error {
 // directory. A file that is there already is opened, emptied.
 func (s *session) createClassic(o *op) error {
 	if o.perm&(dmSymlink|dmDevice|dmNamedPipe|dmSocket|dmAuth|dmMount) != 0 {
-		return fmt.Errorf("%w: create of a special file", node.ErrNotPermitted)
+		return fmt.Errorf("%w: create of a special file", fs.ErrNotPermitted)
 	}
 	st, err := o.at.node.Stat(o.ctx)
 	if err != nil {
 		return err
 	}
-	perm := fs.FileMode(o.perm&0o777) & (^fs.FileMode(0o666) | st.Mode.Perm()&0o666)
+	perm := os.FileMode(o.perm&0o777) & (^os.FileMode(0o666) | st.Mode.Perm()&0o666)
 	if o.perm&dmDir != 0 {
-		return s.createDir(o, fs.FileMode(o.perm&0o777)&(^fs.FileMode(0o777)|st.Mode.Perm()))
+		return s.createDir(o, os.FileMode(o.perm&0o777)&(^os.FileMode(0o777)|st.Mode.Perm()))
 	}
 	return s.create(o, classicFlags(o.flags)|os.O_TRUNC, perm, o.flags&modeRclose != 0)
 }
 
 // create makes a file in the directory o.f, which becomes that file, open.
-func (s *session) create(o *op, flags int, perm fs.FileMode, remove bool) error {
+func (s *session) create(o *op, flags int, perm os.FileMode, remove bool) error {
 	open := &opened{remove: remove}
 	open.read, open.write = access(flags)
-	return s.become(o, open, func() (node.Node, error) {
+	return s.become(o, open, func() (fs.Node, error) {
 		n, h, err := o.at.node.Create(o.ctx, o.name, flags, perm)
 		if err == nil {
 			open.handle = h
@@ -184,23 +183,23 @@ func (s *session) create(o *op, flags int, perm fs.FileMode, remove bool) error 
 }
 
 // createDir makes a directory in the directory o.f, which becomes it, open.
-func (s *session) createDir(o *op, perm fs.FileMode) error {
+func (s *session) createDir(o *op, perm os.FileMode) error {
 	if _, write := access(classicFlags(o.flags)); write || o.flags&modeTrunc != 0 {
-		return node.ErrIsDir
+		return fs.ErrIsDir
 	}
 	open := &opened{read: true, list: newListing(), remove: o.flags&modeRclose != 0}
-	return s.become(o, open, func() (node.Node, error) {
+	return s.become(o, open, func() (fs.Node, error) {
 		return o.at.node.Mkdir(o.ctx, o.name, perm)
 	})
 }
 
 // become makes a file and turns the fid of o into it.
-func (s *session) become(o *op, open *opened, build func() (node.Node, error)) error {
+func (s *session) become(o *op, open *opened, build func() (fs.Node, error)) error {
 	if err := checkNew(o.name); err != nil {
 		return err
 	}
 	if !o.at.dir {
-		return node.ErrNotDir
+		return fs.ErrNotDir
 	}
 	if err := s.beginOpen(o); err != nil {
 		return err

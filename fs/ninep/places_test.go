@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A lobby is a server whose places tests take, over a real socket.
@@ -78,11 +78,11 @@ type door struct {
 	open chan struct{}
 }
 
-func (d door) Stat(context.Context) (node.Stat, error) {
-	return node.Stat{Mode: os.ModeDir | 0o755, Qid: 8}, nil
+func (d door) Stat(context.Context) (fs.Stat, error) {
+	return fs.Stat{Mode: os.ModeDir | 0o755, Qid: 8}, nil
 }
 
-func (d door) Walk(ctx context.Context, _ string) (node.Node, error) {
+func (d door) Walk(ctx context.Context, _ string) (fs.Node, error) {
 	select {
 	case <-d.open:
 		return d.flusher, nil

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // lines runs lines of a trace.
@@ -166,19 +166,19 @@ func TestOthersGoOn(t *testing.T) {
 
 // A flusher is a file whose handle says what it was told.
 type flusher struct {
-	node.Refuse
+	fs.Refuse
 	log *[]string
 }
 
-func (f flusher) Stat(context.Context) (node.Stat, error)            { return node.Stat{Mode: 0o666, Qid: 9}, nil }
-func (f flusher) Open(context.Context, int) (node.Handle, error)     { return f, nil }
+func (f flusher) Stat(context.Context) (fs.Stat, error)              { return fs.Stat{Mode: 0o666, Qid: 9}, nil }
+func (f flusher) Open(context.Context, int) (fs.Handle, error)       { return f, nil }
 func (f flusher) ReadAt(context.Context, []byte, int64) (int, error) { return 0, nil }
 func (f flusher) WriteAt(_ context.Context, p []byte, _ int64) (int, error) {
-	return len(p) / 2, fmt.Errorf("%w: half", node.ErrInvalid)
+	return len(p) / 2, fmt.Errorf("%w: half", fs.ErrInvalid)
 }
 func (f flusher) Flush(context.Context) error {
 	*f.log = append(*f.log, "flush")
-	return fmt.Errorf("%w: unfinished", node.ErrInvalid)
+	return fmt.Errorf("%w: unfinished", fs.ErrInvalid)
 }
 func (f flusher) Close() error {
 	*f.log = append(*f.log, "close")
@@ -216,7 +216,7 @@ func TestFinish(t *testing.T) {
 
 func TestLongError(t *testing.T) {
 	long := strings.Repeat("é", 200)
-	_, b := classic.putError(nil, fmt.Errorf("%w: %s", node.ErrInvalid, long))
+	_, b := classic.putError(nil, fmt.Errorf("%w: %s", fs.ErrInvalid, long))
 	c := cutter{b: b}
 	got := c.str()
 	if len(got) > 127 || len(got) < 126 || !strings.HasPrefix("invalid argument: "+long, got) {
@@ -239,7 +239,7 @@ func TestListen(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, fi.Mode(), err)
 		}
 	}
-	if _, err := Listen("unix!" + path); !errors.Is(err, node.ErrBusy) {
+	if _, err := Listen("unix!" + path); !errors.Is(err, fs.ErrBusy) {
 		t.Errorf("second: %v", err)
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
@@ -253,14 +253,14 @@ func TestListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for addr, want := range map[string]error{
-		"unix!" + file:                     node.ErrExist,
-		"unix!" + strings.Repeat("x", 200): node.ErrInvalid,
-		"unix!":                            node.ErrInvalid,
-		"tcp!0.0.0.0!0":                    node.ErrInvalid,
-		"tcp!!0":                           node.ErrInvalid,
-		"tcp!127.0.0.1":                    node.ErrInvalid,
-		"quic!x!1":                         node.ErrInvalid,
-		"":                                 node.ErrInvalid,
+		"unix!" + file:                     fs.ErrExist,
+		"unix!" + strings.Repeat("x", 200): fs.ErrInvalid,
+		"unix!":                            fs.ErrInvalid,
+		"tcp!0.0.0.0!0":                    fs.ErrInvalid,
+		"tcp!!0":                           fs.ErrInvalid,
+		"tcp!127.0.0.1":                    fs.ErrInvalid,
+		"quic!x!1":                         fs.ErrInvalid,
+		"":                                 fs.ErrInvalid,
 	} {
 		if l, err := Listen(addr); !errors.Is(err, want) {
 			t.Errorf("%s: %v, %v", addr, l, err)
@@ -283,7 +283,7 @@ func TestRefused(t *testing.T) {
 	asked := make(chan error, 1)
 	s := &Server{Root: flusher{}, Allow: func(c net.Conn) error {
 		asked <- PeerCheck(c)
-		return node.ErrPermission
+		return fs.ErrPermission
 	}}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, l) }()

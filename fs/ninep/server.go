@@ -1,4 +1,4 @@
-// Package ninep serves a node.Node over 9P2000.L and 9P2000.
+// Package ninep serves a fs.Node over 9P2000.L and 9P2000.
 //
 // Both dialects share one core: the first Tversion of a connection picks the
 // dialect, and with it the messages that are understood (message.go) and the
@@ -38,8 +38,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"hutch/fs"
 	"hutch/fs/accept"
-	"hutch/fs/node"
 )
 
 const (
@@ -50,7 +50,7 @@ const (
 
 // A Server serves a tree. Its fields are set before it serves.
 type Server struct {
-	Root     node.Node
+	Root     fs.Node
 	Log      *slog.Logger // nil: nothing is logged
 	MaxMsize uint32       // largest message; 0: 256 KiB
 	MaxConns int          // connections at once; others wait; 0: no limit

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 const nofid = ^uint32(0)
@@ -114,7 +114,7 @@ func (s *session) accept(in *buffer) {
 	}
 	s.mu.Lock()
 	if _, dup := s.tags[o.tag]; dup {
-		err = fmt.Errorf("%w: duplicate tag %d", node.ErrBusy, o.tag)
+		err = fmt.Errorf("%w: duplicate tag %d", fs.ErrBusy, o.tag)
 	}
 	if len(s.tags) >= maxOps {
 		err = tooMany()
@@ -145,12 +145,12 @@ func (s *session) parse(o *op) error {
 	o.typ, o.tag = o.in.b[4], le.Uint16(o.in.b[5:])
 	o.m = &messages[o.typ]
 	if o.m.dialects&s.dialect == 0 {
-		return fmt.Errorf("%w: message of type %d", node.ErrUnsupported, o.typ)
+		return fmt.Errorf("%w: message of type %d", fs.ErrUnsupported, o.typ)
 	}
 	cut := cutter{b: o.in.b[frameHead:]}
 	o.m.get(&cut, &o.request)
 	if err := cut.end(); err != nil {
-		return fmt.Errorf("%w: %s: %w", node.ErrInvalid, o.m.name, err)
+		return fmt.Errorf("%w: %s: %w", fs.ErrInvalid, o.m.name, err)
 	}
 	return nil
 }
@@ -201,7 +201,7 @@ func (s *session) run(o *op) {
 // finds its tag free is answered after the reply.
 func (s *session) finish(o *op, err error) {
 	if err == nil && len(o.out) > int(s.msize) {
-		err = fmt.Errorf("%w: reply over the message size", node.ErrTooLong)
+		err = fmt.Errorf("%w: reply over the message size", fs.ErrTooLong)
 	}
 	if err != nil {
 		s.fail(o, err)
@@ -274,7 +274,7 @@ func (s *session) flush(o *op) {
 	s.mu.Lock()
 	if _, dup := s.tags[o.tag]; dup {
 		s.mu.Unlock()
-		s.refuse(o, fmt.Errorf("%w: duplicate tag %d", node.ErrBusy, o.tag))
+		s.refuse(o, fmt.Errorf("%w: duplicate tag %d", fs.ErrBusy, o.tag))
 		return
 	}
 	old := s.tags[o.oldtag]

@@ -2,11 +2,11 @@ package ninep
 
 import (
 	"fmt"
-	"io/fs"
 	"math"
+	"os"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Bits of a mode of 9P2000; the high byte is also the qid's type.
@@ -25,15 +25,15 @@ const (
 
 var dmPairs = [...]struct {
 	dm   uint32
-	mode fs.FileMode
+	mode os.FileMode
 }{
-	{dmDir, fs.ModeDir}, {dmAppend, fs.ModeAppend}, {dmExcl, fs.ModeExclusive},
-	{dmTmp, fs.ModeTemporary}, {dmSymlink, fs.ModeSymlink}, {dmDevice, fs.ModeDevice},
-	{dmNamedPipe, fs.ModeNamedPipe}, {dmSocket, fs.ModeSocket},
+	{dmDir, os.ModeDir}, {dmAppend, os.ModeAppend}, {dmExcl, os.ModeExclusive},
+	{dmTmp, os.ModeTemporary}, {dmSymlink, os.ModeSymlink}, {dmDevice, os.ModeDevice},
+	{dmNamedPipe, os.ModeNamedPipe}, {dmSocket, os.ModeSocket},
 }
 
 // dmBits returns a file's type as 9P2000 has it.
-func dmBits(mode fs.FileMode) uint32 {
+func dmBits(mode os.FileMode) uint32 {
 	var m uint32
 	for _, p := range dmPairs {
 		if mode&p.mode != 0 {
@@ -62,7 +62,7 @@ var untouched = dirStat{
 }
 
 // dirStat makes a stat.
-func (s *session) dirStat(st node.Stat) dirStat {
+func (s *session) dirStat(st fs.Stat) dirStat {
 	d := dirStat{
 		qid: classic.qid(st.Mode, st.Qid, st.Vers), mode: dmBits(st.Mode) | uint32(st.Mode.Perm()),
 		atime: seconds(st.Atime), mtime: seconds(st.Mtime), length: st.Size, name: st.Name,
@@ -80,7 +80,7 @@ func seconds(t time.Time) uint32 {
 }
 
 // putStat appends the stat of a file, its length before it.
-func (s *session) putStat(b []byte, st node.Stat) []byte {
+func (s *session) putStat(b []byte, st fs.Stat) []byte {
 	d := s.dirStat(st)
 	start := len(b)
 	b = put32(put16(put16(b, 0), d.typ), d.dev)
@@ -106,7 +106,7 @@ func getStat(b []byte) (dirStat, error) {
 }
 
 // named returns the stat of the file at, under the name it was walked by.
-func (s *session) named(o *op) (node.Stat, error) {
+func (s *session) named(o *op) (fs.Stat, error) {
 	st, err := o.at.node.Stat(o.ctx)
 	st.Name = o.at.name
 	if o.at.up == nil {
@@ -130,7 +130,7 @@ func (s *session) stat(o *op) error {
 func (s *session) wstat(o *op) error {
 	want, err := getStat(o.data)
 	if err != nil {
-		return fmt.Errorf("%w: stat: %w", node.ErrInvalid, err)
+		return fmt.Errorf("%w: stat: %w", fs.ErrInvalid, err)
 	}
 	over := want.isLinuxRename()
 	want.muid = "" // the server's to set
@@ -155,7 +155,7 @@ func (s *session) wstat(o *op) error {
 	if err != nil {
 		return err
 	}
-	if c != (node.Change{}) || !rename {
+	if c != (fs.Change{}) || !rename {
 		if err := o.at.node.Set(o.ctx, c); err != nil {
 			return err
 		}
@@ -196,15 +196,15 @@ func (d dirStat) sameAs(is dirStat) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: wstat of %s", node.ErrNotPermitted, what)
+	return fmt.Errorf("%w: wstat of %s", fs.ErrNotPermitted, what)
 }
 
 // change returns what a Twstat changes but the name.
-func (d dirStat) change(is dirStat) (node.Change, error) {
-	var c node.Change
+func (d dirStat) change(is dirStat) (fs.Change, error) {
+	var c fs.Change
 	if d.length != untouched.length && d.length != is.length {
 		if is.mode&dmDir != 0 {
-			return c, fmt.Errorf("%w: wstat of length", node.ErrIsDir)
+			return c, fmt.Errorf("%w: wstat of length", fs.ErrIsDir)
 		}
 	}
 	// A length that the file has already is still asked for: files that are
@@ -213,7 +213,7 @@ func (d dirStat) change(is dirStat) (node.Change, error) {
 		c.Size = &d.length
 	}
 	if d.mode != untouched.mode && d.mode != is.mode {
-		m := fs.FileMode(d.mode & 0o777)
+		m := os.FileMode(d.mode & 0o777)
 		c.Mode = &m
 	}
 	if d.atime != untouched.atime {
@@ -231,7 +231,7 @@ func (d dirStat) change(is dirStat) (node.Change, error) {
 // stat(5) demands, if not told otherwise.
 func (s *session) mayRename(o *op, name string, over bool) error {
 	if o.at.up == nil {
-		return fmt.Errorf("%w: rename of the root", node.ErrNotPermitted)
+		return fmt.Errorf("%w: rename of the root", fs.ErrNotPermitted)
 	}
 	if err := checkNew(name); err != nil || over {
 		return err
@@ -239,7 +239,7 @@ func (s *session) mayRename(o *op, name string, over bool) error {
 	_, err := o.at.up.node.Walk(o.ctx, name)
 	switch {
 	case err == nil:
-		return fmt.Errorf("%w: %s", node.ErrExist, name)
+		return fmt.Errorf("%w: %s", fs.ErrExist, name)
 	case !isNotExist(err):
 		return err
 	}

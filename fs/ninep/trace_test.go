@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node/nodetest"
+	"hutch/fs/fstest"
 )
 
 // TestTraces runs testdata/*.txt. A line is a T message to send, an R message
@@ -66,7 +66,7 @@ const patience = time.Minute
 // A tracer runs a trace against a server of a fresh tree.
 type tracer struct {
 	t     *testing.T
-	tree  *nodetest.Tree
+	tree  *fstest.Tree
 	srv   *Server
 	conns map[string]*peer
 	at    *peer
@@ -84,7 +84,7 @@ type peer struct {
 }
 
 func newTracer(t *testing.T) *tracer {
-	tree := nodetest.New()
+	tree := fstest.New()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	tr := &tracer{t: t, tree: tree, srv: &Server{Root: tree.Root()}, conns: map[string]*peer{}, ctx: ctx}

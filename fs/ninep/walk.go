@@ -3,11 +3,11 @@ package ninep
 import (
 	"context"
 	"fmt"
-	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // maxName is the longest name of a file.
@@ -33,7 +33,7 @@ func (s *session) walk(o *op) error {
 // walkNames walks from o.at and puts the qids into the reply.
 func (s *session) walkNames(o *op) (*place, error) {
 	if len(o.names) > maxWalk {
-		return nil, fmt.Errorf("%w: walk of more than %d names", node.ErrInvalid, maxWalk)
+		return nil, fmt.Errorf("%w: walk of more than %d names", fs.ErrInvalid, maxWalk)
 	}
 	at := o.at
 	o.out = put16(o.out, 0)
@@ -57,8 +57,8 @@ func (s *session) walkNames(o *op) (*place, error) {
 // text, to which the name would add nothing: Linux' client of 9P2000 compares
 // whole texts, and makes no file of a name unless it knows it to be free.
 func (s *session) missing(err error) error {
-	if s.dialect == classic && node.Errno(err) == syscall.ENOENT {
-		return node.ErrNotExist
+	if s.dialect == classic && fs.Errno(err) == syscall.ENOENT {
+		return fs.ErrNotExist
 	}
 	return err
 }
@@ -77,7 +77,7 @@ func (s *session) move(o *op, at *place) error {
 // step walks one name.
 func (s *session) step(ctx context.Context, at *place, name string) (*place, qid, error) {
 	if !at.dir {
-		return nil, qid{}, fmt.Errorf("%w: walk in %q", node.ErrNotDir, at.name)
+		return nil, qid{}, fmt.Errorf("%w: walk in %q", fs.ErrNotDir, at.name)
 	}
 	if name == ".." && at.up != nil {
 		at = at.up
@@ -97,7 +97,7 @@ func (s *session) step(ctx context.Context, at *place, name string) (*place, qid
 }
 
 // enter returns the place of n, which is called name in up.
-func (s *session) enter(ctx context.Context, up *place, n node.Node, name string) (*place, qid, error) {
+func (s *session) enter(ctx context.Context, up *place, n fs.Node, name string) (*place, qid, error) {
 	q, _, err := s.qidOf(ctx, n)
 	if err != nil {
 		return nil, qid{}, err
@@ -106,10 +106,10 @@ func (s *session) enter(ctx context.Context, up *place, n node.Node, name string
 }
 
 // qidOf returns the qid of a file, and its stat, from which it is made.
-func (s *session) qidOf(ctx context.Context, n node.Node) (qid, node.Stat, error) {
+func (s *session) qidOf(ctx context.Context, n fs.Node) (qid, fs.Stat, error) {
 	st, err := n.Stat(ctx)
 	if err != nil {
-		return qid{}, node.Stat{}, err
+		return qid{}, fs.Stat{}, err
 	}
 	return s.dialect.qid(st.Mode, st.Qid, st.Vers), st, nil
 }
@@ -125,12 +125,12 @@ const (
 
 // qid makes a qid. Linux takes the append and exclusive bits of 9P2000 for
 // leave to cache what it must not, so it gets none.
-func (d dialect) qid(mode fs.FileMode, path uint64, vers uint32) qid {
+func (d dialect) qid(mode os.FileMode, path uint64, vers uint32) qid {
 	q := qid{path: path, vers: vers}
 	switch {
 	case mode.IsDir():
 		q.typ = qtDir
-	case mode&fs.ModeSymlink != 0:
+	case mode&os.ModeSymlink != 0:
 		q.typ = qtSymlink
 	}
 	if d == classic {
@@ -143,9 +143,9 @@ func (d dialect) qid(mode fs.FileMode, path uint64, vers uint32) qid {
 func checkName(name string) error {
 	switch {
 	case name == "" || strings.ContainsAny(name, "/\x00"):
-		return fmt.Errorf("%w: bad file name %q", node.ErrInvalid, cut(name, 40))
+		return fmt.Errorf("%w: bad file name %q", fs.ErrInvalid, cut(name, 40))
 	case len(name) > maxName:
-		return node.ErrTooLong
+		return fs.ErrTooLong
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func checkName(name string) error {
 // checkNew refuses what no file that is made, removed or renamed can be called.
 func checkNew(name string) error {
 	if name == "." || name == ".." {
-		return fmt.Errorf("%w: bad file name %q", node.ErrInvalid, name)
+		return fmt.Errorf("%w: bad file name %q", fs.ErrInvalid, name)
 	}
 	return checkName(name)
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // What became of a call.
@@ -197,7 +197,7 @@ func (db *DB) end(id uint64, o *Outcome) (*batch, error) {
 	}
 	db.mu.Unlock()
 	if p == nil {
-		return nil, fmt.Errorf("%w: no call %d is under way", node.ErrNotExist, id)
+		return nil, fmt.Errorf("%w: no call %d is under way", fs.ErrNotExist, id)
 	}
 	return db.enqueueEnd(op{kind: end, call: id, line: p.ended(db.red, o)}, p)
 }

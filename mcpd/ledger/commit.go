@@ -9,7 +9,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A batch that is this full is not added to until the committer took it.
@@ -389,7 +389,7 @@ func (db *DB) Queue(ctx context.Context, name string, r Row) error {
 func (db *DB) rowOp(name string, r Row) (op, error) {
 	i := tableIndex(name)
 	if i < 0 || i == calls {
-		return op{}, fmt.Errorf("%w: no table %q to append to", node.ErrInvalid, name)
+		return op{}, fmt.Errorf("%w: no table %q to append to", fs.ErrInvalid, name)
 	}
 	line, err := tables[i].encode(db.red, r)
 	return op{kind: row, table: i, line: line}, err

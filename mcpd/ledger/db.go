@@ -73,7 +73,7 @@ type DB struct {
 
 // Open opens the session database at path, or makes it. Calls that were
 // under way when it was last open get their line. A file that another
-// process has open gives node.ErrBusy, a damaged one ErrCorrupt; then
+// process has open gives fs.ErrBusy, a damaged one ErrCorrupt; then
 // SetAside makes room for a new one.
 func Open(path string, opt Options) (*DB, error) {
 	opt = opt.withDefaults()

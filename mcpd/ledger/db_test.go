@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 var bg = context.Background()
@@ -125,7 +125,7 @@ func TestCall(t *testing.T) {
 	if got := keys(t, want); !slices.Equal(got, Columns(Calls)) {
 		t.Errorf("columns are %v, keys %v", Columns(Calls), got)
 	}
-	if err := db.End(id, Outcome{}); !errors.Is(err, node.ErrNotExist) {
+	if err := db.End(id, Outcome{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a second End: %v", err)
 	}
 	left := begin1(t, db, Call{Server: "s", Decision: "denied", Tool: "t"})
@@ -293,7 +293,7 @@ func TestOffsets(t *testing.T) {
 				t.Fatalf("wrong bytes at %d", off)
 			}
 		}
-		if _, err := l.ReadAt(bg, make([]byte, 1), -1, false); !errors.Is(err, node.ErrInvalid) {
+		if _, err := l.ReadAt(bg, make([]byte, 1), -1, false); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("offset -1: %v", err)
 		}
 	}
@@ -338,7 +338,7 @@ func TestClose(t *testing.T) {
 	}
 	_, err := db.Begin(bg, Call{})
 	for _, err := range []error{err, db.End(id, Outcome{}), db.Append(bg, VMs, Row{}), db.Queue(bg, VMs, Row{}), db.Flush(bg)} {
-		if !errors.Is(err, node.ErrPipe) {
+		if !errors.Is(err, fs.ErrPipe) {
 			t.Errorf("after Close: %v", err)
 		}
 	}
@@ -350,10 +350,10 @@ func TestClose(t *testing.T) {
 func TestOpenTwice(t *testing.T) {
 	path := temp(t)
 	open(t, path, Options{})
-	if _, err := Open(path, Options{LockTimeout: time.Millisecond}); !errors.Is(err, node.ErrBusy) {
+	if _, err := Open(path, Options{LockTimeout: time.Millisecond}); !errors.Is(err, fs.ErrBusy) {
 		t.Errorf("a second Open: %v", err)
 	}
-	if _, err := Open(filepath.Join(t.TempDir(), "no", "session.db"), Options{}); node.Errno(err) != node.Errno(node.ErrNotExist) {
+	if _, err := Open(filepath.Join(t.TempDir(), "no", "session.db"), Options{}); fs.Errno(err) != fs.Errno(fs.ErrNotExist) {
 		t.Errorf("in a folder that is missing: %v", err)
 	}
 }
@@ -398,7 +398,7 @@ func TestDamaged(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			path := temp(t)
 			os.WriteFile(path, tt.damage(bytes.Clone(good)), 0o600)
-			if db, err := Open(path, Options{}); !errors.Is(err, ErrCorrupt) || !errors.Is(err, node.ErrIO) {
+			if db, err := Open(path, Options{}); !errors.Is(err, ErrCorrupt) || !errors.Is(err, fs.ErrIO) {
 				t.Errorf("Open: %v", err)
 				if err == nil {
 					db.Close()

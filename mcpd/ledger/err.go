@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -13,13 +12,13 @@ import (
 
 	bolterr "go.etcd.io/bbolt/errors"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // ErrCorrupt is returned when the file is not a session database or no longer one.
-var ErrCorrupt = fmt.Errorf("%w: session database is damaged", node.ErrIO)
+var ErrCorrupt = fmt.Errorf("%w: session database is damaged", fs.ErrIO)
 
-var errClosed = fmt.Errorf("%w: session database is closed", node.ErrPipe)
+var errClosed = fmt.Errorf("%w: session database is closed", fs.ErrPipe)
 
 // guard runs f, which touches the mapped file. Damage shows there as a
 // panic of bbolt's or as a fault past the end of a truncated file.
@@ -36,10 +35,10 @@ func guard(f func() error) (err error) {
 func openError(path string, err error) error {
 	switch {
 	case errors.Is(err, bolterr.ErrTimeout):
-		return fmt.Errorf("%w: another process has %s open", node.ErrBusy, path)
+		return fmt.Errorf("%w: another process has %s open", fs.ErrBusy, path)
 	case errors.Is(err, bolterr.ErrInvalid), errors.Is(err, bolterr.ErrVersionMismatch), errors.Is(err, bolterr.ErrChecksum):
 		return fmt.Errorf("%w: %s: %w", ErrCorrupt, path, err)
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
 		return err
 	}
 	return storeError(err)
@@ -48,17 +47,17 @@ func openError(path string, err error) error {
 // storeError gives an error of the file below its kind.
 func storeError(err error) error {
 	switch {
-	case errors.Is(err, node.ErrIO):
+	case errors.Is(err, fs.ErrIO):
 		return err
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT),
 		strings.Contains(err.Error(), syscall.ENOSPC.Error()): // bbolt drops the cause when it cannot grow the file
-		return fmt.Errorf("%w: session database", node.ErrNoSpace)
+		return fmt.Errorf("%w: session database", fs.ErrNoSpace)
 	case errors.Is(err, bolterr.ErrDatabaseNotOpen):
 		return errClosed
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
-	return fmt.Errorf("%w: session database: %w", node.ErrIO, err)
+	return fmt.Errorf("%w: session database: %w", fs.ErrIO, err)
 }
 
 // SetAside renames the file at path, so that Open makes a new one there, and

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"hutch/fs/node"
-	"hutch/fs/node/need"
+	"hutch/fs"
+	"hutch/fs/need"
 )
 
 // small returns a folder with a disk of 1 MiB of its own, too small for a
@@ -49,16 +49,16 @@ func TestDiskFull(t *testing.T) {
 			ran = id
 		}
 	}
-	if node.Errno(full) != syscall.ENOSPC || full.Error() != "no space left on device: session database" {
+	if fs.Errno(full) != syscall.ENOSPC || full.Error() != "no space left on device: session database" {
 		t.Errorf("full disk: %v", full)
 	}
-	if _, err := db.Begin(bg, Call{Request: make([]byte, 4000)}); node.Errno(err) != syscall.ENOSPC {
+	if _, err := db.Begin(bg, Call{Request: make([]byte, 4000)}); fs.Errno(err) != syscall.ENOSPC {
 		t.Errorf("Begin on a full disk: %v", err)
 	}
 	big := Outcome{Response: []byte(strings.Repeat("y", 4000))}
 	db.End(first, big)
 	db.End(ran, big)
-	if err := db.EndWait(bg, second, big); node.Errno(err) != syscall.ENOSPC {
+	if err := db.EndWait(bg, second, big); fs.Errno(err) != syscall.ENOSPC {
 		t.Errorf("EndWait on a full disk: %v", err)
 	}
 	if err := os.Remove(ballast); err != nil {
@@ -114,7 +114,7 @@ func TestQueueFull(t *testing.T) {
 			db.Flush(bg)
 		}
 	}
-	if node.Errno(err) != syscall.ENOSPC {
+	if fs.Errno(err) != syscall.ENOSPC {
 		t.Errorf("a full queue: %v", err)
 	}
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=100m"); err != nil {
@@ -152,7 +152,7 @@ func TestReserve(t *testing.T) {
 	n := 1
 	for ; n < 100000; n++ {
 		if err := record(n); err != nil {
-			if node.Errno(err) != syscall.ENOSPC {
+			if fs.Errno(err) != syscall.ENOSPC {
 				t.Fatal(err)
 			}
 			break

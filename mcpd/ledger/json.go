@@ -5,7 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 const timeFormat = "2006-01-02T15:04:05.000000Z"
@@ -66,7 +66,7 @@ func appendString(b []byte, s string) []byte {
 			b = append(b, s[start:i]...)
 			b = append(b, "\ufffd"...)
 			start = i + n
-		case node.Deceives(r):
+		case fs.Deceives(r):
 			b = append(b, s[start:i]...)
 			b = append(b, '\\', 'u', hex[r>>12], hex[r>>8&15], hex[r>>4&15], hex[r&15])
 			start = i + n

@@ -9,7 +9,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A Log is a table as a text: its records, a line each, in the order in
@@ -76,7 +76,7 @@ func (l *Log) extend(lines [][]byte) {
 // when the database is closed the end is final.
 func (l *Log) ReadAt(ctx context.Context, p []byte, off int64, follow bool) (int, error) {
 	if off < 0 {
-		return 0, fmt.Errorf("%w: offset %d", node.ErrInvalid, off)
+		return 0, fmt.Errorf("%w: offset %d", fs.ErrInvalid, off)
 	}
 	if len(p) == 0 {
 		return 0, nil

@@ -9,7 +9,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // The file has a limit. When the next batch would take it over that, the
@@ -44,7 +44,7 @@ func (db *DB) batchLimit() int { return int(min(batchBytes, db.limit.Load()/16))
 // the file: they are never dropped. The caller holds db.mu.
 func (db *DB) admit(p *pending) error {
 	if db.held+int64(len(p.line)) > db.limit.Load()/4 {
-		return fmt.Errorf("%w: session database: too many calls are under way", node.ErrNoSpace)
+		return fmt.Errorf("%w: session database: too many calls are under way", fs.ErrNoSpace)
 	}
 	db.held += int64(len(p.line))
 	return nil

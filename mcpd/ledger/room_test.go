@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // kept returns what a new reader reads of a table.
@@ -201,7 +201,7 @@ func TestLimitUnderWay(t *testing.T) {
 	for {
 		id, err := db.Begin(bg, Call{Request: request})
 		if err != nil {
-			if !errors.Is(err, node.ErrNoSpace) || !strings.Contains(err.Error(), "too many calls are under way") {
+			if !errors.Is(err, fs.ErrNoSpace) || !strings.Contains(err.Error(), "too many calls are under way") {
 				t.Fatal(err)
 			}
 			break

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A Row is a record of any table but mcp_calls, by column. A column that is
@@ -21,7 +21,7 @@ func (t *table) encode(red *Redactor, r Row) ([]byte, error) {
 	when := time.Now()
 	if v, ok := r["timestamp"]; ok {
 		if when, ok = v.(time.Time); !ok {
-			return nil, fmt.Errorf("%w: timestamp is a %T", node.ErrInvalid, v)
+			return nil, fmt.Errorf("%w: timestamp is a %T", fs.ErrInvalid, v)
 		}
 	}
 	b := make([]byte, 0, 512)
@@ -73,7 +73,7 @@ func (c *column) append(b []byte, red *Redactor, v any) ([]byte, error) {
 	case []byte:
 		return appendText(b, red.Preview(v, limit)), nil
 	}
-	return nil, fmt.Errorf("%w: a %T is not text", node.ErrInvalid, v)
+	return nil, fmt.Errorf("%w: a %T is not text", fs.ErrInvalid, v)
 }
 
 func appendNumber(b []byte, v any) ([]byte, error) {
@@ -92,14 +92,14 @@ func appendNumber(b []byte, v any) ([]byte, error) {
 	case time.Duration:
 		return appendMillis(b, v), nil
 	}
-	return nil, fmt.Errorf("%w: a %T is not a number", node.ErrInvalid, v)
+	return nil, fmt.Errorf("%w: a %T is not a number", fs.ErrInvalid, v)
 }
 
 // unknown returns the error for a row with a column that the table lacks.
 func (t *table) unknown(r Row) error {
 	for name := range r {
 		if name != "timestamp" && t.column(name) == nil {
-			return fmt.Errorf("%w: table %s has no column %q", node.ErrInvalid, t.name, name)
+			return fmt.Errorf("%w: table %s has no column %q", fs.ErrInvalid, t.name, name)
 		}
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // What a Decision says to do.
@@ -115,9 +115,9 @@ func writeList(b *strings.Builder, rule, action string, tools []string) {
 	if tools == nil || len(tools) == 0 && action == Block {
 		return
 	}
-	b.WriteString(node.QuoteLine(rule) + " " + action)
+	b.WriteString(fs.QuoteLine(rule) + " " + action)
 	for _, t := range tools {
-		b.WriteString(" " + node.QuoteLine(t))
+		b.WriteString(" " + fs.QuoteLine(t))
 	}
 	b.WriteByte('\n')
 }

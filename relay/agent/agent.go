@@ -27,8 +27,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"hutch/fs"
 	"hutch/fs/folder"
-	"hutch/fs/node"
 )
 
 // A Config is what an agent needs. The zero value of each field but Dial is
@@ -125,7 +125,7 @@ func (a *Agent) add(name string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.commands[name] != nil {
-		return fmt.Errorf("%w: exec %s", node.ErrExist, name)
+		return fmt.Errorf("%w: exec %s", fs.ErrExist, name)
 	}
 	a.commands[name] = c
 	return nil
@@ -137,7 +137,7 @@ func (a *Agent) remove(name string) error {
 	delete(a.commands, name)
 	a.mu.Unlock()
 	if c == nil {
-		return fmt.Errorf("%w: exec %s", node.ErrNotExist, name)
+		return fmt.Errorf("%w: exec %s", fs.ErrNotExist, name)
 	}
 	c.drop(true)
 	return nil

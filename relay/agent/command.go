@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // The states of a command, as status shows them.
@@ -75,7 +75,7 @@ func (c *command) change(f func(*settings) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state != stateNew {
-		return fmt.Errorf("%w: exec %s is %s", node.ErrBusy, c.name, c.state)
+		return fmt.Errorf("%w: exec %s is %s", fs.ErrBusy, c.name, c.state)
 	}
 	return f(&c.conf)
 }
@@ -95,7 +95,7 @@ func (c *command) run(argv []string) error {
 	c.mu.Lock()
 	if c.state != stateNew {
 		defer c.mu.Unlock()
-		return fmt.Errorf("%w: exec %s is %s", node.ErrBusy, c.name, c.state)
+		return fmt.Errorf("%w: exec %s is %s", fs.ErrBusy, c.name, c.state)
 	}
 	c.state = stateStarting
 	c.begun = time.Now()
@@ -112,7 +112,7 @@ func (c *command) run(argv []string) error {
 	if c.state == stateStarting {
 		c.state = stateRunning
 	}
-	c.line = node.QuoteAll(argv)
+	c.line = fs.QuoteAll(argv)
 	return nil
 }
 
@@ -157,7 +157,7 @@ func (c *command) start(argv []string, set *settings) error {
 // startError says why a program that is there could not be started.
 func startError(name, dir, user string, err error) error {
 	if user != "" && (errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES)) {
-		return fmt.Errorf("%w: %s in %s as user %s", node.ErrPermission, name, dir, user)
+		return fmt.Errorf("%w: %s in %s as user %s", fs.ErrPermission, name, dir, user)
 	}
 	return fmt.Errorf("%s: %w", name, reason(err))
 }
@@ -170,10 +170,10 @@ const maxWord = 128<<10 - 1
 func tooMuch(argv, env []string) error {
 	for _, w := range slices.Concat(argv, env) {
 		if len(w) > maxWord {
-			return fmt.Errorf("%w: a word or variable of %d bytes: at most %d; have the program read a file, or its input", node.ErrArgs, len(w), maxWord)
+			return fmt.Errorf("%w: a word or variable of %d bytes: at most %d; have the program read a file, or its input", fs.ErrArgs, len(w), maxWord)
 		}
 	}
-	return fmt.Errorf("%w: %s with all words and variables", node.ErrArgs, argv[0])
+	return fmt.Errorf("%w: %s with all words and variables", fs.ErrArgs, argv[0])
 }
 
 // begin notes the process and starts to read its output.
@@ -269,14 +269,14 @@ func (c *command) signal(sig syscall.Signal) error {
 	pid, st := c.pid, c.state
 	c.mu.Unlock()
 	if pid == 0 {
-		return fmt.Errorf("%w: exec %s is %s", node.ErrBusy, c.name, st)
+		return fmt.Errorf("%w: exec %s is %s", fs.ErrBusy, c.name, st)
 	}
 	if sig == syscall.SIGKILL {
 		killSession(pid, st == stateExited)
 		return nil
 	}
 	if signalSession(pid, sig, st == stateExited) == 0 {
-		return fmt.Errorf("%w: exec %s is %s", node.ErrBusy, c.name, st)
+		return fmt.Errorf("%w: exec %s is %s", fs.ErrBusy, c.name, st)
 	}
 	return nil
 }
@@ -293,7 +293,7 @@ func (c *command) resize(to *size) error {
 		c.conf.tty = to
 		return nil
 	case c.master == nil:
-		return fmt.Errorf("%w: exec %s has no terminal", node.ErrBusy, c.name)
+		return fmt.Errorf("%w: exec %s has no terminal", fs.ErrBusy, c.name)
 	}
 	c.conf.tty = to
 	return setSize(c.master, to)
@@ -380,5 +380,5 @@ func errorLine(err error) string {
 	if err == nil {
 		return ""
 	}
-	return node.Text(err) + "\n"
+	return fs.Text(err) + "\n"
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"syscall"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 const (
@@ -25,7 +25,7 @@ type console struct {
 	shell *command
 }
 
-func (c *console) open(flags int, from *session) (node.Handle, error) {
+func (c *console) open(flags int, from *session) (fs.Handle, error) {
 	sh, err := c.running()
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 func TestConsole(t *testing.T) {
@@ -55,7 +55,7 @@ func TestRing(t *testing.T) {
 	p := make([]byte, 1<<10)
 	for {
 		n, err := h.ReadAt(t.Context(), p, int64(len(got)))
-		if errors.Is(err, node.ErrAgain) {
+		if errors.Is(err, fs.ErrAgain) {
 			break
 		}
 		if err != nil {
@@ -98,7 +98,7 @@ func TestRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Open(t.Context(), os.O_RDONLY); !errors.Is(err, node.ErrPermission) {
+	if _, err := n.Open(t.Context(), os.O_RDONLY); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("opened a device: %v", err)
 	}
 }

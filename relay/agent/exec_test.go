@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"testing"
 
-	"hutch/fs/node"
-	"hutch/fs/node/need"
+	"hutch/fs"
+	"hutch/fs/need"
 )
 
 func TestExec(t *testing.T) {
@@ -35,7 +35,7 @@ func TestExec(t *testing.T) {
 	if err := g.rmdir("t"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.walk("exec/t"); !errors.Is(err, node.ErrNotExist) {
+	if _, err := g.walk("exec/t"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("walk to what was dropped: %v", err)
 	}
 }
@@ -92,41 +92,41 @@ func TestRefusedStarts(t *testing.T) {
 		want  error
 		text  string
 	}{
-		{"exec no-such-program", node.ErrNotExist, "no-such-program"},
-		{"exec /no/such/program", node.ErrNotExist, "/no/such/program"},
-		{"exec " + plain, node.ErrPermission, "not executable"},
-		{"exec " + dir, node.ErrPermission, "directory"},
-		{"exec " + rubbish, node.ErrInvalid, "#!"},
-		{"dir /no/such/dir\nexec true", node.ErrInvalid, "/no/such/dir"},
-		{"dir " + plain + "\nexec true", node.ErrNotDir, plain},
-		{"dir relative\nexec true", node.ErrInvalid, "absolute"},
-		{"env PATH /no\nexec true", node.ErrNotExist, "/no"},
-		{"exec true " + strings.Repeat("x", 128<<10), node.ErrArgs, "131072 bytes: at most 131071"},
-		{"exec", node.ErrInvalid, "WORDS"},
-		{"sh", node.ErrInvalid, "LINE"},
-		{"frob", node.ErrInvalid, "frob"},
-		{"user nobody-of-that-name", node.ErrInvalid, "nobody-of-that-name"},
-		{"user 0:x", node.ErrInvalid, "x"},
-		{"tty 0 80", node.ErrInvalid, "0"},
-		{"tty a b", node.ErrInvalid, "a"},
-		{"timeout soon", node.ErrInvalid, "soon"},
-		{"timeout -1s", node.ErrInvalid, "-1s"},
-		{"limit lots", node.ErrInvalid, "lots"},
-		{"limit 1", node.ErrInvalid, "at least"},
-		{"env A=B c", node.ErrInvalid, "A=B"},
-		{"signal SIGNONE", node.ErrInvalid, "SIGNONE"},
-		{"signal TERM", node.ErrBusy, "new"},
-		{"kill", node.ErrBusy, "new"},
+		{"exec no-such-program", fs.ErrNotExist, "no-such-program"},
+		{"exec /no/such/program", fs.ErrNotExist, "/no/such/program"},
+		{"exec " + plain, fs.ErrPermission, "not executable"},
+		{"exec " + dir, fs.ErrPermission, "directory"},
+		{"exec " + rubbish, fs.ErrInvalid, "#!"},
+		{"dir /no/such/dir\nexec true", fs.ErrInvalid, "/no/such/dir"},
+		{"dir " + plain + "\nexec true", fs.ErrNotDir, plain},
+		{"dir relative\nexec true", fs.ErrInvalid, "absolute"},
+		{"env PATH /no\nexec true", fs.ErrNotExist, "/no"},
+		{"exec true " + strings.Repeat("x", 128<<10), fs.ErrArgs, "131072 bytes: at most 131071"},
+		{"exec", fs.ErrInvalid, "WORDS"},
+		{"sh", fs.ErrInvalid, "LINE"},
+		{"frob", fs.ErrInvalid, "frob"},
+		{"user nobody-of-that-name", fs.ErrInvalid, "nobody-of-that-name"},
+		{"user 0:x", fs.ErrInvalid, "x"},
+		{"tty 0 80", fs.ErrInvalid, "0"},
+		{"tty a b", fs.ErrInvalid, "a"},
+		{"timeout soon", fs.ErrInvalid, "soon"},
+		{"timeout -1s", fs.ErrInvalid, "-1s"},
+		{"limit lots", fs.ErrInvalid, "lots"},
+		{"limit 1", fs.ErrInvalid, "at least"},
+		{"env A=B c", fs.ErrInvalid, "A=B"},
+		{"signal SIGNONE", fs.ErrInvalid, "SIGNONE"},
+		{"signal TERM", fs.ErrBusy, "new"},
+		{"kill", fs.ErrBusy, "new"},
 	} {
 		g := newGuest(t)
 		g.exec("t")
 		err := g.write("exec/t/ctl", c.lines+"\n")
-		if !errors.Is(err, c.want) || !strings.Contains(node.Text(err), c.text) {
-			t.Errorf("%q: got %q, want %q with %q", c.lines, node.Text(err), c.want, c.text)
+		if !errors.Is(err, c.want) || !strings.Contains(fs.Text(err), c.text) {
+			t.Errorf("%q: got %q, want %q with %q", c.lines, fs.Text(err), c.want, c.text)
 			continue
 		}
-		g.want("exec/t/err", node.Text(err)+"\n")
-		g.want("err", node.Text(err)+"\n")
+		g.want("exec/t/err", fs.Text(err)+"\n")
+		g.want("err", fs.Text(err)+"\n")
 		if err := g.write("exec/t/ctl", "env PATH /bin:/usr/bin\ndir /\nexec echo again\n"); err != nil {
 			t.Errorf("%q: no second try: %v", c.lines, err)
 			continue
@@ -138,10 +138,10 @@ func TestRefusedStarts(t *testing.T) {
 func TestExecTwice(t *testing.T) {
 	g := newGuest(t)
 	g.exec("t", "exec cat")
-	if err := g.write("exec/t/ctl", "exec true\n"); !errors.Is(err, node.ErrBusy) {
+	if err := g.write("exec/t/ctl", "exec true\n"); !errors.Is(err, fs.ErrBusy) {
 		t.Errorf("second exec: %v", err)
 	}
-	if err := g.write("exec/t/ctl", "dir /\n"); !errors.Is(err, node.ErrBusy) {
+	if err := g.write("exec/t/ctl", "dir /\n"); !errors.Is(err, fs.ErrBusy) {
 		t.Errorf("dir while it runs: %v", err)
 	}
 	if err := g.write("exec/t/ctl", "eof\n"); err != nil {
@@ -150,7 +150,7 @@ func TestExecTwice(t *testing.T) {
 	if s := g.status("t"); s != "0" {
 		t.Errorf("status %s", s)
 	}
-	if err := g.write("exec/t/ctl", "exec true\n"); !errors.Is(err, node.ErrBusy) {
+	if err := g.write("exec/t/ctl", "exec true\n"); !errors.Is(err, fs.ErrBusy) {
 		t.Errorf("exec after the end: %v", err)
 	}
 }
@@ -164,7 +164,7 @@ func TestStdin(t *testing.T) {
 	io.WriteString(in, "two\n")
 	in.Close() // the last one: end of input
 	g.want("exec/t/stdout", "one\ntwo\n")
-	if err := g.write("exec/t/stdin", "more"); !errors.Is(err, node.ErrPipe) {
+	if err := g.write("exec/t/stdin", "more"); !errors.Is(err, fs.ErrPipe) {
 		t.Errorf("write after the end: %v", err)
 	}
 }
@@ -202,7 +202,7 @@ func TestBrokenStdin(t *testing.T) {
 	g := newGuest(t)
 	g.exec("t", "exec true")
 	g.status("t")
-	if err := g.write("exec/t/stdin", "x"); !errors.Is(err, node.ErrPipe) {
+	if err := g.write("exec/t/stdin", "x"); !errors.Is(err, fs.ErrPipe) {
 		t.Errorf("write to nobody: %v", err)
 	}
 }
@@ -249,7 +249,7 @@ func TestBlockedReadIsCancelled(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		f = g.open("exec/t/"+name, os.O_RDONLY|syscall.O_NONBLOCK)
-		if _, err := f.Read(make([]byte, 10)); !errors.Is(err, node.ErrAgain) {
+		if _, err := f.Read(make([]byte, 10)); !errors.Is(err, fs.ErrAgain) {
 			t.Errorf("%s without blocking: %v", name, err)
 		}
 	}
@@ -348,7 +348,7 @@ func TestTerminal(t *testing.T) {
 func TestTerminalEOF(t *testing.T) {
 	g := newGuest(t)
 	g.exec("t", "tty 24 80")
-	if err := g.write("exec/t/stdin", "x"); !errors.Is(err, node.ErrBusy) {
+	if err := g.write("exec/t/stdin", "x"); !errors.Is(err, fs.ErrBusy) {
 		t.Errorf("write before exec: %v", err)
 	}
 	if err := g.write("exec/t/ctl", "exec cat\n"); err != nil {
@@ -363,7 +363,7 @@ func TestTerminalEOF(t *testing.T) {
 	if s := g.status("t"); s != "0" {
 		t.Errorf("status %s", s)
 	}
-	if err := g.write("exec/t/ctl", "tty 0 0\n"); !errors.Is(err, node.ErrInvalid) {
+	if err := g.write("exec/t/ctl", "tty 0 0\n"); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("no size: %v", err)
 	}
 }
@@ -418,7 +418,7 @@ func TestUser(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "closed")
 	os.Mkdir(dir, 0o700)
 	g.exec("d", "user 12345", "dir "+dir)
-	if err := g.write("exec/d/ctl", "exec true\n"); !errors.Is(err, node.ErrPermission) {
+	if err := g.write("exec/d/ctl", "exec true\n"); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("in a closed folder: %v", err)
 	}
 }

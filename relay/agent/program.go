@@ -3,7 +3,6 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -75,14 +74,14 @@ func startDir(dir string) (string, error) {
 		return "/", nil
 	}
 	if !filepath.IsAbs(dir) {
-		return "", fmt.Errorf("%w: dir %q is not absolute", node.ErrInvalid, dir)
+		return "", fmt.Errorf("%w: dir %q is not absolute", fs.ErrInvalid, dir)
 	}
 	fi, err := os.Stat(dir)
 	switch {
 	case err != nil: // of a kind of its own: that a file does not exist is said of the program
-		return "", fmt.Errorf("%w: dir %s: %v", node.ErrInvalid, dir, reason(err))
+		return "", fmt.Errorf("%w: dir %s: %v", fs.ErrInvalid, dir, reason(err))
 	case !fi.IsDir():
-		return "", fmt.Errorf("dir %s: %w", dir, node.ErrNotDir)
+		return "", fmt.Errorf("dir %s: %w", dir, fs.ErrNotDir)
 	}
 	return dir, nil
 }
@@ -90,7 +89,7 @@ func startDir(dir string) (string, error) {
 // find returns the file of a program, as execvp would find it in path.
 func find(name, path, dir string) (string, error) {
 	if name == "" {
-		return "", fmt.Errorf("%w: a program's name is empty", node.ErrInvalid)
+		return "", fmt.Errorf("%w: a program's name is empty", fs.ErrInvalid)
 	}
 	if strings.Contains(name, "/") {
 		file := name
@@ -119,7 +118,7 @@ func find(name, path, dir string) (string, error) {
 	if denied != nil {
 		return "", denied
 	}
-	return "", fmt.Errorf("%w: no program %q in %s", node.ErrNotExist, name, path)
+	return "", fmt.Errorf("%w: no program %q in %s", fs.ErrNotExist, name, path)
 }
 
 func executable(file string) error {
@@ -128,9 +127,9 @@ func executable(file string) error {
 	case err != nil:
 		return reason(err)
 	case fi.IsDir():
-		return fmt.Errorf("%w: it is a directory", node.ErrPermission)
+		return fmt.Errorf("%w: it is a directory", fs.ErrPermission)
 	case fi.Mode()&0o111 == 0:
-		return fmt.Errorf("%w: it is not executable", node.ErrPermission)
+		return fmt.Errorf("%w: it is not executable", fs.ErrPermission)
 	}
 	return nil
 }
@@ -138,19 +137,19 @@ func executable(file string) error {
 // reason returns the kind of a system's error, without the path that the
 // message names anyway.
 func reason(err error) error {
-	var path *fs.PathError
+	var path *os.PathError
 	if errors.As(err, &path) {
 		err = path.Err
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return node.ErrNotExist
-	case errors.Is(err, fs.ErrPermission):
-		return node.ErrPermission
+	case errors.Is(err, os.ErrNotExist):
+		return fs.ErrNotExist
+	case errors.Is(err, os.ErrPermission):
+		return fs.ErrPermission
 	case errors.Is(err, syscall.ENOTDIR):
-		return node.ErrNotDir
+		return fs.ErrNotDir
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%w: not a program for this machine, nor a script that begins with #!", node.ErrInvalid)
+		return fmt.Errorf("%w: not a program for this machine, nor a script that begins with #!", fs.ErrInvalid)
 	}
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 const (
@@ -35,13 +35,13 @@ type size struct{ rows, cols uint16 }
 func (s *settings) text() string {
 	var b strings.Builder
 	if s.dir != "" {
-		fmt.Fprintf(&b, "dir %s\n", node.Quote(s.dir))
+		fmt.Fprintf(&b, "dir %s\n", fs.Quote(s.dir))
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.env)) {
-		fmt.Fprintf(&b, "env %s %s\n", node.Quote(k), node.Quote(s.env[k]))
+		fmt.Fprintf(&b, "env %s %s\n", fs.Quote(k), fs.Quote(s.env[k]))
 	}
 	if s.user != "" {
-		fmt.Fprintf(&b, "user %s\n", node.Quote(s.user))
+		fmt.Fprintf(&b, "user %s\n", fs.Quote(s.user))
 	}
 	if s.tty != nil {
 		fmt.Fprintf(&b, "tty %d %d\n", s.tty.rows, s.tty.cols)
@@ -60,7 +60,7 @@ func parseSize(rows, cols string) (*size, error) {
 	r, rerr := strconv.ParseUint(rows, 10, 16)
 	c, cerr := strconv.ParseUint(cols, 10, 16)
 	if rerr != nil || cerr != nil || r == 0 || c == 0 {
-		return nil, fmt.Errorf("%w: terminal size %q %q", node.ErrInvalid, rows, cols)
+		return nil, fmt.Errorf("%w: terminal size %q %q", fs.ErrInvalid, rows, cols)
 	}
 	return &size{uint16(r), uint16(c)}, nil
 }
@@ -73,7 +73,7 @@ func parseBytes(s string) (int64, error) {
 	}[strings.ToLower(s[len(digits):])]
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if !ok || err != nil || n < 0 || n > math.MaxInt64>>shift {
-		return 0, fmt.Errorf("%w: size %q: want a number of bytes, KiB, MiB or GiB", node.ErrInvalid, s)
+		return 0, fmt.Errorf("%w: size %q: want a number of bytes, KiB, MiB or GiB", fs.ErrInvalid, s)
 	}
 	return n << shift, nil
 }
@@ -84,7 +84,7 @@ func parseTimeout(s string) (time.Duration, error) {
 		d, err = time.Duration(n)*time.Second, nil
 	}
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%w: time %q: want 60s, 5m or 1h30m", node.ErrInvalid, s)
+		return 0, fmt.Errorf("%w: time %q: want 60s, 5m or 1h30m", fs.ErrInvalid, s)
 	}
 	return d, nil
 }
@@ -92,7 +92,7 @@ func parseTimeout(s string) (time.Duration, error) {
 // checkEnv refuses what no environment can hold.
 func checkEnv(name, value string) error {
 	if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
-		return fmt.Errorf("%w: environment variable %q", node.ErrInvalid, name)
+		return fmt.Errorf("%w: environment variable %q", fs.ErrInvalid, name)
 	}
 	return nil
 }

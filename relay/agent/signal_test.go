@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // family is a shell with a child in its group, one in a group of its own and

@@ -1,6 +1,6 @@
 package agent
 
-import "hutch/fs/node"
+import "hutch/fs"
 
 // A Spool is a stream with one writer whose readers may come at any time and
 // read it again, as they do a command's output: it keeps up to a limit of
@@ -20,7 +20,7 @@ func (s *Spool) Write(p []byte) (int, error) {
 		}
 		b := s.w.space()
 		if b == nil {
-			return done, node.ErrPipe
+			return done, fs.ErrPipe
 		}
 		n := copy(b, p[done:])
 		s.w.commit(n)
@@ -39,4 +39,4 @@ func (s *Spool) Size() int64 { return s.w.size() }
 
 // Open returns a handle for reading, which blocks at the end, or with
 // nonblock gives ErrAgain there.
-func (s *Spool) Open(nonblock bool) node.Handle { return s.w.open(nonblock) }
+func (s *Spool) Open(nonblock bool) fs.Handle { return s.w.open(nonblock) }

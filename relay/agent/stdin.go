@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 const endOfTransmission = "\x04" // what ends the input of a terminal
@@ -71,7 +71,7 @@ func (in *input) terminal() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if !in.tty && (in.w != nil || in.ended) {
-		return fmt.Errorf("%w: stdin was written to before tty", node.ErrBusy)
+		return fmt.Errorf("%w: stdin was written to before tty", fs.ErrBusy)
 	}
 	in.tty = true
 	return nil
@@ -106,7 +106,7 @@ func (in *input) hold() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.ended {
-		return fmt.Errorf("%w: stdin has ended", node.ErrPipe)
+		return fmt.Errorf("%w: stdin has ended", fs.ErrPipe)
 	}
 	in.held = true
 	return nil
@@ -149,9 +149,9 @@ func (in *input) ready() (*os.File, error) {
 	defer in.mu.Unlock()
 	switch {
 	case in.ended:
-		return nil, fmt.Errorf("%w: stdin has ended", node.ErrPipe)
+		return nil, fmt.Errorf("%w: stdin has ended", fs.ErrPipe)
 	case in.tty && in.w == nil:
-		return nil, fmt.Errorf("%w: the terminal comes with exec", node.ErrBusy)
+		return nil, fmt.Errorf("%w: the terminal comes with exec", fs.ErrBusy)
 	}
 	err := in.pipe()
 	return in.w, err
@@ -186,7 +186,7 @@ func (in *input) write(ctx context.Context, p []byte) (int, error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return 0, ctx.Err()
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.EIO), errors.Is(err, os.ErrClosed):
-		return 0, fmt.Errorf("%w: nobody reads stdin", node.ErrPipe)
+		return 0, fmt.Errorf("%w: nobody reads stdin", fs.ErrPipe)
 	}
 	return 0, err
 }
@@ -200,7 +200,7 @@ type stdinHandle struct {
 func (h *stdinHandle) Stream() bool { return true }
 
 func (h *stdinHandle) ReadAt(context.Context, []byte, int64) (int, error) {
-	return 0, node.ErrPermission
+	return 0, fs.ErrPermission
 }
 
 func (h *stdinHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {

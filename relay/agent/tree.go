@@ -5,7 +5,7 @@ import (
 	"strings"
 	"syscall"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A place is what a walk in the agent's tree has found.
@@ -15,12 +15,12 @@ type place struct {
 	c    *command // below exec/NAME
 }
 
-type call = node.Call[place]
+type call = fs.Call[place]
 
 // tree returns the tree as one connection sees it.
-func (a *Agent) tree(from *session) node.Node {
+func (a *Agent) tree(from *session) fs.Node {
 	top := place{a: a, from: from}
-	return node.New(rows(), top, node.Options[place]{
+	return fs.New(rows(), top, fs.Options[place]{
 		Ident:  ident,
 		Failed: failed,
 		Hold:   hold,
@@ -50,8 +50,8 @@ func hold(at place) func() {
 }
 
 // rows declares the agent's tree.
-func rows() []node.Row[place] {
-	return []node.Row[place]{
+func rows() []fs.Row[place] {
+	return []fs.Row[place]{
 		{Name: "ctl", Perm: 0o600, Doc: "the agent", Verbs: agentVerbs, Read: readEnv},
 		{Name: "env", Perm: 0o600, Doc: "its variables, each ended by a NUL", Read: readVariables, Store: writeVariables},
 		{Name: "err", Perm: 0o400, Doc: "the last error", Read: readErr},
@@ -60,12 +60,12 @@ func rows() []node.Row[place] {
 		{Name: "root", Perm: 0o755, Doc: "the guest's files", Mount: mountRoot},
 		{Name: "exec", Perm: 0o755, Doc: "commands",
 			Names: execNames, Enter: enterExec, Make: makeExec, Drop: dropExec,
-			Each: []node.Row[place]{{Name: "NAME", Perm: 0o755, Rows: execRows()}}},
+			Each: []fs.Row[place]{{Name: "NAME", Perm: 0o755, Rows: execRows()}}},
 	}
 }
 
-func execRows() []node.Row[place] {
-	return []node.Row[place]{
+func execRows() []fs.Row[place] {
+	return []fs.Row[place]{
 		{Name: "ctl", Perm: 0o600, Doc: "settings and control", Verbs: execVerbs, Read: readSettings},
 		{Name: "cmd", Perm: 0o400, Doc: "what runs", Read: readCmd},
 		{Name: "status", Perm: 0o400, Doc: "state, then key value lines", Read: readStatus},
@@ -83,14 +83,14 @@ func enterExec(c call, name string) (place, error) {
 	at := c.At
 	at.c = at.a.command(name)
 	if at.c == nil {
-		return at, fmt.Errorf("%w: exec %s", node.ErrNotExist, name)
+		return at, fmt.Errorf("%w: exec %s", fs.ErrNotExist, name)
 	}
 	return at, nil
 }
 
 func makeExec(c call, name string) error {
 	if len(name) > 255 || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return fmt.Errorf("%w: exec name %q", node.ErrInvalid, name)
+		return fmt.Errorf("%w: exec name %q", fs.ErrInvalid, name)
 	}
 	return c.At.a.add(name)
 }
@@ -112,23 +112,23 @@ func stdoutSize(c call) uint64            { return uint64(c.At.c.stdout.size()) 
 func stderrSize(c call) uint64            { return uint64(c.At.c.stderr.size()) }
 func consSize(c call) uint64              { return c.At.a.cons.size() }
 
-func openStdin(c call, flags int) (node.Handle, error) {
+func openStdin(c call, flags int) (fs.Handle, error) {
 	c.At.c.stdin.open(c.At.from)
 	return &stdinHandle{in: c.At.c.stdin, from: c.At.from}, nil
 }
 
-func openStdout(c call, flags int) (node.Handle, error) {
+func openStdout(c call, flags int) (fs.Handle, error) {
 	return c.At.c.stdout.open(flags&syscall.O_NONBLOCK != 0), nil
 }
 
-func openStderr(c call, flags int) (node.Handle, error) {
+func openStderr(c call, flags int) (fs.Handle, error) {
 	return c.At.c.stderr.open(flags&syscall.O_NONBLOCK != 0), nil
 }
 
-func openWait(c call, flags int) (node.Handle, error) {
+func openWait(c call, flags int) (fs.Handle, error) {
 	return &waitHandle{c: c.At.c, nonblock: flags&syscall.O_NONBLOCK != 0}, nil
 }
 
-func openCons(c call, flags int) (node.Handle, error) { return c.At.a.cons.open(flags, c.At.from) }
+func openCons(c call, flags int) (fs.Handle, error) { return c.At.a.cons.open(flags, c.At.from) }
 
-func mountRoot(c call) (node.Node, error) { return c.At.a.root.Root(), nil }
+func mountRoot(c call) (fs.Node, error) { return c.At.a.root.Root(), nil }

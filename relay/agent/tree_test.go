@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A guest is an agent and its tree, as one connection would see it.
@@ -16,7 +16,7 @@ type guest struct {
 	t    testing.TB
 	a    *Agent
 	from *session
-	root node.Node
+	root fs.Node
 }
 
 func newGuest(t testing.TB) *guest {
@@ -40,7 +40,7 @@ func (g *guest) connect() {
 	g.root = g.a.tree(g.from)
 }
 
-func (g *guest) walk(path string) (node.Node, error) {
+func (g *guest) walk(path string) (fs.Node, error) {
 	n := g.root
 	for _, name := range strings.Split(strings.Trim(path, "/"), "/") {
 		if name == "" {
@@ -70,7 +70,7 @@ func (g *guest) open(path string, flags int) *file {
 
 // A file is an open file with a place.
 type file struct {
-	node.Handle
+	fs.Handle
 	ctx context.Context
 	off int64
 }

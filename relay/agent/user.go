@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A login is whom a command runs as.
@@ -28,7 +28,7 @@ func parseLogin(s string) (login, error) {
 	u, err := user.Lookup(name)
 	if err != nil {
 		if _, nerr := strconv.ParseUint(name, 10, 32); nerr != nil {
-			return login{}, fmt.Errorf("%w: user %q is not known here", node.ErrInvalid, name)
+			return login{}, fmt.Errorf("%w: user %q is not known here", fs.ErrInvalid, name)
 		}
 		u = known(name)
 	}
@@ -38,7 +38,7 @@ func parseLogin(s string) (login, error) {
 	uid, _ := strconv.ParseUint(u.Uid, 10, 32)
 	gid, err := strconv.ParseUint(group, 10, 32)
 	if err != nil {
-		return login{}, fmt.Errorf("%w: group %q: want a number", node.ErrInvalid, group)
+		return login{}, fmt.Errorf("%w: group %q: want a number", fs.ErrInvalid, group)
 	}
 	c := &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	if os.Getuid() == 0 {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // variables are what the host has changed of the environment of commands to
@@ -41,7 +41,7 @@ func (a *Agent) envText() string {
 	var b strings.Builder
 	env := a.vmEnv()
 	for _, k := range slices.Sorted(maps.Keys(env.set)) {
-		fmt.Fprintf(&b, "env %s %s\n", node.Quote(k), node.Quote(env.set[k]))
+		fmt.Fprintf(&b, "env %s %s\n", fs.Quote(k), fs.Quote(env.set[k]))
 	}
 	return b.String()
 }

@@ -6,10 +6,10 @@ import (
 	"syscall"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
-type verb = node.Verb[place]
+type verb = fs.Verb[place]
 
 var agentVerbs = []verb{
 	{Name: "shutdown", Doc: "end every command, and the guest", Do: doShutdown},
@@ -53,7 +53,7 @@ func doSync(c call, _ []string) error {
 func doClock(c call, args []string) error {
 	n, err := strconv.ParseInt(args[0], 10, 64)
 	if err != nil {
-		return fmt.Errorf("%w: time %q: want nanoseconds since 1970", node.ErrInvalid, args[0])
+		return fmt.Errorf("%w: time %q: want nanoseconds since 1970", fs.ErrInvalid, args[0])
 	}
 	if m := c.At.a.cfg.Machine; m != nil {
 		return m.SetClock(time.Unix(0, n))
@@ -134,7 +134,7 @@ func doLimit(c call, args []string) error {
 		return err
 	}
 	if n < minLimit {
-		return fmt.Errorf("%w: limit %s: at least %d bytes", node.ErrInvalid, args[0], minLimit)
+		return fmt.Errorf("%w: limit %s: at least %d bytes", fs.ErrInvalid, args[0], minLimit)
 	}
 	c.At.c.set(func(s *settings) { s.limit = n })
 	return nil

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // result returns how the command ended: exit status or signal, user, system
@@ -69,7 +69,7 @@ func parseSignal(s string) (unix.Signal, error) {
 	if sig := unix.SignalNum(name); sig != 0 {
 		return sig, nil
 	}
-	return 0, fmt.Errorf("%w: signal %q", node.ErrInvalid, s)
+	return 0, fmt.Errorf("%w: signal %q", fs.ErrInvalid, s)
 }
 
 // A waitHandle is an open wait.
@@ -83,15 +83,15 @@ func (h *waitHandle) Stream() bool { return true }
 func (h *waitHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	select {
 	case <-h.c.ended:
-		return node.ReadText(h.c.result()+"\n", p, off), nil
+		return fs.ReadText(h.c.result()+"\n", p, off), nil
 	default:
 	}
 	if h.nonblock {
-		return 0, node.ErrAgain
+		return 0, fs.ErrAgain
 	}
 	select {
 	case <-h.c.ended:
-		return node.ReadText(h.c.result()+"\n", p, off), nil
+		return fs.ReadText(h.c.result()+"\n", p, off), nil
 	case <-h.c.dropped:
 		return h.afterDrop(ctx, p, off)
 	case <-ctx.Done():
@@ -106,18 +106,18 @@ func (h *waitHandle) afterDrop(ctx context.Context, p []byte, off int64) (int, e
 	ran := h.c.pid != 0
 	h.c.mu.Unlock()
 	if !ran {
-		return 0, fmt.Errorf("%w: exec %s is gone and never ran", node.ErrNotExist, h.c.name)
+		return 0, fmt.Errorf("%w: exec %s is gone and never ran", fs.ErrNotExist, h.c.name)
 	}
 	select {
 	case <-h.c.ended:
-		return node.ReadText(h.c.result()+"\n", p, off), nil
+		return fs.ReadText(h.c.result()+"\n", p, off), nil
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
 }
 
 func (h *waitHandle) WriteAt(context.Context, []byte, int64) (int, error) {
-	return 0, node.ErrPermission
+	return 0, fs.ErrPermission
 }
 
 func (h *waitHandle) Close() error { return nil }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 const (
@@ -225,7 +225,7 @@ func (r *windowReader) ReadAt(ctx context.Context, p []byte, off int64) (int, er
 			return n, err
 		}
 		if r.nonblock {
-			return 0, node.ErrAgain
+			return 0, fs.ErrAgain
 		}
 		select {
 		case <-moved:
@@ -243,7 +243,7 @@ func (r *windowReader) take(p []byte, off int64) (int, <-chan struct{}, error) {
 	defer w.mu.Unlock()
 	switch {
 	case off < w.base:
-		return 0, nil, fmt.Errorf("%w: offset %d: the output before %d is gone", node.ErrInvalid, off, w.base)
+		return 0, nil, fmt.Errorf("%w: offset %d: the output before %d is gone", fs.ErrInvalid, off, w.base)
 	case len(p) == 0:
 		return 0, nil, nil
 	}
@@ -275,7 +275,7 @@ func (w *window) copy(p []byte, off int64) int {
 }
 
 func (r *windowReader) WriteAt(context.Context, []byte, int64) (int, error) {
-	return 0, node.ErrPermission
+	return 0, fs.ErrPermission
 }
 
 func (r *windowReader) Close() error {

@@ -6,7 +6,7 @@ import (
 	"io"
 	"testing"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // pour fills a window with n bytes without waiting, and returns how many it took.
@@ -35,7 +35,7 @@ func drain(t *testing.T, r *windowReader, off int64) int64 {
 	p := make([]byte, 1000)
 	for {
 		n, err := r.ReadAt(t.Context(), p, off)
-		if errors.Is(err, node.ErrAgain) || n == 0 && err == nil {
+		if errors.Is(err, fs.ErrAgain) || n == 0 && err == nil {
 			return off
 		}
 		if err != nil {
@@ -77,7 +77,7 @@ func TestWindow(t *testing.T) {
 		t.Fatalf("after the last reader it took %d", n)
 	}
 	late := w.open(true)
-	if _, err := late.ReadAt(t.Context(), make([]byte, 1), 0); !errors.Is(err, node.ErrInvalid) {
+	if _, err := late.ReadAt(t.Context(), make([]byte, 1), 0); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("what was dropped: %v", err)
 	}
 	w.setLimit(4 * limit)

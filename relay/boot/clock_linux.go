@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Told has the machine's clock be no earlier than now, which the host said
@@ -42,7 +42,7 @@ func setClock(now time.Time) error {
 // SetHostname gives the machine a host name.
 func (*Machine) SetHostname(name string) error {
 	if err := unix.Sethostname([]byte(name)); err != nil {
-		return fmt.Errorf("%w: host name %q: %w", node.ErrInvalid, name, err)
+		return fmt.Errorf("%w: host name %q: %w", fs.ErrInvalid, name, err)
 	}
 	return nil
 }

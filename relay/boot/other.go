@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Booted says that this is no machine: those run Linux.
@@ -18,16 +18,16 @@ type Machine struct {
 }
 
 // Up is for Linux.
-func Up() (*Machine, error) { return nil, node.ErrUnsupported }
+func Up() (*Machine, error) { return nil, fs.ErrUnsupported }
 
 // Spared says false.
 func (*Machine) Spared(int) bool { return false }
 
 // SetClock does nothing.
-func (*Machine) SetClock(time.Time) error { return node.ErrUnsupported }
+func (*Machine) SetClock(time.Time) error { return fs.ErrUnsupported }
 
 // SetHostname does nothing.
-func (*Machine) SetHostname(string) error { return node.ErrUnsupported }
+func (*Machine) SetHostname(string) error { return fs.ErrUnsupported }
 
 // Down ends the process.
 func (*Machine) Down() { os.Exit(0) }

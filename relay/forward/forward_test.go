@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // TestCarry carries connections to a host that answers with what it was sent.

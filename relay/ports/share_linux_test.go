@@ -13,10 +13,10 @@ import (
 	"sync"
 	"testing"
 
+	"hutch/fs"
 	"hutch/fs/folder"
+	"hutch/fs/need"
 	"hutch/fs/ninep"
-	"hutch/fs/node"
-	"hutch/fs/node/need"
 	"hutch/relay/boot"
 	"hutch/relay/port"
 )
@@ -33,17 +33,17 @@ type host struct {
 
 // top has the folder as its entry work.
 type top struct {
-	node.Refuse
-	work node.Node
+	fs.Refuse
+	work fs.Node
 }
 
-func (top) Stat(context.Context) (node.Stat, error) {
-	return node.Stat{Name: "/", Mode: os.ModeDir | 0o555, Qid: 1}, nil
+func (top) Stat(context.Context) (fs.Stat, error) {
+	return fs.Stat{Name: "/", Mode: os.ModeDir | 0o555, Qid: 1}, nil
 }
 
-func (t top) Walk(_ context.Context, name string) (node.Node, error) {
+func (t top) Walk(_ context.Context, name string) (fs.Node, error) {
 	if name != "work" {
-		return nil, node.ErrNotExist
+		return nil, fs.ErrNotExist
 	}
 	return t.work, nil
 }

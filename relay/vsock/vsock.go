@@ -12,8 +12,8 @@ import (
 
 	"github.com/mdlayher/vsock"
 
+	"hutch/fs"
 	"hutch/fs/accept"
-	"hutch/fs/node"
 )
 
 // Context ids that are the same everywhere.
@@ -90,7 +90,7 @@ func (s *Switch) Add(cid uint32, conn func(port uint32, c net.Conn)) error {
 	s.knowing.Lock()
 	defer s.knowing.Unlock()
 	if s.guests[cid] != nil {
-		return fmt.Errorf("%w: vsock context id %d", node.ErrExist, cid)
+		return fmt.Errorf("%w: vsock context id %d", fs.ErrExist, cid)
 	}
 	s.guests[cid] = conn
 	return nil

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 func TestParseMounts(t *testing.T) {

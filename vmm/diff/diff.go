@@ -22,7 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -32,7 +31,7 @@ import (
 	"syscall"
 	"unicode"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Bounds hold back a comparison that somebody asked for who may ask for many.
@@ -97,7 +96,7 @@ const (
 // on says whether the comparison may go on.
 func (c *comparison) on() error {
 	if c.Most > 0 && c.held > c.Most {
-		return fmt.Errorf("%w: too many differences, or files in a folder", node.ErrTooLong)
+		return fmt.Errorf("%w: too many differences, or files in a folder", fs.ErrTooLong)
 	}
 	return c.Rest(c.ctx)
 }
@@ -130,7 +129,7 @@ func Quote(path string) string {
 	return strconv.Quote(path)
 }
 
-func (c *comparison) tell(verb, name string, st fs.FileInfo, words string) {
+func (c *comparison) tell(verb, name string, st os.FileInfo, words string) {
 	l := line{verb: verb, path: name, words: words, size: -1}
 	switch {
 	case st == nil:
@@ -182,7 +181,7 @@ func (c *comparison) folder(name string, inA, inB bool) error {
 func (c *comparison) names(root *os.Root, name string, all map[string]bool) (readable bool, err error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return errors.Is(err, fs.ErrNotExist), nil // gone meanwhile
+		return errors.Is(err, os.ErrNotExist), nil // gone meanwhile
 	}
 	defer f.Close()
 	for {
@@ -197,24 +196,24 @@ func (c *comparison) names(root *os.Root, name string, all map[string]bool) (rea
 			}
 		}
 		if err != nil {
-			return err == io.EOF || errors.Is(err, fs.ErrNotExist), nil
+			return err == io.EOF || errors.Is(err, os.ErrNotExist), nil
 		}
 	}
 }
 
 // look returns what is at name; nil if nothing is.
-func look(root *os.Root, name string, there bool) (st fs.FileInfo, whiteout bool, err error) {
+func look(root *os.Root, name string, there bool) (st os.FileInfo, whiteout bool, err error) {
 	if !there {
 		return nil, false, nil
 	}
 	st, err = root.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, false, nil
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	if s, ok := st.Sys().(*syscall.Stat_t); ok && st.Mode()&fs.ModeCharDevice != 0 && s.Rdev == 0 {
+	if s, ok := st.Sys().(*syscall.Stat_t); ok && st.Mode()&os.ModeCharDevice != 0 && s.Rdev == 0 {
 		return nil, true, nil
 	}
 	return st, false, nil
@@ -246,7 +245,7 @@ func (c *comparison) entry(name string, inA, inB bool) error {
 	if err := c.contents(name, a, b); err != nil {
 		return err
 	}
-	if x, y := bits(a), bits(b); x != y && a.Mode().Type() != fs.ModeSymlink {
+	if x, y := bits(a), bits(b); x != y && a.Mode().Type() != os.ModeSymlink {
 		c.tell("mode", name, a, fmt.Sprintf(" %04o %04o", x, y))
 	}
 	if x, y := owner(a), owner(b); x != y {
@@ -256,7 +255,7 @@ func (c *comparison) entry(name string, inA, inB bool) error {
 }
 
 // below goes on in what is a folder.
-func (c *comparison) below(name string, a, b fs.FileInfo) error {
+func (c *comparison) below(name string, a, b os.FileInfo) error {
 	inA, inB := a != nil && a.IsDir(), b != nil && b.IsDir()
 	if !inA && !inB {
 		return nil
@@ -277,17 +276,17 @@ func (c *comparison) below(name string, a, b fs.FileInfo) error {
 const pathMax = 4096
 
 // contents tells if two files of the same kind have not the same in them.
-func (c *comparison) contents(name string, a, b fs.FileInfo) error {
+func (c *comparison) contents(name string, a, b os.FileInfo) error {
 	same := true
 	var err error
 	switch a.Mode().Type() {
 	case 0:
 		same, err = c.equal(name, name, a, b)
-	case fs.ModeSymlink:
+	case os.ModeSymlink:
 		x, xerr := c.a.Readlink(name)
 		y, yerr := c.b.Readlink(name)
 		same, err = x == y, errors.Join(xerr, yerr)
-	case fs.ModeDevice, fs.ModeDevice | fs.ModeCharDevice:
+	case os.ModeDevice, os.ModeDevice | os.ModeCharDevice:
 		x, xok := a.Sys().(*syscall.Stat_t)
 		y, yok := b.Sys().(*syscall.Stat_t)
 		same = !xok || !yok || x.Rdev == y.Rdev
@@ -295,7 +294,7 @@ func (c *comparison) contents(name string, a, b fs.FileInfo) error {
 	switch {
 	case c.ctx.Err() != nil:
 		return context.Cause(c.ctx)
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errMoved), err == nil && !same:
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, errMoved), err == nil && !same:
 		c.tell("changed", name, a, "")
 	case err != nil:
 		c.tell("unreadable", name, a, "")
@@ -303,14 +302,14 @@ func (c *comparison) contents(name string, a, b fs.FileInfo) error {
 	return nil
 }
 
-func bits(st fs.FileInfo) uint32 {
+func bits(st os.FileInfo) uint32 {
 	if s, ok := st.Sys().(*syscall.Stat_t); ok {
 		return uint32(s.Mode) & 0o7777
 	}
 	return uint32(st.Mode().Perm())
 }
 
-func owner(st fs.FileInfo) string {
+func owner(st os.FileInfo) string {
 	if s, ok := st.Sys().(*syscall.Stat_t); ok {
 		return fmt.Sprintf("%d:%d", s.Uid, s.Gid)
 	}

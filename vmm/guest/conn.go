@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"hutch/fs"
 	"hutch/fs/ninep/errno"
-	"hutch/fs/node"
 )
 
 // answerLimit is how long a guest may take to answer what does not block: one
@@ -27,7 +27,7 @@ const (
 )
 
 // errLost is what ends a request whose connection is lost before the answer.
-var errLost = fmt.Errorf("%w: connection to the guest lost", node.ErrIO)
+var errLost = fmt.Errorf("%w: connection to the guest lost", fs.ErrIO)
 
 // A conn is one connection to a guest's agent: a client of 9P2000.L for a
 // server that is not to be trusted. Whatever breaks the protocol, and an
@@ -114,7 +114,7 @@ func (n *conn) ping(ctx context.Context) {
 // liar returns the error for a guest that broke the protocol, and ends the
 // connection.
 func (n *conn) liar(format string, args ...any) error {
-	err := fmt.Errorf("%w: guest broke the protocol: %s", node.ErrIO, fmt.Sprintf(format, args...))
+	err := fmt.Errorf("%w: guest broke the protocol: %s", fs.ErrIO, fmt.Sprintf(format, args...))
 	n.end(err)
 	return err
 }
@@ -179,7 +179,7 @@ func (n *conn) within(ctx context.Context, limit time.Duration, typ uint8, field
 }
 
 // errLate is the cause of a context that ended with the guest's time.
-var errLate = fmt.Errorf("%w: guest did not answer", node.ErrTimedOut)
+var errLate = fmt.Errorf("%w: guest did not answer", fs.ErrTimedOut)
 
 // over returns why ctx has ended.
 func over(ctx context.Context) error {
@@ -260,7 +260,7 @@ func (n *conn) cancel(ctx context.Context, c *rpc) (reply, error) {
 	select {
 	case r := <-c.got: // it came before the answer to the flush
 		r, err := n.judge(c, r)
-		if errors.Is(err, node.ErrInterrupted) {
+		if errors.Is(err, fs.ErrInterrupted) {
 			err = ctx.Err()
 		}
 		return r, err
@@ -409,7 +409,7 @@ func readMessage(r *bufio.Reader, limit uint32) ([]byte, error) {
 	}
 	size := le.Uint32(head)
 	if size < headLen || size > limit {
-		return nil, fmt.Errorf("%w: guest broke the protocol: message of %d bytes", node.ErrIO, size)
+		return nil, fmt.Errorf("%w: guest broke the protocol: message of %d bytes", fs.ErrIO, size)
 	}
 	r.Discard(4)
 	b := make([]byte, size-4)

@@ -8,23 +8,23 @@ import (
 	"syscall"
 	"unicode"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 const maxErrorText = 1000
 
 // kinds are the errors that a guest can have.
 var kinds = []error{
-	node.ErrNotExist, node.ErrExist, node.ErrPermission, node.ErrNotPermitted, node.ErrInvalid, node.ErrBusy,
-	node.ErrNotDir, node.ErrIsDir, node.ErrNotEmpty, node.ErrTimedOut, node.ErrInterrupted, node.ErrAgain,
-	node.ErrPipe, node.ErrReadOnly, node.ErrNoSpace, node.ErrTooLong, node.ErrArgs, node.ErrStale, node.ErrNoLocks, node.ErrUnsupported, node.ErrIO,
+	fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrNotPermitted, fs.ErrInvalid, fs.ErrBusy,
+	fs.ErrNotDir, fs.ErrIsDir, fs.ErrNotEmpty, fs.ErrTimedOut, fs.ErrInterrupted, fs.ErrAgain,
+	fs.ErrPipe, fs.ErrReadOnly, fs.ErrNoSpace, fs.ErrTooLong, fs.ErrArgs, fs.ErrStale, fs.ErrNoLocks, fs.ErrUnsupported, fs.ErrIO,
 }
 
 // kindOf returns the kind of error that a number stands for, or the system's
 // own error.
 func kindOf(n syscall.Errno) error {
 	for _, k := range kinds {
-		if node.Errno(k) == n {
+		if fs.Errno(k) == n {
 			return k
 		}
 	}
@@ -66,9 +66,9 @@ func (g *Guest) explain(ctx context.Context, err error, path ...string) error {
 func checkName(name string) error {
 	switch {
 	case name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00"):
-		return fmt.Errorf("%w: name %q", node.ErrInvalid, name)
+		return fmt.Errorf("%w: name %q", fs.ErrInvalid, name)
 	case len(name) > 255:
-		return fmt.Errorf("%w: %d bytes", node.ErrTooLong, len(name))
+		return fmt.Errorf("%w: %d bytes", fs.ErrTooLong, len(name))
 	}
 	return nil
 }

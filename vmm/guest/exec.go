@@ -7,7 +7,7 @@ import (
 	"os"
 	"sync"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // An Exec is one command of a guest. Its files are those of the agent's
@@ -47,7 +47,7 @@ func (e *Exec) openEarly() {
 
 // Ctl writes one message to the exec's ctl. The error is the agent's.
 func (e *Exec) Ctl(ctx context.Context, message string) error {
-	if err := node.CheckMessage(message); err != nil {
+	if err := fs.CheckMessage(message); err != nil {
 		return err
 	}
 	err := e.write(ctx, message)
@@ -60,7 +60,7 @@ func (e *Exec) write(ctx context.Context, message string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, slow*e.g.limit, errLate)
 	defer cancel()
 	if err := e.ctl.enter(); err != nil {
-		return fmt.Errorf("%w: exec %s is gone", node.ErrNotExist, e.name)
+		return fmt.Errorf("%w: exec %s is gone", fs.ErrNotExist, e.name)
 	}
 	defer e.ctl.leave()
 	n, fid, err := e.ctl.bind(ctx)
@@ -82,7 +82,7 @@ func (e *Exec) Read(ctx context.Context, name string) (string, error) {
 }
 
 // Open opens one of the exec's streams: stdin, stdout, stderr, wait.
-func (e *Exec) Open(ctx context.Context, name string, flags int) (node.Handle, error) {
+func (e *Exec) Open(ctx context.Context, name string, flags int) (fs.Handle, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}

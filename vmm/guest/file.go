@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A file is an open file of the guest. It knows its path, so that it can be
@@ -51,7 +51,7 @@ func (g *Guest) openFile(ctx context.Context, path []string, flags int, stream b
 func (f *file) Stream() bool { return f.stream }
 
 // errClosed is the error of requests that come after Close.
-var errClosed = fmt.Errorf("%w: it was closed", node.ErrNotExist)
+var errClosed = fmt.Errorf("%w: it was closed", fs.ErrNotExist)
 
 // enter counts a user of the file in, whose fid stays until leave: given back
 // too early, it may be another file's when the request comes.
@@ -144,7 +144,7 @@ func (f *file) open(ctx context.Context) error {
 		return err
 	case again && f.g.host && qid != was:
 		n.clunk(fid)
-		return fmt.Errorf("%w: another file was put in the place of this one", node.ErrIO)
+		return fmt.Errorf("%w: another file was put in the place of this one", fs.ErrIO)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -232,7 +232,7 @@ func (f *file) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
 			got, err = n.writeAt(ctx, f.caller(n), fid, p[total:], off+int64(total))
 			total += got
 			if err == nil && got == 0 && total < len(p) {
-				err = fmt.Errorf("%w: guest took nothing of a write", node.ErrIO)
+				err = fmt.Errorf("%w: guest took nothing of a write", fs.ErrIO)
 			}
 		}
 		f.wrote()
@@ -309,8 +309,8 @@ func (g *Guest) text(ctx context.Context, path []string) (string, error) {
 	return string(text), err
 }
 
-func (g *Guest) stat(ctx context.Context, path []string) (node.Stat, error) {
-	var st node.Stat
+func (g *Guest) stat(ctx context.Context, path []string) (fs.Stat, error) {
+	var st fs.Stat
 	err := g.try(ctx, func(ctx context.Context, n *conn) error {
 		fid, err := n.walk(ctx, path)
 		if err != nil {

@@ -30,7 +30,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A Guest is the agent of one guest, over all its connections.
@@ -181,7 +181,7 @@ func (g *Guest) away() {
 }
 
 // errGone is the error of everything after Close.
-var errGone = fmt.Errorf("%w: guest is gone", node.ErrIO)
+var errGone = fmt.Errorf("%w: guest is gone", fs.ErrIO)
 
 // IsGone says whether err is that of everything after Close.
 func IsGone(err error) bool { return errors.Is(err, errGone) }
@@ -274,7 +274,7 @@ func (g *Guest) connected(ctx context.Context) (*conn, error) {
 }
 
 // errAway is the error of a request that found no connection in its time.
-var errAway = fmt.Errorf("%w: guest is not connected", node.ErrTimedOut)
+var errAway = fmt.Errorf("%w: guest is not connected", fs.ErrTimedOut)
 
 // limited returns a context for what the guest has to do in its time.
 func (g *Guest) limited(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -310,7 +310,7 @@ func (g *Guest) once(ctx context.Context, f func(context.Context, *conn) error) 
 
 // Ctl writes one message to the agent's own ctl.
 func (g *Guest) Ctl(ctx context.Context, message string) error {
-	err := node.CheckMessage(message)
+	err := fs.CheckMessage(message)
 	if err == nil {
 		err = g.once(ctx, func(ctx context.Context, n *conn) error { return n.tell(ctx, n.call, []string{"ctl"}, message) })
 	}
@@ -343,7 +343,7 @@ func (g *Guest) SetEnv(ctx context.Context, changes []string) error {
 			case err != nil:
 				return err
 			case got == 0:
-				return fmt.Errorf("%w: guest took nothing of a write", node.ErrIO)
+				return fmt.Errorf("%w: guest took nothing of a write", fs.ErrIO)
 			}
 			off += got
 		}
@@ -373,7 +373,7 @@ func (g *Guest) SetClock(ctx context.Context) error {
 
 // SetHostname gives a guest with a kernel of its own another host name.
 func (g *Guest) SetHostname(ctx context.Context, name string) error {
-	return g.Ctl(ctx, "hostname "+node.Quote(name))
+	return g.Ctl(ctx, "hostname "+fs.Quote(name))
 }
 
 // Sync has the guest write to its disk what it keeps in memory.
@@ -437,7 +437,7 @@ func (g *Guest) MakeExec(ctx context.Context, name string) (*Exec, error) {
 
 // Cons opens the guest's console. It begins with a little of what was said
 // last.
-func (g *Guest) Cons(ctx context.Context, flags int) (node.Handle, error) {
+func (g *Guest) Cons(ctx context.Context, flags int) (fs.Handle, error) {
 	f, err := g.openFile(ctx, []string{"cons"}, flags, true)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/relay/agent"
 	"hutch/vmm/guest"
 	"hutch/vmm/vmmtest"
@@ -104,7 +104,7 @@ func open(t testing.TB, e *guest.Exec, name string, flags int) *stream {
 
 // A stream is an open file with a place.
 type stream struct {
-	h   node.Handle
+	h   fs.Handle
 	ctx context.Context
 	off int64
 }
@@ -157,7 +157,7 @@ func TestExec(t *testing.T) {
 	if err := e.Remove(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, err := p.g.Exec(t.Context(), "t"); !errors.Is(err, node.ErrNotExist) {
+	if _, err := p.g.Exec(t.Context(), "t"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after remove: %v", err)
 	}
 }
@@ -170,18 +170,18 @@ func TestErrorsKeepTheirText(t *testing.T) {
 		kind error
 		text string
 	}{
-		{"exec no-such-program", node.ErrNotExist, "no-such-program"},
-		{"frob", node.ErrInvalid, "frob"},
-		{"signal TERM", node.ErrBusy, "exec t is new"},
-		{"two\nlines", node.ErrInvalid, "newline"},
-		{"exec " + strings.Repeat("x", node.MaxMessage), node.ErrInvalid, "at most"},
+		{"exec no-such-program", fs.ErrNotExist, "no-such-program"},
+		{"frob", fs.ErrInvalid, "frob"},
+		{"signal TERM", fs.ErrBusy, "exec t is new"},
+		{"two\nlines", fs.ErrInvalid, "newline"},
+		{"exec " + strings.Repeat("x", fs.MaxMessage), fs.ErrInvalid, "at most"},
 	} {
 		err := e.Ctl(t.Context(), c.line)
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%.20q: %v", c.line, err)
 		}
 	}
-	if _, err := p.g.MakeExec(t.Context(), "t"); !errors.Is(err, node.ErrExist) {
+	if _, err := p.g.MakeExec(t.Context(), "t"); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("made twice: %v", err)
 	}
 	for _, name := range []string{"", ".", "..", "a/b", "a\x00b", strings.Repeat("x", 300)} {
@@ -189,7 +189,7 @@ func TestErrorsKeepTheirText(t *testing.T) {
 			t.Errorf("made %q", name)
 		}
 	}
-	if err := p.g.Ctl(t.Context(), "env A"); !errors.Is(err, node.ErrInvalid) || !strings.Contains(err.Error(), "K V") {
+	if err := p.g.Ctl(t.Context(), "env A"); !errors.Is(err, fs.ErrInvalid) || !strings.Contains(err.Error(), "K V") {
 		t.Errorf("agent's ctl: %v", err)
 	}
 }
@@ -219,13 +219,13 @@ func TestReadAgain(t *testing.T) {
 	defer h.Close()
 	b := make([]byte, 10)
 	want := fmt.Sprintf("invalid argument: offset 10: the output before %d is gone", size-len(again))
-	if _, err := h.ReadAt(t.Context(), b, 10); node.Text(err) != want {
+	if _, err := h.ReadAt(t.Context(), b, 10); fs.Text(err) != want {
 		t.Errorf("at 10: %v, want %s", err, want)
 	}
 	if n, err := h.ReadAt(t.Context(), b, size-10); string(b[:n]) != "000029999\n" || err != nil {
 		t.Errorf("at the end: %q, %v", b[:n], err)
 	}
-	if _, err := h.ReadAt(t.Context(), b, 0); node.Errno(err) != syscall.EINVAL {
+	if _, err := h.ReadAt(t.Context(), b, 0); fs.Errno(err) != syscall.EINVAL {
 		t.Errorf("at 0, after an offset of the whole: %v", err)
 	}
 }
@@ -239,11 +239,11 @@ func TestLongMessages(t *testing.T) {
 		e := p.exec(fmt.Sprint(i))
 		running.Go(func() {
 			words := []string{"sh", "-c", strings.Repeat("# it's\n", n/7) + `printf '%s.' "$@"`, "x", "a\nkill", strings.Repeat("'\n", n/4), "", strings.Repeat("'\n", n/4)}
-			if err := e.Ctl(t.Context(), "exec "+node.QuoteAll(words)); err != nil {
+			if err := e.Ctl(t.Context(), "exec "+fs.QuoteAll(words)); err != nil {
 				t.Error(err)
 				return
 			}
-			if cmd, err := e.Read(t.Context(), "cmd"); cmd != node.QuoteAll(words)+"\n" {
+			if cmd, err := e.Read(t.Context(), "cmd"); cmd != fs.QuoteAll(words)+"\n" {
 				t.Errorf("cmd of %d bytes: %v", len(cmd), err)
 			}
 			if got := all(t, e, "stdout"); got != strings.Join(words[4:], ".")+"." {
@@ -273,7 +273,7 @@ func TestStdin(t *testing.T) {
 	}
 	send.Wait()
 	all(t, e, "wait")
-	if _, err := open(t, e, "stdin", os.O_WRONLY).Write([]byte("x")); !errors.Is(err, node.ErrPipe) {
+	if _, err := open(t, e, "stdin", os.O_WRONLY).Write([]byte("x")); !errors.Is(err, fs.ErrPipe) {
 		t.Errorf("after the end: %v", err)
 	}
 }
@@ -299,7 +299,7 @@ func TestBlockedReadIsCancelled(t *testing.T) {
 	if b, err := io.ReadAll(out); string(b) != "all of it" || err != nil {
 		t.Errorf("%q, %v", b, err)
 	}
-	if _, err := open(t, p.exec("u", "exec cat"), "stdout", os.O_RDONLY|syscall.O_NONBLOCK).Read(make([]byte, 1)); !errors.Is(err, node.ErrAgain) {
+	if _, err := open(t, p.exec("u", "exec cat"), "stdout", os.O_RDONLY|syscall.O_NONBLOCK).Read(make([]byte, 1)); !errors.Is(err, fs.ErrAgain) {
 		t.Errorf("without blocking: %v", err)
 	}
 }
@@ -388,10 +388,10 @@ func TestCloseEndsEverything(t *testing.T) {
 		ended <- err
 	}()
 	p.g.Close()
-	if err := <-ended; !errors.Is(err, node.ErrIO) {
+	if err := <-ended; !errors.Is(err, fs.ErrIO) {
 		t.Error(err)
 	}
-	if err := p.g.Ready(t.Context()); !errors.Is(err, node.ErrIO) {
+	if err := p.g.Ready(t.Context()); !errors.Is(err, fs.ErrIO) {
 		t.Error(err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/guest"
 )
 
@@ -310,7 +310,7 @@ func TestHang(t *testing.T) {
 		if err == nil {
 			t.Error("no error")
 		}
-		if errors.Is(err, node.ErrTimedOut) {
+		if errors.Is(err, fs.ErrTimedOut) {
 			late++
 		}
 	}
@@ -417,7 +417,7 @@ func TestDeafGuest(t *testing.T) {
 	g := newGuest(t)
 	g.Hurry()
 	g.Attach(here)
-	if _, err := g.Execs(t.Context()); !errors.Is(err, node.ErrTimedOut) {
+	if _, err := g.Execs(t.Context()); !errors.Is(err, fs.ErrTimedOut) {
 		t.Error(err)
 	}
 }

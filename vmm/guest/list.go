@@ -5,7 +5,7 @@ import (
 	"sort"
 	"strings"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // What a directory may have that is listed.
@@ -35,12 +35,12 @@ type entry struct {
 
 // list returns a directory's entries. Those with names that are none are
 // left out.
-func (n *conn) list(ctx context.Context, path []string) ([]node.Entry, error) {
-	var list []node.Entry
+func (n *conn) list(ctx context.Context, path []string) ([]fs.Entry, error) {
+	var list []fs.Entry
 	l := &listing{n: n, typ: treaddir, seen: make(map[string]bool), cut: func(r *reply) entry {
 		qid, next, kind, name := r.qid(), r.u64(), r.u8(), r.str()
 		return entry{name, next, func() {
-			list = append(list, node.Entry{Name: name, Mode: typeOf(uint32(kind) << 12), Qid: fold(qid)})
+			list = append(list, fs.Entry{Name: name, Mode: typeOf(uint32(kind) << 12), Qid: fold(qid)})
 		}}
 	}}
 	err := l.open(ctx, path)
@@ -50,12 +50,12 @@ func (n *conn) list(ctx context.Context, path []string) ([]node.Entry, error) {
 
 // describe is list with all there is to know of each file, mostly by one
 // message. An agent that was started before there was such a one has
-// node.ErrUnsupported.
-func (n *conn) describe(ctx context.Context, path []string) ([]node.Described, error) {
-	var list []node.Described
+// fs.ErrUnsupported.
+func (n *conn) describe(ctx context.Context, path []string) ([]fs.Described, error) {
+	var list []fs.Described
 	l := &listing{n: n, typ: treadplus, seen: make(map[string]bool), cut: func(r *reply) entry {
 		next, name, target := r.u64(), r.str(), r.str()
-		of := node.Described{Stat: r.stat(name)}
+		of := fs.Described{Stat: r.stat(name)}
 		if len(target) < maxTarget && !strings.Contains(target, "\x00") {
 			of.Target = target
 		}

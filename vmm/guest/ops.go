@@ -3,12 +3,11 @@ package guest
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"syscall"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Flags of Tlopen and Tlcreate: Linux' numbers, whatever the system.
@@ -22,7 +21,7 @@ const (
 	oDirectory = 0o200000
 )
 
-// linuxFlags returns Linux' flags for those of node.Node.
+// linuxFlags returns Linux' flags for those of fs.Node.
 func linuxFlags(flags int) uint32 {
 	f := uint32(flags & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR))
 	for _, p := range [...]struct {
@@ -73,7 +72,7 @@ func (n *conn) step(ctx context.Context, from, to uint32, names []string) error 
 		return n.liar("a walk of %d names gave %d", len(names), got)
 	}
 	if got < len(names) {
-		return node.ErrNotExist
+		return fs.ErrNotExist
 	}
 	return nil
 }
@@ -204,7 +203,7 @@ func (n *conn) writeMessage(ctx context.Context, do caller, fid uint32, message 
 		case err != nil:
 			return err
 		case got != want:
-			return fmt.Errorf("%w: guest took %d of %d bytes", node.ErrIO, got, want)
+			return fmt.Errorf("%w: guest took %d of %d bytes", fs.ErrIO, got, want)
 		}
 		p = p[got:]
 	}
@@ -217,33 +216,33 @@ func fold(qid uint64) uint64 {
 }
 
 // typeOf returns the type in a mode of Linux.
-func typeOf(mode uint32) fs.FileMode {
+func typeOf(mode uint32) os.FileMode {
 	switch mode & 0o170000 {
 	case 0o040000:
-		return fs.ModeDir
+		return os.ModeDir
 	case 0o100000:
 		return 0
 	case 0o120000:
-		return fs.ModeSymlink
+		return os.ModeSymlink
 	case 0o010000:
-		return fs.ModeNamedPipe
+		return os.ModeNamedPipe
 	case 0o140000:
-		return fs.ModeSocket
+		return os.ModeSocket
 	case 0o020000:
-		return fs.ModeDevice | fs.ModeCharDevice
+		return os.ModeDevice | os.ModeCharDevice
 	case 0o060000:
-		return fs.ModeDevice
+		return os.ModeDevice
 	}
-	return fs.ModeIrregular
+	return os.ModeIrregular
 }
 
 var specialBits = [...]struct {
 	linux uint32
-	mode  fs.FileMode
-}{{0o4000, fs.ModeSetuid}, {0o2000, fs.ModeSetgid}, {0o1000, fs.ModeSticky}}
+	mode  os.FileMode
+}{{0o4000, os.ModeSetuid}, {0o2000, os.ModeSetgid}, {0o1000, os.ModeSticky}}
 
-func modeOf(m uint32) fs.FileMode {
-	mode := typeOf(m) | fs.FileMode(m&0o777)
+func modeOf(m uint32) os.FileMode {
+	mode := typeOf(m) | os.FileMode(m&0o777)
 	for _, b := range specialBits {
 		if m&b.linux != 0 {
 			mode |= b.mode
@@ -253,7 +252,7 @@ func modeOf(m uint32) fs.FileMode {
 }
 
 // linuxMode returns the permissions of a mode as Linux has them.
-func linuxMode(mode fs.FileMode) uint32 {
+func linuxMode(mode os.FileMode) uint32 {
 	m := uint32(mode.Perm())
 	for _, b := range specialBits {
 		if mode&b.mode != 0 {
@@ -264,22 +263,22 @@ func linuxMode(mode fs.FileMode) uint32 {
 }
 
 // stat asks for the attributes of a fid.
-func (n *conn) stat(ctx context.Context, fid uint32, name string) (node.Stat, error) {
+func (n *conn) stat(ctx context.Context, fid uint32, name string) (fs.Stat, error) {
 	r, err := n.call(ctx, tgetattr, func(b []byte) []byte { return put64(put32(b, fid), allAttrs) })
 	if err != nil {
-		return node.Stat{}, err
+		return fs.Stat{}, err
 	}
 	st := r.stat(name)
 	if r.end() != nil {
-		return node.Stat{}, n.liar("malformed attributes")
+		return fs.Stat{}, n.liar("malformed attributes")
 	}
 	return st, nil
 }
 
 // stat takes the attributes of the file called name.
-func (r *reply) stat(name string) node.Stat {
+func (r *reply) stat(name string) fs.Stat {
 	r.u64() // what is valid: we take what there is
-	st := node.Stat{Name: name, Qid: fold(r.qid())}
+	st := fs.Stat{Name: name, Qid: fold(r.qid())}
 	st.Mode, st.UID, st.GID = modeOf(r.u32()), r.u32(), r.u32()
 	st.Nlink = uint32(min(r.u64(), math.MaxInt32))
 	r.u64() // rdev
@@ -291,16 +290,16 @@ func (r *reply) stat(name string) node.Stat {
 	return st
 }
 
-func (n *conn) space(ctx context.Context, fid uint32) (node.Space, error) {
+func (n *conn) space(ctx context.Context, fid uint32) (fs.Space, error) {
 	r, err := n.call(ctx, tstatfs, func(b []byte) []byte { return put32(b, fid) })
 	if err != nil {
-		return node.Space{}, err
+		return fs.Space{}, err
 	}
 	r.u32() // the kind of file system
-	sp := node.Space{Block: r.u32(), Blocks: r.u64(), Free: r.u64(), Avail: r.u64(), Files: r.u64(), FilesFree: r.u64()}
+	sp := fs.Space{Block: r.u32(), Blocks: r.u64(), Free: r.u64(), Avail: r.u64(), Files: r.u64(), FilesFree: r.u64()}
 	r.take(8 + 4) // its number, and how long names may be
 	if r.end() != nil {
-		return node.Space{}, n.liar("malformed file system")
+		return fs.Space{}, n.liar("malformed file system")
 	}
 	return sp, nil
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // An output is an open stdout or stderr. Read from offset 0 when the guest
@@ -26,7 +26,7 @@ type output struct {
 
 func (o *output) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	n, err := o.file.ReadAt(ctx, p, o.place(off))
-	if !errors.Is(err, node.ErrInvalid) {
+	if !errors.Is(err, fs.ErrInvalid) {
 		o.mu.Lock()
 		o.began = o.began || n > 0
 		o.mu.Unlock()
@@ -37,7 +37,7 @@ func (o *output) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 		return 0, o.e.g.explain(ctx, err, o.e.path("err")...)
 	}
 	if !o.begin(off, from) {
-		return 0, fmt.Errorf("%w: offset %d: the output before %d is gone", node.ErrInvalid, off, from)
+		return 0, fmt.Errorf("%w: offset %d: the output before %d is gone", fs.ErrInvalid, off, from)
 	}
 	return o.file.ReadAt(ctx, p, o.place(off))
 }

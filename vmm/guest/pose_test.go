@@ -6,7 +6,7 @@ import (
 	"net"
 	"testing"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/guest"
 )
 
@@ -52,7 +52,7 @@ func TestMute(t *testing.T) {
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, node.ErrIO) && !errors.Is(err, node.ErrTimedOut) {
+		if !errors.Is(err, fs.ErrIO) && !errors.Is(err, fs.ErrTimedOut) {
 			t.Fatal(err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // CheckProgram says why no guest could run the program at path: it must be
@@ -15,14 +15,14 @@ func CheckProgram(path string) error {
 	f, err := elf.Open(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%w: no guest program at %s", node.ErrNotExist, path)
+		return fmt.Errorf("%w: no guest program at %s", fs.ErrNotExist, path)
 	case err != nil:
-		return fmt.Errorf("%w: guest program %s: %w", node.ErrUnsupported, path, err)
+		return fmt.Errorf("%w: guest program %s: %w", fs.ErrUnsupported, path, err)
 	}
 	defer f.Close()
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return fmt.Errorf("%w: guest program %s is not static: build it with CGO_ENABLED=0", node.ErrUnsupported, path)
+			return fmt.Errorf("%w: guest program %s is not static: build it with CGO_ENABLED=0", fs.ErrUnsupported, path)
 		}
 	}
 	return nil

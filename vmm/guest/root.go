@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Root returns the root of the guest's file system.
-func (g *Guest) Root() node.Node { return &rootNode{g: g, path: []string{"root"}} }
+func (g *Guest) Root() fs.Node { return &rootNode{g: g, path: []string{"root"}} }
 
 // rootNode is a file of the guest, known by its path. Names that a guest
 // gives and no file can have are hidden, and its qids are told from those of
@@ -28,7 +27,7 @@ type rootNode struct {
 // A sight is what a file was like at a time.
 type sight struct {
 	at time.Time
-	node.Described
+	fs.Described
 }
 
 // freshness is how long a walk's sight answers for the file: long enough for
@@ -44,9 +43,9 @@ func (r *rootNode) child(name string) *rootNode {
 }
 
 // At returns the file called name, if there is one.
-func (r *rootNode) At(name string) node.Node { return r.child(name) }
+func (r *rootNode) At(name string) fs.Node { return r.child(name) }
 
-func (r *rootNode) Stat(ctx context.Context) (node.Stat, error) {
+func (r *rootNode) Stat(ctx context.Context) (fs.Stat, error) {
 	if s := r.seen.Swap(nil); s != nil && time.Since(s.at) < freshness {
 		return s.Stat, nil
 	}
@@ -55,7 +54,7 @@ func (r *rootNode) Stat(ctx context.Context) (node.Stat, error) {
 }
 
 // Space is that of the file system in the guest.
-func (r *rootNode) Space(ctx context.Context) (sp node.Space, err error) {
+func (r *rootNode) Space(ctx context.Context) (sp fs.Space, err error) {
 	err = r.g.try(ctx, func(ctx context.Context, n *conn) error {
 		fid, err := n.walk(ctx, r.path)
 		if err != nil {
@@ -68,7 +67,7 @@ func (r *rootNode) Space(ctx context.Context) (sp node.Space, err error) {
 	return sp, err
 }
 
-func (r *rootNode) Walk(ctx context.Context, name string) (node.Node, error) {
+func (r *rootNode) Walk(ctx context.Context, name string) (fs.Node, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
@@ -83,11 +82,11 @@ func (r *rootNode) Walk(ctx context.Context, name string) (node.Node, error) {
 
 // look returns what the file called name is like: as the directory's listing
 // had it, if that is fresh.
-func (r *rootNode) look(ctx context.Context, name string) (node.Described, error) {
+func (r *rootNode) look(ctx context.Context, name string) (fs.Described, error) {
 	s, fresh := &r.g.sights, r.g.fresh()
 	of, at, view := s.find(r.path, name, fresh, r.g.host)
 	if view == stale {
-		if err := r.describe(ctx, func([]node.Described) {}); err == nil {
+		if err := r.describe(ctx, func([]fs.Described) {}); err == nil {
 			of, at, view = s.find(r.path, name, fresh, r.g.host)
 		}
 		s.done(r.path) // after that: what was not learnt is not listed once more
@@ -97,11 +96,11 @@ func (r *rootNode) look(ctx context.Context, name string) (node.Described, error
 		return of, nil
 	}
 	st, err := r.g.stat(ctx, r.child(name).path)
-	return node.Described{Stat: r.g.mark(st, time.Now())}, anew(err)
+	return fs.Described{Stat: r.g.mark(st, time.Now())}, anew(err)
 }
 
 // describe has told be told of the directory's files, and keeps them in sight.
-func (r *rootNode) describe(ctx context.Context, told func([]node.Described)) error {
+func (r *rootNode) describe(ctx context.Context, told func([]fs.Described)) error {
 	return r.g.try(ctx, func(ctx context.Context, n *conn) error {
 		began, gen := time.Now(), r.g.sights.begin()
 		list, err := n.describe(ctx, r.path)
@@ -113,15 +112,15 @@ func (r *rootNode) describe(ctx context.Context, told func([]node.Described)) er
 	})
 }
 
-func (r *rootNode) List(ctx context.Context) ([]node.Entry, error) {
-	var list []node.Entry
-	err := r.describe(ctx, func(all []node.Described) {
-		list = make([]node.Entry, 0, len(all))
+func (r *rootNode) List(ctx context.Context) ([]fs.Entry, error) {
+	var list []fs.Entry
+	err := r.describe(ctx, func(all []fs.Described) {
+		list = make([]fs.Entry, 0, len(all))
 		for _, of := range all {
-			list = append(list, node.Entry{Name: of.Name, Mode: r.g.shown(of.Mode).Type(), Qid: r.g.number(of.Qid)})
+			list = append(list, fs.Entry{Name: of.Name, Mode: r.g.shown(of.Mode).Type(), Qid: r.g.number(of.Qid)})
 		}
 	})
-	if !errors.Is(err, node.ErrUnsupported) {
+	if !errors.Is(err, fs.ErrUnsupported) {
 		return list, anew(err)
 	}
 	err = r.g.try(ctx, func(ctx context.Context, n *conn) (err error) {
@@ -134,7 +133,7 @@ func (r *rootNode) List(ctx context.Context) ([]node.Entry, error) {
 	return list, err
 }
 
-func (r *rootNode) Open(ctx context.Context, flags int) (node.Handle, error) {
+func (r *rootNode) Open(ctx context.Context, flags int) (fs.Handle, error) {
 	f, err := r.g.openFile(ctx, r.path, flags, false)
 	if err != nil {
 		return nil, anew(err)
@@ -146,7 +145,7 @@ func (r *rootNode) Open(ctx context.Context, flags int) (node.Handle, error) {
 // it for a while walks there anew, and may find another machine's.
 func anew(err error) error {
 	if IsGone(err) {
-		return fmt.Errorf("%w: guest is gone", node.ErrStale)
+		return fmt.Errorf("%w: guest is gone", fs.ErrStale)
 	}
 	return err
 }
@@ -168,7 +167,7 @@ func (r *rootNode) change(ctx context.Context, name string, moot error, f func(c
 	})
 }
 
-func (r *rootNode) Create(ctx context.Context, name string, flags int, perm fs.FileMode) (node.Node, node.Handle, error) {
+func (r *rootNode) Create(ctx context.Context, name string, flags int, perm os.FileMode) (fs.Node, fs.Handle, error) {
 	c := r.child(name)
 	f := &file{g: r.g, path: c.path, flags: linuxFlags(flags &^ os.O_EXCL), opened: true, turn: make(chan struct{}, 1)}
 	if err := checkName(name); err != nil {
@@ -198,21 +197,21 @@ func (r *rootNode) Create(ctx context.Context, name string, flags int, perm fs.F
 	return c, f, nil
 }
 
-func (r *rootNode) Mkdir(ctx context.Context, name string, perm fs.FileMode) (node.Node, error) {
-	err := r.change(ctx, name, node.ErrExist, func(ctx context.Context, n *conn, dir uint32) error {
+func (r *rootNode) Mkdir(ctx context.Context, name string, perm os.FileMode) (fs.Node, error) {
+	err := r.change(ctx, name, fs.ErrExist, func(ctx context.Context, n *conn, dir uint32) error {
 		return n.mkdir(ctx, dir, name, linuxMode(perm))
 	})
 	return r.child(name), err
 }
 
 func (r *rootNode) Remove(ctx context.Context, name string, dir bool) error {
-	return r.change(ctx, name, node.ErrNotExist, func(ctx context.Context, n *conn, fid uint32) error {
+	return r.change(ctx, name, fs.ErrNotExist, func(ctx context.Context, n *conn, fid uint32) error {
 		return n.unlink(ctx, fid, name, dir)
 	})
 }
 
-func (r *rootNode) Rename(ctx context.Context, name string, dst node.Node, newname string) error {
-	to, ok := node.Inner(ctx, dst).(*rootNode)
+func (r *rootNode) Rename(ctx context.Context, name string, dst fs.Node, newname string) error {
+	to, ok := fs.Inner(ctx, dst).(*rootNode)
 	if !ok || to.g != r.g {
 		return syscall.EXDEV
 	}
@@ -220,7 +219,7 @@ func (r *rootNode) Rename(ctx context.Context, name string, dst node.Node, newna
 		return err
 	}
 	defer r.g.sights.forget(to.child(newname).path)
-	err := r.change(ctx, name, node.ErrNotExist, func(ctx context.Context, n *conn, dir uint32) error {
+	err := r.change(ctx, name, fs.ErrNotExist, func(ctx context.Context, n *conn, dir uint32) error {
 		newdir, err := n.walk(ctx, to.path)
 		if err != nil {
 			return err
@@ -237,11 +236,11 @@ func (r *rootNode) Rename(ctx context.Context, name string, dst node.Node, newna
 	return err
 }
 
-func (r *rootNode) Symlink(ctx context.Context, name, target string) (node.Node, error) {
+func (r *rootNode) Symlink(ctx context.Context, name, target string) (fs.Node, error) {
 	if len(target) > 4096 {
-		return nil, fmt.Errorf("%w: link target of %d bytes", node.ErrTooLong, len(target))
+		return nil, fmt.Errorf("%w: link target of %d bytes", fs.ErrTooLong, len(target))
 	}
-	err := r.change(ctx, name, node.ErrExist, func(ctx context.Context, n *conn, dir uint32) error {
+	err := r.change(ctx, name, fs.ErrExist, func(ctx context.Context, n *conn, dir uint32) error {
 		_, err := n.call(ctx, tsymlink, func(b []byte) []byte {
 			return put32(putString(putString(put32(b, dir), name), target), 0)
 		})
@@ -250,12 +249,12 @@ func (r *rootNode) Symlink(ctx context.Context, name, target string) (node.Node,
 	return r.child(name), err
 }
 
-func (r *rootNode) Link(ctx context.Context, name string, target node.Node) (node.Node, error) {
+func (r *rootNode) Link(ctx context.Context, name string, target fs.Node) (fs.Node, error) {
 	from, ok := target.(*rootNode)
 	if !ok || from.g != r.g {
 		return nil, syscall.EXDEV
 	}
-	err := r.change(ctx, name, node.ErrExist, func(ctx context.Context, n *conn, dir uint32) error {
+	err := r.change(ctx, name, fs.ErrExist, func(ctx context.Context, n *conn, dir uint32) error {
 		fid, err := n.walk(ctx, from.path)
 		if err != nil {
 			return err
@@ -308,7 +307,7 @@ const (
 	setMtimeTo
 )
 
-func (r *rootNode) Set(ctx context.Context, c node.Change) error {
+func (r *rootNode) Set(ctx context.Context, c fs.Change) error {
 	mask, fields := attrs(c)
 	if mask == 0 {
 		return nil
@@ -328,7 +327,7 @@ func (r *rootNode) Set(ctx context.Context, c node.Change) error {
 }
 
 // attrs returns the mask and the fields of a Tsetattr.
-func attrs(c node.Change) (uint32, []byte) {
+func attrs(c fs.Change) (uint32, []byte) {
 	var mask, mode, uid, gid uint32
 	var size uint64
 	var atime, mtime time.Time

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 func TestRoot(t *testing.T) {
@@ -31,12 +31,12 @@ func TestRoot(t *testing.T) {
 	if b, err := io.ReadAll(s); !bytes.Equal(b, text) || err != nil {
 		t.Errorf("read %d, %v", len(b), err)
 	}
-	if err := h.(node.Syncer).Sync(ctx); err != nil {
+	if err := h.(fs.Syncer).Sync(ctx); err != nil {
 		t.Error(err)
 	}
 	h.Close()
 	size := uint64(5)
-	if err := f.Set(ctx, node.Change{Size: &size}); err != nil {
+	if err := f.Set(ctx, fs.Change{Size: &size}); err != nil {
 		t.Error(err)
 	}
 	if st, err := f.Stat(ctx); st.Size != 5 || st.Mode != 0o640 || st.Name != "f" || st.Qid>>63 != 1 || err != nil {
@@ -46,7 +46,7 @@ func TestRoot(t *testing.T) {
 	if err := syscall.Statfs("/", &room); err != nil {
 		t.Fatal(err)
 	}
-	if sp, err := node.SpaceOf(ctx, f); sp.Blocks != room.Blocks || sp.Block != uint32(room.Bsize) || err != nil {
+	if sp, err := fs.SpaceOf(ctx, f); sp.Blocks != room.Blocks || sp.Block != uint32(room.Bsize) || err != nil {
 		t.Errorf("space %+v, %v, want %+v", sp, err, room)
 	}
 	deep := d
@@ -72,14 +72,14 @@ func TestRoot(t *testing.T) {
 	if to, err := l.Readlink(ctx); to != "hard" || err != nil {
 		t.Errorf("link to %q, %v", to, err)
 	}
-	if _, err := l.Open(ctx, os.O_RDONLY); !errors.Is(err, node.ErrPermission) {
+	if _, err := l.Open(ctx, os.O_RDONLY); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("opened a link: %v", err)
 	}
 	list, err := d.List(ctx)
 	if err != nil || len(list) != 3 || list[0].Name != "d0" || !list[0].Mode.IsDir() || list[2].Mode.Type() != os.ModeSymlink {
 		t.Errorf("list %v, %v", list, err)
 	}
-	if err := d.Remove(ctx, "d0", true); !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, node.ErrNotEmpty) {
+	if err := d.Remove(ctx, "d0", true); !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, fs.ErrNotEmpty) {
 		t.Errorf("removed what is not empty: %v", err)
 	}
 	if err := d.Remove(ctx, "hard", false); err != nil {
@@ -88,12 +88,12 @@ func TestRoot(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(dir, "d0/d1/d2/d3/d4/d5/d6/d7/d8/d9/d10/d11/d12/d13/d14/d15/d16/d17/d18/d19/g")); string(b) != "01234" || err != nil {
 		t.Errorf("%q, %v", b, err)
 	}
-	if _, err := d.Walk(ctx, "nothing"); !errors.Is(err, node.ErrNotExist) {
+	if _, err := d.Walk(ctx, "nothing"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("walk to nothing: %v", err)
 	}
 }
 
-func walk(t testing.TB, n node.Node, path string) node.Node {
+func walk(t testing.TB, n fs.Node, path string) fs.Node {
 	t.Helper()
 	for _, name := range strings.Split(strings.Trim(path, "/"), "/") {
 		var err error

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
-	"io/fs"
+	"os"
 	"slices"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // NewHost returns the client of a host, for a guest that mounts its folders.
@@ -26,7 +26,7 @@ func NewHost() *Guest {
 const patience = 24 * time.Hour
 
 // Share returns the folder called name that the host serves.
-func (g *Guest) Share(name string) node.Node { return &rootNode{g: g, path: []string{name}} }
+func (g *Guest) Share(name string) fs.Node { return &rootNode{g: g, path: []string{name}} }
 
 // fresh is how long what is known of a listing's files may be believed. A
 // host's change what a program in the guest waits for.
@@ -40,7 +40,7 @@ func (g *Guest) fresh() time.Duration {
 // mark completes what was seen of a file at a time. A host's file, which is a
 // stored one, has a version, which changes when the file does; a guest's can
 // be believed for the rest of its time.
-func (g *Guest) mark(st node.Stat, at time.Time) node.Stat {
+func (g *Guest) mark(st fs.Stat, at time.Time) fs.Stat {
 	if g.host {
 		st.Vers = uint32(st.Mtime.UnixNano()>>10) ^ uint32(st.Size) | 1
 		return st
@@ -63,9 +63,9 @@ func (g *Guest) number(qid uint64) uint64 {
 // shown returns a file's mode as it is shown. A guest's pipes are sockets: who
 // opens a pipe on a mount waits in the kernel for another to open it, and
 // grep -r for ever; a socket is refused at once.
-func (g *Guest) shown(mode fs.FileMode) fs.FileMode {
-	if !g.host && mode&fs.ModeNamedPipe != 0 {
-		return mode&^fs.ModeNamedPipe | fs.ModeSocket
+func (g *Guest) shown(mode os.FileMode) os.FileMode {
+	if !g.host && mode&os.ModeNamedPipe != 0 {
+		return mode&^os.ModeNamedPipe | os.ModeSocket
 	}
 	return mode
 }
@@ -118,16 +118,16 @@ func (g *Guest) moved(from, to []string) {
 }
 
 // Stat describes the open file, wherever it is now, and if it is nowhere.
-func (f *file) Stat(ctx context.Context) (node.Stat, error) {
+func (f *file) Stat(ctx context.Context) (fs.Stat, error) {
 	if err := f.enter(); err != nil {
-		return node.Stat{}, err
+		return fs.Stat{}, err
 	}
 	defer f.leave()
 	ctx, cancel := f.g.limited(ctx)
 	defer cancel()
 	n, fid, err := f.bind(ctx)
 	if err != nil {
-		return node.Stat{}, err
+		return fs.Stat{}, err
 	}
 	st, err := n.stat(ctx, fid, f.name())
 	return f.g.mark(st, time.Now()), err

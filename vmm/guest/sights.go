@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // sights are what files were like when their directory was listed: programs
@@ -27,11 +27,11 @@ const maxSights = 8 << 20
 // A sighted is a directory that was listed.
 type sighted struct {
 	at    time.Time
-	files []node.Described // sorted by name
-	gone  []bool           // those that are out of sight
-	bytes int              // of them all, and of the path
-	used  int              // sights that served since
-	again bool             // it is being listed again
+	files []fs.Described // sorted by name
+	gone  []bool         // those that are out of sight
+	bytes int            // of them all, and of the path
+	used  int            // sights that served since
+	again bool           // it is being listed again
 }
 
 // What a directory and a file take, beside their texts.
@@ -41,7 +41,7 @@ const (
 )
 
 // newSighted takes what there is room for of the files in the directory.
-func newSighted(key string, list []node.Described, at time.Time) *sighted {
+func newSighted(key string, list []fs.Described, at time.Time) *sighted {
 	d := &sighted{at: at, bytes: perSighted + len(key)}
 	n := 0
 	for ; n < len(list); n++ {
@@ -57,7 +57,7 @@ func newSighted(key string, list []node.Described, at time.Time) *sighted {
 
 // find returns where the file called name is, -1 if it is not in sight.
 func (d *sighted) find(name string) int {
-	i, ok := slices.BinarySearchFunc(d.files, name, func(of node.Described, name string) int { return strings.Compare(of.Name, name) })
+	i, ok := slices.BinarySearchFunc(d.files, name, func(of fs.Described, name string) int { return strings.Compare(of.Name, name) })
 	if !ok || d.gone[i] {
 		return -1
 	}
@@ -79,7 +79,7 @@ func (s *sights) begin() uint64 {
 
 // learn keeps a listing that began at a time, for some time. It is of no use
 // if something was changed from here meanwhile.
-func (s *sights) learn(path []string, list []node.Described, at time.Time, gen uint64, fresh time.Duration) {
+func (s *sights) learn(path []string, list []fs.Described, at time.Time, gen uint64, fresh time.Duration) {
 	key := keyOf(path)
 	d := newSighted(key, list, at)
 	s.mu.Lock()
@@ -147,16 +147,16 @@ const (
 )
 
 // find returns what the file called name was like, and when.
-func (s *sights) find(dir []string, name string, fresh time.Duration, once bool) (node.Described, time.Time, view) {
+func (s *sights) find(dir []string, name string, fresh time.Duration, once bool) (fs.Described, time.Time, view) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.dirs[keyOf(dir)]
 	if d == nil {
-		return node.Described{}, time.Time{}, unknown
+		return fs.Described{}, time.Time{}, unknown
 	}
 	i := d.find(name)
 	if i < 0 {
-		return node.Described{}, d.at, unknown
+		return fs.Described{}, d.at, unknown
 	}
 	of := d.files[i]
 	switch {

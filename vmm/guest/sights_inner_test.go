@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // What is kept in sight takes no more memory than it may, whatever a guest's
@@ -22,9 +22,9 @@ func TestSightsAreBounded(t *testing.T) {
 	var s sights
 	before := heap()
 	learn := func(dir string, files, length int) {
-		var list []node.Described
+		var list []fs.Described
 		for i := range files {
-			list = append(list, node.Described{Stat: node.Stat{Name: fmt.Sprintf("%05d", i)}, Target: strings.Repeat("x", length)})
+			list = append(list, fs.Described{Stat: fs.Stat{Name: fmt.Sprintf("%05d", i)}, Target: strings.Repeat("x", length)})
 		}
 		s.learn([]string{"root", dir}, list, time.Now(), s.begin(), time.Hour)
 		if n := heap() - before; n > 2*maxSights {

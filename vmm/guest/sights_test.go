@@ -3,7 +3,6 @@ package guest_test
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/guest"
 )
 
@@ -28,13 +27,13 @@ func (c counting) Write(b []byte) (int, error) {
 }
 
 // listLong does what ls -l does.
-func listLong(t *testing.T, d node.Node) map[string]node.Stat {
+func listLong(t *testing.T, d fs.Node) map[string]fs.Stat {
 	t.Helper()
 	list, err := d.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := make(map[string]node.Stat)
+	all := make(map[string]fs.Stat)
 	for _, e := range list {
 		n, err := d.Walk(t.Context(), e.Name)
 		if err != nil {
@@ -47,7 +46,7 @@ func listLong(t *testing.T, d node.Node) map[string]node.Stat {
 		if st.Mode.Type() != e.Mode.Type() || st.Qid != e.Qid {
 			t.Fatalf("%s is %v, was listed as %v", e.Name, st, e)
 		}
-		if st.Mode.Type() == fs.ModeSymlink {
+		if st.Mode.Type() == os.ModeSymlink {
 			if to, err := n.Readlink(t.Context()); to != "f0" || err != nil {
 				t.Fatalf("%s leads to %q, %v", e.Name, to, err)
 			}
@@ -112,11 +111,11 @@ func TestChangesAfterListing(t *testing.T) {
 	if err := d.Remove(ctx, "a", false); err != nil {
 		t.Fatal(err)
 	}
-	is("a", 0, node.ErrNotExist)
+	is("a", 0, fs.ErrNotExist)
 	if err := d.Rename(ctx, "b", d, "c"); err != nil {
 		t.Fatal(err)
 	}
-	is("b", 0, node.ErrNotExist)
+	is("b", 0, fs.ErrNotExist)
 	is("c", 3, nil)
 	n, err := d.Walk(ctx, "d")
 	if err != nil {
@@ -133,7 +132,7 @@ func TestChangesAfterListing(t *testing.T) {
 	is("d", 6, nil)
 	listLong(t, d)
 	size := uint64(1)
-	if err := n.Set(ctx, node.Change{Size: &size}); err != nil {
+	if err := n.Set(ctx, fs.Change{Size: &size}); err != nil {
 		t.Fatal(err)
 	}
 	is("d", 1, nil)
@@ -160,10 +159,10 @@ func TestPipesOfGuests(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := walk(t, p.g.Root(), dir)
-	if st := listLong(t, d)["pipe"]; st.Mode.Type() != fs.ModeSocket {
+	if st := listLong(t, d)["pipe"]; st.Mode.Type() != os.ModeSocket {
 		t.Errorf("mode %v", st.Mode)
 	}
-	if n, err := walk(t, p.g.Root(), dir+"/pipe").Open(t.Context(), os.O_RDONLY); !errors.Is(err, node.ErrPermission) {
+	if n, err := walk(t, p.g.Root(), dir+"/pipe").Open(t.Context(), os.O_RDONLY); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("opened: %v, %v", n, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // maxNotes is how long the notes at the head of a checkpoint may be, as runsc
@@ -31,7 +31,7 @@ func saved(dir string) (c ociSpec, err error) {
 	defer f.Close()
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%w: checkpoint: %w", node.ErrIO, err)
+			err = fmt.Errorf("%w: checkpoint: %w", fs.ErrIO, err)
 		}
 	}()
 	var head struct {

@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // An origin tells a copy of a file.
@@ -67,14 +66,14 @@ func copyTo(out io.Writer, from string) (o origin, err error) {
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(out, sum), in)
 	if err == nil && n != fi.Size() {
-		err = fmt.Errorf("%w: %s is being written", node.ErrBusy, from)
+		err = fmt.Errorf("%w: %s is being written", fs.ErrBusy, from)
 	}
 	return origin{hex.EncodeToString(sum.Sum(nil)), n, fi.ModTime()}, err
 }
 
 // share makes the folder to one of links to what is in the folder from.
 func share(from, to string) error {
-	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+	return filepath.WalkDir(from, func(path string, e os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -82,7 +81,7 @@ func share(from, to string) error {
 		switch {
 		case e.IsDir():
 			return os.Mkdir(there, 0o755)
-		case e.Type() == fs.ModeSymlink:
+		case e.Type() == os.ModeSymlink:
 			text, err := os.Readlink(path)
 			if err != nil {
 				return err

@@ -22,7 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 	"hutch/vmm"
 	"hutch/vmm/gvisor"
 	"hutch/vmm/image"

@@ -6,11 +6,11 @@ import (
 	"context"
 	"fmt"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm"
 )
 
-var errNotLinux = fmt.Errorf("%w: not Linux", node.ErrUnsupported)
+var errNotLinux = fmt.Errorf("%w: not Linux", fs.ErrUnsupported)
 
 // Probe says that there is no gVisor here.
 func (d *Driver) Probe(context.Context) (string, error) { return "", errNotLinux }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm"
 	"hutch/vmm/guest"
 )
@@ -54,12 +54,12 @@ func (d *Driver) tryAll(ctx context.Context) (string, error) {
 			d.chosen = platform
 			return how, nil
 		}
-		if errors.Is(err, node.ErrUnsupported) || ctx.Err() != nil {
+		if errors.Is(err, fs.ErrUnsupported) || ctx.Err() != nil {
 			return "", err
 		}
 		errs = append(errs, platform+": "+err.Error())
 	}
-	return "", fmt.Errorf("%w: no platform works: %s", node.ErrUnsupported, strings.Join(errs, "; "))
+	return "", fmt.Errorf("%w: no platform works: %s", fs.ErrUnsupported, strings.Join(errs, "; "))
 }
 
 func (d *Driver) candidates() []string {
@@ -72,7 +72,7 @@ func (d *Driver) candidates() []string {
 // usable says what is missing before anything is tried.
 func (d *Driver) usable() error {
 	if st, err := os.Stat(d.cfg.Runsc); err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
-		return fmt.Errorf("%w: no runsc program at %s", node.ErrNotExist, d.cfg.Runsc)
+		return fmt.Errorf("%w: no runsc program at %s", fs.ErrNotExist, d.cfg.Runsc)
 	}
 	return guest.CheckProgram(d.cfg.Guest)
 }
@@ -148,7 +148,7 @@ func (d *Driver) platform(ctx context.Context) (string, error) {
 // failed with err, if a probe finds one. Where nothing can be started here,
 // the probe's reason is the error.
 func (d *Driver) again(ctx context.Context, s vmm.Spec, failed string, how []string, err error) (*machine, error) {
-	if ctx.Err() != nil || errors.Is(err, node.ErrUnsupported) {
+	if ctx.Err() != nil || errors.Is(err, fs.ErrUnsupported) {
 		return nil, err
 	}
 	if _, perr := d.Probe(ctx); perr != nil {

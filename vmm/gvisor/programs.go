@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm"
 )
 
@@ -124,11 +123,11 @@ func (d *Driver) lay() (about, error) {
 	dir := filepath.Join(d.cfg.Dir, programs)
 	guest, err := d.look(d.cfg.Guest)
 	if err != nil {
-		return about{}, fmt.Errorf("%w: no guest program at %s", node.ErrNotExist, d.cfg.Guest)
+		return about{}, fmt.Errorf("%w: no guest program at %s", fs.ErrNotExist, d.cfg.Guest)
 	}
 	runsc, err := d.look(d.cfg.Runsc)
 	if err != nil {
-		return about{}, fmt.Errorf("%w: no runsc program at %s", node.ErrNotExist, d.cfg.Runsc)
+		return about{}, fmt.Errorf("%w: no runsc program at %s", fs.ErrNotExist, d.cfg.Runsc)
 	}
 	now, err := readAbout(dir)
 	if err == nil && now.Guest.Sum == guest.Sum && now.Runsc.Sum == runsc.Sum && slices.Equal(now.Flags, flags) {
@@ -154,7 +153,7 @@ func (d *Driver) lay() (about, error) {
 	if err != nil {
 		return about{}, fmt.Errorf("programs: %w", err)
 	}
-	if err := os.Rename(dir, filepath.Join(tmp, "before")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Rename(dir, filepath.Join(tmp, "before")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return about{}, err
 	}
 	return a, os.Rename(next, dir)

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // nobody is an ordinary user that every system has.

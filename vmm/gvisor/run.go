@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // flags are those of runsc that are the same for every machine.
@@ -78,21 +78,21 @@ func execute(ctx context.Context, output string, held *os.File, program string, 
 		err = errors.New(said)
 	}
 	if cmd.ProcessState.ExitCode() == exitRestricted {
-		return fmt.Errorf("%w: %w", node.ErrUnsupported, err)
+		return fmt.Errorf("%w: %w", fs.ErrUnsupported, err)
 	}
-	return fmt.Errorf("%w: runsc: %w", node.ErrIO, err)
+	return fmt.Errorf("%w: runsc: %w", fs.ErrIO, err)
 }
 
 // forbidden says in one line what is missing where the first process cannot
 // even be started.
 func forbidden(own bool, err error) error {
 	if !own {
-		return fmt.Errorf("%w: mount namespace: %w", node.ErrIO, err)
+		return fmt.Errorf("%w: mount namespace: %w", fs.ErrIO, err)
 	}
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EUSERS) {
-		return fmt.Errorf("%w: user namespaces are forbidden here and hutchd is not root (%s)", node.ErrUnsupported, errnoText(err))
+		return fmt.Errorf("%w: user namespaces are forbidden here and hutchd is not root (%s)", fs.ErrUnsupported, errnoText(err))
 	}
-	return fmt.Errorf("%w: user namespace: %w", node.ErrIO, err)
+	return fmt.Errorf("%w: user namespace: %w", fs.ErrIO, err)
 }
 
 func errnoText(err error) string {

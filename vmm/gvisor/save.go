@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // How long a sandbox may take to obey, and to be saved. Its guest can keep it
@@ -28,7 +28,7 @@ const (
 func (m *machine) control(ctx context.Context, limit time.Duration, args ...string) error {
 	hurried := ctx
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), limit,
-		fmt.Errorf("%w: sandbox does not obey %s in %s", node.ErrTimedOut, args[0], limit))
+		fmt.Errorf("%w: sandbox does not obey %s in %s", fs.ErrTimedOut, args[0], limit))
 	defer cancel()
 	defer context.AfterFunc(hurried, func() {
 		select {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // TestPortsOfUsers has another user than root dial the guest's ports: the

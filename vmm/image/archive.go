@@ -11,7 +11,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // loadSaved makes an image of the folder dir with what docker save has written.
@@ -29,7 +29,7 @@ func (s *Store) loadSaved(ctx context.Context, j *job, dir string) (record, stri
 		return record{}, "", err
 	}
 	if len(manifest) != 1 {
-		return record{}, "", fmt.Errorf("%w: there are %d images in it, and one is wanted", node.ErrInvalid, len(manifest))
+		return record{}, "", fmt.Errorf("%w: there are %d images in it, and one is wanted", fs.ErrInvalid, len(manifest))
 	}
 	m := manifest[0]
 	src := source{kind: "docker archive"}
@@ -38,7 +38,7 @@ func (s *Store) loadSaved(ctx context.Context, j *job, dir string) (record, stri
 	}
 	ids := src.config.RootFS.DiffIDs
 	if len(ids) != len(m.Layers) {
-		return record{}, "", fmt.Errorf("%w: image has %d layers, and digests of %d", node.ErrInvalid, len(m.Layers), len(ids))
+		return record{}, "", fmt.Errorf("%w: image has %d layers, and digests of %d", fs.ErrInvalid, len(m.Layers), len(ids))
 	}
 	for i, name := range m.Layers {
 		hex, err := layerName(ids[i])
@@ -102,11 +102,11 @@ func parseBlob[T any](root *os.Root, d v1.Descriptor, parse func(io.Reader) (*T,
 		return nil, err
 	}
 	if sum := sha256.Sum256(data); d.Digest.Algorithm != "sha256" || hex.EncodeToString(sum[:]) != d.Digest.Hex {
-		return nil, fmt.Errorf("%w: digest of %s is sha256:%x", node.ErrInvalid, blobName(d.Digest), sum)
+		return nil, fmt.Errorf("%w: digest of %s is sha256:%x", fs.ErrInvalid, blobName(d.Digest), sum)
 	}
 	v, err := parse(bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", node.ErrInvalid, blobName(d.Digest), err)
+		return nil, fmt.Errorf("%w: %s: %w", fs.ErrInvalid, blobName(d.Digest), err)
 	}
 	return v, nil
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,7 +15,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/image/layer"
 )
 
@@ -57,7 +56,7 @@ func (s *Store) build(ctx context.Context, j *job, src source) (record, string, 
 		return r, "", err
 	}
 	if len(src.layers) > maxLayers {
-		return r, "", fmt.Errorf("%w: image has %d layers, at most %d", node.ErrInvalid, len(src.layers), maxLayers)
+		return r, "", fmt.Errorf("%w: image has %d layers, at most %d", fs.ErrInvalid, len(src.layers), maxLayers)
 	}
 	j.layers.Store(int64(len(src.layers)))
 	for _, l := range src.layers {
@@ -162,7 +161,7 @@ func (s *Store) unpack(ctx context.Context, j *job, l packed, dir string, b *lay
 	}
 	name := hex.EncodeToString(sum.Sum(nil))
 	if l.hex != "" && name != l.hex {
-		return "", notes, fmt.Errorf("%w: its digest is sha256:%s", node.ErrInvalid, name)
+		return "", notes, fmt.Errorf("%w: its digest is sha256:%s", fs.ErrInvalid, name)
 	}
 	return name, notes, nil
 }
@@ -173,7 +172,7 @@ func (s *Store) keep(tmp, name string) error {
 		return err
 	}
 	err := os.Rename(tmp, filepath.Join(s.layers(), name))
-	if errors.Is(err, fs.ErrExist) {
+	if errors.Is(err, os.ErrExist) {
 		return removeAll(tmp)
 	}
 	return err
@@ -208,7 +207,7 @@ func checkPlatform(system, arch string) error {
 	if (system == "" || system == "linux") && (arch == "" || arch == runtime.GOARCH) {
 		return nil
 	}
-	return fmt.Errorf("%w: image is for %s; this machine is linux/%s", node.ErrUnsupported, plain(system+"/"+arch), runtime.GOARCH)
+	return fmt.Errorf("%w: image is for %s; this machine is linux/%s", fs.ErrUnsupported, plain(system+"/"+arch), runtime.GOARCH)
 }
 
 // pick returns the image of an index that can run here.
@@ -237,10 +236,10 @@ func pick(list []v1.Descriptor) (v1.Descriptor, error) {
 	case len(unsaid) == 1:
 		return unsaid[0], nil
 	case len(unsaid) > 1:
-		return v1.Descriptor{}, fmt.Errorf("%w: there are %d images in it, and one is wanted", node.ErrInvalid, len(unsaid))
+		return v1.Descriptor{}, fmt.Errorf("%w: there are %d images in it, and one is wanted", fs.ErrInvalid, len(unsaid))
 	case len(there) == 0:
-		return v1.Descriptor{}, fmt.Errorf("%w: there is no image in it", node.ErrInvalid)
+		return v1.Descriptor{}, fmt.Errorf("%w: there is no image in it", fs.ErrInvalid)
 	}
 	slices.Sort(there)
-	return v1.Descriptor{}, fmt.Errorf("%w: image is for %v; this machine is linux/%s", node.ErrUnsupported, slices.Compact(there), runtime.GOARCH)
+	return v1.Descriptor{}, fmt.Errorf("%w: image is for %v; this machine is linux/%s", fs.ErrUnsupported, slices.Compact(there), runtime.GOARCH)
 }

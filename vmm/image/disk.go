@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +14,7 @@ import (
 	"strings"
 	"sync"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // making is held while a disk is made.
@@ -63,7 +62,7 @@ func measure(i Image) (measurement, error) {
 	var m measurement
 	h := sha256.New()
 	fmt.Fprintln(h, "ext4 1", i.record.Digest)
-	err := filepath.WalkDir(i.Root, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(i.Root, func(path string, d os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -110,11 +109,11 @@ func makeDisk(ctx context.Context, root, path string, m measurement) error {
 	asRoot(cmd)
 	out, err := cmd.CombinedOutput()
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: no program mke2fs: install e2fsprogs", node.ErrNotExist)
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%w: no program mke2fs: install e2fsprogs", fs.ErrNotExist)
 	case err != nil:
 		text, _, _ := strings.Cut(string(bytes.TrimSpace(out)), "\n")
-		return fmt.Errorf("%w: mke2fs: %w: %s", node.ErrIO, err, text)
+		return fmt.Errorf("%w: mke2fs: %w: %s", fs.ErrIO, err, text)
 	}
 	return nil
 }

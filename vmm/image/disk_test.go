@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // debugfs has e2fsprogs look into a disk.

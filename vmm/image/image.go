@@ -19,7 +19,7 @@ import (
 	"strconv"
 	"strings"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Host is the name of the image that is always there: a read-only view of
@@ -82,7 +82,7 @@ func (i Image) Info() string {
 func quoteAll(words []string) []string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
-		quoted[i] = node.QuoteLine(w)
+		quoted[i] = fs.QuoteLine(w)
 	}
 	return quoted
 }

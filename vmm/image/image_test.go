@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 func TestHostHoldsProgramsAndNothingOfPeople(t *testing.T) {
@@ -116,12 +116,12 @@ func TestLookup(t *testing.T) {
 		t.Errorf("debian is %+v, %v", img, err)
 	}
 	for _, name := range []string{"foo", "half", "", ".", "..", "a/b", "../debian"} {
-		if _, err := s.Lookup(name); !errors.Is(err, node.ErrNotExist) {
+		if _, err := s.Lookup(name); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if _, err := s.Lookup("foo"); node.Text(err) != `file does not exist: image "foo"` {
-		t.Errorf("error is %q", node.Text(err))
+	if _, err := s.Lookup("foo"); fs.Text(err) != `file does not exist: image "foo"` {
+		t.Errorf("error is %q", fs.Text(err))
 	}
 }
 

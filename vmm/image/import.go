@@ -13,7 +13,7 @@ import (
 	"regexp"
 	"strings"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/image/layer"
 )
 
@@ -28,7 +28,7 @@ func (s *Store) load(ctx context.Context, j *job, path string) (record, string, 
 	case st.IsDir():
 		return s.loadFolder(ctx, j, path)
 	case !st.Mode().IsRegular():
-		return record{}, "", fmt.Errorf("%w: %s is neither a folder nor a file", node.ErrInvalid, path)
+		return record{}, "", fmt.Errorf("%w: %s is neither a folder nor a file", fs.ErrInvalid, path)
 	}
 	archive, err := isArchive(path)
 	switch {
@@ -52,7 +52,7 @@ func (s *Store) loadFolder(ctx context.Context, j *job, dir string) (record, str
 		return record{}, "", err
 	}
 	if rel, err := filepath.Rel(real, own); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-		return record{}, "", fmt.Errorf("%w: the images themselves are in %s", node.ErrInvalid, dir)
+		return record{}, "", fmt.Errorf("%w: the images themselves are in %s", fs.ErrInvalid, dir)
 	}
 	open := func(ctx context.Context) (io.ReadCloser, error) { return packing(ctx, real), nil }
 	return s.build(ctx, j, source{kind: "folder", layers: []packed{{open: open}}})
@@ -101,11 +101,11 @@ func isArchive(file string) (bool, error) {
 		h, err := r.Next()
 		switch {
 		case err == io.EOF && !found:
-			return false, fmt.Errorf("%w: %s is no tar archive, or an empty one", node.ErrInvalid, file)
+			return false, fmt.Errorf("%w: %s is no tar archive, or an empty one", fs.ErrInvalid, file)
 		case err == io.EOF:
 			return true, nil
 		case err != nil:
-			return false, fmt.Errorf("%w: %s is no tar archive: %s", node.ErrInvalid, file, strings.TrimPrefix(err.Error(), "archive/tar: "))
+			return false, fmt.Errorf("%w: %s is no tar archive: %s", fs.ErrInvalid, file, strings.TrimPrefix(err.Error(), "archive/tar: "))
 		}
 		name := path.Clean(h.Name)
 		if name == "." {
@@ -147,7 +147,7 @@ func readAll(root *os.Root, name string) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
 	if err == nil && len(data) > maxConfig {
-		err = fmt.Errorf("%w: %s is larger than %d bytes", node.ErrInvalid, name, maxConfig)
+		err = fmt.Errorf("%w: %s is larger than %d bytes", fs.ErrInvalid, name, maxConfig)
 	}
 	return data, err
 }
@@ -156,7 +156,7 @@ func readJSON(root *os.Root, name string, to any) error {
 	data, err := readAll(root, name)
 	if err == nil {
 		if err = json.Unmarshal(data, to); err != nil {
-			err = fmt.Errorf("%w: %s: %w", node.ErrInvalid, name, err)
+			err = fmt.Errorf("%w: %s: %w", fs.ErrInvalid, name, err)
 		}
 	}
 	return err
@@ -174,7 +174,7 @@ func opener(dir, name string) func(context.Context) (io.ReadCloser, error) {
 		if err == nil {
 			st, serr := f.Stat()
 			if err = serr; err == nil && !st.Mode().IsRegular() {
-				err = fmt.Errorf("%w: %s is no file", node.ErrInvalid, name)
+				err = fmt.Errorf("%w: %s is no file", fs.ErrInvalid, name)
 			}
 		}
 		if err != nil {

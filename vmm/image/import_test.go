@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/image"
 	. "hutch/vmm/image/imagetest"
 )
@@ -96,11 +96,11 @@ func TestRefusedImports(t *testing.T) {
 		"out.tar": "path escapes", "link.tar": "path escapes", "digest.tar": "its digest is sha256:", "layout": "its digest is sha256:",
 	} {
 		err := b.Import(t.Context(), "bad", filepath.Join(dir, name))
-		if got := node.Text(err); err == nil || !strings.Contains(got, want) {
+		if got := fs.Text(err); err == nil || !strings.Contains(got, want) {
 			t.Errorf("%s: error %q, want %q", name, got, want)
 		}
-		if strings.Contains(node.Text(err), "archive/tar:") || strings.Contains(node.Text(err), "stat ") {
-			t.Errorf("%s: %q speaks of our calls", name, node.Text(err))
+		if strings.Contains(fs.Text(err), "archive/tar:") || strings.Contains(fs.Text(err), "stat ") {
+			t.Errorf("%s: %q speaks of our calls", name, fs.Text(err))
 		}
 		b.says("bad", "status", "failed\n")
 	}
@@ -125,7 +125,7 @@ func TestWrongNames(t *testing.T) {
 		for what, err := range map[string]error{
 			"pull": b.Pull(t.Context(), name, "x"), "import": b.Import(t.Context(), name, "/x"), "remove": b.Remove(name, none),
 		} {
-			if node.Errno(err) != node.Errno(node.ErrNotExist) {
+			if fs.Errno(err) != fs.Errno(fs.ErrNotExist) {
 				t.Errorf("%s %q: %v", what, name, err)
 			}
 		}
@@ -136,7 +136,7 @@ func TestWrongNames(t *testing.T) {
 	for what, err := range map[string]error{
 		"pull": b.Pull(t.Context(), image.Host, "x"), "import": b.Import(t.Context(), image.Host, "/x"), "remove": b.Remove(image.Host, none),
 	} {
-		if node.Errno(err) != node.Errno(node.ErrNotPermitted) {
+		if fs.Errno(err) != fs.Errno(fs.ErrNotPermitted) {
 			t.Errorf("%s host: %v", what, err)
 		}
 	}

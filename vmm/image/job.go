@@ -10,12 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 var (
-	errEnding    = fmt.Errorf("%w: hutchd is ending", node.ErrInterrupted)
-	errCancelled = fmt.Errorf("%w: cancelled", node.ErrInterrupted)
+	errEnding    = fmt.Errorf("%w: hutchd is ending", fs.ErrInterrupted)
+	errCancelled = fmt.Errorf("%w: cancelled", fs.ErrInterrupted)
 )
 
 // A job fills an image. It goes on when nobody waits for it any more.
@@ -35,7 +35,7 @@ type progress struct {
 }
 
 func (j *job) busy() error {
-	return fmt.Errorf("%w: image %q is being %s", node.ErrBusy, j.name, j.verb)
+	return fmt.Errorf("%w: image %q is being %s", fs.ErrBusy, j.name, j.verb)
 }
 
 // Pull fills the empty image called name from a registry. When ctx ends, the
@@ -54,7 +54,7 @@ func (s *Store) Pull(ctx context.Context, name, ref string) error {
 // machine. When ctx ends, the import goes on.
 func (s *Store) Import(ctx context.Context, name, path string) error {
 	if !filepath.IsAbs(path) {
-		return fmt.Errorf("%w: path %q is not absolute", node.ErrInvalid, path)
+		return fmt.Errorf("%w: path %q is not absolute", fs.ErrInvalid, path)
 	}
 	path = filepath.Clean(path)
 	return s.fill(ctx, name, "imported", path, func(ctx context.Context, j *job) (record, string, error) {
@@ -96,7 +96,7 @@ func (s *Store) begin(j *job) error {
 	s.sharing.Lock()
 	defer s.sharing.Unlock()
 	if j.name == Host {
-		return fmt.Errorf("%w: image host is this machine: it cannot be %s", node.ErrNotPermitted, j.verb)
+		return fmt.Errorf("%w: image host is this machine: it cannot be %s", fs.ErrNotPermitted, j.verb)
 	}
 	img, err := s.look(j.name)
 	switch {
@@ -107,7 +107,7 @@ func (s *Store) begin(j *job) error {
 	case s.jobs[j.name] != nil:
 		return s.jobs[j.name].busy()
 	case img.record.State == ready:
-		return fmt.Errorf("%w: image %q has its files: make another", node.ErrExist, j.name)
+		return fmt.Errorf("%w: image %q has its files: make another", fs.ErrExist, j.name)
 	}
 	interrupted := record{State: failed, Reason: "hutchd ended while it was being " + j.verb, Since: j.began, Source: j.source}
 	if err := interrupted.save(s.path(j.name)); err != nil {
@@ -138,7 +138,7 @@ func (s *Store) finish(j *job, r record, root string, err error) {
 		if !errors.Is(err, errCancelled) && !errors.Is(err, errEnding) {
 			err = fmt.Errorf("image %q is not %s: %w", j.name, j.verb, err)
 		}
-		record{State: failed, Reason: node.Text(err), Since: time.Now(), Source: j.source, Layers: r.Layers}.save(s.path(j.name))
+		record{State: failed, Reason: fs.Text(err), Since: time.Now(), Source: j.source, Layers: r.Layers}.save(s.path(j.name))
 	}
 	j.err = err
 	delete(s.jobs, j.name)
@@ -153,7 +153,7 @@ func (s *Store) Cancel(ctx context.Context, name string) error {
 	j := s.jobs[name]
 	s.sharing.Unlock()
 	if j == nil {
-		return fmt.Errorf("%w: image %q is not being pulled or imported", node.ErrBusy, name)
+		return fmt.Errorf("%w: image %q is not being pulled or imported", fs.ErrBusy, name)
 	}
 	j.cancel(errCancelled)
 	if err := j.wait(ctx); ctx.Err() != nil {

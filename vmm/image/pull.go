@@ -14,13 +14,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 func parseReference(ref string) (name.Reference, error) {
 	r, err := name.ParseReference(ref)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %q is not the name of an image in a registry: %w", node.ErrInvalid, ref, err)
+		return nil, fmt.Errorf("%w: %q is not the name of an image in a registry: %w", fs.ErrInvalid, ref, err)
 	}
 	return r, nil
 }
@@ -61,7 +61,7 @@ func (s *Store) find(ctx context.Context, giveUp context.CancelCauseFunc, ref na
 	}
 	c, err := img.ConfigFile()
 	if err != nil {
-		return source{}, fmt.Errorf("%w: config of the image: %w", node.ErrInvalid, err)
+		return source{}, fmt.Errorf("%w: config of the image: %w", fs.ErrInvalid, err)
 	}
 	src.config = *c
 	src.layers, err = match(m, c, func(d v1.Descriptor) func(context.Context) (io.ReadCloser, error) {
@@ -82,7 +82,7 @@ func chosen(d *remote.Descriptor) (v1.Image, error) {
 	case d.MediaType.IsImage():
 		return d.Image()
 	case !d.MediaType.IsIndex():
-		return nil, fmt.Errorf("%w: it is no container image but %s", node.ErrUnsupported, plain(string(d.MediaType)))
+		return nil, fmt.Errorf("%w: it is no container image but %s", fs.ErrUnsupported, plain(string(d.MediaType)))
 	}
 	index, err := d.ImageIndex()
 	for err == nil {
@@ -106,11 +106,11 @@ func chosen(d *remote.Descriptor) (v1.Image, error) {
 func match(m *v1.Manifest, c *v1.ConfigFile, open func(v1.Descriptor) func(context.Context) (io.ReadCloser, error)) ([]packed, error) {
 	for _, d := range m.Layers {
 		if !d.MediaType.IsLayer() {
-			return nil, fmt.Errorf("%w: it is no container image: a layer of it is %s", node.ErrUnsupported, plain(string(d.MediaType)))
+			return nil, fmt.Errorf("%w: it is no container image: a layer of it is %s", fs.ErrUnsupported, plain(string(d.MediaType)))
 		}
 	}
 	if len(c.RootFS.DiffIDs) != len(m.Layers) {
-		return nil, fmt.Errorf("%w: image has %d layers, and digests of %d", node.ErrInvalid, len(m.Layers), len(c.RootFS.DiffIDs))
+		return nil, fmt.Errorf("%w: image has %d layers, and digests of %d", fs.ErrInvalid, len(m.Layers), len(c.RootFS.DiffIDs))
 	}
 	layers := make([]packed, len(m.Layers))
 	for i, d := range m.Layers {
@@ -126,7 +126,7 @@ func match(m *v1.Manifest, c *v1.ConfigFile, open func(v1.Descriptor) func(conte
 // layerName returns the name in the store of the layer with the digest h.
 func layerName(h v1.Hash) (string, error) {
 	if h.Algorithm != "sha256" || !hexDigest.MatchString(h.Hex) {
-		return "", fmt.Errorf("%w: digest %q of a layer is not a sha256", node.ErrUnsupported, plain(h.String()))
+		return "", fmt.Errorf("%w: digest %q of a layer is not a sha256", fs.ErrUnsupported, plain(h.String()))
 	}
 	return h.Hex, nil
 }
@@ -141,9 +141,9 @@ func explain(err error) error {
 	}
 	switch t.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("%w: the registry refuses: %w", node.ErrPermission, err)
+		return fmt.Errorf("%w: the registry refuses: %w", fs.ErrPermission, err)
 	case http.StatusNotFound:
-		return fmt.Errorf("%w: the registry has no such image: %w", node.ErrNotExist, err)
+		return fmt.Errorf("%w: the registry has no such image: %w", fs.ErrNotExist, err)
 	}
-	return fmt.Errorf("%w: registry: %w", node.ErrIO, err)
+	return fmt.Errorf("%w: registry: %w", fs.ErrIO, err)
 }

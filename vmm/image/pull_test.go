@@ -26,7 +26,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/image"
 	. "hutch/vmm/image/imagetest"
 )
@@ -144,8 +144,8 @@ func TestLayersAreShared(t *testing.T) {
 	if got, _ := os.ReadFile(filepath.Join(two.Root, "base")); string(got) != "same" {
 		t.Errorf("base is %q", got)
 	}
-	busy := fmt.Errorf("%w: used", node.ErrBusy)
-	if err := b.Remove("two", func() error { return busy }); !errors.Is(err, node.ErrBusy) || b.layers() != 2 {
+	busy := fmt.Errorf("%w: used", fs.ErrBusy)
+	if err := b.Remove("two", func() error { return busy }); !errors.Is(err, fs.ErrBusy) || b.layers() != 2 {
 		t.Errorf("%v; %d layers", err, b.layers())
 	}
 	if err := b.Remove("two", unused); err != nil || b.layers() != 0 {
@@ -161,10 +161,10 @@ func (b *bench) refused(ref, want string) {
 		b.made("bad")
 	}
 	err := b.Pull(b.Context(), "bad", ref)
-	if got := node.Text(err); !strings.Contains(got, want) {
+	if got := fs.Text(err); !strings.Contains(got, want) {
 		b.Errorf("%s: error %q, want %q", ref, got, want)
 	}
-	if _, err := b.Lookup("bad"); !errors.Is(err, node.ErrNotExist) {
+	if _, err := b.Lookup("bad"); !errors.Is(err, fs.ErrNotExist) {
 		b.Errorf("%s: it can be used: %v", ref, err)
 	}
 	b.says("bad", "status", "failed\n")
@@ -384,11 +384,11 @@ func TestPullGoesOnAlone(t *testing.T) {
 		"pull": b.Pull(t.Context(), "tiny", g.at+"/tiny"), "import": b.Import(t.Context(), "tiny", "/tmp"),
 		"remove": b.Remove("tiny", func() error { return nil }),
 	} {
-		if !strings.HasPrefix(node.Text(err), `file in use: image "tiny" is being pulled`) {
+		if !strings.HasPrefix(fs.Text(err), `file in use: image "tiny" is being pulled`) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := b.Lookup("tiny"); node.Text(err) != `file in use: image "tiny" is being pulled` {
+	if _, err := b.Lookup("tiny"); fs.Text(err) != `file in use: image "tiny" is being pulled` {
 		t.Errorf("lookup: %v", err)
 	}
 	close(g.open)
@@ -407,7 +407,7 @@ func TestCancel(t *testing.T) {
 	if err := b.Cancel(t.Context(), "tiny"); err != nil {
 		t.Error(err)
 	}
-	if err := <-ended; node.Text(err) != "interrupted: cancelled" {
+	if err := <-ended; fs.Text(err) != "interrupted: cancelled" {
 		t.Errorf("pull: %v", err)
 	}
 	b.says("tiny", "status", "failed\nreason interrupted: cancelled\n")
@@ -428,7 +428,7 @@ func TestEnd(t *testing.T) {
 	go func() { ended <- b.Pull(t.Context(), "tiny", g.at+"/tiny") }()
 	<-g.there
 	b.clean()
-	if err := <-ended; node.Text(err) != "interrupted: hutchd is ending" {
+	if err := <-ended; fs.Text(err) != "interrupted: hutchd is ending" {
 		t.Errorf("pull: %v", err)
 	}
 	b.open()

@@ -4,12 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // The states of an image, as its record has them.
@@ -49,10 +48,10 @@ func load(dir string) (record, error) {
 	path := filepath.Join(dir, recordName)
 	data, err := os.ReadFile(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && isDir(filepath.Join(dir, "rootfs")):
+	case errors.Is(err, os.ErrNotExist) && isDir(filepath.Join(dir, "rootfs")):
 		return record{State: ready, Kind: "folder", Source: filepath.Join(dir, "rootfs")}, nil
-	case errors.Is(err, fs.ErrNotExist):
-		return record{}, fmt.Errorf("%w: image %q", node.ErrNotExist, filepath.Base(dir))
+	case errors.Is(err, os.ErrNotExist):
+		return record{}, fmt.Errorf("%w: image %q", fs.ErrNotExist, filepath.Base(dir))
 	case err != nil:
 		return record{}, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A Store is a folder of images.
@@ -62,7 +61,7 @@ func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 // List returns the names of the images, sorted, those without files too.
 func (s *Store) List() ([]string, error) {
 	entries, err := os.ReadDir(s.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
 	names := []string{Host}
@@ -101,9 +100,9 @@ func (s *Store) Lookup(name string) (Image, error) {
 	case s.jobs[name] != nil:
 		return Image{}, s.jobs[name].busy()
 	case img.record.State == failed:
-		return Image{}, fmt.Errorf("%w: image %q has no files: %s", node.ErrNotExist, name, img.record.Reason)
+		return Image{}, fmt.Errorf("%w: image %q has no files: %s", fs.ErrNotExist, name, img.record.Reason)
 	case img.record.State != ready:
-		return Image{}, fmt.Errorf("%w: image %q has no files yet: pull or import some", node.ErrNotExist, name)
+		return Image{}, fmt.Errorf("%w: image %q has no files yet: pull or import some", fs.ErrNotExist, name)
 	}
 	img.equip()
 	return img, nil
@@ -112,7 +111,7 @@ func (s *Store) Lookup(name string) (Image, error) {
 // look returns the image called name, ready or not.
 func (s *Store) look(name string) (Image, error) {
 	if !validName(name) {
-		return Image{}, fmt.Errorf("%w: image %q", node.ErrNotExist, name)
+		return Image{}, fmt.Errorf("%w: image %q", fs.ErrNotExist, name)
 	}
 	r, err := load(s.path(name))
 	if err != nil {
@@ -137,7 +136,7 @@ func (s *Store) Info(name string) (string, error) {
 // Make makes the image called name, without files.
 func (s *Store) Make(name string) error {
 	if !validName(name) {
-		return fmt.Errorf("%w: %q is not a name", node.ErrInvalid, name)
+		return fmt.Errorf("%w: %q is not a name", fs.ErrInvalid, name)
 	}
 	s.sharing.Lock()
 	defer s.sharing.Unlock()
@@ -145,7 +144,7 @@ func (s *Store) Make(name string) error {
 	case s.closed:
 		return errEnding
 	case s.Has(name):
-		return fmt.Errorf("%w: image %q", node.ErrExist, name)
+		return fmt.Errorf("%w: image %q", fs.ErrExist, name)
 	}
 	tmp, err := s.fresh()
 	if err != nil {
@@ -177,7 +176,7 @@ func (s *Store) fresh() (string, error) {
 // can be looked up, says why not.
 func (s *Store) Remove(name string, used func() error) error {
 	if name == Host {
-		return fmt.Errorf("%w: image host is this machine: it cannot be removed", node.ErrNotPermitted)
+		return fmt.Errorf("%w: image host is this machine: it cannot be removed", fs.ErrNotPermitted)
 	}
 	s.sharing.Lock()
 	defer s.sharing.Unlock()
@@ -274,7 +273,7 @@ func removeAll(dir string) error {
 	if err := os.RemoveAll(dir); err == nil || os.Geteuid() == 0 {
 		return err
 	}
-	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
 			os.Chmod(path, 0o700)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // decompress returns what r reads, unpacked if it is packed by gzip or zstd.
@@ -32,7 +32,7 @@ func decompress(r io.Reader) (io.ReadCloser, error) {
 		}
 		return z.IOReadCloser(), nil
 	case bytes.HasPrefix(head, []byte("BZh")), bytes.HasPrefix(head, []byte("\xfd7zXZ")):
-		return nil, fmt.Errorf("%w: compressed by bzip2 or xz: only gzip and zstd are known", node.ErrUnsupported)
+		return nil, fmt.Errorf("%w: compressed by bzip2 or xz: only gzip and zstd are known", fs.ErrUnsupported)
 	}
 	return io.NopCloser(b), nil
 }
@@ -62,7 +62,7 @@ type bounded struct {
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return 0, fmt.Errorf("%w: unpacks to more than an image may have", node.ErrInvalid)
+		return 0, fmt.Errorf("%w: unpacks to more than an image may have", fs.ErrInvalid)
 	}
 	return n, err
 }
@@ -96,7 +96,7 @@ func newPatient(ctx context.Context, limit time.Duration, giveUp context.CancelC
 // lateAfter gives up after limit, unless the timer it returns is stopped.
 func lateAfter(limit time.Duration, giveUp context.CancelCauseFunc) *time.Timer {
 	return time.AfterFunc(limit, func() {
-		giveUp(fmt.Errorf("%w: the registry sends nothing for %s", node.ErrTimedOut, limit))
+		giveUp(fmt.Errorf("%w: the registry sends nothing for %s", fs.ErrTimedOut, limit))
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	relay "hutch/relay/port"
 	"hutch/vmm/process"
 )
@@ -104,7 +104,7 @@ func (c *command) start(program, dir string, log *os.File, u user) (*process.Pro
 		err = cmd.Start()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: qemu: %w", node.ErrIO, err)
+		return nil, fmt.Errorf("%w: qemu: %w", fs.ErrIO, err)
 	}
 	defer cmd.Process.Release()
 	return process.Child(cmd.Process.Pid)

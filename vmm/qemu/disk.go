@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // layerSize is how much a VM may write outside its workspace, in bytes. On
@@ -91,7 +91,7 @@ func tool(ctx context.Context, name, pkg string, args ...string) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("%w: %s: %w: %s", node.ErrIO, name, err, strings.TrimSpace(string(out)))
+	return fmt.Errorf("%w: %s: %w: %s", fs.ErrIO, name, err, strings.TrimSpace(string(out)))
 }
 
 // program returns the path of the program name, also where only root has its
@@ -105,5 +105,5 @@ func program(name, pkg string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%w: no program %s: install Debian's package %s", node.ErrUnsupported, name, pkg)
+	return "", fmt.Errorf("%w: no program %s: install Debian's package %s", fs.ErrUnsupported, name, pkg)
 }

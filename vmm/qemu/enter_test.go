@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // TestEnter has another program than QEMU begin as that does: it sees programs

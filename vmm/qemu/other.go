@@ -6,11 +6,11 @@ import (
 	"context"
 	"fmt"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm"
 )
 
-var errNotLinux = fmt.Errorf("%w: not Linux", node.ErrUnsupported)
+var errNotLinux = fmt.Errorf("%w: not Linux", fs.ErrUnsupported)
 
 // An exchange is for hosts that run Linux.
 type exchange struct{}

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/guest"
 	"hutch/vmm/qemu/initrd"
 	"hutch/vmm/qemu/kernel"
@@ -65,7 +65,7 @@ func (d *Driver) tryAll(ctx context.Context) (string, error) {
 	}
 	how := d.chosen
 	if d.without != nil {
-		how += fmt.Sprintf(" (no kvm: %s)", node.Text(d.without))
+		how += fmt.Sprintf(" (no kvm: %s)", fs.Text(d.without))
 	}
 	if d.chosen == tcg {
 		if err := d.tryTCG(ctx); err != nil {
@@ -79,7 +79,7 @@ func (d *Driver) tryAll(ctx context.Context) (string, error) {
 	how += " kernel=" + k.Release + " user=" + owner(d.cfg.Dir).String() + " root=" + root
 	w, err := d.plug(k)
 	if err != nil {
-		return how + fmt.Sprintf(" ports=serial (no vsock: %s)", node.Text(err)), nil
+		return how + fmt.Sprintf(" ports=serial (no vsock: %s)", fs.Text(err)), nil
 	}
 	w.close()
 	return how + " ports=vsock", nil
@@ -99,7 +99,7 @@ func (d *Driver) root(ctx context.Context) (string, error) {
 // is to have a serial port instead.
 func (d *Driver) plug(k kernel.Kernel) (*wire, error) {
 	if !k.Has(initrd.Vsock) {
-		return nil, fmt.Errorf("%w: kernel %s has no module %s", node.ErrNotExist, k.Release, initrd.Vsock)
+		return nil, fmt.Errorf("%w: kernel %s has no module %s", fs.ErrNotExist, k.Release, initrd.Vsock)
 	}
 	return d.exchange.plug(0, 0)
 }
@@ -160,7 +160,7 @@ func (d *Driver) tryKVM(ctx context.Context) error {
 func kvmOpens(u user) error {
 	fd, err := unix.Open(kvmDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", node.ErrUnsupported, kvmDevice, err)
+		return fmt.Errorf("%w: %s: %w", fs.ErrUnsupported, kvmDevice, err)
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
@@ -168,7 +168,7 @@ func kvmOpens(u user) error {
 		return err
 	}
 	if u.id != 0 && st.Mode&0o006 != 0o006 && st.Mode&0o060 != 0o060 {
-		return fmt.Errorf("%w: %s is for its owner alone", node.ErrUnsupported, kvmDevice)
+		return fmt.Errorf("%w: %s is for its owner alone", fs.ErrUnsupported, kvmDevice)
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func recall(f *os.File, now string) (error, bool) {
 func remember(f *os.File, now string, err error) {
 	a := answer{For: now}
 	if err != nil {
-		a.No = node.Text(err)
+		a.No = fs.Text(err)
 	}
 	if data, err := json.Marshal(a); err == nil && f.Truncate(0) == nil {
 		f.WriteAt(data, 0)
@@ -245,7 +245,7 @@ func remember(f *os.File, now string, err error) {
 // usable returns the QEMU program, or says what is missing.
 func (d *Driver) usable() (string, error) {
 	if runtime.GOARCH != "amd64" {
-		return "", fmt.Errorf("%w: machines of %s are not known here", node.ErrUnsupported, runtime.GOARCH)
+		return "", fmt.Errorf("%w: machines of %s are not known here", fs.ErrUnsupported, runtime.GOARCH)
 	}
 	if err := guest.CheckProgram(d.cfg.Guest); err != nil {
 		return "", err
@@ -265,7 +265,7 @@ func (d *Driver) findKernel(path string) (kernel.Kernel, error) {
 // bootKVM boots a kernel with the guest program, which is told nothing and so
 // says that and ends.
 func (d *Driver) bootKVM(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, kvmLimit, fmt.Errorf("%w: a kernel does not boot in %s", node.ErrUnsupported, kvmLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, kvmLimit, fmt.Errorf("%w: a kernel does not boot in %s", fs.ErrUnsupported, kvmLimit))
 	defer cancel()
 	t, err := d.trial(kvm)
 	if err != nil {
@@ -307,7 +307,7 @@ func (d *Driver) bootPlain(c *command) error {
 
 // tryTCG starts a machine that stands still, and has it obey.
 func (d *Driver) tryTCG(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, tcgLimit, fmt.Errorf("%w: QEMU does not answer in %s", node.ErrUnsupported, tcgLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, tcgLimit, fmt.Errorf("%w: QEMU does not answer in %s", fs.ErrUnsupported, tcgLimit))
 	defer cancel()
 	t, err := d.trial(tcg)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"io"
 	"os"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm"
 )
 
@@ -38,7 +38,7 @@ func (d *Driver) guestSum() (string, error) {
 	defer d.laying.Unlock()
 	f, err := os.Open(d.cfg.Guest)
 	if err != nil {
-		return "", fmt.Errorf("%w: no guest program: %w", node.ErrNotExist, err)
+		return "", fmt.Errorf("%w: no guest program: %w", fs.ErrNotExist, err)
 	}
 	defer f.Close()
 	fi, err := f.Stat()

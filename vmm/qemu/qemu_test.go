@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 	"hutch/vmm"
 	"hutch/vmm/guest"
 	"hutch/vmm/qemu"

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm"
 	"hutch/vmm/qemu/qmp"
 	"hutch/vmm/qemu/share"
@@ -31,7 +31,7 @@ const controlLimit = 5 * time.Minute
 
 func control() (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(context.Background(), controlLimit,
-		fmt.Errorf("%w: the machine does not obey in %s", node.ErrTimedOut, controlLimit))
+		fmt.Errorf("%w: the machine does not obey in %s", fs.ErrTimedOut, controlLimit))
 }
 
 // status returns what QEMU calls the state that it is in.
@@ -188,7 +188,7 @@ func (m *machine) whyNot(ctx context.Context) error {
 	if err := m.qmp.Do(ctx, "query-migrate", nil, &s); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: memory: %s", node.ErrIO, s.Desc)
+	return fmt.Errorf("%w: memory: %s", fs.ErrIO, s.Desc)
 }
 
 // forget drops the events that nobody waited for.
@@ -222,7 +222,7 @@ func (d *Driver) Restore(ctx context.Context, s vmm.Spec, dir string) (vmm.Machi
 	}
 	var sh shape
 	if err := json.Unmarshal(data, &sh); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", node.ErrIO, savedShape, err)
+		return nil, fmt.Errorf("%w: %s: %w", fs.ErrIO, savedShape, err)
 	}
 	f, err := os.Open(filepath.Join(dir, savedMemory))
 	if err != nil {
@@ -235,7 +235,7 @@ func (d *Driver) Restore(ctx context.Context, s vmm.Spec, dir string) (vmm.Machi
 	var w *wire
 	if sh.Ports != 0 { // it has the device, and cannot do without
 		if w, err = d.exchange.plug(sh.Ports, sh.CID); err != nil {
-			return nil, fmt.Errorf("%w: machine was saved with vhost-vsock: %w", node.ErrUnsupported, err)
+			return nil, fmt.Errorf("%w: machine was saved with vhost-vsock: %w", fs.ErrUnsupported, err)
 		}
 	}
 	m, err := d.begin(ctx, s, sh, w, awaitMemory)

@@ -14,7 +14,7 @@ import (
 	"runtime"
 	"strings"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/relay/boot"
 	"hutch/vmm"
 	"hutch/vmm/cgroup"
@@ -122,7 +122,7 @@ func (d *Driver) launch(ctx context.Context, c *command, qemu string, s vmm.Spec
 	// As another user it could not do so itself.
 	if err := cgroup.Put(s.Enter, p.PID()); err != nil {
 		p.End()
-		return nil, fmt.Errorf("%w: %w", node.ErrIO, err)
+		return nil, fmt.Errorf("%w: %w", fs.ErrIO, err)
 	}
 	m, err := attach(ctx, s, p, served, found{PID: p.PID(), Binds: s.Image.Binds, Mounts: s.Mounts, Shape: sh}, w)
 	if err != nil {
@@ -140,7 +140,7 @@ func startError(ctx context.Context, err error, log string, from int64) error {
 	if said := lastLine(log, from); said != "" {
 		err = errors.New(strings.TrimPrefix(said, programName+": "))
 	}
-	return fmt.Errorf("%w: qemu: %w", node.ErrIO, err)
+	return fmt.Errorf("%w: qemu: %w", fs.ErrIO, err)
 }
 
 // lastLine returns the last line of what was written to a file since from.

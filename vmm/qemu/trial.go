@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/process"
 )
 
@@ -85,9 +85,9 @@ func (t *trial) root(ctx context.Context) (string, error) {
 // failure says why it did not do what it was to do.
 func (t *trial) failure() error {
 	if said := lastLine(t.log(), 0); said != "" {
-		return fmt.Errorf("%w: %s", node.ErrUnsupported, strings.TrimPrefix(said, programName+": "))
+		return fmt.Errorf("%w: %s", fs.ErrUnsupported, strings.TrimPrefix(said, programName+": "))
 	}
-	return fmt.Errorf("%w: a kernel does not boot: %q", node.ErrUnsupported, lastLine(t.serialLog(), 0))
+	return fmt.Errorf("%w: a kernel does not boot: %q", fs.ErrUnsupported, lastLine(t.serialLog(), 0))
 }
 
 // close ends the machine and removes its folder.

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/relay/vsock"
 	"hutch/vmm"
 )
@@ -134,7 +134,7 @@ func allot(wanted uint32, take func(cid uint32) error) (uint32, error) {
 		if err == nil {
 			return cid, nil
 		}
-		if !errors.Is(err, unix.EADDRINUSE) && !errors.Is(err, node.ErrExist) {
+		if !errors.Is(err, unix.EADDRINUSE) && !errors.Is(err, fs.ErrExist) {
 			break
 		}
 	}

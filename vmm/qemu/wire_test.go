@@ -17,7 +17,7 @@ import (
 	mdlayher "github.com/mdlayher/vsock"
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/relay/vsock"
 	"hutch/vmm"
 )
@@ -34,7 +34,7 @@ func TestAllot(t *testing.T) {
 		{name: "any", tried: 1},
 		{name: "the same again", wanted: 77, kept: true, tried: 1},
 		{name: "somebody else's", wanted: 77, says: []error{unix.EADDRINUSE}, tried: 2},
-		{name: "our own", wanted: 77, says: []error{node.ErrExist, unix.EADDRINUSE}, tried: 3},
+		{name: "our own", wanted: 77, says: []error{fs.ErrExist, unix.EADDRINUSE}, tried: 3},
 		{name: "no device", says: []error{unix.ENODEV}, tried: 1, fails: true},
 		{name: "all taken", says: slices.Repeat([]error{unix.EADDRINUSE}, 1000), tried: tries, fails: true},
 	} {
@@ -134,7 +134,7 @@ func TestExchange(t *testing.T) {
 	if _, err := one.plug(c.first, 0); !errors.Is(err, unix.EADDRINUSE) {
 		t.Errorf("on the other's ports: %v", err)
 	}
-	if _, err := one.adopt(b.first, b.cid); !errors.Is(err, node.ErrExist) {
+	if _, err := one.adopt(b.first, b.cid); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("adopted a machine twice: %v", err)
 	}
 	first := b.first

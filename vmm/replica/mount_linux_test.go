@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"hutch/fs/node/need"
+	"hutch/fs/need"
 )
 
 // mount returns the folder of a new file system of that kind, in a file.

@@ -21,7 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A Replica is a copy in the making. Its methods are called one at a time,
@@ -231,7 +231,7 @@ func (f *folder) within(fd int, name string) (*folder, error) {
 	var st unix.Stat_t
 	err := unix.Fstat(fd, &st)
 	if err == nil && d.deep > maxDepth {
-		err = fmt.Errorf("%w: %s: folders lie more than %d deep in each other", node.ErrTooLong, shorten(d.path()), maxDepth)
+		err = fmt.Errorf("%w: %s: folders lie more than %d deep in each other", fs.ErrTooLong, shorten(d.path()), maxDepth)
 	}
 	if err != nil {
 		d.close()

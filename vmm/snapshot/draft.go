@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/image/layer"
 	"hutch/vmm/replica"
 )
@@ -46,7 +46,7 @@ func (s *Store) Begin(name string, folders map[string]string) (*Draft, error) {
 	return d, nil
 }
 
-func exist(name string) error { return fmt.Errorf("%w: snapshot %q", node.ErrExist, name) }
+func exist(name string) error { return fmt.Errorf("%w: snapshot %q", fs.ErrExist, name) }
 
 // Ahead copies what is there now, of folders that may be in use.
 func (d *Draft) Ahead(ctx context.Context) error {

@@ -19,7 +19,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,7 +26,7 @@ import (
 	"sync"
 	"time"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm/replica"
 )
 
@@ -80,20 +79,20 @@ func (s *Store) Get(name string) (Info, error) {
 	}
 	i := Info{Name: name}
 	if err := json.Unmarshal(data, &i); err != nil {
-		return Info{}, fmt.Errorf("%w: %s of snapshot %q: %w", node.ErrIO, record, name, err)
+		return Info{}, fmt.Errorf("%w: %s of snapshot %q: %w", fs.ErrIO, record, name, err)
 	}
 	return i, nil
 }
 
 const record = "record.json"
 
-func notExist(name string) error { return fmt.Errorf("%w: snapshot %q", node.ErrNotExist, name) }
+func notExist(name string) error { return fmt.Errorf("%w: snapshot %q", fs.ErrNotExist, name) }
 
 // List returns the snapshots, the oldest first. Those whose records cannot
 // be read are nameless to it.
 func (s *Store) List() ([]Info, error) {
 	entries, err := os.ReadDir(s.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
 	var list []Info
@@ -142,7 +141,7 @@ func (s *Store) unname(name string) (string, error) {
 		return "", notExist(name)
 	}
 	if s.users[name] > 0 {
-		return "", fmt.Errorf("%w: snapshot %q is being read", node.ErrBusy, name)
+		return "", fmt.Errorf("%w: snapshot %q is being read", fs.ErrBusy, name)
 	}
 	gone, err := os.MkdirTemp(s.dir, ".gone-")
 	if err != nil {

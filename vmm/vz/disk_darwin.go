@@ -13,7 +13,7 @@ import (
 
 	"github.com/Code-Hex/vz/v3"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/relay/boot"
 	"hutch/vmm"
 	"hutch/vmm/qemu/initrd"
@@ -92,7 +92,7 @@ func layer(ctx context.Context, path string) error {
 	out, err := exec.CommandContext(ctx, program, "-q", "-F", "-t", "ext4", "-m", "0", "-i", "32768", "-J", "size=32",
 		"-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", tmp).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%w: mke2fs: %w: %s", node.ErrIO, err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("%w: mke2fs: %w: %s", fs.ErrIO, err, strings.TrimSpace(string(out)))
 	}
 	return os.Rename(tmp, path)
 }
@@ -104,7 +104,7 @@ func mke2fs() (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%w: no program mke2fs: brew install e2fsprogs", node.ErrUnsupported)
+	return "", fmt.Errorf("%w: no program mke2fs: brew install e2fsprogs", fs.ErrUnsupported)
 }
 
 // configure writes the initramfs of s, with what its init is told.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/Code-Hex/vz/v3"
 
+	"hutch/fs"
 	"hutch/fs/accept"
-	"hutch/fs/node"
 	"hutch/relay/port"
 	"hutch/relay/vsock"
 	"hutch/vmm"
@@ -48,7 +48,7 @@ func newMachine(s vmm.Spec, sh shape, v *vz.VirtualMachine, served *share.Share)
 func (m *machine) listen() error {
 	devices := m.vm.SocketDevices()
 	if len(devices) != 1 {
-		return fmt.Errorf("%w: vz: %d socket devices", node.ErrIO, len(devices))
+		return fmt.Errorf("%w: vz: %d socket devices", fs.ErrIO, len(devices))
 	}
 	for _, n := range append(m.spec.Listen(), port.Share) {
 		l, err := devices[0].Listen(n)
@@ -160,7 +160,7 @@ func (m *machine) order(ctx context.Context, ends bool, f func() error) error {
 	select {
 	case err := <-told:
 		if err != nil {
-			return fmt.Errorf("%w: vz: %w", node.ErrIO, err)
+			return fmt.Errorf("%w: vz: %w", fs.ErrIO, err)
 		}
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -7,16 +7,16 @@ import (
 	"fmt"
 	"runtime"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm"
 )
 
 // errNotHere says why there is no framework.
 func errNotHere() error {
 	if runtime.GOOS == "darwin" {
-		return fmt.Errorf("%w: hutchd was built without cgo", node.ErrUnsupported)
+		return fmt.Errorf("%w: hutchd was built without cgo", fs.ErrUnsupported)
 	}
-	return fmt.Errorf("%w: not macOS", node.ErrUnsupported)
+	return fmt.Errorf("%w: not macOS", fs.ErrUnsupported)
 }
 
 // Probe says that there is no Virtualization framework here.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/Code-Hex/vz/v3"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/vmm"
 )
 
@@ -49,7 +49,7 @@ func (d *Driver) Restore(ctx context.Context, s vmm.Spec, dir string) (vmm.Machi
 	}
 	var sh shape
 	if err := json.Unmarshal(data, &sh); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", node.ErrIO, savedShape, err)
+		return nil, fmt.Errorf("%w: %s: %w", fs.ErrIO, savedShape, err)
 	}
 	sh.Initrd = filepath.Join(dir, savedInitrd)
 	return d.begin(ctx, s, sh, func(v *vz.VirtualMachine) error {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/Code-Hex/vz/v3"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/relay/port"
 	"hutch/vmm"
 	"hutch/vmm/guest"
@@ -45,7 +45,7 @@ func (d *Driver) Probe(context.Context) (string, error) {
 
 // unusable is the error of a framework that can do nothing here.
 func unusable(err error) error {
-	return fmt.Errorf("%w: Virtualization framework: %w", node.ErrUnsupported, err)
+	return fmt.Errorf("%w: Virtualization framework: %w", fs.ErrUnsupported, err)
 }
 
 const (
@@ -80,7 +80,7 @@ func (d *Driver) begin(ctx context.Context, s vmm.Spec, sh shape, how func(*vz.V
 	m, err := d.make(s, sh, served)
 	if err != nil {
 		served.Close()
-		return nil, fmt.Errorf("%w: vz: %w", node.ErrIO, err)
+		return nil, fmt.Errorf("%w: vz: %w", fs.ErrIO, err)
 	}
 	if err := m.listen(); err != nil {
 		m.letGo()
@@ -91,7 +91,7 @@ func (d *Driver) begin(ctx context.Context, s vmm.Spec, sh shape, how func(*vz.V
 			m.vm.Stop()
 		}
 		m.letGo()
-		return nil, fmt.Errorf("%w: vz: %w", node.ErrIO, err)
+		return nil, fmt.Errorf("%w: vz: %w", fs.ErrIO, err)
 	}
 	go m.watch()
 	return m, nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,16 +15,16 @@ import (
 	"testing"
 	"time"
 
+	"hutch/fs"
+	"hutch/fs/fstest"
 	"hutch/fs/ninep"
-	"hutch/fs/node"
-	"hutch/fs/node/nodetest"
 )
 
 // serve serves a tree, and returns it with its address. At the test's end the
 // tree must have no open handles.
-func serve(t testing.TB, msize uint32) (*nodetest.Tree, string) {
+func serve(t testing.TB, msize uint32) (*fstest.Tree, string) {
 	t.Helper()
-	tree := nodetest.New()
+	tree := fstest.New()
 	addr := "unix!" + filepath.Join(t.TempDir(), "9p")
 	l, err := ninep.Listen(addr)
 	if err != nil {
@@ -97,8 +96,8 @@ func TestPaths(t *testing.T) {
 	if err != nil || target != "d/b" {
 		t.Errorf("readlink %q, %v", target, err)
 	}
-	size, mode, mtime := uint64(5), fs.FileMode(0o600), time.Unix(99, 5)
-	ok(t, c.Set("store/d/b", node.Change{Size: &size, Mode: &mode, Mtime: &mtime}))
+	size, mode, mtime := uint64(5), os.FileMode(0o600), time.Unix(99, 5)
+	ok(t, c.Set("store/d/b", fs.Change{Size: &size, Mode: &mode, Mtime: &mtime}))
 	st, err = c.Stat("store/d/b")
 	ok(t, err)
 	if st.Size != 5 || st.Mode != 0o600 || !st.Mtime.Equal(mtime) {
@@ -142,7 +141,7 @@ func TestLongPath(t *testing.T) {
 	if _, err := c.Stat("store" + path); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.Stat("store" + path + "/x"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := c.Stat("store" + path + "/x"); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -175,11 +174,11 @@ func TestErrors(t *testing.T) {
 		{c.Mkdir("store/d", 0), syscall.EEXIST, "file already exists: mkdir store/d"},
 		{c.Mkdir("/", 0), syscall.EINVAL, "invalid argument: mkdir /"},
 	} {
-		if node.Errno(test.err) != test.want || !strings.HasPrefix(node.Text(test.err), test.text) {
-			t.Errorf("%v: %v, %q; want %v, %q", test.err, node.Errno(test.err), node.Text(test.err), test.want, test.text)
+		if fs.Errno(test.err) != test.want || !strings.HasPrefix(fs.Text(test.err), test.text) {
+			t.Errorf("%v: %v, %q; want %v, %q", test.err, fs.Errno(test.err), fs.Text(test.err), test.want, test.text)
 		}
 	}
-	if err := open("nothing", 0); !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, node.ErrNotExist) {
+	if err := open("nothing", 0); !errors.Is(err, os.ErrNotExist) || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v is not fs.ErrNotExist and node.ErrNotExist", err)
 	}
 }
@@ -283,14 +282,14 @@ func TestClose(t *testing.T) {
 		ok(t, tree.AwaitBlocked(within(t), 2))
 		ok(t, f.Close())
 		for range 2 {
-			if err := <-errs; !errors.Is(err, fs.ErrClosed) || node.Errno(err) != syscall.EINTR {
+			if err := <-errs; !errors.Is(err, os.ErrClosed) || fs.Errno(err) != syscall.EINTR {
 				t.Errorf("blocked call: %v", err)
 			}
 		}
-		if err := f.Close(); !errors.Is(err, fs.ErrClosed) {
+		if err := f.Close(); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("second close: %v", err)
 		}
-		if _, err := f.ReadAt(make([]byte, 1), 0); !errors.Is(err, fs.ErrClosed) {
+		if _, err := f.ReadAt(make([]byte, 1), 0); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("read after close: %v", err)
 		}
 	}
@@ -315,10 +314,10 @@ func TestCloseRace(t *testing.T) {
 					p := make([]byte, 100)
 					for {
 						n, err := f.ReadAt(p, 0)
-						if errors.Is(err, fs.ErrClosed) {
+						if errors.Is(err, os.ErrClosed) {
 							return
 						}
-						if err != nil || string(p[:n]) != nodetest.Status {
+						if err != nil || string(p[:n]) != fstest.Status {
 							t.Errorf("read %q, %v", p[:n], err)
 							return
 						}
@@ -336,7 +335,7 @@ func TestCloseRace(t *testing.T) {
 
 // TestHangup ends connections from either side.
 func TestHangup(t *testing.T) {
-	tree := nodetest.New()
+	tree := fstest.New()
 	ours, theirs := net.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -356,7 +355,7 @@ func TestHangup(t *testing.T) {
 	cancel()
 	ok(t, <-ended)
 	<-c.Done()
-	if err := <-blocked; node.Errno(err) != syscall.EIO {
+	if err := <-blocked; fs.Errno(err) != syscall.EIO {
 		t.Errorf("blocked read: %v", err)
 	}
 	if _, err := c.Stat("status"); err == nil || c.Err() == nil {

@@ -25,8 +25,8 @@ import (
 
 	"github.com/hugelgupf/p9/p9"
 
+	"hutch/fs"
 	"hutch/fs/ninep"
-	"hutch/fs/node"
 )
 
 const (
@@ -89,7 +89,7 @@ func attach(g *guard) (*Conn, error) {
 	}
 	size := g.size()
 	if size < 256 {
-		return nil, fmt.Errorf("%w: server takes messages of %d bytes", node.ErrIO, size)
+		return nil, fmt.Errorf("%w: server takes messages of %d bytes", fs.ErrIO, size)
 	}
 	root, err := cl.Attach("")
 	if err != nil {
@@ -180,7 +180,7 @@ func (c *Conn) step(f p9.File, names []string) (p9.File, p9.QID, error) {
 	case len(names) == 0:
 		return to, p9.QID{}, nil
 	case len(names) == 1 || len(qids) == 0:
-		return nil, p9.QID{}, fmt.Errorf("%w: empty walk", node.ErrIO)
+		return nil, p9.QID{}, fmt.Errorf("%w: empty walk", fs.ErrIO)
 	}
 	// Here to is a fid that the server does not have.
 	return c.crawl(f, names)
@@ -206,7 +206,7 @@ func (c *Conn) crawl(f p9.File, names []string) (p9.File, p9.QID, error) {
 func (c *Conn) parent(path string) (p9.File, string, error) {
 	names := split(path)
 	if len(names) == 0 {
-		return nil, "", fmt.Errorf("%w: no name", node.ErrInvalid)
+		return nil, "", fmt.Errorf("%w: no name", fs.ErrInvalid)
 	}
 	dir, _, err := c.walk(names[:len(names)-1])
 	return dir, names[len(names)-1], err

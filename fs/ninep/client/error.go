@@ -4,17 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"os"
 	"syscall"
 
 	"github.com/hugelgupf/p9/linux"
 
+	"hutch/fs"
 	"hutch/fs/ninep/errno"
-	"hutch/fs/node"
 )
 
 // An Error is a failed call on a path. It wraps the kind of error of package
-// node and the number of this system, so that node.Errno, node.Text and
+// node and the number of this system, so that fs.Errno, fs.Text and
 // errors.Is know it.
 type Error struct {
 	Op   string
@@ -43,12 +43,12 @@ func (e *Error) Unwrap() []error {
 var kinds = func() map[syscall.Errno]error {
 	m := map[syscall.Errno]error{}
 	for _, k := range []error{
-		node.ErrNotExist, node.ErrExist, node.ErrPermission, node.ErrNotPermitted, node.ErrInvalid,
-		node.ErrBusy, node.ErrNotDir, node.ErrIsDir, node.ErrNotEmpty, node.ErrTimedOut,
-		node.ErrInterrupted, node.ErrAgain, node.ErrPipe, node.ErrReadOnly, node.ErrNoSpace,
-		node.ErrTooLong, node.ErrArgs, node.ErrStale, node.ErrNoLocks, node.ErrUnsupported, node.ErrIO,
+		fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrNotPermitted, fs.ErrInvalid,
+		fs.ErrBusy, fs.ErrNotDir, fs.ErrIsDir, fs.ErrNotEmpty, fs.ErrTimedOut,
+		fs.ErrInterrupted, fs.ErrAgain, fs.ErrPipe, fs.ErrReadOnly, fs.ErrNoSpace,
+		fs.ErrTooLong, fs.ErrArgs, fs.ErrStale, fs.ErrNoLocks, fs.ErrUnsupported, fs.ErrIO,
 	} {
-		m[node.Errno(k)] = k
+		m[fs.Errno(k)] = k
 	}
 	return m
 }()
@@ -67,12 +67,12 @@ func errorOf(op, path string, err error) error {
 		return err
 	case errors.As(err, &num):
 		return numbered(op, path, errno.Local(uint32(num)))
-	case errors.Is(err, fs.ErrClosed):
-		return &Error{Op: op, Path: path, kind: node.ErrInterrupted, also: fs.ErrClosed}
-	case node.Errno(err) != syscall.EIO:
+	case errors.Is(err, os.ErrClosed):
+		return &Error{Op: op, Path: path, kind: fs.ErrInterrupted, also: os.ErrClosed}
+	case fs.Errno(err) != syscall.EIO:
 		return &Error{Op: op, Path: path, kind: err}
 	}
-	return &Error{Op: op, Path: path, kind: node.ErrIO, also: fmt.Errorf("%w: %w", ErrLost, err)}
+	return &Error{Op: op, Path: path, kind: fs.ErrIO, also: fmt.Errorf("%w: %w", ErrLost, err)}
 }
 
 func numbered(op, path string, num syscall.Errno) error {

@@ -3,14 +3,13 @@ package client
 import (
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"sync"
 	"syscall"
 
 	"github.com/hugelgupf/p9/p9"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // linuxFlags returns the flags of Tlopen, which are Linux' on every system.
@@ -68,7 +67,7 @@ func (f *File) begin() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
-		return fs.ErrClosed
+		return os.ErrClosed
 	}
 	f.started++
 	return nil
@@ -81,7 +80,7 @@ func (f *File) do(op string, call func() error) error {
 		err = call()
 	}
 	if err != nil && err != io.EOF && f.isClosed() {
-		err = fs.ErrClosed
+		err = os.ErrClosed
 	}
 	return errorOf(op, f.path, err)
 }
@@ -169,7 +168,7 @@ func (f *File) Write(p []byte) (int, error) {
 }
 
 // Stat describes the file.
-func (f *File) Stat() (st node.Stat, err error) {
+func (f *File) Stat() (st fs.Stat, err error) {
 	names := split(f.path)
 	name := "/"
 	if len(names) > 0 {
@@ -193,7 +192,7 @@ func (f *File) Close() error {
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()
-		return errorOf("close", f.path, fs.ErrClosed)
+		return errorOf("close", f.path, os.ErrClosed)
 	}
 	f.closed = true
 	started := f.started

@@ -7,8 +7,8 @@ import (
 	"net"
 	"sync"
 
+	"hutch/fs"
 	"hutch/fs/ninep"
-	"hutch/fs/node"
 )
 
 var le = binary.LittleEndian
@@ -215,10 +215,10 @@ func (g *guard) check() (int, error) {
 	limit := g.msize
 	g.mu.Unlock()
 	if !ok || typ != ninep.Rlerror && typ != a.typ+1 || size > limit {
-		return 0, fmt.Errorf("%w: unexpected reply: type %d, tag %d, %d bytes", node.ErrIO, typ, tag, size)
+		return 0, fmt.Errorf("%w: unexpected reply: type %d, tag %d, %d bytes", fs.ErrIO, typ, tag, size)
 	}
 	if err := g.checkBody(a, typ, size); err != nil {
-		return 0, fmt.Errorf("%w: reply of type %d: %w", node.ErrIO, typ, err)
+		return 0, fmt.Errorf("%w: reply of type %d: %w", fs.ErrIO, typ, err)
 	}
 	return int(size), nil
 }

@@ -3,7 +3,6 @@ package client
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -12,7 +11,7 @@ import (
 
 	"github.com/hugelgupf/p9/p9"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // in makes a call on the directory that path is in.
@@ -60,7 +59,7 @@ func (c *Conn) Remove(path string) error {
 	r, ok := f.(interface{ Remove() error })
 	if !ok {
 		f.Close()
-		return errorOf("remove", path, node.ErrUnsupported)
+		return errorOf("remove", path, fs.ErrUnsupported)
 	}
 	return errorOf("remove", path, r.Remove()) // which closes f, too
 }
@@ -84,7 +83,7 @@ func (c *Conn) Readlink(path string) (target string, err error) {
 }
 
 // Stat describes the file at path.
-func (c *Conn) Stat(path string) (st node.Stat, err error) {
+func (c *Conn) Stat(path string) (st fs.Stat, err error) {
 	names := split(path)
 	name := "/"
 	if len(names) > 0 {
@@ -97,12 +96,12 @@ func (c *Conn) Stat(path string) (st node.Stat, err error) {
 	return st, err
 }
 
-func statOf(f p9.File, name string) (node.Stat, error) {
+func statOf(f p9.File, name string) (fs.Stat, error) {
 	qid, _, a, err := f.GetAttr(p9.AttrMaskAll)
 	if err != nil {
-		return node.Stat{}, err
+		return fs.Stat{}, err
 	}
-	return node.Stat{
+	return fs.Stat{
 		Name: name, Mode: a.Mode.OSMode(), Qid: qid.Path, Vers: qid.Version, Size: a.Size,
 		Nlink: uint32(a.NLink), UID: uint32(a.UID), GID: uint32(a.GID),
 		Atime: time.Unix(int64(a.ATimeSeconds), int64(a.ATimeNanoSeconds)),
@@ -112,11 +111,11 @@ func statOf(f p9.File, name string) (node.Stat, error) {
 }
 
 // Set changes attributes of the file at path.
-func (c *Conn) Set(path string, change node.Change) error {
+func (c *Conn) Set(path string, change fs.Change) error {
 	return c.at("set", path, func(f p9.File) error { return setOf(f, change) })
 }
 
-func setOf(f p9.File, c node.Change) error {
+func setOf(f p9.File, c fs.Change) error {
 	var mask p9.SetAttrMask
 	var a p9.SetAttr
 	if c.Size != nil {
@@ -146,7 +145,7 @@ func setOf(f p9.File, c node.Change) error {
 const maxEntries = 1 << 20
 
 // ReadDir lists a directory, sorted by name.
-func (c *Conn) ReadDir(path string) (list []node.Entry, err error) {
+func (c *Conn) ReadDir(path string) (list []fs.Entry, err error) {
 	err = c.at("list", path, func(f p9.File) (err error) {
 		list, err = c.entries(f)
 		return err
@@ -154,11 +153,11 @@ func (c *Conn) ReadDir(path string) (list []node.Entry, err error) {
 	return list, err
 }
 
-func (c *Conn) entries(f p9.File) ([]node.Entry, error) {
+func (c *Conn) entries(f p9.File) ([]fs.Entry, error) {
 	if _, _, err := f.Open(p9.ReadOnly); err != nil {
 		return nil, err
 	}
-	var list []node.Entry
+	var list []fs.Entry
 	var off uint64
 	for {
 		some, err := f.Readdir(off, uint32(c.iosize))
@@ -174,37 +173,37 @@ func (c *Conn) entries(f p9.File) ([]node.Entry, error) {
 				continue
 			}
 			if d.Name == "" || strings.ContainsAny(d.Name, "/\x00") {
-				return nil, fmt.Errorf("%w: server lists a file called %q", node.ErrIO, d.Name)
+				return nil, fmt.Errorf("%w: server lists a file called %q", fs.ErrIO, d.Name)
 			}
-			list = append(list, node.Entry{Name: d.Name, Mode: entryMode(d), Qid: d.QID.Path})
+			list = append(list, fs.Entry{Name: d.Name, Mode: entryMode(d), Qid: d.QID.Path})
 		}
 		if len(list) > maxEntries {
-			return nil, fmt.Errorf("%w: directory without end", node.ErrIO)
+			return nil, fmt.Errorf("%w: directory without end", fs.ErrIO)
 		}
 	}
-	slices.SortFunc(list, func(a, b node.Entry) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b fs.Entry) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
 // entryMode returns the type of an entry.
-func entryMode(d p9.Dirent) fs.FileMode {
+func entryMode(d p9.Dirent) os.FileMode {
 	switch {
 	case d.QID.Type&p9.TypeDir != 0:
-		return fs.ModeDir
+		return os.ModeDir
 	case d.QID.Type&p9.TypeSymlink != 0:
-		return fs.ModeSymlink
+		return os.ModeSymlink
 	}
 	return p9.FileMode(uint32(d.Type) << 12).OSMode().Type()
 }
 
 // List describes all files in a directory, sorted by name. Those that go
 // meanwhile are left out.
-func (c *Conn) List(path string) ([]node.Stat, error) {
+func (c *Conn) List(path string) ([]fs.Stat, error) {
 	entries, err := c.ReadDir(path)
 	if err != nil {
 		return nil, err
 	}
-	stats := make([]node.Stat, len(entries))
+	stats := make([]fs.Stat, len(entries))
 	errs := make([]error, len(entries))
 	var wg sync.WaitGroup
 	turn := make(chan struct{}, 16)
@@ -218,7 +217,7 @@ func (c *Conn) List(path string) ([]node.Stat, error) {
 	wg.Wait()
 	list := stats[:0]
 	for i, err := range errs {
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
 		if err != nil {

@@ -184,3 +184,17 @@ func check(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// Variables returns those of the scripts that pull and import images:
+// $DRIVER, $REGISTRY, a registry with the images tiny and other, the latter for
+// another architecture, and $IMAGES, a folder of images to import.
+func Variables(t testing.TB, driver string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	Lay(t, dir)
+	registry := Registry(t)
+	tiny := Tiny(t)
+	Push(t, registry+"/tiny:latest", tiny)
+	Push(t, registry+"/other:latest", With(t, tiny, func(c *v1.ConfigFile) { c.Architecture = "s390x" }))
+	return []string{"$DRIVER", driver, "$REGISTRY", registry, "$IMAGES", dir}
+}

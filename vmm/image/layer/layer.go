@@ -20,7 +20,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Notes are what is known of an unpacked layer besides its tree.
@@ -73,10 +73,10 @@ func NewBudget(bytes, entries int64) *Budget { return &Budget{maxBytes: bytes, m
 // Take takes from the budget. A file counts as long as it says it is, holes and all.
 func (b *Budget) Take(bytes, entries int64) error {
 	if bytes < 0 || bytes > b.maxBytes || b.bytes.Add(bytes) > b.maxBytes {
-		return fmt.Errorf("%w: image is larger than %d bytes", node.ErrInvalid, b.maxBytes)
+		return fmt.Errorf("%w: image is larger than %d bytes", fs.ErrInvalid, b.maxBytes)
 	}
 	if b.entries.Add(entries) > b.maxEntries {
-		return fmt.Errorf("%w: image has more than %d files", node.ErrInvalid, b.maxEntries)
+		return fmt.Errorf("%w: image has more than %d files", fs.ErrInvalid, b.maxEntries)
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"hutch/fs/node"
-	"hutch/fs/node/need"
+	"hutch/fs"
+	"hutch/fs/need"
 	. "hutch/vmm/image/imagetest"
 	"hutch/vmm/image/layer"
 )
@@ -52,7 +51,7 @@ func merged(t testing.TB, layers ...[]byte) (string, error) {
 func list(t testing.TB, root string) []string {
 	t.Helper()
 	var names []string
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		name, _ := filepath.Rel(root, path)
 		switch {
 		case err != nil:
@@ -60,7 +59,7 @@ func list(t testing.TB, root string) []string {
 		case name == ".":
 		case d.IsDir():
 			names = append(names, name+"/")
-		case d.Type() == fs.ModeSymlink:
+		case d.Type() == os.ModeSymlink:
 			target, _ := os.Readlink(path)
 			names = append(names, name+"->"+target)
 		default:
@@ -194,7 +193,7 @@ func TestBroken(t *testing.T) {
 		"truncated in a file": whole[:2000], "truncated in a header": whole[:300], "no tar": bytes.Repeat([]byte("junk"), 1000),
 	} {
 		_, _, err := unpack(t, data)
-		if !errors.Is(err, node.ErrInvalid) {
+		if !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -253,13 +252,13 @@ func TestAttributes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]fs.FileMode{"d": fs.ModeDir | 0o555, "d/f": 0o644, "su": 0o755 | fs.ModeSetuid, "l": fs.ModeSymlink | 0o777} {
+	for name, want := range map[string]os.FileMode{"d": os.ModeDir | 0o555, "d/f": 0o644, "su": 0o755 | os.ModeSetuid, "l": os.ModeSymlink | 0o777} {
 		st, err := os.Lstat(filepath.Join(root, name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if os.Geteuid() != 0 {
-			want &^= fs.ModeSetuid
+			want &^= os.ModeSetuid
 			if want.IsDir() {
 				want |= 0o700
 			}
@@ -323,7 +322,7 @@ func TestFurnish(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	Write(t, filepath.Join(root, "proc"), nil)
-	if err := layer.Furnish(root, "proc"); node.Text(err) != `invalid argument: image has no place for /proc: "proc" passes through a file` {
+	if err := layer.Furnish(root, "proc"); fs.Text(err) != `invalid argument: image has no place for /proc: "proc" passes through a file` {
 		t.Errorf("error %v", err)
 	}
 }

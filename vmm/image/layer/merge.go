@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -13,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Merge puts the unpacked layers, the lowest first, into the folder to, which
@@ -87,7 +86,7 @@ func (t *tree) remove(name string) error {
 	if err == nil {
 		err = t.vacate(f, path.Base(name))
 	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, node.ErrInvalid) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
 		return nil // a name that leads nowhere
 	}
 	return err
@@ -179,7 +178,7 @@ func (m *merger) place(dst *folder, name string, implied bool) (string, error) {
 	switch {
 	case err == nil && st.IsDir():
 		return at, nil
-	case err == nil && implied && st.Mode().Type() == fs.ModeSymlink:
+	case err == nil && implied && st.Mode().Type() == os.ModeSymlink:
 		return m.resolve(at, true)
 	}
 	if err := m.vacate(dst, name); err != nil {
@@ -189,7 +188,7 @@ func (m *merger) place(dst *folder, name string, implied bool) (string, error) {
 }
 
 // give makes the file of src called name one of dst too.
-func give(src, dst *folder, name string, st fs.FileInfo) error {
+func give(src, dst *folder, name string, st os.FileInfo) error {
 	err := unix.Linkat(src.fd(), name, dst.fd(), name, 0)
 	for _, cannot := range []error{unix.EMLINK, unix.EPERM, unix.EOPNOTSUPP, unix.ENOSYS} {
 		if errors.Is(err, cannot) {
@@ -200,8 +199,8 @@ func give(src, dst *folder, name string, st fs.FileInfo) error {
 }
 
 // duplicate copies a file where it cannot be linked.
-func duplicate(src, dst *folder, name string, st fs.FileInfo) error {
-	if st.Mode().Type() == fs.ModeSymlink {
+func duplicate(src, dst *folder, name string, st os.FileInfo) error {
+	if st.Mode().Type() == os.ModeSymlink {
 		target, err := src.root.Readlink(name)
 		if err != nil {
 			return err
@@ -237,13 +236,13 @@ func duplicate(src, dst *folder, name string, st fs.FileInfo) error {
 func (t *tree) lateLink(name, target string) error {
 	t.leave()
 	dir, err := t.resolve(path.Dir(target), false)
-	var st fs.FileInfo
+	var st os.FileInfo
 	if err == nil {
 		target = path.Join(dir, path.Base(target))
 		st, err = t.root.Lstat(target)
 	}
 	if err != nil || st.IsDir() {
-		return fmt.Errorf("%w: hard link %q to %q, which is no file of the image", node.ErrInvalid, shorten(name), shorten(target))
+		return fmt.Errorf("%w: hard link %q to %q, which is no file of the image", fs.ErrInvalid, shorten(name), shorten(target))
 	}
 	f, err := t.in(name, true)
 	if err != nil {

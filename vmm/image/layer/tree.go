@@ -3,7 +3,6 @@ package layer
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"strings"
@@ -11,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 const (
@@ -86,11 +85,11 @@ func clean(name string) (string, error) {
 	p := path.Clean(strings.TrimLeft(name, "/"))
 	switch {
 	case p == ".." || strings.HasPrefix(p, "../"):
-		return "", fmt.Errorf("%w: it leaves the image", node.ErrInvalid)
+		return "", fmt.Errorf("%w: it leaves the image", fs.ErrInvalid)
 	case strings.IndexByte(p, 0) >= 0:
-		return "", fmt.Errorf("%w: a NUL is in the name", node.ErrInvalid)
+		return "", fmt.Errorf("%w: a NUL is in the name", fs.ErrInvalid)
 	case strings.Count(p, "/") > maxDepth:
-		return "", fmt.Errorf("%w: it is more than %d folders deep", node.ErrInvalid, maxDepth)
+		return "", fmt.Errorf("%w: it is more than %d folders deep", fs.ErrInvalid, maxDepth)
 	}
 	return p, nil
 }
@@ -131,7 +130,7 @@ func (t *tree) resolve(name string, make bool) (string, error) {
 		next := path.Join(at, part)
 		st, err := t.root.Lstat(next)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && make:
+		case errors.Is(err, os.ErrNotExist) && make:
 			if err := t.imply(next); err != nil {
 				return "", err
 			}
@@ -140,20 +139,20 @@ func (t *tree) resolve(name string, make bool) (string, error) {
 			return "", err
 		case st.IsDir():
 			at = next
-		case st.Mode().Type() == fs.ModeSymlink:
+		case st.Mode().Type() == os.ModeSymlink:
 			target, err := t.root.Readlink(next)
 			if err != nil {
 				return "", err
 			}
 			if hops++; hops > maxHops {
-				return "", fmt.Errorf("%w: %q: too many links", node.ErrInvalid, shorten(name))
+				return "", fmt.Errorf("%w: %q: too many links", fs.ErrInvalid, shorten(name))
 			}
 			if strings.HasPrefix(target, "/") {
 				at = "."
 			}
 			rest = target + "/" + rest
 		default:
-			return "", fmt.Errorf("%w: %q passes through a file", node.ErrInvalid, shorten(name))
+			return "", fmt.Errorf("%w: %q passes through a file", fs.ErrInvalid, shorten(name))
 		}
 	}
 	return at, nil
@@ -162,7 +161,7 @@ func (t *tree) resolve(name string, make bool) (string, error) {
 // imply makes a folder that names pass through.
 func (t *tree) imply(dir string) error {
 	if strings.Count(dir, "/") > maxDepth {
-		return fmt.Errorf("%w: it is more than %d folders deep", node.ErrInvalid, maxDepth)
+		return fmt.Errorf("%w: it is more than %d folders deep", fs.ErrInvalid, maxDepth)
 	}
 	if err := t.told(dir); err != nil {
 		return err
@@ -174,7 +173,7 @@ func (t *tree) imply(dir string) error {
 func (t *tree) vacate(f *folder, name string) error {
 	st, err := f.root.Lstat(name)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
@@ -190,7 +189,7 @@ func (t *tree) vacate(f *folder, name string) error {
 
 // An attr is what is kept of a file besides its contents.
 type attr struct {
-	mode     fs.FileMode
+	mode     os.FileMode
 	uid, gid int
 	atime    unix.Timespec
 	mtime    unix.Timespec
@@ -204,12 +203,12 @@ func (f *folder) set(name string, a attr) error {
 			return err
 		}
 	} else {
-		a.mode &^= fs.ModeSetuid | fs.ModeSetgid
+		a.mode &^= os.ModeSetuid | os.ModeSetgid
 		if a.mode.IsDir() {
 			a.mode |= 0o700
 		}
 	}
-	if a.mode.Type() != fs.ModeSymlink {
+	if a.mode.Type() != os.ModeSymlink {
 		if err := f.root.Chmod(name, a.mode); err != nil { // after the owner, which clears setuid
 			return err
 		}
@@ -218,7 +217,7 @@ func (f *folder) set(name string, a attr) error {
 }
 
 // attrOf returns the attributes of a file that is there.
-func attrOf(st fs.FileInfo) attr {
+func attrOf(st os.FileInfo) attr {
 	a := attr{mode: st.Mode()}
 	a.mtime = unix.NsecToTimespec(st.ModTime().UnixNano())
 	a.atime = a.mtime

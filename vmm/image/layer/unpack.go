@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -17,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // Names with these say what a layer takes away of those below it.
@@ -91,7 +90,7 @@ func (u *unpacker) entries(ctx context.Context, r *tar.Reader) error {
 // malformed returns err as one of the layer, if it is.
 func malformed(err error) error {
 	if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tar.ErrFieldTooLong) {
-		return fmt.Errorf("%w: %s", node.ErrInvalid, strings.TrimPrefix(err.Error(), "archive/tar: "))
+		return fmt.Errorf("%w: %s", fs.ErrInvalid, strings.TrimPrefix(err.Error(), "archive/tar: "))
 	}
 	return err
 }
@@ -131,7 +130,7 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 		if err := f.root.Symlink(h.Linkname, base); err != nil {
 			return err
 		}
-		return f.set(base, attrIn(h, fs.ModeSymlink))
+		return f.set(base, attrIn(h, os.ModeSymlink))
 	}
 	return u.file(f, base, h, r)
 }
@@ -139,10 +138,10 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 // top takes the attributes of the image's root.
 func (u *unpacker) top(h *tar.Header) error {
 	if h.Typeflag != tar.TypeDir {
-		return fmt.Errorf("%w: the root of an image is a folder", node.ErrInvalid)
+		return fmt.Errorf("%w: the root of an image is a folder", fs.ErrInvalid)
 	}
 	delete(u.implied, ".")
-	u.dirs["."] = attrIn(h, fs.ModeDir)
+	u.dirs["."] = attrIn(h, os.ModeDir)
 	return nil
 }
 
@@ -157,7 +156,7 @@ func (u *unpacker) dir(f *folder, base string, h *tar.Header) error {
 	}
 	at := path.Join(f.path, base)
 	delete(u.implied, at)
-	u.dirs[at] = attrIn(h, fs.ModeDir)
+	u.dirs[at] = attrIn(h, os.ModeDir)
 	return nil
 }
 
@@ -192,19 +191,19 @@ func (u *unpacker) link(f *folder, name, to string) error {
 		return nil
 	}
 	dir, err := u.resolve(path.Dir(target), false)
-	var st fs.FileInfo
+	var st os.FileInfo
 	if err == nil {
 		target = path.Join(dir, path.Base(target))
 		st, err = u.root.Lstat(target)
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, os.ErrNotExist):
 		u.notes.Links = append(u.notes.Links, [2]string{name, target})
 		return nil
 	case err != nil:
 		return err
 	case st.IsDir():
-		return fmt.Errorf("%w: hard link to the folder %q", node.ErrInvalid, shorten(to))
+		return fmt.Errorf("%w: hard link to the folder %q", fs.ErrInvalid, shorten(to))
 	}
 	at := path.Join(f.path, path.Base(name))
 	if at == target {
@@ -224,7 +223,7 @@ func (u *unpacker) hide(dir, base string) error {
 		u.notes.Opaque = append(u.notes.Opaque, dir)
 	case strings.HasPrefix(base, aufs):
 	case gone == "" || gone == "." || gone == "..":
-		return fmt.Errorf("%w: whiteout of no file", node.ErrInvalid)
+		return fmt.Errorf("%w: whiteout of no file", fs.ErrInvalid)
 	default:
 		u.notes.Whiteouts = append(u.notes.Whiteouts, path.Join(dir, gone))
 	}
@@ -258,8 +257,8 @@ func (t *tree) setAt(p string, a attr) error {
 }
 
 // attrIn returns the attributes that h says.
-func attrIn(h *tar.Header, kind fs.FileMode) attr {
-	const kept = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+func attrIn(h *tar.Header, kind os.FileMode) attr {
+	const kept = os.ModePerm | os.ModeSetuid | os.ModeSetgid | os.ModeSticky
 	a := attr{mode: h.FileInfo().Mode()&kept | kind, uid: h.Uid, gid: h.Gid}
 	a.mtime = timespec(h.ModTime)
 	a.atime = a.mtime

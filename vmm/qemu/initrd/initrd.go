@@ -19,7 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"hutch/fs/node"
+	"hutch/fs"
 	"hutch/relay/boot"
 	"hutch/vmm/qemu/kernel"
 )
@@ -47,7 +47,7 @@ func Make(dir string, k kernel.Kernel, guest string) (string, error) {
 func build(dir string, k kernel.Kernel, guest string, names []string) (string, error) {
 	program, err := os.ReadFile(guest)
 	if err != nil {
-		return "", fmt.Errorf("%w: no guest program: %w", node.ErrNotExist, err)
+		return "", fmt.Errorf("%w: no guest program: %w", fs.ErrNotExist, err)
 	}
 	modules, err := k.Load(names...)
 	if err != nil {

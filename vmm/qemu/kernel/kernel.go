@@ -13,7 +13,7 @@ import (
 	"runtime"
 	"strings"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A Kernel is one that can be booted.
@@ -43,7 +43,7 @@ func Find(path string, folders ...string) (Kernel, error) {
 		}
 	}
 	return Kernel{}, fmt.Errorf("%w: no kernel to boot in %s: unpack Debian's linux-image-cloud-%s there (mk kernel), or say kernel PATH",
-		node.ErrNotExist, strings.Join(readable(folders), " or "), runtime.GOARCH)
+		fs.ErrNotExist, strings.Join(readable(folders), " or "), runtime.GOARCH)
 }
 
 // readable names folders for people.
@@ -55,13 +55,13 @@ func readable(folders []string) []string {
 	return list
 }
 
-func isMissing(err error) bool { return node.Errno(err) == node.Errno(node.ErrNotExist) }
+func isMissing(err error) bool { return fs.Errno(err) == fs.Errno(fs.ErrNotExist) }
 
 // newest returns the newest kernel below dir.
 func newest(dir string) (Kernel, error) {
 	paths, _ := filepath.Glob(filepath.Join(dir, "boot", prefix+"*"))
 	var best Kernel
-	err := fmt.Errorf("%w: no kernel in %s", node.ErrNotExist, filepath.Join(dir, "boot"))
+	err := fmt.Errorf("%w: no kernel in %s", fs.ErrNotExist, filepath.Join(dir, "boot"))
 	for _, path := range paths {
 		k, kerr := at(path)
 		switch {
@@ -79,11 +79,11 @@ func newest(dir string) (Kernel, error) {
 // at returns the kernel whose image is path.
 func at(path string) (Kernel, error) {
 	if !filepath.IsAbs(path) {
-		return Kernel{}, fmt.Errorf("%w: kernel %q is not an absolute path", node.ErrInvalid, path)
+		return Kernel{}, fmt.Errorf("%w: kernel %q is not an absolute path", fs.ErrInvalid, path)
 	}
 	release, ok := strings.CutPrefix(filepath.Base(path), prefix)
 	if !ok || release == "" {
-		return Kernel{}, fmt.Errorf("%w: kernel %s is not called vmlinuz-RELEASE", node.ErrInvalid, path)
+		return Kernel{}, fmt.Errorf("%w: kernel %s is not called vmlinuz-RELEASE", fs.ErrInvalid, path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -97,7 +97,7 @@ func at(path string) (Kernel, error) {
 			return Kernel{path, modules, release}, nil
 		}
 	}
-	return Kernel{}, fmt.Errorf("%w: kernel %s has no modules in %s", node.ErrNotExist, path, filepath.Join(top, "lib", "modules", release))
+	return Kernel{}, fmt.Errorf("%w: kernel %s has no modules in %s", fs.ErrNotExist, path, filepath.Join(top, "lib", "modules", release))
 }
 
 // older compares releases as people read them: runs of digits are numbers.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 func TestOlder(t *testing.T) {
@@ -106,15 +106,15 @@ func TestFind(t *testing.T) {
 		kind error
 		text string
 	}{
-		{"", node.ErrNotExist, empty + "/boot"},
-		{"", node.ErrNotExist, "linux-image-cloud-"},
-		{"boot/vmlinuz-1", node.ErrInvalid, "not an absolute path"},
-		{"/boot/bzImage", node.ErrInvalid, "vmlinuz-RELEASE"},
-		{filepath.Join(empty, "vmlinuz-1"), node.ErrNotExist, "kernel"},
-		{filepath.Join(both, "boot", "vmlinuz-9.9"), node.ErrNotExist, "no modules"},
+		{"", fs.ErrNotExist, empty + "/boot"},
+		{"", fs.ErrNotExist, "linux-image-cloud-"},
+		{"boot/vmlinuz-1", fs.ErrInvalid, "not an absolute path"},
+		{"/boot/bzImage", fs.ErrInvalid, "vmlinuz-RELEASE"},
+		{filepath.Join(empty, "vmlinuz-1"), fs.ErrNotExist, "kernel"},
+		{filepath.Join(both, "boot", "vmlinuz-9.9"), fs.ErrNotExist, "no modules"},
 	} {
 		_, err := Find(c.path, empty)
-		if node.Errno(err) != node.Errno(c.kind) || !strings.Contains(err.Error(), c.text) {
+		if fs.Errno(err) != fs.Errno(c.kind) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("Find(%q): %v; want %v with %q", c.path, err, c.kind, c.text)
 		}
 	}
@@ -149,7 +149,7 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	for _, names := range []string{"missing", "lost"} {
-		if _, err := k.Load(names); !errors.Is(err, node.ErrNotExist) {
+		if _, err := k.Load(names); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("Load(%s): %v", names, err)
 		}
 	}
@@ -178,7 +178,7 @@ func FuzzDepends(f *testing.F) {
 	f.Add([]byte("\x7fELF"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		names, err := depends(data)
-		if err != nil && !errors.Is(err, node.ErrInvalid) {
+		if err != nil && !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("kind of %v", err)
 		}
 		for _, name := range names {

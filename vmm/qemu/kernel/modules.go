@@ -6,7 +6,6 @@ import (
 	"debug/elf"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A Module is one that a guest is to load.
@@ -70,7 +69,7 @@ func (l *loader) index() error {
 	}
 	l.builtin = parseBuiltin(string(text))
 	l.files = make(map[string]string)
-	return filepath.WalkDir(filepath.Join(l.kernel.Modules, "kernel"), func(path string, _ fs.DirEntry, err error) error {
+	return filepath.WalkDir(filepath.Join(l.kernel.Modules, "kernel"), func(path string, _ os.DirEntry, err error) error {
 		if name := moduleName(path); err == nil && name != "" {
 			l.files[name] = path
 		}
@@ -111,7 +110,7 @@ func (l *loader) load(name string) error {
 	l.done[name] = true // also ends a circle
 	path := l.files[name]
 	if path == "" {
-		return fmt.Errorf("%w: %s", node.ErrNotExist, name)
+		return fmt.Errorf("%w: %s", fs.ErrNotExist, name)
 	}
 	data, err := unpack(path)
 	if err != nil {
@@ -157,7 +156,7 @@ func unpack(path string) ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(r, maxModule+1))
 	if err == nil && len(data) > maxModule {
-		err = fmt.Errorf("%w: over %d bytes", node.ErrTooLong, maxModule)
+		err = fmt.Errorf("%w: over %d bytes", fs.ErrTooLong, maxModule)
 	}
 	return data, err
 }
@@ -178,15 +177,15 @@ func unxz(f *os.File) ([]byte, error) {
 func depends(data []byte) ([]string, error) {
 	f, err := elf.NewFile(bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("%w: no module: %w", node.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: no module: %w", fs.ErrInvalid, err)
 	}
 	s := f.Section(".modinfo")
 	if s == nil {
-		return nil, fmt.Errorf("%w: no module: it has no .modinfo", node.ErrInvalid)
+		return nil, fmt.Errorf("%w: no module: it has no .modinfo", fs.ErrInvalid)
 	}
 	info, err := s.Data()
 	if err != nil {
-		return nil, fmt.Errorf("%w: .modinfo: %w", node.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: .modinfo: %w", fs.ErrInvalid, err)
 	}
 	return parseInfo(info), nil
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // A gate is passed by every use of a folder.
@@ -22,7 +22,7 @@ func newGate() *gate {
 	return g
 }
 
-var errClosed = fmt.Errorf("%w: the machine ends", node.ErrIO)
+var errClosed = fmt.Errorf("%w: the machine ends", fs.ErrIO)
 
 // enter waits until the gate is open, and fails when it is closed for good.
 // Who has entered leaves.

@@ -3,51 +3,50 @@ package share
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
 
-	"hutch/fs/node"
+	"hutch/fs"
 )
 
 // top is the directory of the folders.
 type top struct {
-	node.Refuse
+	fs.Refuse
 	s *Share
 }
 
-func (t top) Stat(context.Context) (node.Stat, error) {
-	return node.Stat{Name: "/", Mode: fs.ModeDir | 0o555, Qid: 1, Nlink: 1}, nil
+func (t top) Stat(context.Context) (fs.Stat, error) {
+	return fs.Stat{Name: "/", Mode: os.ModeDir | 0o555, Qid: 1, Nlink: 1}, nil
 }
 
-func (t top) Walk(_ context.Context, name string) (node.Node, error) {
+func (t top) Walk(_ context.Context, name string) (fs.Node, error) {
 	for i, as := range t.s.list {
 		if as.Name == name {
 			return shown{t.s.folders[i].Root(), t.s, as.ReadOnly}, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %s", node.ErrNotExist, name)
+	return nil, fmt.Errorf("%w: %s", fs.ErrNotExist, name)
 }
 
-func (t top) List(ctx context.Context) ([]node.Entry, error) {
-	var list []node.Entry
+func (t top) List(ctx context.Context) ([]fs.Entry, error) {
+	var list []fs.Entry
 	for i, as := range t.s.list {
 		st, err := t.s.folders[i].Root().Stat(ctx)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, node.Entry{Name: as.Name, Mode: fs.ModeDir, Qid: st.Qid})
+		list = append(list, fs.Entry{Name: as.Name, Mode: os.ModeDir, Qid: st.Qid})
 	}
 	return list, nil
 }
 
 // shown is a file as the guest has it.
 type shown struct {
-	node.Node
+	fs.Node
 	s        *Share
 	readOnly bool
 }
 
-var errReadOnly = fmt.Errorf("%w: the folder is read-only", node.ErrPermission)
+var errReadOnly = fmt.Errorf("%w: the folder is read-only", fs.ErrPermission)
 
 // use does f, which looks at the file.
 func (n shown) use(f func() error) error {
@@ -67,7 +66,7 @@ func (n shown) change(f func() error) error {
 }
 
 // like shows another file of the same folder.
-func (n shown) like(other node.Node, err error) (node.Node, error) {
+func (n shown) like(other fs.Node, err error) (fs.Node, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -75,35 +74,35 @@ func (n shown) like(other node.Node, err error) (node.Node, error) {
 }
 
 // plain returns the file behind one that is shown.
-func plain(n node.Node) node.Node {
+func plain(n fs.Node) fs.Node {
 	if s, ok := n.(shown); ok {
 		return s.Node
 	}
 	return n
 }
 
-func (n shown) Stat(ctx context.Context) (st node.Stat, err error) {
+func (n shown) Stat(ctx context.Context) (st fs.Stat, err error) {
 	err = n.use(func() (err error) { st, err = n.Node.Stat(ctx); return })
 	return st, err
 }
 
-func (n shown) Space(ctx context.Context) (sp node.Space, err error) {
-	err = n.use(func() (err error) { sp, err = node.SpaceOf(ctx, n.Node); return })
+func (n shown) Space(ctx context.Context) (sp fs.Space, err error) {
+	err = n.use(func() (err error) { sp, err = fs.SpaceOf(ctx, n.Node); return })
 	return sp, err
 }
 
-func (n shown) Walk(ctx context.Context, name string) (to node.Node, err error) {
+func (n shown) Walk(ctx context.Context, name string) (to fs.Node, err error) {
 	err = n.use(func() (err error) { to, err = n.like(n.Node.Walk(ctx, name)); return })
 	return to, err
 }
 
-func (n shown) List(ctx context.Context) (list []node.Entry, err error) {
+func (n shown) List(ctx context.Context) (list []fs.Entry, err error) {
 	err = n.use(func() (err error) { list, err = n.Node.List(ctx); return })
 	return list, err
 }
 
-func (n shown) Describe(ctx context.Context) (list []node.Described, err error) {
-	err = n.use(func() (err error) { list, err = node.Describe(ctx, n.Node); return })
+func (n shown) Describe(ctx context.Context) (list []fs.Described, err error) {
+	err = n.use(func() (err error) { list, err = fs.Describe(ctx, n.Node); return })
 	return list, err
 }
 
@@ -112,7 +111,7 @@ func (n shown) Readlink(ctx context.Context) (to string, err error) {
 	return to, err
 }
 
-func (n shown) Open(ctx context.Context, flags int) (h node.Handle, err error) {
+func (n shown) Open(ctx context.Context, flags int) (h fs.Handle, err error) {
 	if err := n.s.enter(); err != nil {
 		return nil, err
 	}
@@ -124,7 +123,7 @@ func (n shown) Open(ctx context.Context, flags int) (h node.Handle, err error) {
 	return n.handle(h, err)
 }
 
-func (n shown) Create(ctx context.Context, name string, flags int, perm fs.FileMode) (to node.Node, h node.Handle, err error) {
+func (n shown) Create(ctx context.Context, name string, flags int, perm os.FileMode) (to fs.Node, h fs.Handle, err error) {
 	if err := n.s.enter(); err != nil {
 		return nil, nil, err
 	}
@@ -136,17 +135,17 @@ func (n shown) Create(ctx context.Context, name string, flags int, perm fs.FileM
 	return to, h, err
 }
 
-func (n shown) Mkdir(ctx context.Context, name string, perm fs.FileMode) (to node.Node, err error) {
+func (n shown) Mkdir(ctx context.Context, name string, perm os.FileMode) (to fs.Node, err error) {
 	err = n.change(func() (err error) { to, err = n.like(n.Node.Mkdir(ctx, name, perm)); return })
 	return to, err
 }
 
-func (n shown) Symlink(ctx context.Context, name, target string) (to node.Node, err error) {
+func (n shown) Symlink(ctx context.Context, name, target string) (to fs.Node, err error) {
 	err = n.change(func() (err error) { to, err = n.like(n.Node.Symlink(ctx, name, target)); return })
 	return to, err
 }
 
-func (n shown) Link(ctx context.Context, name string, target node.Node) (to node.Node, err error) {
+func (n shown) Link(ctx context.Context, name string, target fs.Node) (to fs.Node, err error) {
 	err = n.change(func() (err error) { to, err = n.like(n.Node.Link(ctx, name, plain(target))); return })
 	return to, err
 }
@@ -155,16 +154,16 @@ func (n shown) Remove(ctx context.Context, name string, dir bool) error {
 	return n.change(func() error { return n.Node.Remove(ctx, name, dir) })
 }
 
-func (n shown) Rename(ctx context.Context, name string, dst node.Node, newname string) error {
+func (n shown) Rename(ctx context.Context, name string, dst fs.Node, newname string) error {
 	return n.change(func() error { return n.Node.Rename(ctx, name, plain(dst), newname) })
 }
 
-func (n shown) Set(ctx context.Context, c node.Change) error {
+func (n shown) Set(ctx context.Context, c fs.Change) error {
 	return n.change(func() error { return n.Node.Set(ctx, c) })
 }
 
 // handle shows an open file, for which its maker has entered.
-func (n shown) handle(h node.Handle, err error) (node.Handle, error) {
+func (n shown) handle(h fs.Handle, err error) (fs.Handle, error) {
 	if err != nil {
 		n.s.leave()
 		return nil, err
@@ -174,7 +173,7 @@ func (n shown) handle(h node.Handle, err error) (node.Handle, error) {
 
 // open is an open file as the guest has it.
 type open struct {
-	node.Handle
+	fs.Handle
 	of shown
 }
 
@@ -189,17 +188,17 @@ func (o open) WriteAt(ctx context.Context, p []byte, off int64) (done int, err e
 }
 
 // Stat describes the file, also one that was removed.
-func (o open) Stat(ctx context.Context) (st node.Stat, err error) {
-	s, ok := o.Handle.(node.Statter)
+func (o open) Stat(ctx context.Context) (st fs.Stat, err error) {
+	s, ok := o.Handle.(fs.Statter)
 	if !ok {
-		return st, node.ErrUnsupported
+		return st, fs.ErrUnsupported
 	}
 	err = o.of.use(func() (err error) { st, err = s.Stat(ctx); return })
 	return st, err
 }
 
 func (o open) Sync(ctx context.Context) error {
-	s, ok := o.Handle.(node.Syncer)
+	s, ok := o.Handle.(fs.Syncer)
 	if !ok {
 		return nil
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"hutch/fs"
 	"hutch/fs/ninep/client"
-	"hutch/fs/node"
 	"hutch/relay/boot"
 	"hutch/vmm"
 	"hutch/vmm/image"
@@ -162,7 +162,7 @@ func put(s *Share, name, text string) error {
 // closed can be opened again.
 func TestRoom(t *testing.T) {
 	r := &room{most: 8}
-	guest := func() (*Share, node.Node) {
+	guest := func() (*Share, fs.Node) {
 		s, work, _ := share(t)
 		s.room = r
 		os.WriteFile(filepath.Join(work, "f"), nil, 0o644)
@@ -172,7 +172,7 @@ func TestRoom(t *testing.T) {
 		}
 		return s, f
 	}
-	fill := func(f node.Node) (list []node.Handle) {
+	fill := func(f fs.Node) (list []fs.Handle) {
 		for {
 			h, err := f.Open(t.Context(), os.O_RDONLY)
 			if errors.Is(err, syscall.ENFILE) {
@@ -244,7 +244,7 @@ func closing(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(work, "f")); err == nil {
 		t.Error("the file is there")
 	}
-	if _, err := (shown{s.folders[0].Root(), s, false}).Stat(context.Background()); !errors.Is(err, node.ErrIO) {
+	if _, err := (shown{s.folders[0].Root(), s, false}).Stat(context.Background()); !errors.Is(err, fs.ErrIO) {
 		t.Errorf("a closed folder: %v", err)
 	}
 }

@@ -1,0 +1,128 @@
+package tree
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// manualEntries returns the paths and the control messages that hutch.4 has
+// an entry for: what follows a .TP, without fonts.
+func manualEntries(t *testing.T) (paths, messages []string) {
+	text, err := os.ReadFile("hutch.4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	section := ""
+	entry := false
+	for line := range strings.Lines(page) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, ".SS ") || strings.HasPrefix(line, ".SH "):
+			section = line[4:]
+		case line == ".TP":
+			entry = true
+		case line == ".PD" || line == ".PD 0":
+		case entry:
+			entry = false
+			plain := unfont(line)
+			if of, ok := strings.CutPrefix(section, "Control messages of "); ok {
+				messages = append(messages, of+": "+plain)
+			} else if strings.HasPrefix(section, "Files of") {
+				paths = append(paths, plain)
+			}
+		}
+	}
+	return paths, messages
+}
+
+var quoted = regexp.MustCompile(`"([^"]*)"`)
+
+// unfont returns the text of a line of .B, .BI or .BR.
+func unfont(line string) string {
+	_, text, _ := strings.Cut(line, " ")
+	held := quoted.ReplaceAllStringFunc(text, func(q string) string { return strings.ReplaceAll(q[1:len(q)-1], " ", "\x00") })
+	return strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(held, " ", ""), "\x00", " "))
+}
+
+// tablePaths returns every path of the table, the names of generated entries
+// as the table calls them.
+func tablePaths(rows []row, dir string) []string {
+	var list []string
+	for i := range rows {
+		r := &rows[i]
+		list = append(list, dir+r.Name)
+		list = append(list, tablePaths(r.Rows, dir+r.Name+"/")...)
+		list = append(list, tablePaths(r.Each, dir+r.Name+"/")...)
+	}
+	return list
+}
+
+func TestManualHasEveryFile(t *testing.T) {
+	inManual, _ := manualEntries(t)
+	inTable := tablePaths(rows(), "")
+	compare(t, inTable, inManual)
+}
+
+func TestManualHasEveryMessage(t *testing.T) {
+	_, inManual := manualEntries(t)
+	var inTable []string
+	for of, verbs := range map[string][]verb{
+		"the service": rootVerbs(), "a VM": vmVerbs(), "an image": imageVerbs(), "a command": execVerbs(), "the endpoint": mcpVerbs(),
+		"a session": sessionVerbs(),
+	} {
+		for _, v := range verbs {
+			inTable = append(inTable, of+": "+strings.ReplaceAll(usage(v), "…", "..."))
+		}
+	}
+	compare(t, inTable, inManual)
+}
+
+func compare(t *testing.T, inTable, inManual []string) {
+	t.Helper()
+	for _, name := range inTable {
+		if !slices.Contains(inManual, name) {
+			t.Errorf("%s has no entry in hutch.4", name)
+		}
+	}
+	for _, name := range inManual {
+		if !slices.Contains(inTable, name) {
+			t.Errorf("hutch.4 has an entry for %s, which the tree has not", name)
+		}
+	}
+}
+
+// TestTable checks what the engine takes for granted of rows.
+func TestTable(t *testing.T) {
+	checkRows(t, "", rows())
+}
+
+func checkRows(t *testing.T, dir string, rows []row) {
+	seen := map[string]bool{}
+	for i := range rows {
+		r := &rows[i]
+		path := dir + r.Name
+		if seen[r.Name] || r.Doc == "" {
+			t.Errorf("%s is there twice, or says nothing of itself", path)
+		}
+		seen[r.Name] = true
+		read := r.Read != nil || r.Open != nil
+		write := r.Write != nil || r.Verbs != nil || r.Store != nil || r.Open != nil
+		switch {
+		case r.IsDir():
+			if all := r.Perm & 0o555; all != 0o555 && all != 0o500 { // everybody's, or its owner's
+				t.Errorf("%s: a directory with mode %o", path, r.Perm)
+			}
+		case r.Perm&0o444 != 0 && !read, r.Perm&0o222 != 0 && !write:
+			t.Errorf("%s: mode %o, and nothing behind it", path, r.Perm)
+		}
+		if (r.Names == nil) != (r.Enter == nil) || (r.Enter != nil) != (len(r.Each) == 1) {
+			t.Errorf("%s: Names, Enter and Each go together", path)
+		}
+		checkRows(t, path+"/", r.Rows)
+		checkRows(t, path+"/", r.Each)
+	}
+}

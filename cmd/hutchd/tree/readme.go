@@ -1,0 +1,78 @@
+package tree
+
+import (
+	"fmt"
+	"strings"
+
+	"hutch/fs"
+)
+
+const readmeHead = `hutch: sandbox VMs as files.
+
+A directory in vm/ is a sandbox: mkdir makes one, writing to its ctl starts
+and stops it, a directory in its exec/ is a command, and mcp/calls tells what
+the agent inside asked of the outside world. Plain file I/O does everything.
+
+	mkdir vm/dev
+	echo start >>vm/dev/ctl           # returns when it runs
+	mkdir vm/dev/exec/t
+	echo sh 'echo hello; id' >>vm/dev/exec/t/ctl
+	cat vm/dev/exec/t/stdout          # streams until the command ends
+	cat vm/dev/exec/t/wait            # exit status, user, system, real time
+	cat vm/dev/mcp/calls              # blocks at the end; interrupt it
+	echo stop >>vm/dev/ctl
+	rmdir vm/dev
+
+An agent inside reaches MCP by a program on standard input and output,
+/opt/hutch/bin/hutch-relay, which /opt/hutch/mcp.json names to its client;
+/opt/hutch/README tells it more, and $HUTCH_VM has the sandbox's name.
+
+A write to a ctl is one or more lines, words quoted as 'it''s'. A bad line
+does nothing, stops the batch, and is the error of the write; the text of the
+last error is in err, beside the ctl and at the root. What blocks at its end
+is marked *; opened with O_NONBLOCK it says "try again" there instead.
+
+`
+
+// readme makes the README of the tree from its table.
+func readme(c call) (string, error) { return readmeText(c.At.s.tree.Rows()), nil }
+
+func readmeText(rows []row) string {
+	var b strings.Builder
+	b.WriteString(readmeHead)
+	b.WriteString("Files:\n")
+	writeRows(&b, "", rows)
+	b.WriteString("\nControl messages:\n")
+	writeVerbs(&b, "", rows)
+	return b.String()
+}
+
+func writeRows(b *strings.Builder, dir string, rows []row) {
+	for i := range rows {
+		r := &rows[i]
+		path := dir + r.Name
+		if r.IsDir() {
+			path += "/"
+		}
+		mark := ""
+		if strings.Contains(r.Doc, "blocks") {
+			mark = "*"
+		}
+		fmt.Fprintf(b, "  %-34s %s%s\n", path, r.Doc, mark)
+		writeRows(b, dir+r.Name+"/", r.Rows)
+		writeRows(b, dir+r.Name+"/", r.Each)
+	}
+}
+
+func writeVerbs(b *strings.Builder, dir string, rows []row) {
+	for i := range rows {
+		r := &rows[i]
+		for _, v := range r.Verbs {
+			fmt.Fprintf(b, "  %-20s %-22s %s\n", dir+r.Name, usage(v), v.Doc)
+		}
+		writeVerbs(b, dir+r.Name+"/", r.Rows)
+		writeVerbs(b, dir+r.Name+"/", r.Each)
+	}
+}
+
+func usage(v fs.Verb[at]) string { return strings.TrimSpace(v.Name + " " + v.Args) }

@@ -1,0 +1,140 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"hutch/fs"
+	"hutch/vmm"
+)
+
+func rootVerbs() []verb {
+	return []verb{
+		{Name: "reload", Max: 0, Do: reload, Doc: "read the profiles anew and give running VMs their servers"},
+		{Name: "purge", Args: "[all]", Max: 1, Do: purge, Doc: "remove the VMs that neither run nor are suspended; all: stop and remove every VM"},
+		{Name: "shutdown", Max: 0, Do: shutdown, Doc: "stop every VM, then the service"},
+		{Name: "debug", Args: "on|off", Min: 1, Max: 1, Do: debug, Doc: "log more, or as usual"},
+	}
+}
+
+func settings(c call) (string, error) {
+	mode := "off"
+	if c.At.s.cfg.Level.Level() == slog.LevelDebug {
+		mode = "on"
+	}
+	return fmt.Sprintf("debug %s\nstate %s\nmount %s\nlisten %s\n", mode, c.At.s.cfg.State, c.At.s.cfg.Mount(), c.At.s.cfg.Listen), nil
+}
+
+func rootStatus(c call) (string, error) {
+	var b strings.Builder
+	for _, v := range c.At.s.vms() {
+		fmt.Fprintf(&b, "%s %s %s %s\n", v.Name(), v.State(), v.Config().Driver, v.Config().Image)
+	}
+	return b.String(), nil
+}
+
+func version(call) (string, error) {
+	return fmt.Sprintf("hutch %s %s %s/%s\n", Version, runtime.Version(), runtime.GOOS, runtime.GOARCH), nil
+}
+
+func drivers(c call) (string, error) {
+	ctx, cancel := context.WithTimeout(c.Ctx, time.Minute) // as long as one may take that boots on a busy machine
+	defer cancel()
+	return c.At.s.table.Drivers(ctx), nil
+}
+
+func debug(c call, args []string) error {
+	switch args[0] {
+	case "on":
+		c.At.s.cfg.Level.Set(slog.LevelDebug)
+	case "off":
+		c.At.s.cfg.Level.Set(slog.LevelInfo)
+	default:
+		return fmt.Errorf("%w: debug is on or off, not %q", fs.ErrInvalid, args[0])
+	}
+	return nil
+}
+
+// reload reloads every VM, also when one of them or a profile cannot be.
+func reload(c call, _ []string) error {
+	var errs []error
+	for _, name := range c.At.s.profiles.Names() {
+		errs = append(errs, c.At.s.profiles.Check(name))
+	}
+	list := c.At.s.vms()
+	each := make([]error, len(list))
+	var wait sync.WaitGroup
+	for i, v := range list {
+		if c.At.s.profiles.Check(v.Config().Profile) != nil {
+			continue // and is told by the name of the profile
+		}
+		wait.Go(func() {
+			if err := v.reload(c.Ctx); err != nil {
+				each[i] = fmt.Errorf("vm %s: %w", v.Name(), err)
+			}
+		})
+	}
+	wait.Wait()
+	return errors.Join(append(errs, each...)...)
+}
+
+// purge removes the VMs that neither run nor are suspended, or stops and
+// removes all. One that ends or goes meanwhile, as an anonymous one does when
+// it is killed, is fine.
+func purge(c call, args []string) error {
+	all := len(args) == 1
+	if all && args[0] != "all" {
+		return fmt.Errorf("%w: purge what? want \"purge\" or \"purge all\"", fs.ErrInvalid)
+	}
+	list := c.At.s.vms()
+	errs := make([]error, len(list))
+	turns := make(chan struct{}, purging)
+	var wait sync.WaitGroup
+	for i, v := range list {
+		turns <- struct{}{}
+		wait.Go(func() {
+			errs[i] = v.purge(c.Ctx, all)
+			<-turns
+		})
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// purging is how many VMs are removed at a time: most of it is waiting for the
+// disk.
+const purging = 32
+
+func (v *vm) purge(ctx context.Context, all bool) error {
+	var err error
+	switch s := v.State(); {
+	case all:
+		err = v.Destroy(ctx)
+	case v.running(), s == vmm.Suspended:
+	default:
+		err = v.s.table.Remove(ctx, v.Name())
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// shutdown stops every VM and then has the service end.
+func shutdown(c call, _ []string) error {
+	for _, v := range c.At.s.vms() {
+		if v.running() {
+			if err := v.Stop(c.Ctx); err != nil {
+				return err
+			}
+		}
+	}
+	c.At.s.cfg.Shutdown()
+	return nil
+}

@@ -1,0 +1,76 @@
+package tree
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"hutch/fs"
+)
+
+// rpcHandle is an open file on which a line is written and its answer read:
+// a tool, a resource, a prompt. The answer begins wherever the reader stands
+// when it reads first, so that a shell, whose one file offset the write has
+// moved, reads it whole. A read completes a line that has no newline.
+type rpcHandle struct {
+	ask    func(ctx context.Context, line string) (string, error)
+	line   *fs.Writer
+	open   context.Context // done when the file is closed
+	closes context.CancelFunc
+
+	mu     sync.Mutex // guards answer and base
+	answer string
+	base   int64 // offset of the answer's first byte; -1 until it is read
+}
+
+// openRPC refuses to open for reading or writing alone, so that programs
+// which read every file of a tree call nothing.
+func openRPC(flags int, ask func(ctx context.Context, line string) (string, error)) (fs.Handle, error) {
+	if flags&os.O_RDWR == 0 {
+		return nil, fmt.Errorf("%w: open it for reading and writing: write the question, read the answer", fs.ErrPermission)
+	}
+	h := &rpcHandle{ask: ask, base: -1}
+	h.open, h.closes = context.WithCancel(context.Background())
+	h.line = fs.NewLongWriter(h.do, maxQuestion)
+	return h, nil
+}
+
+// maxQuestion is the length of the longest line that can be asked.
+const maxQuestion = 1 << 20
+
+func (h *rpcHandle) do(ctx context.Context, line string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(h.open, cancel)()
+	answer, err := h.ask(ctx, strings.TrimSpace(line))
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answer, h.base = answer, -1
+	return nil
+}
+
+func (h *rpcHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if err := h.line.Complete(ctx); err != nil {
+		return 0, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.base < 0 || off < h.base {
+		h.base = off
+	}
+	return fs.ReadText(h.answer, p, off-h.base), nil
+}
+
+func (h *rpcHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {
+	return h.line.Write(ctx, p)
+}
+
+func (h *rpcHandle) Close() error {
+	h.closes()
+	return nil
+}

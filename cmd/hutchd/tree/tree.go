@@ -1,0 +1,165 @@
+package tree
+
+import (
+	"hutch/fs"
+	"hutch/mcpd/ledger"
+)
+
+// at is what a walk of the tree has found: the service, and on the way down
+// a VM, an exec, or the name of something that is only looked at.
+type at struct {
+	s       *Server
+	vm      *vm
+	exec    *exec
+	session *session
+	name    string
+	snap    string // of a snapshot of the VM
+}
+
+type (
+	call = fs.Call[at]
+	row  = fs.Row[at]
+	verb = fs.Verb[at]
+)
+
+// rows is the declaration of the tree: every file is one row, which names
+// its permission and its behaviour. The manual hutch.4 has an entry for each.
+func rows() []row {
+	return []row{
+		{Name: "README", Perm: 0o444, Read: readme, Doc: "this text"},
+		{Name: "ctl", Perm: 0o600, Read: settings, Verbs: rootVerbs(), Doc: "control the service; read: its settings"},
+		{Name: "status", Perm: 0o444, Read: rootStatus, Doc: "a line for each VM: name, state, driver, image"},
+		{Name: "version", Perm: 0o444, Read: version, Doc: "version of hutchd"},
+		{Name: "err", Perm: 0o444, Read: rootErr, Doc: "the last error any client got"},
+		{Name: "events", Perm: 0o444, Open: rootEvents, Doc: "lifecycle and security events of every VM, a JSON line each; blocks"},
+		{Name: "metrics", Perm: 0o444, Read: metrics, Doc: "counters, as Prometheus text"},
+		{Name: "drivers", Perm: 0o444, Read: drivers, Doc: "what can run VMs here, a line each"},
+		{Name: "log", Perm: 0o555, Rows: logRows(), Doc: "logs of the service"},
+		{Name: "images", Perm: 0o755, Names: imageNames, Enter: enterImage, Each: imageRow(), Make: makeImage, Drop: dropImage, Doc: "root file systems; mkdir makes one, rmdir removes it"},
+		{Name: "profiles", Perm: 0o700, Under: profileFolder, Rows: profileRows(), Doc: "profiles, NAME.toml each; edit them with anything"},
+		{Name: "vm", Perm: 0o755, Names: vmNames, Enter: enterVM, Each: vmRow(), Make: makeVM, Drop: dropVM, Doc: "the sandboxes; mkdir makes one, rmdir removes it",
+			Rows: []row{{Name: "clone", Perm: 0o600, Open: cloneVM, Doc: "open for reading and writing: an anonymous VM"}}},
+	}
+}
+
+func logRows() []row {
+	return []row{
+		{Name: "service", Perm: 0o444, Open: serviceLog(false), Size: serviceLogSize, Doc: "the log of hutchd"},
+		{Name: "follow", Perm: 0o444, Open: serviceLog(true), Doc: "the same; blocks at the end"},
+		{Name: "panics", Perm: 0o444, Read: panics, Doc: "crashes of hutchd with their stacks"},
+		{Name: "triage", Perm: 0o444, Read: triage, Doc: "what went wrong lately, counted"},
+	}
+}
+
+func imageRow() []row {
+	return []row{{Name: "NAME", Perm: 0o555, Doc: "an image", Rows: []row{
+		{Name: "ctl", Perm: 0o600, Read: imageName, Verbs: imageVerbs(), Doc: "control the image; read: its name"},
+		{Name: "status", Perm: 0o444, Read: imageStatus, Doc: "whether it has its files, and how far a pull or import is"},
+		{Name: "info", Perm: 0o444, Read: imageInfo, Doc: "what the image is, key value lines"},
+	}}}
+}
+
+func profileRows() []row {
+	return []row{{Name: "err", Perm: 0o444, Read: profileErr, Doc: "why a profile does not parse, a line each"}}
+}
+
+func vmRow() []row {
+	return []row{{Name: "NAME", Perm: 0o755, Under: scratch, Admit: editorFile, Doc: "a sandbox", Rows: []row{
+		{Name: "ctl", Perm: 0o600, Read: vmName, Verbs: vmVerbs(), Doc: "control the VM; read: its name"},
+		{Name: "status", Perm: 0o444, Read: vmStatus, Doc: "state, then key value lines"},
+		{Name: "config", Perm: 0o600, Read: vmConfig, Store: storeConfig, Check: configErr, Ready: configReady, Doc: "key value lines; editable while the VM does not run"},
+		{Name: "err", Perm: 0o444, Read: vmErr, Doc: "the last error about this VM"},
+		{Name: "events", Perm: 0o444, Open: vmEvents, Doc: "events of this VM from the first, a JSON line each; blocks"},
+		{Name: "env", Perm: 0o755, Mount: envFolder, Doc: "the environment, a file a variable"},
+		{Name: "cons", Perm: 0o600, Open: openCons, Doc: "the console: a shell on a pty; blocks"},
+		{Name: "work", Perm: 0o755, Mount: workFolder, Doc: "the workspace: the guest's /workspace, live"},
+		{Name: "root", Perm: 0o755, Under: guestRoot, Links: rootLinks, Doc: "the guest's whole file system, while it runs"},
+		{Name: "snap", Perm: 0o755, Names: snapNames, Enter: enterSnap, Each: snapRow(), Make: makeSnap, Drop: dropSnap, Doc: "snapshots; mkdir takes one, rmdir drops it",
+			Rows: []row{{Name: "diff", Perm: 0o600, Open: openDiff, Doc: "write two snapshots' names, read the difference, on one open file"}}},
+		{Name: "exec", Perm: 0o755, Names: execNames, Enter: enterExec, Each: execRow(), Make: makeExec, Drop: dropExec, Doc: "commands; mkdir makes one, rmdir drops it",
+			Rows: []row{{Name: "clone", Perm: 0o600, Open: cloneExec, Doc: "open for reading and writing: an anonymous exec"}}},
+		{Name: "mcp", Perm: 0o555, Rows: mcpRows(), Doc: "what the agent asks of the outside world"},
+		{Name: "log", Perm: 0o555, Rows: vmLogRows(), Doc: "logs of this VM: growing files that end"},
+	}}}
+}
+
+func snapRow() []row {
+	return []row{{Name: "NAME", Perm: 0o555, Doc: "a snapshot", Rows: []row{
+		{Name: "info", Perm: 0o444, Read: snapInfo, Doc: "when it was taken, what it has and what it cost, key value lines"},
+		{Name: "diff", Perm: 0o555, Names: otherSnaps, Enter: enterOther, Each: otherRow(), Doc: "differences to other snapshots and to now"},
+		{Name: "work", Perm: 0o555, Mount: snapFolder, Doc: "the workspace as it was, read-only"},
+		{Name: "layer", Perm: 0o555, Mount: snapFolder, Doc: "what the guest had written elsewhere, read-only"},
+	}}}
+}
+
+func otherRow() []row {
+	return []row{{Name: "OTHER", Perm: 0o444, Read: snapDiff, Doc: "what is different in that snapshot, or now, a line each"}}
+}
+
+func execRow() []row {
+	return []row{{Name: "N", Perm: 0o755, Doc: "a command", Rows: []row{
+		{Name: "ctl", Perm: 0o600, Read: execName, Verbs: execVerbs(), Doc: "control the command; read: its name"},
+		{Name: "cmd", Perm: 0o444, Read: execText("cmd"), Doc: "the command line"},
+		{Name: "status", Perm: 0o444, Read: execText("status"), Doc: "state, then key value lines"},
+		{Name: "stdin", Perm: 0o200, Open: execStream("stdin"), Doc: "standard input; closing it ends the input"},
+		{Name: "stdout", Perm: 0o444, Open: execStream("stdout"), Doc: "standard output; blocks until the command ends"},
+		{Name: "stderr", Perm: 0o444, Open: execStream("stderr"), Doc: "standard error; blocks until the command ends"},
+		{Name: "wait", Perm: 0o444, Open: openWait, Doc: "blocks; exit status or signal, user, system and real seconds"},
+	}}}
+}
+
+func mcpRows() []row {
+	return []row{
+		{Name: "ctl", Perm: 0o600, Read: mcpSettings, Verbs: mcpVerbs(), Doc: "control the endpoint; read: its sessions"},
+		{Name: "calls", Perm: 0o444, Open: mcpCalls(true), Doc: "every call from the first, a JSON line each; blocks"},
+		{Name: "servers", Perm: 0o444, Read: mcpServers, Doc: "the MCP servers and their state, a line each"},
+		{Name: "policy", Perm: 0o444, Read: mcpPolicy, Doc: "what the policy allows"},
+		{Name: "tools", Perm: 0o555, Names: toolNames, Enter: enterTool, Each: toolRow(), Doc: "the tools the agent can call"},
+		{Name: "resources", Perm: 0o555, Names: resourceNames, Enter: enterResource, Each: resourceRow(), Doc: "the resources it can read, by escaped URI"},
+		{Name: "sessions", Perm: 0o755, Names: sessionNames, Enter: enterSession, Each: sessionRow(), Make: makeSession, Drop: dropSession, Doc: "MCP sessions as files; mkdir makes one, rmdir ends it"},
+		{Name: "prompts", Perm: 0o555, Names: promptNames, Enter: enterPrompt, Each: promptRow(), Doc: "the prompts it can get"},
+	}
+}
+
+func sessionRow() []row {
+	return []row{{Name: "NAME", Perm: 0o755, Doc: "an MCP session", Rows: []row{
+		{Name: "ctl", Perm: 0o600, Read: sessionName, Verbs: sessionVerbs(), Doc: "control the session; read: its name"},
+		{Name: "status", Perm: 0o444, Read: sessionStatus, Doc: "state, then key value lines"},
+		{Name: "in", Perm: 0o200, Write: sendInSession, Long: maxLine, Doc: "JSON-RPC messages of a client, a line each"},
+		{Name: "out", Perm: 0o444, Open: openSessionOut, Doc: "JSON-RPC messages for it from the first, a line each; blocks until all is answered after eof"},
+	}}}
+}
+
+func toolRow() []row {
+	return []row{{Name: "SERVER__TOOL", Perm: 0o555, Doc: "a tool", Rows: []row{
+		{Name: "schema", Perm: 0o444, Read: toolSchema, Doc: "the tool's input schema, JSON"},
+		{Name: "description", Perm: 0o444, Read: toolDescription, Doc: "the tool's description"},
+		{Name: "call", Perm: 0o600, Open: callTool, Doc: "write the arguments as a JSON line, read the result, on one open file"},
+	}}}
+}
+
+func resourceRow() []row {
+	return []row{{Name: "SERVER__URI", Perm: 0o555, Doc: "a resource", Rows: []row{
+		{Name: "info", Perm: 0o444, Read: resourceInfo, Doc: "the resource as its server lists it, JSON"},
+		{Name: "call", Perm: 0o600, Open: callResource, Doc: "write an empty line, read the contents, on one open file"},
+	}}}
+}
+
+func promptRow() []row {
+	return []row{{Name: "SERVER__PROMPT", Perm: 0o555, Doc: "a prompt", Rows: []row{
+		{Name: "info", Perm: 0o444, Read: promptInfo, Doc: "the prompt as its server lists it, JSON"},
+		{Name: "call", Perm: 0o600, Open: callPrompt, Doc: "write the arguments as a JSON line, read the messages, on one open file"},
+	}}}
+}
+
+func vmLogRows() []row {
+	return []row{
+		{Name: "serial", Perm: 0o444, Open: vmLogFile("serial"), Size: vmLogSize("serial"), Doc: "what the machine itself printed"},
+		{Name: "process", Perm: 0o444, Open: vmLogFile("process"), Size: vmLogSize("process"), Doc: "the driver's log"},
+		{Name: "agg", Perm: 0o444, Open: vmLogFile("agg"), Size: vmLogSize("agg"), Doc: "the aggregator's log, with its servers' standard error"},
+		{Name: "mcp", Perm: 0o444, Open: mcpCalls(false), Size: ledgerSize(ledger.Calls), Doc: "the same as mcp/calls, but ends"},
+		{Name: "net", Perm: 0o444, Open: ledgerLog(ledger.Net, false), Size: ledgerSize(ledger.Net), Doc: "every request to the proxy, when it has ended, a JSON line each"},
+		{Name: "security", Perm: 0o444, Open: ledgerLog(ledger.Security, false), Size: ledgerSize(ledger.Security), Doc: "refused calls and frames, a JSON line each"},
+		{Name: "snapshots", Perm: 0o444, Open: ledgerLog(ledger.Snapshots, false), Size: ledgerSize(ledger.Snapshots), Doc: "snapshots taken, dropped and reverted to, a JSON line each"},
+	}
+}

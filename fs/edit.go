@@ -1,0 +1,285 @@
+package fs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+)
+
+// maxStored is the length of the longest stored file of a row.
+const maxStored = 1 << 20
+
+// stored returns the text of a stored file.
+func (n *rowNode[T]) stored(ctx context.Context) (string, error) {
+	if n.t.isCut(n.qid(), false) {
+		return "", nil
+	}
+	return n.row.Read(n.call(ctx))
+}
+
+// An editing is what is under way with a stored file: it is there while the
+// file is open for writing, or truncated and not written since.
+type editing struct {
+	storing sync.Mutex // held while a text is stored
+
+	// Tree.mu guards what follows.
+	writers int // handles that can write
+	cut     bool
+}
+
+// editing does f with what is under way with a stored file.
+func (t *Tree[T]) editing(qid uint64, f func(*editing)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.edits[qid]
+	if e == nil {
+		e = &editing{}
+		t.edits[qid] = e
+	}
+	f(e)
+	if e.writers == 0 && !e.cut {
+		delete(t.edits, qid)
+	}
+}
+
+// isCut says whether a stored file was truncated and not written since, and
+// forgets it if forget is set.
+func (t *Tree[T]) isCut(qid uint64, forget bool) (cut bool) {
+	t.editing(qid, func(e *editing) {
+		cut = e.cut
+		e.cut = cut && !forget
+	})
+	return cut
+}
+
+// Set takes a truncation of a stored file, which holds until the file is
+// written; on anything else it does nothing, so that ">" works on a ctl.
+func (n *rowNode[T]) Set(ctx context.Context, c Change) error {
+	if n.row.Store != nil && c.Size != nil && *c.Size == 0 {
+		if err := n.ready(ctx); err != nil {
+			return n.fail(err)
+		}
+		n.t.editing(n.qid(), func(e *editing) { e.cut = true })
+	}
+	return nil
+}
+
+// ready says why a stored file cannot be written now: most programs look at
+// the error of an open, and few at that of a close.
+func (n *rowNode[T]) ready(ctx context.Context) error {
+	if n.row.Ready == nil {
+		return nil
+	}
+	return n.row.Ready(n.call(ctx))
+}
+
+// edit opens a stored file: its text is made at open and stored again, as a
+// whole, when a client flushes, syncs or closes what it has written.
+func (n *rowNode[T]) edit(ctx context.Context, flags int) (Handle, error) {
+	writable := flags&(os.O_WRONLY|os.O_RDWR) != 0
+	if writable {
+		if err := n.ready(ctx); err != nil {
+			return nil, err
+		}
+	}
+	h := &editHandle{append: flags&os.O_APPEND != 0, writable: writable}
+	h.with = func(f func(*editing)) { n.t.editing(n.qid(), f) }
+	h.store = func(ctx context.Context, text string) error { return n.row.Store(n.call(ctx), text) }
+	if n.row.Check != nil {
+		h.check = func(ctx context.Context) error { return n.row.Check(n.call(ctx)) }
+	}
+	if writable {
+		h.join()
+	}
+	text, err := n.stored(ctx)
+	if err != nil && writable {
+		h.leave()
+	}
+	if err != nil {
+		return nil, err
+	}
+	h.text = []byte(text)
+	if flags&os.O_TRUNC != 0 && h.writable {
+		h.text, h.dirty = nil, true
+	}
+	return h, nil
+}
+
+// editHandle is an open stored file.
+type editHandle struct {
+	store            func(context.Context, string) error
+	check            func(context.Context) error // what is wrong with the text that was stored; nil: never anything
+	with             func(func(*editing))        // what is under way with the file
+	of               *editing                    // of one that is writable
+	append, writable bool
+
+	mu    sync.Mutex // guards what follows
+	text  []byte
+	dirty bool
+}
+
+// join counts a handle that can write.
+func (h *editHandle) join() {
+	h.with(func(e *editing) { h.of, e.writers = e, e.writers+1 })
+}
+
+// leave says whether the file is left truncated.
+func (h *editHandle) leave() (cut bool) {
+	h.with(func(e *editing) {
+		e.writers--
+		cut = e.cut && e.writers == 0
+	})
+	return cut
+}
+
+// cut takes a truncation that came by another way than open.
+func (h *editHandle) cut() (cut bool) {
+	h.with(func(e *editing) { cut, e.cut = e.cut, false })
+	return cut
+}
+
+func (h *editHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return ReadText(string(h.text), p, off), nil
+}
+
+func (h *editHandle) WriteAt(_ context.Context, p []byte, off int64) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.writable {
+		return 0, ErrPermission
+	}
+	if h.cut() {
+		h.text = nil
+	}
+	if h.append {
+		off = int64(len(h.text))
+	}
+	if off+int64(len(p)) > maxStored {
+		return 0, fmt.Errorf("%w: at most %d bytes", ErrNoSpace, maxStored)
+	}
+	for int64(len(h.text)) < off+int64(len(p)) {
+		h.text = append(h.text, 0)
+	}
+	copy(h.text[off:], p)
+	h.dirty = true
+	return len(p), nil
+}
+
+// Sync stores what was written, and says what is wrong with it: who syncs
+// wants to know.
+func (h *editHandle) Sync(ctx context.Context) error {
+	if err := h.Flush(ctx); err != nil || h.check == nil {
+		return err
+	}
+	return h.check(ctx)
+}
+
+func (h *editHandle) Flush(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.dirty {
+		return nil
+	}
+	h.dirty = false
+	h.of.storing.Lock()
+	defer h.of.storing.Unlock()
+	return h.store(ctx, string(h.text))
+}
+
+// Close stores what no flush has. A file that was truncated and closed with
+// nothing written is empty; a flush does not say so yet, since a shell that
+// moves a descriptor flushes too.
+func (h *editHandle) Close() error {
+	ctx := context.Background()
+	err := h.Flush(ctx)
+	if h.writable {
+		err = cmp.Or(err, h.empty(ctx))
+	}
+	return err
+}
+
+// empty counts the handle closed, and stores that the file is empty if it was
+// truncated and nobody else is there to write it: the kernel tells of a close
+// late, when the next may have truncated the file and not written it yet.
+func (h *editHandle) empty(ctx context.Context) error {
+	h.of.storing.Lock()
+	defer h.of.storing.Unlock()
+	if !h.leave() {
+		return nil
+	}
+	defer h.cut() // not before: who opens it meanwhile finds it empty
+	return h.store(ctx, "")
+}
+
+// replace gives a stored file the text of a file under the row, which goes.
+func (n *rowNode[T]) replace(ctx context.Context, u Node, name, fixed string) error {
+	to, err := n.Walk(ctx, fixed)
+	if err != nil {
+		return err
+	}
+	r, ok := to.(*rowNode[T])
+	if !ok || r.row.Store == nil {
+		return fmt.Errorf("%w: %s cannot be replaced", ErrNotPermitted, fixed)
+	}
+	from, err := u.Walk(ctx, name)
+	if err != nil {
+		return err
+	}
+	text, err := readAll(ctx, from)
+	if err != nil {
+		return err
+	}
+	n.t.isCut(r.qid(), true)
+	if err := r.row.Store(r.call(ctx), text); err != nil {
+		return err
+	}
+	return u.Remove(ctx, name, false)
+}
+
+// backup copies a stored file to a file under the row.
+func (n *rowNode[T]) backup(ctx context.Context, u Node, fixed, name string) error {
+	from, err := n.Walk(ctx, fixed)
+	if err != nil {
+		return err
+	}
+	r, ok := from.(*rowNode[T])
+	if !ok || r.row.Store == nil {
+		return fmt.Errorf("%w: %s cannot be renamed", ErrNotPermitted, fixed)
+	}
+	text, err := r.stored(ctx)
+	if err != nil {
+		return err
+	}
+	_, h, err := u.Create(ctx, name, os.O_WRONLY|os.O_TRUNC, fs.FileMode(0o600))
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	_, err = h.WriteAt(ctx, []byte(text), 0)
+	return err
+}
+
+// readAll returns the text of a stored file.
+func readAll(ctx context.Context, n Node) (string, error) {
+	h, err := n.Open(ctx, os.O_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	defer h.Close()
+	var b strings.Builder
+	p := make([]byte, 8192)
+	for b.Len() <= maxStored {
+		k, err := h.ReadAt(ctx, p, int64(b.Len()))
+		if err != nil || k == 0 {
+			return b.String(), err
+		}
+		b.Write(p[:k])
+	}
+	return "", fmt.Errorf("%w: at most %d bytes", ErrNoSpace, maxStored)
+}

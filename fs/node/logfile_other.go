@@ -1,7 +1,0 @@
-//go:build !linux
-
-package node
-
-import "os"
-
-func cutFront(f *os.File, n int64) (int64, error) { return rewrite(f, n) }

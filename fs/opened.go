@@ -1,0 +1,53 @@
+package fs
+
+import (
+	"context"
+	"syscall"
+)
+
+// opened is an open file of a row. It tells the row's object of every error
+// that a client gets from it, and when it is closed.
+type opened struct {
+	Handle
+	fail    func(error) error
+	release func() // may be nil
+}
+
+func (o *opened) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := o.Handle.ReadAt(ctx, p, off)
+	if errno := Errno(err); errno != syscall.EINTR && errno != syscall.EAGAIN { // as whoever stops to wait gets them
+		o.fail(err)
+	}
+	return n, err
+}
+
+func (o *opened) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := o.Handle.WriteAt(ctx, p, off)
+	return n, o.fail(err)
+}
+
+func (o *opened) Stream() bool {
+	s, ok := o.Handle.(Streamer)
+	return ok && s.Stream()
+}
+
+func (o *opened) Flush(ctx context.Context) error {
+	if f, ok := o.Handle.(Flusher); ok {
+		return o.fail(f.Flush(ctx))
+	}
+	return nil
+}
+
+func (o *opened) Sync(ctx context.Context) error {
+	if s, ok := o.Handle.(Syncer); ok {
+		return o.fail(s.Sync(ctx))
+	}
+	return nil
+}
+
+func (o *opened) Close() error {
+	if o.release != nil {
+		defer o.release()
+	}
+	return o.fail(o.Handle.Close())
+}

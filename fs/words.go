@@ -1,0 +1,114 @@
+package fs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Words splits a control message as rc does: words are separated by blanks;
+// between single quotes everything is literal, newlines too, and two of them
+// are one quote.
+func Words(m string) ([]string, error) {
+	var words []string
+	var b strings.Builder
+	in, quoted := false, false
+	for i := 0; i < len(m); i++ {
+		switch c := m[i]; {
+		case quoted && c == '\'' && i+1 < len(m) && m[i+1] == '\'':
+			b.WriteByte('\'')
+			i++
+		case c == '\'':
+			quoted, in = !quoted, true
+		case quoted || c != ' ' && c != '\t':
+			b.WriteByte(c)
+			in = true
+		case in:
+			words = append(words, b.String())
+			b.Reset()
+			in = false
+		}
+	}
+	if quoted {
+		return nil, fmt.Errorf("%w: quote not closed", ErrInvalid)
+	}
+	if in {
+		words = append(words, b.String())
+	}
+	return words, nil
+}
+
+// Quote returns s as one word of a control message. It can say every byte but
+// NUL, and is of several lines if s is.
+func Quote(s string) string {
+	if s != "" && !strings.ContainsAny(s, " \t'#\n\r") {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+}
+
+// QuoteLine returns s as one word of a line that people read: what a terminal
+// would not show as it is, newlines among it, makes it a string of C. Only
+// such a word begins with a double quote.
+func QuoteLine(s string) string {
+	switch {
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return strconv.Quote(s)
+	case strings.HasPrefix(s, `"`):
+		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	}
+	return Quote(s)
+}
+
+// Deceives says whether a character above ASCII makes lines show as something
+// else than they are: those that control a terminal, that end a line for some
+// programs, and that turn the direction of the text. All have four hex digits.
+func Deceives(r rune) bool {
+	return r >= 0x7f && r <= 0x9f || r == 0x61c || r == 0x200e || r == 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+}
+
+// MarshalLine returns v as JSON on one line that a terminal shows as it is.
+func MarshalLine(v any) ([]byte, error) {
+	line, err := json.Marshal(v)
+	if err != nil || !bytes.ContainsFunc(line, Deceives) {
+		return line, err
+	}
+	var b []byte
+	for _, r := range string(line) {
+		if Deceives(r) { // which stands in strings only
+			b = fmt.Appendf(b, "\\u%04x", r)
+			continue
+		}
+		b = utf8.AppendRune(b, r)
+	}
+	return b, nil
+}
+
+// QuoteAll returns words as the words of a control message, with blanks
+// between them.
+func QuoteAll(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = Quote(w)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// CheckMessage refuses what a ctl would not take as one message.
+func CheckMessage(m string) error {
+	if len(m) > MaxMessage {
+		return fmt.Errorf("%w: message of %d bytes: at most %d", ErrInvalid, len(m), MaxMessage)
+	}
+	if i := strings.IndexByte(m, 0); i >= 0 {
+		return fmt.Errorf("%w: message has a NUL at byte %d", ErrInvalid, i)
+	}
+	var q quotes
+	if _, ended := q.scan(m); ended {
+		return fmt.Errorf("%w: message has a newline outside quotes", ErrInvalid)
+	}
+	return nil
+}
