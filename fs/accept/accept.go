@@ -1,6 +1,6 @@
-// Package accept takes the connections of every listener there is. A listener
-// that gave up because the process had no descriptor left for a moment would
-// be dead for good, and whoever it serves with it.
+// Package accept accepts connections from a listener, and goes on when the process
+// is out of descriptors: a listener that gave up then would be dead for good, and
+// whoever it serves with it.
 package accept
 
 import (
