@@ -1,6 +1,6 @@
-// Package need lets a test say what it needs of the machine. Where that is
-// missing the test is skipped with the reason, or fails if
-// HUTCH_TEST_REQUIRE=all is set, as it is in CI.
+// Package need skips tests on machines that lack what they need, as QEMU, FUSE or
+// root, with the reason; if HUTCH_TEST_REQUIRE=all is set, as it is in CI, the
+// test fails instead.
 package need
 
 import (
