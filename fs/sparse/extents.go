@@ -1,4 +1,4 @@
-// Package sparse finds what is in files that have holes.
+// Package sparse finds the data of sparse files, which have holes between it.
 package sparse
 
 import (
