@@ -1,8 +1,7 @@
-// Package guard decides where the host may go for a guest: by name, with
-// patterns, and by address. What is
-// asked for is fetched from the host's place in the network, so every address
-// is judged when it is dialled, after names are resolved: a name cannot be
-// checked with one address and dialled with another.
+// Package guard decides where the host may connect to for a guest: by name, with
+// patterns, and by address. The connection is made from the host's place in the
+// network, so every address is checked when it is dialled, after names are
+// resolved: a name cannot be checked with one address and dialled with another.
 package guard
 
 import (
@@ -19,7 +18,8 @@ import (
 // ErrRefused is returned for an address that is not on the public Internet.
 var ErrRefused = errors.New("refused")
 
-// inside are the addresses that are not, or that lead to some that may not be.
+// inside are the prefixes of addresses that are not public, or that may lead to
+// such addresses.
 var inside = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
 	"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
@@ -46,7 +46,7 @@ func prefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
-// A Guard decides which addresses may be dialled.
+// A Guard decides which addresses may be dialled: public ones and those it lists.
 type Guard struct {
 	hosts   map[string]bool // whatever address they have
 	domains []string        // .corp: and every name below corp

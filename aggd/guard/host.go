@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Host returns the one way to write a host that a guest names: lower case,
+// Host returns the canonical form of a host that a guest names: lower case,
 // without a dot at the end, other alphabets in their ASCII form, and an address
 // as netip has it, without brackets. What other programs might read as something else
 // is an error: an address in hex or with parts left out, a zone, a blank.
