@@ -3,6 +3,7 @@ package rawjson
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -19,6 +20,8 @@ var (
 	ErrDepth  = errors.New("nested deeper than")
 	ErrUTF8   = errors.New("invalid UTF-8")
 	ErrType   = errors.New("not of the type asked for")
+
+	ErrAmbiguous = errors.New("ambiguous member") // of Members
 )
 
 // Check reports what is wrong with data, which must be one JSON value in UTF-8,
@@ -47,6 +50,37 @@ func Object(data []byte, depth int, f func(name []byte, start, end int) error) e
 		return err
 	}
 	return s.end()
+}
+
+// A Span is where in a text a value stands; the zero Span where there is none.
+type Span struct{ Start, End int }
+
+// Of returns the value that stands in text, or nil.
+func (s Span) Of(text []byte) []byte {
+	if s.End == 0 {
+		return nil
+	}
+	return text[s.Start:s.End]
+}
+
+// Members checks the object data, nested no deeper than MaxDepth, and finds the
+// members of the given names. It refuses two of the same name, and names that
+// differ from a given one only in case: readers do not agree on which of them
+// counts, so a policy could be told one thing and a server another.
+func Members(data []byte, names []string, spans []Span) error {
+	return Object(data, MaxDepth, func(name []byte, start, end int) error {
+		for i, known := range names {
+			if len(name) < len(known) || len(name) > 2*len(known) || !strings.EqualFold(string(name), known) {
+				continue
+			}
+			if string(name) != known || spans[i].End != 0 {
+				return fmt.Errorf("%w %s", ErrAmbiguous, Quote(string(name)))
+			}
+			spans[i] = Span{start, end}
+			return nil
+		}
+		return nil
+	})
 }
 
 // mistyped tells a value of another type from what is no value.
@@ -211,20 +245,26 @@ func (s *scanner) elements() error {
 
 // str passes over a string.
 func (s *scanner) str() error {
-	for s.pos++; s.pos < len(s.data); s.pos++ {
-		switch c := s.data[s.pos]; {
-		case c == '"':
-			s.pos++
+	for i := s.pos + 1; i < len(s.data); i++ {
+		c := s.data[i]
+		if c > '\\' || c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		s.pos = i + 1
+		switch c {
+		case '"':
 			return nil
-		case c == '\\':
-			s.pos++
+		case '\\':
 			if err := s.escape(); err != nil {
 				return err
 			}
-		case c < ' ':
+			i = s.pos
+		default:
+			s.pos = i
 			return s.syntax()
 		}
 	}
+	s.pos = len(s.data)
 	return s.syntax()
 }
 

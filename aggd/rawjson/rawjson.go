@@ -16,11 +16,10 @@ import "fmt"
 func Get(obj []byte, keys ...string) []byte {
 	for _, want := range keys {
 		var found []byte
-		walk(obj, func(key []byte, start, end int) bool {
+		Walk(obj, func(key []byte, start, end int) {
 			if string(key) == want {
 				found = obj[start:end]
 			}
-			return true
 		})
 		if found == nil {
 			return nil
@@ -51,15 +50,15 @@ func SetString(obj []byte, s string, keys ...string) ([]byte, error) {
 
 func set(obj, value []byte, keys []string) (out []byte, found bool) {
 	last := 0
-	walk(obj, func(key []byte, start, end int) bool {
+	Walk(obj, func(key []byte, start, end int) {
 		if string(key) != keys[0] {
-			return true
+			return
 		}
 		put := value
 		if len(keys) > 1 {
 			var there bool
 			if put, there = set(obj[start:end], value, keys[1:]); !there {
-				return true
+				return
 			}
 		}
 		if !found {
@@ -68,7 +67,6 @@ func set(obj, value []byte, keys []string) (out []byte, found bool) {
 		found = true
 		out = append(append(out, obj[last:start]...), put...)
 		last = end
-		return true
 	})
 	if !found {
 		return obj, false

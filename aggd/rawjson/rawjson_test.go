@@ -124,10 +124,8 @@ func FuzzWalk(f *testing.F) {
 	f.Add([]byte(`{"a" "b" ,,`))
 	f.Add([]byte(`[1,2`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		object := walk(text, func(key []byte, start, end int) bool {
-			_ = text[start:end]
-			return true
-		})
+		Walk(text, func(key []byte, start, end int) { _ = text[start:end] })
+		object := Object(text, Deepest, func([]byte, int, int) error { return nil }) == nil
 		Elements(text)
 		Line(text)
 		s := &Skim{}

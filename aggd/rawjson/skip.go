@@ -2,13 +2,12 @@ package rawjson
 
 import "bytes"
 
-// walk calls visit with each member of the object obj: its key, unquoted, and
-// where its value stands. It stops when visit returns false, and reports whether
-// obj is an object.
-func walk(obj []byte, visit func(key []byte, start, end int) bool) bool {
+// Walk calls visit with each member of the object obj: its key, unquoted, and
+// where its value stands.
+func Walk(obj []byte, visit func(key []byte, start, end int)) {
 	i := skipSpace(obj, 0)
 	if i >= len(obj) || obj[i] != '{' {
-		return false
+		return
 	}
 	i = skipSpace(obj, i+1)
 	for i < len(obj) && obj[i] == '"' {
@@ -19,15 +18,12 @@ func walk(obj []byte, visit func(key []byte, start, end int) bool) bool {
 			start = skipSpace(obj, start+1)
 		}
 		end := skipValue(obj, start)
-		if !visit(key, start, end) {
-			return true
-		}
+		visit(key, start, end)
 		i = skipSpace(obj, end)
 		if i < len(obj) && obj[i] == ',' {
 			i = skipSpace(obj, i+1)
 		}
 	}
-	return true
 }
 
 func skipSpace(b []byte, i int) int {
