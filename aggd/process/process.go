@@ -1,6 +1,6 @@
 // Package process runs a program that holds what its parent may not, the
-// network: as a child with an empty environment, no descriptors but its
-// standard ones and a session of its own, which ends with its parent.
+// network: as a child with no descriptors but those it is given and a session of
+// its own, which ends with its parent.
 package process
 
 import (
@@ -9,15 +9,24 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 	"time"
 )
 
 // Config says what to run and who reads what it says.
 type Config struct {
-	Path string
-	Args []string
-	In   *os.File  // its standard input, which Start closes; nil: a pipe, the Process's In
-	Log  io.Writer // its standard error
+	Path  string
+	Name  string // what the program is told it is called; Path where empty
+	Args  []string
+	Env   []string // none where nil
+	Dir   string   // / where empty
+	In    *os.File // its standard input; nil: a pipe, the Process's In
+	Out   *os.File // its standard output; nil: a pipe, which Read reads
+	Extra []*os.File
+	// Confined has the process begin with what package confine takes from it; the
+	// rest it gives up itself.
+	Confined bool
+	Log      io.Writer // its standard error
 	// Read reads all that the process writes, on a goroutine of its own. The
 	// process is not gone before Read has returned.
 	Read func(out io.Reader)
@@ -38,40 +47,67 @@ type Process struct {
 // Grace is how long a process has to end by itself when it is asked to.
 const Grace = 5 * time.Second
 
-// Start starts a process.
+// Start starts a process, and closes the files of its Config.
 func Start(cfg Config) (*Process, error) {
 	cmd := exec.Command(cfg.Path, cfg.Args...)
-	cmd.Env = []string{}
-	cmd.Dir = "/"
+	if cfg.Name != "" {
+		cmd.Args[0] = cfg.Name
+	}
+	cmd.Env = append([]string{}, cfg.Env...)
+	cmd.Dir = cfg.Dir
+	if cmd.Dir == "" {
+		cmd.Dir = "/"
+	}
 	cmd.Stderr = cfg.Log
+	cmd.ExtraFiles = cfg.Extra
 	cmd.WaitDelay = time.Second
 	isolate(cmd)
+	if cfg.Confined {
+		if err := confined(cmd); err != nil {
+			cfg.close()
+			return nil, err
+		}
+	}
 	p := &Process{cfg: cfg, cmd: cmd, read: make(chan struct{}), exited: make(chan struct{})}
+	if cfg.Confined {
+		defer cmd.ExtraFiles[len(cfg.Extra)].Close()
+	}
 	out, err := p.connect()
 	if err == nil {
 		if err = p.spawn(); err != nil && p.In != nil {
 			p.In.Close()
 		}
 	}
-	if cfg.In != nil {
-		cfg.In.Close()
-	}
+	cfg.close()
 	if err != nil {
 		return nil, err
 	}
 	go func() {
 		defer close(p.read)
-		cfg.Read(out)
+		if out != nil {
+			cfg.Read(out)
+		}
 	}()
 	return p, nil
 }
 
-// connect makes the pipes.
+// close closes the files that are the process's.
+func (cfg Config) close() {
+	for _, f := range append([]*os.File{cfg.In, cfg.Out}, cfg.Extra...) {
+		f.Close() // which a nil file refuses
+	}
+}
+
+// connect makes the pipes that the Config has no files for.
 func (p *Process) connect() (out io.Reader, err error) {
 	if p.cfg.In != nil {
 		p.cmd.Stdin = p.cfg.In
 	} else if p.In, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
+	}
+	if p.cfg.Out != nil {
+		p.cmd.Stdout = p.cfg.Out
+		return nil, nil
 	}
 	out, err = p.cmd.StdoutPipe()
 	if err != nil && p.In != nil {
@@ -106,7 +142,7 @@ func how(err error) string {
 	switch {
 	case errors.As(err, &exit):
 		return exit.Error()
-	case err != nil:
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay): // somebody else holds its standard error
 		return err.Error()
 	}
 	return "exit status 0"
@@ -114,6 +150,35 @@ func how(err error) string {
 
 // Exited is closed when the process is gone and Gone has returned.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Wait waits a while for the end of the process, and reports whether it came.
+func (p *Process) Wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// Terminate asks the process to end, by SIGTERM to all of its group.
+func (p *Process) Terminate() { p.signal(syscall.SIGTERM) }
+
+// Kill kills the process with all it started, and waits for its end.
+func (p *Process) Kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.exited
+}
+
+// signal sends a signal to the process and its group.
+func (p *Process) signal(sig syscall.Signal) {
+	if pid := p.PID(); pid != 0 {
+		syscall.Kill(-pid, sig)
+		syscall.Kill(pid, sig)
+	}
+}
 
 // PID returns the id of the process, 0 when it is gone.
 func (p *Process) PID() int {
@@ -128,12 +193,7 @@ func (p *Process) PID() int {
 // End waits for the end of a process whose input was ended, and after the grace
 // kills it with all it started.
 func (p *Process) End() {
-	timer := time.NewTimer(Grace)
-	defer timer.Stop()
-	select {
-	case <-p.exited:
-	case <-timer.C:
-		kill(p.cmd.Process.Pid)
-		<-p.exited
+	if !p.Wait(Grace) {
+		p.Kill()
 	}
 }

@@ -25,12 +25,6 @@ func awaitExit(pid int) {
 	}
 }
 
-// kill kills the process with all it started.
-func kill(pid int) {
-	syscall.Kill(-pid, syscall.SIGKILL)
-	syscall.Kill(pid, syscall.SIGKILL)
-}
-
 // sweep kills what is left of the session of a process that has ended: its
 // servers are in process groups of their own, and their children too. Sessions
 // are asked for by system call: a process that is stuck in an exec lets nobody

@@ -15,12 +15,6 @@ func isolate(cmd *exec.Cmd) {
 // awaitExit leaves the waiting to the caller's Wait.
 func awaitExit(int) {}
 
-// kill kills the process with its group.
-func kill(pid int) {
-	syscall.Kill(-pid, syscall.SIGKILL)
-	syscall.Kill(pid, syscall.SIGKILL)
-}
-
 // sweep has nothing to find the rest of a session by; the servers end with their
 // input.
 func sweep(int) {}
