@@ -52,21 +52,15 @@ func (w *Writer) WriteFrame(f Frame) error {
 	if err := f.complete(); err != nil {
 		return err
 	}
-	if f.fitsOne() || f.Flags&Notification != 0 {
+	if f.Flags&Notification != 0 {
 		return w.add(len(f.Payload), f.append)
 	}
-	rest := f.Payload
-	for len(rest) > chunk {
-		part := f
-		part.Flags |= More
-		part.Payload = rest[:chunk]
+	for part := range f.parts {
 		if err := w.add(len(part.Payload), part.appendOne); err != nil {
 			return err
 		}
-		rest = rest[chunk:]
 	}
-	f.Payload = rest
-	return w.add(len(f.Payload), f.appendOne)
+	return nil
 }
 
 // Post writes f without waiting for the connection, in its turn. If so much
@@ -117,26 +111,27 @@ func (f *Frame) complete() error {
 	return nil
 }
 
-func (f *Frame) fitsOne() bool {
-	return headerLen+len(f.Process)+len(f.Payload) <= MaxFrame
+// parts yields the frames that f takes: one, or as many as its length needs.
+func (f *Frame) parts(yield func(Frame) bool) {
+	part, rest := *f, f.Payload
+	if headerLen+len(f.Process)+len(rest) > MaxFrame {
+		part.Flags |= More
+		for ; len(rest) > chunk; rest = rest[chunk:] {
+			if part.Payload = rest[:chunk]; !yield(part) {
+				return
+			}
+		}
+	}
+	part.Flags, part.Payload = f.Flags, rest
+	yield(part)
 }
 
 // append appends f to b, in as many frames as it takes.
 func (f *Frame) append(b []byte) []byte {
-	if f.fitsOne() {
-		return f.appendOne(b)
-	}
-	rest := f.Payload
-	for len(rest) > chunk {
-		part := *f
-		part.Flags |= More
-		part.Payload = rest[:chunk]
+	for part := range f.parts {
 		b = part.appendOne(b)
-		rest = rest[chunk:]
 	}
-	part := *f
-	part.Payload = rest
-	return part.appendOne(b)
+	return b
 }
 
 func (f *Frame) appendOne(b []byte) []byte {
@@ -194,13 +189,6 @@ func (w *Writer) fail(err error) {
 		w.Account.Read(w.lent)
 		w.lent = 0
 	}
-}
-
-// Err returns the error after which nothing can be written, if there is one.
-func (w *Writer) Err() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.err
 }
 
 // ErrClosed is what WriteFrame returns after Close.
