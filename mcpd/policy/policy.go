@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/fs"
 )
 
@@ -25,18 +26,21 @@ const (
 	ruleUnregistered = "unregistered"
 )
 
-// A Request is a call as it came from the guest. Who asks is known by the
+// A Request is what a Policy decides: what a guest asks of a server, or a
+// server of a guest, and then what came of it. Who asks is known by the
 // connection, but for Process, which is what the guest says.
 type Request struct {
 	VM      string
 	Session string
 	Process string
 	Server  string
-	Tool    string // the tool's own name, without the server's
+	Tool    string // the tool's own name, without the server's; or a prompt's, or a resource's
 	Method  string
 	Name    string // the tool as the guest named it
 	Known   bool   // whether there is such a tool
 	Args    []byte
+	Asks    bool   // the server asks the guest: Args are all its params
+	Answer  []byte // when what came of it is judged: the result, or the error object
 }
 
 // A Decision tells what to do with a call, by which rule, and why.
@@ -70,16 +74,15 @@ func New(servers []Rule) *Policy {
 	return p
 }
 
-// Decide decides a call. Only tools/call is ever blocked.
+// Decide decides a request. Only tools/call is ever blocked. The lists are
+// asked first: their reason is the better one, whether there is such a tool or
+// not.
 func (p *Policy) Decide(_ context.Context, r *Request) Decision {
-	if r.Method != "tools/call" {
-		return Decision{Action: Allow, Rule: ruleDefault}
-	}
-	if !r.Known {
-		return Decision{Block, ruleUnregistered, fmt.Sprintf("tool %q is not registered", r.name())}
+	d := Decision{Action: Allow, Rule: ruleDefault}
+	if r.Method != "tools/call" || r.Asks || r.Answer != nil {
+		return d
 	}
 	tool := r.tool()
-	d := Decision{Action: Allow, Rule: ruleDefault}
 	for _, rule := range p.rules[r.Server] {
 		if at := matchAny(rule.Blocked, tool, true); at != "" {
 			return Decision{Block, rule.name("blocked_tools"), fmt.Sprintf("tool %q of server %s is blocked by %q", tool, r.Server, at)}
@@ -91,6 +94,9 @@ func (p *Policy) Decide(_ context.Context, r *Request) Decision {
 			return Decision{Block, rule.name("allowed_tools"), fmt.Sprintf("tool %q is not among the allowed tools of server %s", tool, r.Server)}
 		}
 		d.Rule = rule.name("allowed_tools")
+	}
+	if !r.Known {
+		return Decision{Block, ruleUnregistered, fmt.Sprintf("tool %q is not registered", r.name())}
 	}
 	return d
 }
@@ -137,7 +143,7 @@ func (r *Request) tool() string {
 	if r.Tool != "" {
 		return r.Tool
 	}
-	return strings.TrimPrefix(r.Name, r.Server+"__")
+	return strings.TrimPrefix(r.Name, jsonrpc.Name(r.Server, ""))
 }
 
 // matchAny returns the first pattern that tool matches, or "".
