@@ -1,0 +1,86 @@
+package redact
+
+import (
+	"bytes"
+	"slices"
+)
+
+// A clue is a text that is a secret, or with which begins what is one or names one.
+type clue struct {
+	text string
+	fold bool // in upper or lower case
+
+	// look looks at the clue at i, notes the secret that belongs to it, if there
+	// is one, and returns where to go on, i if it is nothing. It is nil where the
+	// text itself is the secret.
+	look func(s *scanner, i int) int
+}
+
+func (c *clue) at(b []byte) bool {
+	if len(b) < len(c.text) {
+		return false
+	}
+	b = b[:len(c.text)]
+	return string(b) == c.text || c.fold && bytes.EqualFold(b, []byte(c.text))
+}
+
+// clues are clues by their first two bytes.
+type clues struct {
+	any    [1 << 10]bool // there is one
+	of     [1 << 10][]clue
+	margin int // how far past its beginning a text is looked at
+}
+
+// pair is the last five bits of each of two bytes, which are the same for a
+// letter in upper case and in lower.
+func pair(a, b byte) uint { return uint(a&31)<<5 | uint(b&31) }
+
+func (cs *clues) add(c clue) {
+	p := pair(c.text[0], c.text[1])
+	cs.any[p] = true
+	cs.of[p] = append(slices.Clip(cs.of[p]), c)
+}
+
+// addValue adds a text that is a secret.
+func (cs *clues) addValue(text string) {
+	if !slices.ContainsFunc(cs.of[pair(text[0], text[1])], func(c clue) bool { return c.text == text && c.look == nil }) {
+		cs.add(clue{text: text})
+		cs.margin = max(cs.margin, len(text))
+	}
+}
+
+// next returns where the next clue in src may be, from i on, len(src) if there is
+// none.
+func (cs *clues) next(src []byte, i int) int {
+	for ; i < len(src)-1; i++ {
+		if cs.any[pair(src[i], src[i+1])] {
+			return i
+		}
+	}
+	return len(src)
+}
+
+// patterns are the clues to secrets of a known form.
+var patterns = new(clues)
+
+func init() {
+	patterns.margin = 512 // enough to tell whether it is a secret
+	patterns.add(clue{text: "://", look: (*scanner).userinfo})
+	patterns.add(clue{text: "-----BEGIN", look: (*scanner).pem})
+	for _, sh := range shapes {
+		for _, prefix := range sh.prefixes {
+			patterns.add(clue{text: prefix, look: func(s *scanner, i int) int { return s.shape(i, len(prefix), sh) }})
+		}
+	}
+	words := append([]string{"bearer", "basic"}, whole...)
+	for _, n := range names {
+		words = append(words, n.word)
+	}
+	for i, w := range words {
+		words[i] = w[:3] // there may be a dash behind it
+	}
+	slices.Sort(words)
+	for _, w := range slices.Compact(words) {
+		patterns.add(clue{text: w, fold: true, look: (*scanner).word})
+	}
+}

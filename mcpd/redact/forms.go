@@ -1,0 +1,56 @@
+package redact
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// leastSecret is the length below which a value is no secret: it would be
+// found everywhere.
+const leastSecret = 6
+
+// forms returns how a secret value can look in a text: as it is, quoted in
+// JSON once and twice, and escaped in a URL.
+func forms(v string) []string {
+	if len(v) < leastSecret || strings.Contains(redacted, v) {
+		return nil
+	}
+	once, html := quoted(v, false), quoted(v, true)
+	return []string{
+		v, once, html, quoted(once, false), quoted(html, true),
+		strings.ReplaceAll(once, "/", `\/`), ascii(once), ascii(html),
+		url.QueryEscape(v), url.PathEscape(v),
+	}
+}
+
+// quoted returns v as it stands between the quotes of a JSON string.
+func quoted(v string, html bool) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(html)
+	if e.Encode(v) != nil {
+		return v
+	}
+	s := strings.TrimSuffix(b.String(), "\n")
+	return s[1 : len(s)-1]
+}
+
+// ascii returns v, JSON's inside of a string, with all but ASCII escaped, as
+// Python's encoder writes it.
+func ascii(v string) string {
+	var b []byte
+	for _, r := range v {
+		if r < utf8.RuneSelf {
+			b = append(b, byte(r))
+			continue
+		}
+		for _, u := range utf16.AppendRune(nil, r) {
+			b = fmt.Appendf(b, `\u%04x`, u)
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,162 @@
+// Package redact takes secrets out of texts before they are kept or shown.
+//
+// It goes over a text once, by pairs of bytes. At a pair with which something
+// begins that may be a secret, or name one, it looks closer.
+package redact
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+)
+
+// redacted stands where a secret was.
+const redacted = "[redacted]"
+
+// A Redactor takes secrets out of texts: what stands under a key that names
+// a secret, in JSON (also in JSON within a string), in headers, queries,
+// assignments and flags; what looks like a well-known kind of key; and the
+// values that it was told. It prefers to take too much. What it cannot know
+// are secrets that were encoded (base64, compressed) or taken apart.
+// The zero Redactor knows no values.
+type Redactor struct {
+	mu    sync.Mutex // held by Add
+	clues atomic.Pointer[clues]
+}
+
+// Add makes values known as secrets, also as they look quoted in JSON or
+// in a URL. Values of less than six bytes are ignored.
+func (r *Redactor) Add(values ...string) {
+	if len(values) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	more := *r.current()
+	for _, v := range values {
+		for _, form := range forms(v) {
+			more.addValue(form)
+		}
+	}
+	r.clues.Store(&more)
+}
+
+func (r *Redactor) current() *clues {
+	if cs := r.clues.Load(); cs != nil {
+		return cs
+	}
+	return patterns
+}
+
+// Redact returns s without secrets.
+func (r *Redactor) Redact(s string) string {
+	b := []byte(s)
+	spans := r.current().spans(b, nil)
+	if len(spans) == 0 {
+		return s
+	}
+	return string(replace(b, len(b), spans))
+}
+
+// Preview returns the beginning of raw for people to read: valid UTF-8, at
+// most max bytes, without secrets, and marked where it was cut. What it costs
+// depends on max, not on raw.
+func (r *Redactor) Preview(raw []byte, max int) string {
+	cs := r.current()
+	return cs.preview(raw[:min(len(raw), max+cs.margin)], len(raw), max)
+}
+
+// PreviewString is Preview of a string.
+func (r *Redactor) PreviewString(s string, max int) string {
+	cs := r.current()
+	return cs.preview([]byte(s[:min(len(s), max+cs.margin)]), len(s), max)
+}
+
+// preview makes the preview of a text of total bytes from its window. Only
+// what starts before max is kept: of a secret that starts there the window
+// holds enough to know it.
+func (cs *clues) preview(window []byte, total, max int) string {
+	var room [16]span
+	spans := cs.spans(window, room[:0])
+	keep := min(len(window), max)
+	if len(spans) == 0 && total <= max && utf8.Valid(window) {
+		return string(window)
+	}
+	for back := 0; back < utf8.UTFMax && keep < len(window) && keep > 0 && !utf8.RuneStart(window[keep]); back++ {
+		keep--
+	}
+	s := string(replace(window, keep, spans))
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "\ufffd")
+	}
+	if total <= max && len(s) <= max {
+		return s
+	}
+	return cut(s, total, max)
+}
+
+// cut returns the beginning of s, at most max bytes with the mark that says so.
+func cut(s string, total, max int) string {
+	mark := "… [cut, " + strconv.Itoa(total) + " bytes]"
+	if len(mark) > max {
+		mark = ""
+	}
+	n := min(len(s), max-len(mark))
+	for n > 0 && n < len(s) && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + mark
+}
+
+// A span is a part of a text that is not kept.
+type span struct {
+	start, end int
+	quote      int // the replacement needs quotes: one more than their backslashes
+}
+
+// spans returns the parts of src to be replaced, in order, not overlapping.
+func (cs *clues) spans(src []byte, spans []span) []span {
+	s := scanner{src: src, spans: spans}
+	s.scan(cs)
+	if len(s.spans) < 2 {
+		return s.spans
+	}
+	all := s.spans
+	slices.SortFunc(all, func(a, b span) int { return a.start - b.start })
+	joined := all[:1]
+	for _, sp := range all[1:] {
+		last := &joined[len(joined)-1]
+		if sp.start >= last.end {
+			joined = append(joined, sp)
+		} else if sp.end > last.end {
+			last.end = sp.end
+			last.quote = 0
+		}
+	}
+	return joined
+}
+
+// replace returns src up to keep with the spans replaced.
+func replace(src []byte, keep int, spans []span) []byte {
+	out := make([]byte, 0, keep+len(spans)*len(redacted))
+	at := 0
+	for _, sp := range spans {
+		if sp.start >= keep {
+			break
+		}
+		quote := ""
+		if sp.quote > 0 {
+			quote = strings.Repeat(`\`, sp.quote-1) + `"`
+		}
+		out = append(out, src[at:sp.start]...)
+		out = append(append(append(out, quote...), redacted...), quote...)
+		at = sp.end
+	}
+	if at < keep {
+		out = append(out, src[at:keep]...)
+	}
+	return out
+}

@@ -1,0 +1,141 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/base64"
+)
+
+// A scanner goes over a text once and notes the secrets in it.
+type scanner struct {
+	src   []byte
+	from  int // what is before has been looked at for secrets of a known form
+	spans []span
+}
+
+func (s *scanner) scan(clues *clues) {
+	for i := clues.next(s.src, 0); i < len(s.src); i = clues.next(s.src, i+1) {
+		here := clues.of[pair(s.src[i], s.src[i+1])]
+		for j := range here {
+			c := &here[j]
+			switch known := c.look == nil; {
+			case !known && i < s.from || !c.at(s.src[i:]):
+			case known:
+				s.note(i, i+len(c.text), 0)
+			default:
+				if next := c.look(s, i); next > i {
+					s.from = next
+				}
+			}
+		}
+	}
+}
+
+func (s *scanner) note(start, end, quote int) int {
+	s.spans = append(s.spans, span{start, end, quote})
+	return end
+}
+
+// isWord marks the bytes of words: keys and most secrets are one.
+var isWord = bytesOf("-_")
+
+// isBearer marks the bytes of bearer tokens.
+var isBearer = bytesOf("-_._~+/=%")
+
+// isUserinfo marks the bytes that may be before the @ of a URL.
+var isUserinfo = func() (t [256]bool) {
+	for c := range t {
+		t[c] = c > ' ' && bytes.IndexByte([]byte("/?#@\"'\\<>"), byte(c)) < 0
+	}
+	return t
+}()
+
+// bytesOf marks ASCII's letters and digits, and the bytes of more.
+func bytesOf(more string) (t [256]bool) {
+	for c := range t {
+		t[c] = 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+	}
+	for _, c := range []byte(more) {
+		t[c] = true
+	}
+	return t
+}
+
+// endOf returns where the bytes that t marks end, from i on.
+func (s *scanner) endOf(t *[256]bool, i int) int {
+	for i < len(s.src) && t[s.src[i]] {
+		i++
+	}
+	return i
+}
+
+// begins tells whether a word begins at i. What is before it may be an escape,
+// as in "\nghp_…" and %22ghp_….
+func (s *scanner) begins(i int) bool {
+	before := s.src[s.from:i]
+	n := len(before)
+	switch {
+	case n == 0 || !isWord[before[n-1]]:
+		return true
+	case n >= 2 && before[n-2] == '\\':
+		return bytes.IndexByte([]byte("nrtbf"), before[n-1]) >= 0
+	}
+	return n >= 3 && before[n-3] == '%' || n >= 6 && before[n-6] == '\\' && before[n-5] == 'u'
+}
+
+// word looks at the word around i.
+func (s *scanner) word(i int) int {
+	end := s.endOf(&isWord, i)
+	if end == len(s.src) || bytes.IndexByte([]byte("\"'`\\:=>+ \t\r\n"), s.src[end]) < 0 {
+		return end
+	}
+	if s.begins(i) {
+		if e := s.scheme(i, end); e > end {
+			return e
+		}
+	}
+	for i > s.from && isWord[s.src[i-1]] {
+		i--
+	}
+	v, ok := s.value(i, end)
+	if !ok {
+		return end
+	}
+	return s.redactValue(v)
+}
+
+// scheme notes the credentials after the word Bearer or Basic, and returns
+// where they end, or end if there are none.
+func (s *scanner) scheme(i, end int) int {
+	bearer := bytes.EqualFold(s.src[i:end], []byte("bearer"))
+	basic := bytes.EqualFold(s.src[i:end], []byte("basic"))
+	if !bearer && !basic {
+		return end
+	}
+	start := s.past(end, " +")
+	stop := s.endOf(&isBearer, start)
+	if start == end || stop-start < leastSecret || basic && !userPass(s.src[start:stop]) {
+		return end
+	}
+	return s.note(start, stop, 0)
+}
+
+// userPass tells whether b is user:password in base64. Of a text that is
+// cut only the beginning is looked at.
+func userPass(b []byte) bool {
+	b = bytes.TrimRight(b, "=")
+	b = b[:len(b)&^3]
+	out, err := base64.RawStdEncoding.AppendDecode(nil, b)
+	return err == nil && bytes.IndexByte(out, ':') >= 0
+}
+
+// userinfo notes the password in the URL whose authority follows the "://" at i.
+func (s *scanner) userinfo(i int) int {
+	start := i + len("://")
+	end := s.endOf(&isUserinfo, start)
+	if end < len(s.src) && s.src[end] == '@' {
+		if n := bytes.IndexByte(s.src[start:end], ':'); n >= 0 && start+n+1 < end {
+			return s.note(start+n+1, end, 0)
+		}
+	}
+	return start
+}
