@@ -1,6 +1,6 @@
-// Package boot is the init of a virtual machine: from the kernel's start to a
-// root file system in which package agent can serve the host, and from the
-// agent's end to power-off.
+// Package boot is the init of a virtual machine: it loads modules, makes the root
+// file system in which package agent then serves the host, and powers the machine
+// off when the agent has ended.
 //
 // The kernel begins with an archive (vmm/qemu/initrd) that has this program as
 // /init, modules, and a Config. The modules are loaded; the disk with the
