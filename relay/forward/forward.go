@@ -1,6 +1,6 @@
-// Package forward is the guest's end of its way out: it listens on the guest's
-// loopback and carries each connection to the host's proxy, as it is, behind a
-// line that names the program it is from.
+// Package forward lets programs in a guest reach the host's HTTP proxy: it listens
+// on the guest's loopback and passes each connection on to the host as it is,
+// behind a line that names the program it is from.
 package forward
 
 import (
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hutch/fs/accept"
+	"hutch/fs/duplex"
 )
 
 // A Dial connects to the host's proxy.
@@ -82,16 +83,13 @@ func (f *Forwarder) carry(c net.Conn) {
 		return
 	}
 	defer host.Close()
-	stop := context.AfterFunc(f.ctx, func() { c.Close(); host.Close() })
+	stop := context.AfterFunc(f.ctx, func() { host.Close() })
 	defer stop()
 	if _, err := host.Write(preamble(program(c))); err != nil {
 		refuse(c)
 		return
 	}
-	var both sync.WaitGroup
-	both.Go(func() { pass(host, c) })
-	both.Go(func() { pass(c, host) })
-	both.Wait()
+	duplex.Join(f.ctx, host, c)
 }
 
 // refuse tells a program that there is no proxy.
@@ -103,16 +101,4 @@ func refuse(c net.Conn) {
 	c.(*net.TCPConn).CloseWrite()
 	c.SetReadDeadline(time.Now().Add(time.Second))
 	io.Copy(io.Discard, c)
-}
-
-// pass copies from one to the other and passes on the end; after an error both
-// are closed.
-func pass(to, from net.Conn) {
-	_, err := io.Copy(to, from)
-	half, ok := to.(interface{ CloseWrite() error })
-	if err == nil && ok && half.CloseWrite() == nil {
-		return
-	}
-	to.Close()
-	from.Close()
 }
