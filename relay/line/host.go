@@ -168,9 +168,6 @@ func (s *Session) Accept() (port uint32, c net.Conn, err error) {
 	}
 }
 
-// Done is closed when the session has ended.
-func (s *Session) Done() <-chan struct{} { return s.done }
-
 // end ends the session for a reason.
 func (s *Session) end(err error) {
 	s.once.Do(func() {
