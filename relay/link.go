@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/mcpd/frame"
 )
 
@@ -37,27 +38,13 @@ type asked struct {
 	first  bool          // initialize
 }
 
-// connect makes one connection after the other until ctx is done. It tries
-// again at once when one that worked is lost, and waits longer and longer
-// while the host does not answer, or has no room.
-func (r *relay) connect(ctx context.Context) {
-	pause := firstPause
-	for ctx.Err() == nil {
-		begun := time.Now()
-		conn, err := r.dial(ctx)
-		if err == nil && r.serve(ctx, conn) && time.Since(begun) > lastPause {
-			pause = firstPause
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-		pause = min(2*pause, lastPause)
-	}
-}
+// shortest is how long a connection lasts that was of use: one for which the
+// host has no room ends sooner.
+const shortest = time.Second
 
 // serve relays over conn until it ends, and says whether it was of use.
 func (r *relay) serve(ctx context.Context, conn net.Conn) bool {
+	begun := time.Now()
 	l := &link{
 		r: r, conn: conn, out: frame.NewWriter(conn),
 		pending: make(map[uint32]asked), asked: make(map[string]uint32), closing: make(chan struct{}),
@@ -79,7 +66,7 @@ func (r *relay) serve(ctx context.Context, conn net.Conn) bool {
 	}
 	reading.Wait()
 	r.withdraw(l)
-	return useful
+	return useful && time.Since(begun) > shortest
 }
 
 // greet says on a new connection what the client said on an earlier one.
@@ -235,7 +222,7 @@ func (l *link) waits(stream uint32) (asked, bool) {
 // answered ends a request whose answer was not to be understood.
 func (l *link) answered(stream uint32) {
 	if a, ok := l.waits(stream); ok {
-		l.r.fail(a.id, codeLost, "the host's answer was malformed")
+		l.r.fail(a.id, jsonrpc.CodeLost, "the host's answer was malformed")
 		l.finished(stream, a)
 	}
 }
@@ -270,7 +257,7 @@ func (l *link) fail() {
 	l.mu.Unlock()
 	for stream, a := range lost {
 		if !a.first {
-			l.r.fail(a.id, codeLost, "connection to the host lost")
+			l.r.fail(a.id, jsonrpc.CodeLost, "connection to the host lost")
 		}
 		l.finished(stream, a)
 	}

@@ -1,11 +1,6 @@
 package relay
 
-import (
-	"bytes"
-	"strconv"
-
-	"hutch/aggd/rawjson"
-)
+import "hutch/aggd/jsonrpc"
 
 // The kinds of messages.
 type kind int
@@ -27,29 +22,15 @@ type message struct {
 
 // parse reads the envelope. What comes before an error in it still counts.
 func parse(line []byte) message {
-	m := message{line: line}
-	answer := false
-	err := rawjson.Object(line, rawjson.MaxDepth, func(name []byte, start, end int) error {
-		value := line[start:end]
-		switch string(name) {
-		case "id":
-			m.id = value
-		case "method":
-			m.method = rawjson.String(value)
-		case "result", "error":
-			answer = true
-		}
-		return nil
-	})
-	null := m.id == nil || string(m.id) == "null"
+	envelope, err := jsonrpc.Parse(line)
+	m := message{line: line, id: envelope.ID, method: envelope.Method}
 	switch {
 	case err != nil:
-		return m
 	case m.method != "" && m.id == nil:
 		m.kind = notice
 	case m.method != "":
 		m.kind = request
-	case answer && !null:
+	case envelope.HasID() && (envelope.Result != nil || envelope.Error != nil):
 		m.kind = response
 	}
 	return m
@@ -57,13 +38,5 @@ func parse(line []byte) message {
 
 // failure returns the response to a request that failed.
 func failure(id []byte, code int, text string) []byte {
-	if id == nil {
-		id = []byte("null")
-	}
-	b := append([]byte(`{"jsonrpc":"2.0","id":`), bytes.TrimSpace(id)...)
-	b = append(b, `,"error":{"code":`...)
-	b = strconv.AppendInt(b, int64(code), 10)
-	b = append(b, `,"message":`...)
-	b = rawjson.AppendString(b, text)
-	return append(b, "}}"...)
+	return jsonrpc.Response(id, nil, jsonrpc.Errorf(code, "%s", text).Raw())
 }

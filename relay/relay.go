@@ -22,28 +22,20 @@ import (
 	"sync"
 	"time"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/mcpd/frame"
+	"hutch/relay/port"
 )
 
-// The codes of the errors that the relay answers with itself.
-const (
-	codeInvalid = -32600
-	codeLost    = -32001
-)
-
-const (
-	firstPause = time.Millisecond
-	lastPause  = time.Second
-	patience   = 10 * time.Second // how long a message waits for a connection
-)
+// patience is how long a message waits for a connection.
+const patience = 10 * time.Second
 
 // A relay is one program's session.
 type relay struct {
 	version uint8
 	limit   int // of a message
 	name    string
-	dial    func(context.Context) (net.Conn, error)
 
 	writing sync.Mutex // held for the write of one line
 	stdout  io.Writer
@@ -63,7 +55,7 @@ type relay struct {
 func Run(ctx context.Context, stdin io.Reader, stdout io.Writer, dial func(context.Context) (net.Conn, error), name string) error {
 	r := &relay{
 		version: frame.Version2, limit: frame.MaxMessage,
-		name: frame.SanitizeName(name), dial: dial, stdout: stdout, came: make(chan struct{}),
+		name: frame.SanitizeName(name), stdout: stdout, came: make(chan struct{}),
 	}
 	if os.Getenv("HUTCH_RELAY_VERSION") == "1" {
 		r.version, r.limit = frame.Version1, frame.MaxFrame-16-len(r.name)
@@ -77,7 +69,7 @@ func Run(ctx context.Context, stdin io.Reader, stdout io.Writer, dial func(conte
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.connect(ctx)
+		port.Redial(ctx, dial, func(conn net.Conn) bool { return r.serve(ctx, conn) })
 	}()
 	err := r.read(ctx, stdin)
 	if err == nil {
@@ -136,7 +128,7 @@ func readLine(in *bufio.Reader, limit int) (line []byte, size int, err error) {
 // the client's request, or for the client the host's.
 func (r *relay) refuse(start []byte, size int) {
 	m := parse(start)
-	why := failure(m.id, codeInvalid, fmt.Sprintf("message too large: %d bytes, at most %d", size, r.limit))
+	why := failure(m.id, jsonrpc.CodeInvalid, fmt.Sprintf("message too large: %d bytes, at most %d", size, r.limit))
 	r.mu.Lock()
 	l := r.link
 	r.mu.Unlock()
@@ -157,7 +149,7 @@ func (r *relay) send(ctx context.Context, line []byte) {
 		switch {
 		case err != nil:
 			if m.kind == request || m.kind == opaque {
-				r.fail(m.id, codeLost, "no connection to the host")
+				r.fail(m.id, jsonrpc.CodeLost, "no connection to the host")
 			}
 			return
 		case !kept:
