@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"hutch/fs/mountinfo"
 )
 
 // A mount is a line of mountinfo about control groups.
@@ -24,33 +26,19 @@ func readMounts(name string) ([]mount, error) {
 	return parseMounts(string(text)), nil
 }
 
-// parseMounts parses mountinfo, as proc_pid_mountinfo(5) has it. What is not
-// of control groups, or no line of it, is left out.
+// parseMounts parses mountinfo. What is not of control groups is left out.
 func parseMounts(text string) []mount {
 	var list []mount
-	for line := range strings.Lines(text) {
-		first, rest, ok := strings.Cut(strings.TrimSpace(line), " - ")
-		f, kind := strings.Fields(first), strings.Fields(rest)
-		if !ok || len(f) < 5 || len(kind) < 3 {
-			continue
-		}
-		m := mount{root: unescape(f[3]), dir: unescape(f[4])}
-		switch kind[0] {
+	for _, m := range mountinfo.Parse(text) {
+		switch m.Kind {
 		case "cgroup":
-			m.controllers = strings.Split(kind[2], ",")
+			list = append(list, mount{root: m.Root, dir: m.Dir, controllers: strings.Split(m.Options, ",")})
 		case "cgroup2":
-			m.v2 = true
-		default:
-			continue
+			list = append(list, mount{root: m.Root, dir: m.Dir, v2: true})
 		}
-		list = append(list, m)
 	}
 	return list
 }
-
-var escapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-
-func unescape(s string) string { return escapes.Replace(s) }
 
 // readOwn reads which groups a process is a member of.
 func readOwn(name string) (map[string]string, error) {
