@@ -1,4 +1,4 @@
-// Package disk measures what folders hold that a guest writes to.
+// Package disk measures how much space the folders that a guest writes to take.
 package disk
 
 import (
