@@ -42,11 +42,6 @@ type Bounds struct {
 	Most int
 }
 
-// Folders compares without bounds.
-func Folders(ctx context.Context, a, b, prefix string) (string, error) {
-	return Bounds{}.Folders(ctx, a, b, prefix)
-}
-
 // Folders returns the differences from the folder a to the folder b, sorted
 // by path, each path after prefix. Where b notes that a file of a lower layer
 // is removed, it was removed.

@@ -102,12 +102,12 @@ func TestFolders(t *testing.T) {
 		`added "p/\xff"`,
 	}, "\n") + "\n"
 	want = strings.Replace(want, `p/"\"q\""`, `"p/\"q\""`, 1)
-	got, err := diff.Folders(t.Context(), a, b, "p/")
+	got, err := (diff.Bounds{}).Folders(t.Context(), a, b, "p/")
 	must(t, err)
 	if got != want {
 		t.Errorf("difference is\n%s\nwant\n%s", got, want)
 	}
-	if back, err := diff.Folders(t.Context(), a, a, ""); back != "" || err != nil {
+	if back, err := (diff.Bounds{}).Folders(t.Context(), a, a, ""); back != "" || err != nil {
 		t.Errorf("difference to itself: %q, %v", back, err)
 	}
 }
@@ -118,7 +118,7 @@ func TestOwner(t *testing.T) {
 	set("a/f", "x")
 	set("b/f", "x")
 	must(t, os.Chown(b+"/f", 5, 6))
-	got, err := diff.Folders(t.Context(), a, b, "")
+	got, err := (diff.Bounds{}).Folders(t.Context(), a, b, "")
 	if must(t, err); got != "owner f 0:0 5:6\n" {
 		t.Errorf("difference is %q", got)
 	}
@@ -132,7 +132,7 @@ func TestRenamesOneForOne(t *testing.T) {
 	set("b/x", "same")
 	set("b/y", "same")
 	set("b/z", "othr")
-	got, err := diff.Folders(t.Context(), a, b, "")
+	got, err := (diff.Bounds{}).Folders(t.Context(), a, b, "")
 	if want := "renamed 1 x\nrenamed 2 y\nremoved 3\nadded z\n"; err != nil || got != want {
 		t.Errorf("difference is %q, %v", got, err)
 	}
@@ -143,10 +143,10 @@ func TestErrors(t *testing.T) {
 	set("a/f", "x")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := diff.Folders(ctx, a, b, ""); !errors.Is(err, context.Canceled) {
+	if _, err := (diff.Bounds{}).Folders(ctx, a, b, ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v", err)
 	}
-	if _, err := diff.Folders(t.Context(), a, b+"/none", ""); !errors.Is(err, os.ErrNotExist) {
+	if _, err := (diff.Bounds{}).Folders(t.Context(), a, b+"/none", ""); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -171,7 +171,7 @@ func TestLinkOut(t *testing.T) {
 		}
 	}()
 	for range 300 {
-		if got, err := diff.Folders(t.Context(), a, b, ""); err != nil || strings.Contains(got, "secret") {
+		if got, err := (diff.Bounds{}).Folders(t.Context(), a, b, ""); err != nil || strings.Contains(got, "secret") {
 			t.Fatalf("%s, %v", got, err)
 		}
 	}
@@ -205,7 +205,7 @@ func TestDeep(t *testing.T) {
 		fd = next
 	}
 	unix.Close(fd)
-	text, err := diff.Folders(t.Context(), a, b, "")
+	text, err := (diff.Bounds{}).Folders(t.Context(), a, b, "")
 	must(t, err)
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if len(lines) != 42 || strings.Count(text, "added ") != 41 || strings.Count(text, "unreadable ") != 1 {

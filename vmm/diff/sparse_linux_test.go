@@ -66,7 +66,7 @@ func TestSparse(t *testing.T) {
 	} {
 		sparse(t, filepath.Join(b, name), x)
 	}
-	got, err := diff.Folders(few(t), a, b, "")
+	got, err := (diff.Bounds{}).Folders(few(t), a, b, "")
 	must(t, err)
 	if want := "changed less\nremoved lost\nchanged more\nrenamed moved to\nadded new\nchanged other\n"; got != want {
 		t.Errorf("difference is\n%s\nwant\n%s", got, want)
