@@ -14,6 +14,7 @@
 package layer
 
 import (
+	"cmp"
 	"encoding/gob"
 	"fmt"
 	"os"
@@ -41,10 +42,7 @@ func (n *Notes) save(dir string) error {
 		return err
 	}
 	err = gob.NewEncoder(f).Encode(n)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return cmp.Or(err, f.Close())
 }
 
 // Load returns the notes of the unpacked layer dir.

@@ -94,12 +94,8 @@ func (t *tree) remove(name string) error {
 
 // empty removes what is in the folder called name, if it is one.
 func (t *tree) empty(name string) error {
-	dir, err := t.resolve(path.Dir(name), false)
-	if err != nil {
-		return nil
-	}
-	p := path.Join(dir, path.Base(name))
-	if st, err := t.root.Lstat(p); err != nil || !st.IsDir() {
+	p, st, err := t.find(name)
+	if err != nil || !st.IsDir() {
 		return nil
 	}
 	t.leave()
@@ -235,12 +231,7 @@ func duplicate(src, dst *folder, name string, st os.FileInfo) error {
 // lateLink makes a hard link to a file of a layer below.
 func (t *tree) lateLink(name, target string) error {
 	t.leave()
-	dir, err := t.resolve(path.Dir(target), false)
-	var st os.FileInfo
-	if err == nil {
-		target = path.Join(dir, path.Base(target))
-		st, err = t.root.Lstat(target)
-	}
+	target, st, err := t.find(target)
 	if err != nil || st.IsDir() {
 		return fmt.Errorf("%w: hard link %q to %q, which is no file of the image", fs.ErrInvalid, shorten(name), shorten(target))
 	}
@@ -248,14 +239,7 @@ func (t *tree) lateLink(name, target string) error {
 	if err != nil {
 		return err
 	}
-	at := path.Join(f.path, path.Base(name))
-	if at == target {
-		return nil
-	}
-	if err := t.vacate(f, path.Base(name)); err != nil {
-		return err
-	}
-	return t.root.Link(target, at)
+	return t.link(f, name, target)
 }
 
 // Furnish makes the folders called names in root, where they are missing,

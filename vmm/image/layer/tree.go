@@ -158,6 +158,30 @@ func (t *tree) resolve(name string, make bool) (string, error) {
 	return at, nil
 }
 
+// find returns where name leads, free of links but for itself, and what is there.
+func (t *tree) find(name string) (at string, st os.FileInfo, err error) {
+	dir, err := t.resolve(path.Dir(name), false)
+	if err != nil {
+		return name, nil, err
+	}
+	at = path.Join(dir, path.Base(name))
+	st, err = t.root.Lstat(at)
+	return at, st, err
+}
+
+// link makes name, which is in f, a hard link to target, free of links.
+func (t *tree) link(f *folder, name, target string) error {
+	base := path.Base(name)
+	at := path.Join(f.path, base)
+	if at == target {
+		return nil
+	}
+	if err := t.vacate(f, base); err != nil {
+		return err
+	}
+	return t.root.Link(target, at)
+}
+
 // imply makes a folder that names pass through.
 func (t *tree) imply(dir string) error {
 	if strings.Count(dir, "/") > maxDepth {

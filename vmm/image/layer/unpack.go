@@ -121,7 +121,7 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 	case tar.TypeDir:
 		return u.dir(f, base, h)
 	case tar.TypeLink:
-		return u.link(f, name, h.Linkname)
+		return u.hardLink(f, name, h.Linkname)
 	}
 	if err := u.vacate(f, base); err != nil {
 		return err
@@ -180,9 +180,9 @@ func (u *unpacker) file(f *folder, base string, h *tar.Header, r io.Reader) erro
 	return nil
 }
 
-// link makes a hard link. One to a file that the layer does not have is made
+// hardLink makes a hard link. One to a file that the layer does not have is made
 // when there are layers below.
-func (u *unpacker) link(f *folder, name, to string) error {
+func (u *unpacker) hardLink(f *folder, name, to string) error {
 	target, err := clean(to)
 	if err != nil {
 		return fmt.Errorf("hard link to %q: %w", shorten(to), err)
@@ -190,12 +190,7 @@ func (u *unpacker) link(f *folder, name, to string) error {
 	if target == name {
 		return nil
 	}
-	dir, err := u.resolve(path.Dir(target), false)
-	var st os.FileInfo
-	if err == nil {
-		target = path.Join(dir, path.Base(target))
-		st, err = u.root.Lstat(target)
-	}
+	target, st, err := u.find(target)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		u.notes.Links = append(u.notes.Links, [2]string{name, target})
@@ -205,14 +200,7 @@ func (u *unpacker) link(f *folder, name, to string) error {
 	case st.IsDir():
 		return fmt.Errorf("%w: hard link to the folder %q", fs.ErrInvalid, shorten(to))
 	}
-	at := path.Join(f.path, path.Base(name))
-	if at == target {
-		return nil
-	}
-	if err := u.vacate(f, path.Base(name)); err != nil {
-		return err
-	}
-	return u.root.Link(target, at)
+	return u.link(f, name, target)
 }
 
 // hide notes what a whiteout says.
