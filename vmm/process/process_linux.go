@@ -1,5 +1,5 @@
-// Package process watches and ends the processes of machines. They outlive
-// this one, and may have been started by another: they are held by pidfd, and
+// Package process watches and ends the host's processes that VMs run in. They
+// outlive this one, and may have been started by another: they are held by pidfd, and
 // told from others by their arguments.
 package process
 
@@ -243,19 +243,4 @@ func (p *Process) How(name string) error {
 		return fmt.Errorf("%s ended: exit status %d", name, ws.ExitStatus())
 	}
 	return nil
-}
-
-// Children returns the processes that pid started, and those that they did.
-func Children(pid int) []int {
-	var all []int
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, file := range files {
-		data, _ := os.ReadFile(file)
-		for _, word := range bytes.Fields(data) {
-			if n, err := strconv.Atoi(string(word)); err == nil {
-				all = append(append(all, n), Children(n)...)
-			}
-		}
-	}
-	return all
 }
