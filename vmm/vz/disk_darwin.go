@@ -156,3 +156,5 @@ func disk(path, serial string, readOnly bool) (*vz.VirtioBlockDeviceConfiguratio
 	}
 	return b, b.SetBlockDeviceIdentifier(serial)
 }
+
+func (d *Driver) path(name string) string { return filepath.Join(d.cfg.Dir, name) }

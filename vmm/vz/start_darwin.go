@@ -13,9 +13,9 @@ import (
 	"github.com/Code-Hex/vz/v3"
 
 	"hutch/fs"
+	"hutch/relay/guest"
 	"hutch/relay/port"
 	"hutch/vmm"
-	"hutch/vmm/guest"
 	"hutch/vmm/qemu/share"
 )
 

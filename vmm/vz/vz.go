@@ -12,8 +12,6 @@
 package vz
 
 import (
-	"path/filepath"
-
 	"hutch/vmm"
 )
 
@@ -38,10 +36,8 @@ func (d *Driver) Enforces(key string, c vmm.Config) string { return vmm.MachineE
 // Mounts says that guests can see folders of the host.
 func (d *Driver) Mounts() bool { return true }
 
-// Boots says that machines have a kernel.
+// Boots makes the driver a vmm.KernelBooter: its machines have a kernel.
 func (d *Driver) Boots() {}
 
 // Name returns "vz".
 func (d *Driver) Name() string { return "vz" }
-
-func (d *Driver) path(name string) string { return filepath.Join(d.cfg.Dir, name) }
