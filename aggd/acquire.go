@@ -25,7 +25,7 @@ func (u *upstream) acquire(ctx context.Context) (*conn, error) {
 		case c != nil:
 			u.busy++
 		case state == wire.Stopped || state == wire.Failed && !tried:
-			u.need()
+			u.wakeRun()
 		}
 		u.mu.Unlock()
 		switch {
@@ -45,8 +45,8 @@ func (u *upstream) acquire(ctx context.Context) (*conn, error) {
 	}
 }
 
-// need wakes run.
-func (u *upstream) need() {
+// wakeRun has run connect without waiting for its next try.
+func (u *upstream) wakeRun() {
 	select {
 	case u.kick <- struct{}{}:
 	default:

@@ -1,6 +1,7 @@
 package aggd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,38 +12,28 @@ import (
 	"sync/atomic"
 	"time"
 
+	"hutch/aggd/jsonrpc"
+	"hutch/aggd/programs"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
+	"hutch/fs"
 )
 
 // Config is what an aggregator is started with.
 type Config struct {
-	MaxRequest int           // the longest line from the host
-	MaxResult  int           // the longest message from a server
-	ListWait   time.Duration // how long a list waits for servers that are late
-	EndWait    time.Duration // how long requests under way may go on after the end of the input
-	Local      string        // the program of the server `local`; none where empty
-	Environ    []string      // of which stdio servers get a little
-	Version    string        // told to servers
+	MaxRequest int              // the longest line from the host
+	MaxResult  int              // the longest message from a server
+	ListWait   time.Duration    // how long a list waits for servers that are late
+	EndWait    time.Duration    // how long requests under way may go on after the end of the input
+	Programs   *programs.Client // has hutchd start stdio servers; nil: there are none
 	Log        io.Writer
 }
 
 func (cfg Config) withDefaults() Config {
-	if cfg.MaxRequest <= 0 {
-		cfg.MaxRequest = wire.MaxRequest
-	}
-	if cfg.MaxResult <= 0 {
-		cfg.MaxResult = wire.MaxResult
-	}
-	if cfg.ListWait <= 0 {
-		cfg.ListWait = listWait
-	}
-	if cfg.EndWait <= 0 {
-		cfg.EndWait = endWait
-	}
-	if cfg.Version == "" {
-		cfg.Version = "1"
-	}
+	cfg.MaxRequest = cmp.Or(max(cfg.MaxRequest, 0), wire.MaxRequest)
+	cfg.MaxResult = cmp.Or(max(cfg.MaxResult, 0), wire.MaxResult)
+	cfg.ListWait = cmp.Or(max(cfg.ListWait, 0), listWait)
+	cfg.EndWait = cmp.Or(max(cfg.EndWait, 0), endWait)
 	if cfg.Log == nil {
 		cfg.Log = io.Discard
 	}
@@ -111,13 +102,7 @@ func (a *aggregator) finish(ctx context.Context) {
 		a.requests.Wait()
 		close(done)
 	}()
-	timer := time.NewTimer(a.cfg.EndWait)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	pause(a.cfg.EndWait, done, ctx.Done())
 	a.close()
 	<-done
 }
@@ -125,7 +110,7 @@ func (a *aggregator) finish(ctx context.Context) {
 func (a *aggregator) logf(format string, args ...any) {
 	a.logMu.Lock()
 	defer a.logMu.Unlock()
-	fmt.Fprintf(a.cfg.Log, format+"\n", args...)
+	fmt.Fprintln(a.cfg.Log, fs.PlainLine(fmt.Sprintf(format, args...)))
 }
 
 // serve reads the servers, then request after request.
@@ -143,7 +128,7 @@ func (a *aggregator) serve(in *wire.Reader) error {
 			return fmt.Errorf("reading requests: %w", err)
 		}
 		if first && line[0] == '[' {
-			a.begin(line)
+			a.readServers(line)
 			continue
 		}
 		if first {
@@ -157,8 +142,8 @@ func (a *aggregator) serve(in *wire.Reader) error {
 	}
 }
 
-// begin takes the first line.
-func (a *aggregator) begin(line []byte) {
+// readServers takes the first line.
+func (a *aggregator) readServers(line []byte) {
 	if !json.Valid(line) {
 		a.logf("the first line is not JSON: there are no servers")
 		line = []byte("[]")
@@ -187,25 +172,24 @@ func encodeAnswer(id json.RawMessage, fields []byte, err error) []byte {
 		return append(line, '}')
 	}
 	line = append(append(line, `,"error":`...), rawjson.Quote(err.Error())...)
-	var r rpcError
-	if errors.As(err, &r) {
-		line = append(append(line, `,"rpc_error":`...), r...)
+	var sent *jsonrpc.Error
+	if errors.As(err, &sent) {
+		line = append(append(line, `,"rpc_error":`...), sent.Raw()...)
 	}
 	return append(line, '}')
 }
 
-// tell writes something a server said: a notification, or a request with a rid. It
-// returns when the line is out, so that a server cannot say more than is read.
+// tell writes what a server sent: a notification, or a request with a rid. It
+// returns when the line is written, so that a server cannot send more than the
+// host reads.
 func (a *aggregator) tell(what string, rid uint64, client, server, method string, params json.RawMessage, from *call) {
-	line := make([]byte, 0, len(params)+256)
-	line = append(append(append(line, `{"`...), what...), `":{`...)
+	line := append(append(append(make([]byte, 0, len(params)+256), `{"`...), what...), `":{`...)
 	if rid != 0 {
-		line = append(line, `"rid":`...)
-		line = append(strconv.AppendUint(line, rid, 10), ',')
+		line = append(strconv.AppendUint(append(line, `"rid":`...), rid, 10), ',')
 	}
-	line = append(append(line, `"client":`...), rawjson.Quote(client)...)
-	line = append(append(line, `,"server":`...), rawjson.Quote(server)...)
-	line = append(append(line, `,"method":`...), rawjson.Quote(method)...)
+	line = rawjson.AppendString(append(line, `"client":`...), client)
+	line = rawjson.AppendString(append(line, `,"server":`...), server)
+	line = rawjson.AppendString(append(line, `,"method":`...), method)
 	if len(params) > 0 {
 		line = append(append(line, `,"params":`...), params...)
 	}
@@ -218,8 +202,8 @@ func (a *aggregator) tell(what string, rid uint64, client, server, method string
 	a.out.Write(append(line, "}}"...))
 }
 
-// ask notes a request of a server and returns its rid.
-func (a *aggregator) ask(c *conn, id json.RawMessage) uint64 {
+// expectReply notes a request of a server that the host is to answer, and returns its rid.
+func (a *aggregator) expectReply(c *conn, id json.RawMessage) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.rid++
@@ -227,8 +211,8 @@ func (a *aggregator) ask(c *conn, id json.RawMessage) uint64 {
 	return a.rid
 }
 
-// forget takes back a request of a server.
-func (a *aggregator) forget(rid uint64) {
+// dropReply notes that a request of a server needs no answer any more.
+func (a *aggregator) dropReply(rid uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.asked, rid)

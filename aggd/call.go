@@ -16,17 +16,17 @@ func (u *upstream) call(ctx context.Context, request json.RawMessage, client, me
 	ctx, cancel := context.WithTimeoutCause(ctx, u.def.callTimeout(), u.timedOut)
 	defer cancel()
 	o := u.attempt(ctx, request, client, method, params)
-	if again(o.err) {
+	if retryable(o.err) {
 		o = u.attempt(ctx, request, client, method, params)
 	}
 	return o
 }
 
-// again reports whether a request that failed so has done nothing yet.
-func again(err error) bool { return dead(err) || errors.Is(err, errOver) }
+// retryable reports whether a request that failed with err cannot have had an effect.
+func retryable(err error) bool { return unusable(err) || errors.Is(err, errOver) }
 
-// dead reports whether a connection that fails so is worth nothing any more.
-func dead(err error) bool { return errors.Is(err, errSession) || errors.Is(err, errNotSent) }
+// unusable reports whether a connection that failed with err is of no more use.
+func unusable(err error) bool { return errors.Is(err, errSession) || errors.Is(err, errNotSent) }
 
 func (u *upstream) attempt(ctx context.Context, request json.RawMessage, client, method string, params json.RawMessage) outcome {
 	c, err := u.acquire(ctx)
@@ -35,7 +35,7 @@ func (u *upstream) attempt(ctx context.Context, request json.RawMessage, client,
 	}
 	defer u.release()
 	o := c.call(ctx, request, client, method, params)
-	u.check(c, o.err)
+	u.discard(c, o.err)
 	if o.result != nil {
 		u.remember(method, params)
 	}
@@ -50,13 +50,13 @@ func (u *upstream) notify(ctx context.Context, method string, params json.RawMes
 	}
 	defer u.release()
 	err = c.notify(ctx, method, params)
-	u.check(c, err)
+	u.discard(c, err)
 	return err
 }
 
-// check takes a dead connection out of use.
-func (u *upstream) check(c *conn, err error) {
-	if !dead(err) {
+// discard takes a connection out of use if err says that it is unusable.
+func (u *upstream) discard(c *conn, err error) {
+	if !unusable(err) {
 		return
 	}
 	c.fail(err)
@@ -102,8 +102,8 @@ func (u *upstream) remember(method string, params json.RawMessage) {
 	}
 }
 
-// recall asks a new connection for what the last one was asked.
-func (u *upstream) recall(ctx context.Context, c *conn) {
+// replay asks a new connection for what lasts of what the last one was asked.
+func (u *upstream) replay(ctx context.Context, c *conn) {
 	u.mu.Lock()
 	level := u.sticky.level
 	var subscriptions []json.RawMessage

@@ -1,13 +1,15 @@
 package aggd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
+	"slices"
 	"sync"
 	"time"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 )
@@ -15,6 +17,8 @@ import (
 // A kind is one of the lists that a server has.
 type kind struct {
 	index      int
+	list       wire.List // as the host has it
+	own        string    // the member that its items are known by
 	method     string
 	field      string // of the result
 	capability string // without which there is no list
@@ -22,24 +26,24 @@ type kind struct {
 }
 
 var (
-	tools     = &kind{0, "tools/list", "tools", "tools", "notifications/tools/list_changed"}
-	resources = &kind{1, "resources/list", "resources", "resources", "notifications/resources/list_changed"}
-	templates = &kind{2, "resources/templates/list", "resourceTemplates", "resources", "notifications/resources/list_changed"}
-	prompts   = &kind{3, "prompts/list", "prompts", "prompts", "notifications/prompts/list_changed"}
+	tools     = &kind{0, wire.Tools, "name", "tools/list", "tools", "tools", "notifications/tools/list_changed"}
+	resources = &kind{1, wire.Resources, "uri", "resources/list", "resources", "resources", "notifications/resources/list_changed"}
+	templates = &kind{2, wire.Templates, "uriTemplate", "resources/templates/list", "resourceTemplates", "resources", "notifications/resources/list_changed"}
+	prompts   = &kind{3, wire.Prompts, "name", "prompts/list", "prompts", "prompts", "notifications/prompts/list_changed"}
 )
 
 var kinds = [...]*kind{tools, resources, templates, prompts}
 
-// A shelf keeps one list of an upstream.
-type shelf struct {
-	items   [][]byte
-	filled  bool // items were fetched, now or once
-	fresh   bool // nothing has changed since
-	epoch   int  // counts the changes the server told of
-	err     error
-	fetch   chan struct{} // closed when the fetch under way ends; nil if none is
-	told    bool          // the host was given this list
-	toldSum uint64        // the sum of what it was given
+// A cachedList keeps one list of an upstream.
+type cachedList struct {
+	items  [][]byte
+	filled bool // items were fetched, now or once
+	fresh  bool // nothing has changed since
+	epoch  int  // counts the changes the server told of
+	err    error
+	fetch  chan struct{} // closed when the fetch under way ends; nil if none is
+	told   bool          // the host was given this list
+	given  [][]byte      // as it was then
 }
 
 // maxPages guards against a server whose list never ends.
@@ -49,8 +53,8 @@ const maxPages = 1000
 func (u *upstream) invalidate(k *kind) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.shelves[k.index].fresh = false
-	u.shelves[k.index].epoch++
+	u.lists[k.index].fresh = false
+	u.lists[k.index].epoch++
 }
 
 // items returns a list of the server. It waits for a server that is starting and
@@ -58,7 +62,7 @@ func (u *upstream) invalidate(k *kind) {
 // was late once not at all.
 func (u *upstream) items(ctx context.Context, k *kind) [][]byte {
 	for range 2 {
-		wait, begun := u.restock(k)
+		wait, begun := u.startFetch(k)
 		if wait == nil || !u.await(ctx, wait) || begun {
 			break
 		}
@@ -67,8 +71,8 @@ func (u *upstream) items(ctx context.Context, k *kind) [][]byte {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := &u.shelves[k.index]
-	s.told, s.toldSum = true, sum(s.items)
+	s := &u.lists[k.index]
+	s.told, s.given = true, s.items
 	return s.items
 }
 
@@ -85,25 +89,25 @@ func (u *upstream) await(ctx context.Context, fetched <-chan struct{}) bool {
 	return false
 }
 
-// restock has a list fetched if it needs to be, and returns what to wait for, and
+// startFetch has a list fetched if it needs to be, and returns what to wait for, and
 // whether that begins now.
-func (u *upstream) restock(k *kind) (wait <-chan struct{}, begun bool) {
+func (u *upstream) startFetch(k *kind) (wait <-chan struct{}, begun bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := &u.shelves[k.index]
+	s := &u.lists[k.index]
 	switch {
 	case s.fetch != nil:
 	case u.state == wire.Connected && s.fresh, u.state != wire.Connected && s.filled:
 		return nil, false
 	case u.state == wire.Failed:
 		if u.lazy {
-			u.need()
+			u.wakeRun()
 		}
 		return nil, false
 	default:
 		begun = true
 		s.fetch = make(chan struct{})
-		u.agg.tasks.Go(func() { u.stock(k) })
+		u.agg.tasks.Go(func() { u.connectAndFetch(k) })
 	}
 	if u.late {
 		return nil, false
@@ -111,8 +115,8 @@ func (u *upstream) restock(k *kind) (wait <-chan struct{}, begun bool) {
 	return s.fetch, begun
 }
 
-// stock fetches a list, connecting first where there is no connection.
-func (u *upstream) stock(k *kind) {
+// connectAndFetch fetches a list, connecting first where there is no connection.
+func (u *upstream) connectAndFetch(k *kind) {
 	limit := 2 * u.def.connectTimeout()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
@@ -122,7 +126,7 @@ func (u *upstream) stock(k *kind) {
 		u.release()
 	}
 	u.mu.Lock()
-	s := &u.shelves[k.index]
+	s := &u.lists[k.index]
 	close(s.fetch)
 	s.fetch = nil
 	late := u.late
@@ -131,15 +135,15 @@ func (u *upstream) stock(k *kind) {
 	}
 	u.mu.Unlock()
 	if late {
-		u.tellNews()
+		u.tellChanges()
 	}
 }
 
 // fetchAll fetches all lists of a new connection.
 func (u *upstream) fetchAll(ctx context.Context, c *conn) {
 	u.mu.Lock()
-	for i := range u.shelves {
-		u.shelves[i].fresh = false
+	for i := range u.lists {
+		u.lists[i].fresh = false
 	}
 	u.mu.Unlock()
 	var all sync.WaitGroup
@@ -152,7 +156,7 @@ func (u *upstream) fetchAll(ctx context.Context, c *conn) {
 // fetch fetches a list unless it is fresh.
 func (u *upstream) fetch(ctx context.Context, c *conn, k *kind) {
 	u.mu.Lock()
-	s := &u.shelves[k.index]
+	s := &u.lists[k.index]
 	fresh, epoch, offered := s.fresh, s.epoch, u.session.offers(k.capability)
 	u.mu.Unlock()
 	if fresh {
@@ -183,13 +187,12 @@ func (u *upstream) pages(ctx context.Context, c *conn, k *kind) ([][]byte, error
 	size := 0
 	for range maxPages {
 		o := c.call(ctx, nil, u.client, k.method, params)
-		switch {
-		case o.err != nil:
-			return nil, fmt.Errorf("%s: %w", k.method, o.err)
-		case o.rpcError != nil && string(rawjson.Get(o.rpcError, "code")) == "-32601":
-			return items, nil
-		case o.rpcError != nil:
-			return nil, fmt.Errorf("%s: %w", k.method, rpcError(o.rpcError))
+		if err := o.failure(); err != nil {
+			var refused *jsonrpc.Error
+			if errors.As(err, &refused) && refused.Code == jsonrpc.CodeMethod {
+				return items, nil
+			}
+			return nil, fmt.Errorf("%s: %w", k.method, err)
 		}
 		items = append(items, rawjson.Elements(rawjson.Get(o.result, k.field))...)
 		if size += len(o.result); size > u.agg.cfg.MaxResult {
@@ -208,29 +211,19 @@ func (u *upstream) pages(ctx context.Context, c *conn, k *kind) ([][]byte, error
 	return nil, fmt.Errorf("%s: %w", k.method, errors.New("more than 1000 pages"))
 }
 
-// tellNews tells the host of lists that are not as it was given them.
-func (u *upstream) tellNews() {
+// tellChanges tells the host of lists that are not as it was given them last.
+func (u *upstream) tellChanges() {
 	told := make(map[string]bool)
 	for _, k := range kinds {
 		u.mu.Lock()
-		s := &u.shelves[k.index]
-		news := s.told && s.filled && sum(s.items) != s.toldSum
+		s := &u.lists[k.index]
+		news := s.told && s.filled && !slices.EqualFunc(s.items, s.given, bytes.Equal)
 		u.mu.Unlock()
 		if news && !told[k.changed] {
 			told[k.changed] = true
 			u.agg.tell("notification", 0, u.client, u.name, k.changed, nil, nil)
 		}
 	}
-}
-
-// sum tells two lists apart.
-func sum(items [][]byte) uint64 {
-	h := fnv.New64a()
-	for _, item := range items {
-		h.Write(item)
-		h.Write([]byte{0})
-	}
-	return h.Sum64()
 }
 
 // listWait is how long a list waits for servers that are late.

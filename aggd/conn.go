@@ -1,6 +1,7 @@
 package aggd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 )
@@ -42,12 +46,24 @@ type outcome struct {
 	err              error
 }
 
+// failure returns why a call has no result, or nil.
+func (o outcome) failure() error {
+	if o.err != nil || o.rpcError == nil {
+		return o.err
+	}
+	e := jsonrpc.Received(o.rpcError)
+	return fmt.Errorf("%w (%d)", e, e.Code)
+}
+
 // A conn is one live session with a server.
 type conn struct {
 	up        *upstream
 	transport transport
 	over      chan struct{} // closed when the session has ended
-	brake     *brake
+	notices   *rate.Limiter // of the server: more are read more slowly
+
+	complaints *rate.Limiter // about lines that are no messages
+	unread     int           // how many there were; receive's own
 
 	// mu guards the fields below.
 	mu    sync.Mutex
@@ -65,11 +81,13 @@ var errWrongID = errors.New("the server answered with a wrong id")
 
 func newConn(up *upstream) *conn {
 	return &conn{
-		up:    up,
-		over:  make(chan struct{}),
-		brake: newBrake(notificationBurst, notificationRate),
-		calls: make(map[uint64]*call),
-		asked: make(map[string]uint64),
+		up:      up,
+		over:    make(chan struct{}),
+		notices: rate.NewLimiter(notificationRate, notificationBurst),
+
+		complaints: rate.NewLimiter(rate.Every(10*time.Second), 5),
+		calls:      make(map[uint64]*call),
+		asked:      make(map[string]uint64),
 	}
 }
 
@@ -84,7 +102,7 @@ func (c *conn) call(ctx context.Context, request json.RawMessage, client, method
 		q.token = token
 		params = rawjson.Set(params, strconv.AppendUint(nil, q.id, 10), "_meta", "progressToken")
 	}
-	err := c.transport.send(ctx, encodeRequest(q.id, method, params), q)
+	err := c.transport.send(ctx, jsonrpc.Request(q.id, method, params), q)
 	if err != nil && ctx.Err() == nil {
 		q.settle(outcome{err: err})
 	}
@@ -93,7 +111,7 @@ func (c *conn) call(ctx context.Context, request json.RawMessage, client, method
 		return o
 	case <-ctx.Done():
 		if method != "initialize" {
-			c.cancelled(q, context.Cause(ctx))
+			c.tellCancelled(q, context.Cause(ctx))
 		}
 		return outcome{err: context.Cause(ctx)}
 	}
@@ -117,19 +135,19 @@ func (c *conn) leave(q *call) {
 	delete(c.calls, q.id)
 }
 
-// cancelled tells the server that nobody waits for q any more.
-func (c *conn) cancelled(q *call, cause error) {
+// tellCancelled tells the server that nobody waits for q any more.
+func (c *conn) tellCancelled(q *call, cause error) {
 	params := fmt.Appendf(nil, `{"requestId":%d,"reason":%s}`, q.id, rawjson.Quote(cause.Error()))
 	c.up.agg.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		c.transport.send(ctx, encodeRequest(0, "notifications/cancelled", params), nil)
+		c.transport.send(ctx, jsonrpc.Notification("notifications/cancelled", params), nil)
 	})
 }
 
 // notify sends a notification.
 func (c *conn) notify(ctx context.Context, method string, params json.RawMessage) error {
-	return c.transport.send(ctx, encodeRequest(0, method, params), nil)
+	return c.transport.send(ctx, jsonrpc.Notification(method, params), nil)
 }
 
 // settle gives a call its outcome; the first one counts.
@@ -156,7 +174,7 @@ func (c *conn) fail(err error) {
 	close(c.over)
 	c.mu.Unlock()
 	for _, rid := range asked {
-		c.up.agg.forget(rid)
+		c.up.agg.dropReply(rid)
 		params := fmt.Appendf(nil, `{"requestId":%d,"reason":%s}`, rid, rawjson.Quote(err.Error()))
 		c.up.agg.tell("notification", 0, c.up.client, c.up.name, "notifications/cancelled", params, nil)
 	}
@@ -180,13 +198,7 @@ func (c *conn) end(err error) {
 
 // tooLong fails the call whose answer was over the limit.
 func (c *conn) tooLong(e *wire.TooLong, from *call) {
-	id, err := strconv.ParseUint(string(e.ID), 10, 64)
-	c.mu.Lock()
-	q := c.calls[id]
-	c.mu.Unlock()
-	if err != nil || q == nil {
-		q = from
-	}
+	q := cmp.Or(c.find(e.ID), from)
 	if q == nil {
 		c.up.logf("dropped a message: %v", e)
 		return

@@ -5,16 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
+	"hutch/fs"
 )
-
-// offered is the revision of MCP that servers are offered, and accepted are those
-// they may answer with.
-const offered = "2025-11-25"
-
-var accepted = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
 
 // A session is what a server said of itself at initialize.
 type session struct {
@@ -38,7 +33,7 @@ func (u *upstream) connect(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	u.recall(ctx, c)
+	u.replay(ctx, c)
 	u.fetchAll(ctx, c)
 	return c, nil
 }
@@ -73,7 +68,7 @@ var errNotSpoken = errors.New("streamable HTTP is not spoken there")
 
 // transports returns what to try.
 func (u *upstream) transports() []func(context.Context, *conn) error {
-	stdio := func(_ context.Context, c *conn) error { return openStdio(c, u.def, u.agg.cfg.Environ) }
+	stdio := func(ctx context.Context, c *conn) error { return openStdio(ctx, c, u.def) }
 	streamable := func(_ context.Context, c *conn) error { return openStreamable(c, u.def) }
 	sse := func(ctx context.Context, c *conn) error { return openSSE(ctx, c, u.def) }
 	type list = []func(context.Context, *conn) error
@@ -95,13 +90,10 @@ func (u *upstream) initialize(ctx context.Context, c *conn) error {
 		capabilities = json.RawMessage("{}")
 	}
 	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"hutch","version":%s}}`,
-		offered, rawjson.Line(capabilities), rawjson.Quote(u.agg.cfg.Version))
+		jsonrpc.Newest, rawjson.Line(capabilities), rawjson.Quote(fs.Version))
 	o := c.call(ctx, nil, u.client, "initialize", params)
-	switch {
-	case o.err != nil:
-		return fmt.Errorf("initialize: %w", o.err)
-	case o.rpcError != nil:
-		return fmt.Errorf("initialize: %w", rpcError(o.rpcError))
+	if err := o.failure(); err != nil {
+		return fmt.Errorf("initialize: %w", err)
 	}
 	s := session{
 		protocol:     rawjson.GetString(o.result, "protocolVersion"),
@@ -109,7 +101,7 @@ func (u *upstream) initialize(ctx context.Context, c *conn) error {
 		serverInfo:   rawjson.Get(o.result, "serverInfo"),
 		instructions: rawjson.GetString(o.result, "instructions"),
 	}
-	if !slices.Contains(accepted, s.protocol) {
+	if !jsonrpc.Speaks(s.protocol) {
 		return fmt.Errorf("initialize: the server speaks protocol version %.40q", s.protocol)
 	}
 	u.mu.Lock()

@@ -2,11 +2,9 @@ package aggd
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"strings"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 )
@@ -27,35 +25,6 @@ func decodeServers(array []byte) []definition {
 	return defs
 }
 
-// withLocal adds the server of built-in tools, or completes its definition.
-func (a *aggregator) withLocal(defs []definition) []definition {
-	for i, d := range defs {
-		if d.Name != wire.Local {
-			continue
-		}
-		if d.Command == "" && d.URL == "" && a.cfg.Local != "" {
-			defs[i].Server = a.local(d.Server)
-		}
-		return defs
-	}
-	if a.cfg.Local == "" {
-		return defs
-	}
-	return append(defs, definition{Server: a.local(wire.Server{Name: wire.Local, Enabled: true, Source: "builtin"})})
-}
-
-func (a *aggregator) local(d wire.Server) wire.Server {
-	d.Command = a.cfg.Local
-	if len(d.AllowPrivate) > 0 {
-		env := map[string]string{"LOCALD_ALLOW_PRIVATE": strings.Join(d.AllowPrivate, ",")}
-		for k, v := range d.Env {
-			env[k] = v
-		}
-		d.Env = env
-	}
-	return d
-}
-
 // A set is the servers in force.
 type set struct {
 	byName map[string]*server
@@ -65,7 +34,7 @@ type set struct {
 // find returns the server that a request names.
 func (s *set) find(name string) (*server, error) {
 	found := s.byName[name]
-	if found == nil || checkName(name) != nil {
+	if found == nil || jsonrpc.CheckServer(name) != nil {
 		return nil, fmt.Errorf("server not found: %s", name)
 	}
 	return found, nil
@@ -84,16 +53,16 @@ func (a *aggregator) define(defs []definition) {
 	old := a.current()
 	next := &set{byName: make(map[string]*server)}
 	kept := make(map[*server]bool)
-	for _, def := range a.withLocal(defs) {
+	for _, def := range defs {
 		s := old.byName[def.Name]
 		switch {
-		case next.byName[def.Name] != nil && checkName(def.Name) == nil:
+		case next.byName[def.Name] != nil && jsonrpc.CheckServer(def.Name) == nil:
 			s = &server{agg: a, def: def, state: wire.Failed, fault: fmt.Errorf("another server is named %s", def.Name)}
 		case s != nil && s.definition().sameConnection(def):
 			s.redefine(def)
 			next.byName[def.Name] = s
 		default:
-			s = a.newServer(def)
+			s = newServer(a, def)
 			next.byName[def.Name] = s
 		}
 		kept[s] = true
@@ -107,12 +76,4 @@ func (a *aggregator) define(defs []definition) {
 			a.tasks.Go(s.close)
 		}
 	}
-}
-
-func (a *aggregator) newServer(def definition) *server {
-	local := def.Name == wire.Local && def.Command == a.cfg.Local
-	if _, err := os.Stat(def.Command); local && err != nil {
-		def.fault = errors.New("there is no program for the built-in tools beside the aggregator")
-	}
-	return newServer(a, def, local)
 }

@@ -1,10 +1,14 @@
 package aggd
 
 import (
-	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
 	"time"
 
-	"hutch/aggd/rawjson"
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/wire"
 )
 
@@ -22,30 +26,51 @@ type definition struct {
 }
 
 func (d definition) idleTimeout() time.Duration {
-	return orDefault(d.IdleTimeout, idleTimeout)
+	return time.Duration(cmp.Or(max(d.IdleTimeout, 0), wire.Duration(idleTimeout)))
 }
 
 func (d definition) connectTimeout() time.Duration {
-	return orDefault(d.ConnectTimeout, connectTimeout)
+	return time.Duration(cmp.Or(max(d.ConnectTimeout, 0), wire.Duration(connectTimeout)))
 }
 
 func (d definition) callTimeout() time.Duration {
-	return orDefault(d.CallTimeout, callTimeout)
-}
-
-func orDefault(d wire.Duration, other time.Duration) time.Duration {
-	if d > 0 {
-		return time.Duration(d)
-	}
-	return other
+	return time.Duration(cmp.Or(max(d.CallTimeout, 0), wire.Duration(callTimeout)))
 }
 
 // sameConnection reports whether a connection made for d serves e too.
 func (d definition) sameConnection(e definition) bool {
 	for _, s := range []*definition{&d, &e} {
-		s.AllowedTools, s.Pin, s.Source = nil, nil, ""
+		s.AllowedTools, s.Source = nil, ""
 	}
-	one, err1 := rawjson.Encode(d.Server)
-	two, err2 := rawjson.Encode(e.Server)
-	return d.fault == nil && e.fault == nil && err1 == nil && err2 == nil && bytes.Equal(one, two)
+	return d.fault == nil && e.fault == nil && reflect.DeepEqual(d.Server, e.Server)
+}
+
+// checkDefinition returns the state of a server that is not to be connected,
+// and why.
+func checkDefinition(d definition) (state string, err error) {
+	if err := jsonrpc.CheckServer(d.Name); err != nil {
+		return wire.Failed, err
+	}
+	switch {
+	case d.fault != nil:
+		return wire.Failed, d.fault
+	case !d.Enabled:
+		return wire.Disabled, nil
+	case d.UnsupportedStdio:
+		return wire.Unsupported, errors.New("a stdio server that the host does not start")
+	}
+	switch d.Type {
+	case "", "stdio", "http", "streamable", "streamable-http", "sse":
+	default:
+		return wire.Unsupported, fmt.Errorf("unknown transport %q", d.Type)
+	}
+	switch {
+	case d.Stdio() && d.Descriptor == "":
+		return wire.Failed, errors.New("no command")
+	case !d.Stdio() && d.URL == "":
+		return wire.Failed, errors.New("neither url nor command")
+	case !d.Stdio() && !strings.HasPrefix(d.URL, "http://") && !strings.HasPrefix(d.URL, "https://"):
+		return wire.Failed, errors.New("the url is neither http nor https")
+	}
+	return "", nil
 }

@@ -1,38 +1,62 @@
 package aggd
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
-	"hutch/aggd/wire"
 )
-
-// An entry encodes one item of a server's list as the host sees it.
-type entry func(server string, raw []byte) any
-
-var entries = [...]entry{toolEntry, resourceEntry, templateEntry, promptEntry}
 
 func text(raw []byte, key string) string { return rawjson.GetString(raw, key) }
 
-func toolEntry(server string, raw []byte) any {
-	name := text(raw, "name")
-	return wire.Tool{
-		NamespacedName: server + separator + name,
-		OriginalName:   name,
-		Description:    text(raw, "description"),
-		ServerName:     server,
-		Annotations:    annotations(rawjson.Get(raw, "annotations")),
-		Hash:           hash(raw),
+// appendEntry appends what the catalog has of an item. What the server sent goes in
+// by its bytes, for an encoder would change them.
+func appendEntry(line []byte, k *kind, server string, raw []byte) []byte {
+	own, name := text(raw, k.own), jsonrpc.Name
+	if k.own != "name" {
+		name = jsonrpc.URI
 	}
+	add := func(key string, value []byte) {
+		line = append(append(append(line, '"'), key...), `":`...)
+		line = append(append(line, value...), ',')
+	}
+	line = append(line, '{')
+	add("namespaced_"+k.list.Name, rawjson.Quote(name(server, own)))
+	add("original_"+k.list.Name, rawjson.Quote(own))
+	add("server_name", rawjson.Quote(server))
+	if k == prompts && rawjson.Get(raw, "arguments") == nil {
+		add("arguments", []byte("[]"))
+	}
+	rawjson.Walk(raw, func(key []byte, start, end int) {
+		value := raw[start:end]
+		switch key := string(key); {
+		case key == "name" && k.own != key, key == "description":
+			add(key, rawjson.Quote(rawjson.String(value)))
+		case key == "mimeType":
+			add("mime_type", rawjson.Quote(rawjson.String(value)))
+		case key == "inputSchema" && k == tools:
+			add("input_schema", value)
+		case key == "arguments" && k == prompts:
+			add(key, value)
+		case key == "annotations" && k == tools:
+			if hints, err := rawjson.Encode(annotations(value)); err == nil {
+				add(key, hints)
+			}
+		}
+	})
+	add("raw", raw)
+	line[len(line)-1] = '}'
+	return line
 }
 
-// annotations reads a tool's hints; a missing one has the protocol's default.
-func annotations(raw []byte) *wire.Annotations {
-	if raw == nil {
-		return nil
-	}
+// hints are a tool's annotations, with the protocol's defaults filled in.
+type hints struct {
+	Title           string `json:"title,omitempty"`
+	ReadOnlyHint    bool   `json:"read_only_hint"`
+	DestructiveHint bool   `json:"destructive_hint"`
+	IdempotentHint  bool   `json:"idempotent_hint"`
+	OpenWorldHint   bool   `json:"open_world_hint"`
+}
+
+func annotations(raw []byte) hints {
 	hint := func(key string, otherwise bool) bool {
 		switch string(rawjson.Get(raw, key)) {
 		case "true":
@@ -42,72 +66,11 @@ func annotations(raw []byte) *wire.Annotations {
 		}
 		return otherwise
 	}
-	return &wire.Annotations{
+	return hints{
 		Title:           text(raw, "title"),
 		ReadOnlyHint:    hint("readOnlyHint", false),
 		DestructiveHint: hint("destructiveHint", true),
 		IdempotentHint:  hint("idempotentHint", false),
 		OpenWorldHint:   hint("openWorldHint", true),
 	}
-}
-
-func resourceEntry(server string, raw []byte) any { return resource(server, raw, "uri") }
-
-func templateEntry(server string, raw []byte) any {
-	return wire.Template(resource(server, raw, "uriTemplate"))
-}
-
-// resource reads a resource, or a template, which differs in what its URI is called.
-func resource(server string, raw []byte, key string) wire.Resource {
-	uri := text(raw, key)
-	return wire.Resource{
-		NamespacedURI: scheme + server + "/" + uri,
-		OriginalURI:   uri,
-		Name:          text(raw, "name"),
-		Description:   text(raw, "description"),
-		MIMEType:      text(raw, "mimeType"),
-		ServerName:    server,
-	}
-}
-
-func promptEntry(server string, raw []byte) any {
-	name := text(raw, "name")
-	arguments := json.RawMessage(rawjson.Get(raw, "arguments"))
-	if arguments == nil {
-		arguments = json.RawMessage("[]")
-	}
-	return wire.Prompt{
-		NamespacedName: server + separator + name,
-		OriginalName:   name,
-		Description:    text(raw, "description"),
-		Arguments:      arguments,
-		ServerName:     server,
-	}
-}
-
-// appendEntry appends the line of an item. What the server sent goes in by its
-// bytes, for an encoder would change them.
-func appendEntry(line []byte, k *kind, server string, raw []byte) []byte {
-	fields, err := rawjson.Encode(entries[k.index](server, raw))
-	if err != nil { // strings always encode
-		return line
-	}
-	line = append(line, fields[:len(fields)-1]...)
-	if schema := rawjson.Get(raw, "inputSchema"); k == tools && schema != nil {
-		line = append(append(line, `,"input_schema":`...), schema...)
-	}
-	return append(append(append(line, `,"raw":`...), raw...), '}')
-}
-
-// hash returns the hash of a tool as its server gives it, whatever the order of
-// its members.
-func hash(raw []byte) string {
-	var decoded any
-	if json.Unmarshal(raw, &decoded) == nil {
-		if canonical, err := json.Marshal(decoded); err == nil {
-			raw = canonical
-		}
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
 }

@@ -32,40 +32,42 @@ func newEventReader(in io.Reader, limit int) *eventReader {
 
 // next returns the next event that has data. One over the limit is a
 // wire.TooLong, after which reading can go on.
-func (r *eventReader) next() (event, error) {
-	var e event
-	var over *overflow
-	some := false
+func (r *eventReader) next() (e event, err error) {
+	var data *wire.Bounded // nil while there is none
+	var long *wire.TooLong
 	for {
-		line, long, err := r.line()
-		if err != nil {
+		line := wire.NewBounded(r.limit + 64)
+		if err := wire.ReadLine(r.in, line); err != nil {
 			return event{}, err // an event without its end does not count
 		}
-		if long != nil {
-			over = long
+		text, err := line.Bytes()
+		text = bytes.TrimPrefix(bytes.TrimSuffix(text, []byte("\r")), []byte("\ufeff"))
+		switch {
+		case errors.As(err, &long):
+			long.Limit = r.limit
 			continue
-		}
-		if len(line) == 0 {
-			if over != nil {
-				return event{}, &wire.TooLong{ID: over.ID(), Size: over.size, Limit: r.limit}
-			}
-			if some {
-				return e, nil
-			}
+		case len(text) > 0:
+		case long != nil:
+			return event{}, long
+		case data != nil:
+			e.data, err = data.Bytes()
+			return e, err
+		default:
 			e = event{}
 			continue
 		}
-		name, value, _ := bytes.Cut(line, []byte(":"))
+		name, value, _ := bytes.Cut(text, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch string(name) {
 		case "event":
 			e.name = string(value)
 		case "data":
-			if some {
-				e.data = append(e.data, '\n')
+			if data == nil {
+				data = wire.NewBounded(r.limit)
+			} else {
+				data.Write([]byte("\n"))
 			}
-			some = true
-			e.data, over = keep(e.data, value, over, r.limit)
+			data.Write(value)
 		case "id":
 			if bytes.IndexByte(value, 0) < 0 {
 				r.lastID = string(value)
@@ -78,45 +80,19 @@ func (r *eventReader) next() (event, error) {
 	}
 }
 
-// An overflow skims data that is too long to keep.
-type overflow struct {
-	rawjson.Skim
-	size int64
-}
-
-func (o *overflow) Write(p []byte) (int, error) {
-	o.size += int64(len(p))
-	return o.Skim.Write(p)
-}
-
-// keep appends value to data, or from the limit on lets it go by.
-func keep(data, value []byte, over *overflow, limit int) ([]byte, *overflow) {
-	if over == nil && len(data)+len(value) <= limit {
-		return append(data, value...), nil
-	}
-	if over == nil {
-		over = &overflow{}
-		over.Write(data)
-	}
-	over.Write(value)
-	return nil, over
-}
-
-// line returns one line. One over the limit is skimmed instead.
-func (r *eventReader) line() ([]byte, *overflow, error) {
-	var line []byte
-	var over *overflow
+// readEvents hands on what a stream brings until it ends. from is the call that it
+// answers, if any.
+func (c *conn) readEvents(r *eventReader, from *call) error {
 	for {
-		piece, err := r.in.ReadSlice('\n')
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return nil, nil, err
-		}
-		line, over = keep(line, piece, over, r.limit+64)
-		if err == nil {
-			break
+		e, err := r.next()
+		var long *wire.TooLong
+		switch {
+		case errors.As(err, &long):
+			c.tooLong(long, from)
+		case err != nil:
+			return plain(err)
+		case len(e.data) > 0 && (e.name == "" || e.name == "message"):
+			c.receive(bytes.TrimSpace(rawjson.OneLine(e.data)), from)
 		}
 	}
-	line = bytes.TrimSuffix(line, []byte("\n"))
-	line = bytes.TrimSuffix(line, []byte("\r"))
-	return bytes.TrimPrefix(line, []byte("\ufeff")), over, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 	"hutch/fs/need"
@@ -49,29 +50,30 @@ func (d *direct) rpc(method, params string) []byte {
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		switch m, _ := open(line); {
-		case m.method == "roots/list":
-			fmt.Fprintf(d.in, `{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}`+"\n", m.id)
-		case m.method != "" && m.id != nil:
-			fmt.Fprintf(d.in, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`+"\n", m.id)
-		case string(m.id) == fmt.Sprint(d.next):
+		switch m, _ := jsonrpc.Parse(line); {
+		case m.Method == "roots/list":
+			fmt.Fprintf(d.in, `{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}`+"\n", m.ID)
+		case m.Method != "" && m.HasID():
+			fmt.Fprintf(d.in, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`+"\n", m.ID)
+		case string(m.ID) == fmt.Sprint(d.next):
 			return outcomeOf(m)
 		}
 	}
 }
 
-func outcomeOf(m message) []byte {
-	if m.err != nil {
-		return append(append([]byte(`{"error":`), m.err...), '}')
+func outcomeOf(m jsonrpc.Message) []byte {
+	if m.Error != nil {
+		return append(append([]byte(`{"error":`), m.Error...), '}')
 	}
-	return append(append([]byte(`{"result":`), m.result...), '}')
+	return append(append([]byte(`{"result":`), m.Result...), '}')
 }
 
 // same asks both the same and compares.
 func (d *direct) same(h *host, client, what, method, params string) []byte {
 	d.t.Helper()
 	want := d.rpc(method, params)
-	got := rawjson.Get([]byte(h.rpc(client, "ev", method, params)), "response")
+	line := []byte(h.rpc(client, "ev", method, params))
+	got := outcomeOf(jsonrpc.Message{Result: rawjson.Get(line, "result"), Error: rawjson.Get(line, "rpc_error")})
 	sameJSON(d.t, what, need.Clock.ReplaceAll(got, nil), need.Clock.ReplaceAll(want, nil))
 	return got
 }
@@ -172,7 +174,7 @@ func TestEverything(t *testing.T) {
 	nodejs, program := need.Everything(t)
 	for _, capabilities := range []string{`{}`, `{"sampling":{},"elicitation":{},"roots":{"listChanged":true}}`} {
 		t.Run("stdio "+capabilities, func(t *testing.T) {
-			h := start(t, Config{}, wire.Server{Name: "ev", Command: nodejs, Args: []string{program, "stdio"}})
+			h := start(t, Config{}, wire.Server{Name: "ev", Program: wire.Program{Command: nodejs, Args: []string{program, "stdio"}}})
 			compareWith(t, h, capabilities)
 		})
 		t.Run("http "+capabilities, func(t *testing.T) {
@@ -191,7 +193,7 @@ func compareWith(t *testing.T, h *host, capabilities string) {
 	client := h.client(capabilities)
 	// some tools are registered a moment after the session has begun
 	for len(rawjson.Elements(rawjson.Get(d.rpc("tools/list", "{}"), "result", "tools"))) !=
-		len(rawjson.Elements(rawjson.Get([]byte(h.rpc(client, "ev", "tools/list", "")), "response", "result", "tools"))) {
+		len(rawjson.Elements(rawjson.Get([]byte(h.rpc(client, "ev", "tools/list", "")), "result", "tools"))) {
 	}
 	compareAll(t, d, h, client)
 }

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -23,7 +24,7 @@ func stdioServer(t testing.TB, name, mode string, env ...string) wire.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := wire.Server{Name: name, Enabled: true, Command: self, Env: map[string]string{"AGGD_TEST_SERVER": mode}}
+	s := wire.Server{Name: name, Enabled: true, Program: wire.Program{Command: self, Env: map[string]string{"AGGD_TEST_SERVER": mode}}}
 	for i := 0; i+1 < len(env); i += 2 {
 		s.Env[env[i]] = env[i+1]
 	}
@@ -38,8 +39,8 @@ type fake struct {
 	mode string
 	mu   sync.Mutex
 	out  io.Writer
-	caps string // of the client
-	more bool   // tools/list has one more
+	caps atomic.Value // a string: of the client
+	more atomic.Bool  // tools/list has one more
 }
 
 func serveStdio(mode string) {
@@ -96,7 +97,7 @@ func (f *fake) line(line []byte, write func(string)) {
 	}
 	switch method {
 	case "initialize":
-		f.caps = string(rawjson.Get(params, "capabilities"))
+		f.caps.Store(string(rawjson.Get(params, "capabilities")))
 		version := "2025-06-18"
 		if f.mode == "old" {
 			version = "1999-01-01"
@@ -137,7 +138,7 @@ func (f *fake) listTools(params []byte, result func(string, ...any)) {
 		result(`{"tools":[{"name":"x"}],"nextCursor":"same"}`)
 	case cursor == "":
 		result(`{"tools":[%s],"nextCursor":"page 2"}`, odd)
-	case f.more:
+	case f.more.Load():
 		result(`{"tools":[{"name":"echo","description":"e","inputSchema":{"type":"object"},"annotations":{"title":"E","readOnlyHint":true}},{"name":"a__b"},{"name":"extra"}]}`)
 	default:
 		result(`{"tools":[{"name":"echo","description":"e","inputSchema":{"type":"object"},"annotations":{"title":"E","readOnlyHint":true}},{"name":"a__b"}]}`)
@@ -188,7 +189,7 @@ func (f *fake) call(id string, params []byte, result func(string, ...any), write
 		write(`{"jsonrpc":"2.0","id":77,"method":"ping"}`)
 		result(`{}`)
 	case "change":
-		f.more = !f.more
+		f.more.Store(!f.more.Load())
 		write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		result(`{}`)
 	case "fail":
@@ -196,7 +197,7 @@ func (f *fake) call(id string, params []byte, result func(string, ...any), write
 	case "env":
 		result(`{"env":%s}`, rawjson.Quote(strings.Join(os.Environ(), "\n")))
 	case "caps":
-		result(`{"caps":%s}`, f.caps)
+		result(`{"caps":%s}`, f.caps.Load())
 	case "pid":
 		result(`{"pid":%d}`, os.Getpid())
 	default:

@@ -116,36 +116,6 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
-	for _, bad := range []string{"", "builtin", "a__b", "__", "a/b", "a\x00", "a\nb"} {
-		if checkName(bad) == nil {
-			t.Errorf("%q is taken", bad)
-		}
-	}
-	for _, good := range []string{"a", "a_b", "GitHub-2", "local"} {
-		if err := checkName(good); err != nil {
-			t.Error(err)
-		}
-	}
-	for name, want := range map[string]string{"a__b": "a b", "a__b__c": "a b__c", "a___b": "a _b", "a__": "a "} {
-		if s, own, err := splitName(name); err != nil || s+" "+own != want {
-			t.Errorf("%s: %s %s %v", name, s, own, err)
-		}
-	}
-	for uri, want := range map[string]string{"capsem://a/b://c/d": "a b://c/d", "capsem://a/": "a "} {
-		if s, own, err := splitURI(uri); err != nil || s+" "+own != want {
-			t.Errorf("%s: %s %s %v", uri, s, own, err)
-		}
-	}
-	for _, bad := range []string{"__b", "a_b", "", "capsem:///x", "http://a/b"} {
-		_, _, err1 := splitName(bad)
-		_, _, err2 := splitURI(bad)
-		if err1 == nil || err2 == nil {
-			t.Errorf("%q is split", bad)
-		}
-	}
-}
-
 func TestBackOff(t *testing.T) {
 	for failures := range 100 {
 		if d := backOff(failures); d > lastPause || d < firstPause/2 {

@@ -11,12 +11,15 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"hutch/aggd/local"
+	"hutch/aggd/programs"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
+	"hutch/fs/duplex"
 )
 
 func TestMain(m *testing.M) {
@@ -41,11 +44,12 @@ func TestMain(m *testing.M) {
 
 // host speaks with an aggregator in process, as a parent would.
 type host struct {
-	t      testing.TB
-	in     *io.PipeWriter
-	done   chan error
-	log    *lockedBuffer
-	unread chan string // notifications and requests, in order
+	t        testing.TB
+	in       *io.PipeWriter
+	done     chan error
+	log      *lockedBuffer
+	programs *programs.Host
+	unread   chan string // notifications and requests, in order
 
 	mu      sync.Mutex
 	last    int
@@ -81,8 +85,25 @@ func start(t testing.TB, cfg Config, servers ...wire.Server) *host {
 		cfg.ListWait = patience
 	}
 	cfg.EndWait = patience
+	h.programs = programs.NewHost(h.log)
+	ours, theirs, err := duplex.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := syscall.Dup(int(theirs.Fd()))
+	theirs.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Programs, err = programs.NewClient(uintptr(fd)); err != nil {
+		t.Fatal(err)
+	}
+	var served sync.WaitGroup
+	served.Go(func() { h.programs.Serve(context.Background(), ours) })
 	go func() {
 		err := Run(context.Background(), cfg, ir, ow)
+		cfg.Programs.Close()
+		served.Wait()
 		ir.Close()
 		ow.Close()
 		h.done <- err
@@ -92,12 +113,9 @@ func start(t testing.TB, cfg Config, servers ...wire.Server) *host {
 		servers[i].Enabled = true
 	}
 	patient(servers)
-	line, err := rawjson.Encode(servers)
+	line, err := rawjson.Encode(h.programs.Define(servers))
 	if err != nil {
 		t.Fatal(err)
-	}
-	if servers == nil {
-		line = []byte("[]")
 	}
 	h.write(string(line))
 	t.Cleanup(func() {
@@ -258,13 +276,9 @@ func (h *host) awaitLog(text string) {
 
 func (h *host) tools() []string {
 	h.t.Helper()
-	var r struct{ Tools []wire.Tool }
-	if err := json.Unmarshal([]byte(h.ask("list_tools", "")), &r); err != nil {
-		h.t.Fatal(err)
-	}
 	names := []string{}
-	for _, tool := range r.Tools {
-		names = append(names, tool.NamespacedName)
+	for _, tool := range wire.Tools.Items([]byte(h.ask("list_tools", ""))) {
+		names = append(names, tool.Name)
 	}
 	return names
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -90,11 +91,20 @@ func (p *httpPeer) do(ctx context.Context, method, target string, body io.Reader
 	if p.def.BearerToken != "" {
 		req.Header.Set("Authorization", "Bearer "+p.def.BearerToken)
 	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	resp, err := p.client.Do(req)
 	return resp, plain(err)
+}
+
+// stream opens a stream of events.
+func (p *httpPeer) stream(ctx context.Context, header http.Header) (*http.Response, error) {
+	header.Set("Accept", eventStream)
+	resp, err := p.do(ctx, http.MethodGet, p.def.URL, nil, header)
+	if err == nil && (resp.StatusCode != http.StatusOK || contentType(resp) != eventStream) {
+		err = failure(resp)
+		resp.Body.Close()
+	}
+	return resp, err
 }
 
 // plain takes the URL out of an error, for there may be a secret in it, and marks
@@ -120,20 +130,12 @@ func failure(resp *http.Response) error {
 
 // body reads a whole message. One over the limit is a wire.TooLong.
 func body(resp *http.Response, limit int) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
-	if err != nil {
+	b := wire.NewBounded(limit)
+	if _, err := io.Copy(b, io.LimitReader(resp.Body, int64(limit)+64<<20)); err != nil {
 		return nil, plain(err)
 	}
-	if len(text) <= limit {
-		return rawjson.Line(text), nil
-	}
-	skim := &rawjson.Skim{}
-	skim.Write(text)
-	rest, err := io.Copy(skim, io.LimitReader(resp.Body, 64<<20))
-	if err != nil {
-		return nil, plain(err)
-	}
-	return nil, &wire.TooLong{ID: skim.ID(), Size: int64(len(text)) + rest, Limit: limit}
+	text, err := b.Bytes()
+	return rawjson.OneLine(text), err
 }
 
 func contentType(resp *http.Response) string {

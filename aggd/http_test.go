@@ -23,10 +23,10 @@ func TestStreamable(t *testing.T) {
 			h.awaitState("s", wire.Connected)
 			params := `{ "name":"x", "big": 12345678901234567890, "u":"<\u00e4>" }`
 			line := h.rpc("", "s", "tools/call", params)
-			if got := rawjson.Get([]byte(line), "response", "result", "echo"); string(got) != params {
+			if got := rawjson.Get([]byte(line), "result", "echo"); string(got) != params {
 				t.Errorf("params came back as %s, want %s", got, params)
 			}
-			wants(t, h.rpc("", "s", "nope", ""), `"response":{"error":{"code":-32601,"message":"no <such> method","data":{"big":12345678901234567890}}}`)
+			wants(t, h.rpc("", "s", "nope", ""), `"rpc_error":{"code":-32601,"message":"no <such> method","data":{"big":12345678901234567890}}`)
 			if !asJSON {
 				line = h.rpc("", "s", "tools/call", `{"name":"progress","_meta":{"progressToken":"mine"}}`)
 				wants(t, line, `"token":`)
@@ -43,7 +43,7 @@ func TestSessionExpiry(t *testing.T) {
 	h.awaitState("s", wire.Connected)
 	for range 3 {
 		f.expire()
-		wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), `"response":{"result":{"echo"`)
+		wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), `"result":{"echo"`)
 	}
 	if f.made != 4 {
 		t.Errorf("%d sessions were made, want 4", f.made)

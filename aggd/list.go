@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"hutch/aggd/rawjson"
@@ -12,7 +13,7 @@ import (
 
 // listServers answers list_servers.
 func (a *aggregator) listServers(q request) ([]byte, error) {
-	client := text(q.params, "client")
+	client := text(q.Params, "client")
 	list := []wire.Status{}
 	for _, s := range q.set.order {
 		list = append(list, s.status(client))
@@ -22,11 +23,11 @@ func (a *aggregator) listServers(q request) ([]byte, error) {
 }
 
 // lister answers list_*: what all servers have, in the order of the servers.
-func lister(k *kind, field string) func(*aggregator, context.Context, request) ([]byte, error) {
+func lister(k *kind) func(*aggregator, context.Context, request) ([]byte, error) {
 	return func(a *aggregator, ctx context.Context, q request) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, a.cfg.ListWait)
 		defer cancel()
-		client := text(q.params, "client")
+		client := text(q.Params, "client")
 		if _, known := a.capabilities(client); client != "" && !known {
 			return nil, fmt.Errorf("unknown client: %.40s", client)
 		}
@@ -37,19 +38,9 @@ func lister(k *kind, field string) func(*aggregator, context.Context, request) (
 			each.Go(func() { parts[i] = s.entries(ctx, k, client) })
 		}
 		each.Wait()
-		parts = deleteEmpty(parts)
-		return fmt.Appendf(nil, `%q:[%s]`, field, bytes.Join(parts, []byte(","))), nil
+		parts = slices.DeleteFunc(parts, func(part []byte) bool { return len(part) == 0 })
+		return fmt.Appendf(nil, `%q:[%s]`, k.list.Field, bytes.Join(parts, []byte(","))), nil
 	}
-}
-
-func deleteEmpty(parts [][]byte) [][]byte {
-	full := parts[:0]
-	for _, p := range parts {
-		if len(p) > 0 {
-			full = append(full, p)
-		}
-	}
-	return full
 }
 
 // entries returns a server's part of a list.
@@ -60,7 +51,7 @@ func (s *server) entries(ctx context.Context, k *kind, client string) []byte {
 	}
 	items := u.items(ctx, k)
 	if k == tools {
-		items, _ = s.definition().visible(items)
+		items = s.definition().visible(items)
 	}
 	var line []byte
 	for i, raw := range items {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,18 +15,15 @@ import (
 func TestLocal(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "<p>hi</p>") }))
 	t.Cleanup(s.Close)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	def := wire.Server{Name: "local", Enabled: true, Env: map[string]string{"AGGD_TEST_SERVER": "locald"}}
-	h := start(t, Config{Local: self}, def)
+	def := stdioServer(t, "local", "locald")
+	def.Shared = true
+	h := start(t, Config{}, def)
 	if names := h.tools(); !slices.Equal(names, []string{"local__echo", "local__fetch_http", "local__grep_http", "local__http_headers"}) {
 		t.Errorf("tools %v", names)
 	}
 	fetch := fmt.Sprintf(`{"name":"local__fetch_http","arguments":{"url":%q}}`, s.URL)
 	wants(t, h.ask("call_tool", fetch), "127.0.0.1 is not a public address", `"isError":true`)
-	def.AllowPrivate = []string{"127.0.0.1"}
+	def.Env = map[string]string{"AGGD_TEST_SERVER": "locald", "LOCALD_ALLOW_PRIVATE": "127.0.0.1"}
 	h.refresh(def)
 	wants(t, h.ask("call_tool", fetch), `\n\nhi"`)
 
@@ -42,8 +38,9 @@ func TestLocal(t *testing.T) {
 }
 
 func TestLocalMissing(t *testing.T) {
-	h := start(t, Config{Local: t.TempDir() + "/locald"}, stdioServer(t, "s", "plain"))
-	wants(t, h.ask("call_tool", `{"name":"local__echo","arguments":{"text":"a"}}`), `"error":"server local is failed: there is no program for the built-in tools`)
+	local := wire.Server{Name: "local", Source: "builtin", Program: wire.Program{Command: t.TempDir() + "/locald", Confined: true}}
+	h := start(t, Config{}, local, stdioServer(t, "s", "plain"))
+	wants(t, h.ask("call_tool", `{"name":"local__echo","arguments":{"text":"a"}}`), `"error":"server local is not connected: start: there is no program`)
 	if st := h.status("local"); st.State != wire.Failed || st.Source != "builtin" {
 		t.Errorf("%+v", st)
 	}

@@ -95,7 +95,7 @@ func TestMCPGo(t *testing.T) {
 		of   func(t *testing.T) wire.Server
 	}{
 		{"stdio", func(*testing.T) wire.Server {
-			return wire.Server{Command: self, Env: map[string]string{"AGGD_TEST_SERVER": "mcp-go"}}
+			return wire.Server{Program: wire.Program{Command: self, Env: map[string]string{"AGGD_TEST_SERVER": "mcp-go"}}}
 		}},
 		{"streamable", func(t *testing.T) wire.Server {
 			return wire.Server{URL: serve(t, mcpgo.NewStreamableHTTPServer(newMCPGo())) + "/mcp", Type: "streamable-http"}
@@ -133,12 +133,12 @@ func (h *host) useMCPGo(t *testing.T) {
 	for _, c := range []struct{ method, params, want string }{
 		{"tools/call", `{"name":"echo","arguments":{"text":"hé <&> \u2028 \ud83d\ude00"}}`, "hé <&> \u2028 😀"},
 		{"tools/call", `{"name":"echo","arguments":{}}`, `"text":""`},
-		{"tools/call", `{"name":"nobody"}`, `"error":{"code":-32602`},
+		{"tools/call", `{"name":"nobody"}`, `"rpc_error":{"code":-32602`},
 		{"resources/read", `{"uri":"mem://a"}`, "A <&> ä"},
 		{"resources/read", `{"uri":"mem://t/5"}`, `"uri":"mem://t/5"`},
 		{"prompts/get", `{"name":"greet","arguments":{"who":"you"}}`, "hello you"},
 		{"ping", "", `"result":{}`},
-		{"no/such", "", `"error":{"code":-32601`},
+		{"no/such", "", `"rpc_error":{"code":-32601`},
 	} {
 		wants(t, unescaped(t, h.rpc("", "m", c.method, c.params)), c.want)
 	}

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"time"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 )
@@ -16,75 +16,82 @@ import (
 func (c *conn) receive(line []byte, from *call) {
 	if len(line) > 0 && line[0] == '[' && json.Valid(line) {
 		for _, element := range rawjson.Elements(line) {
-			c.take(element, from)
+			c.handle(element, from)
 		}
 		return
 	}
-	c.take(line, from)
+	c.handle(line, from)
 }
 
-func (c *conn) take(line []byte, from *call) {
-	m, err := open(line)
+func (c *conn) handle(line []byte, from *call) {
+	m, err := jsonrpc.Parse(line)
 	switch {
 	case err != nil:
-		c.up.logf("sent rubbish (%v): %.80q", err, line)
-	case m.method != "" && m.id != nil:
-		c.asks(m, from)
-	case m.method != "":
-		c.pace()
-		c.notified(m, from)
+		c.rubbish(line, err)
+	case m.Method != "" && m.HasID():
+		c.request(m, from)
+	case m.Method != "":
+		c.throttle()
+		c.notification(m, from)
 	default:
-		c.answered(m, from)
+		c.response(m, from)
 	}
 }
 
-// pace slows down the reading of a server that sends too many notifications.
-func (c *conn) pace() {
-	wait := c.brake.take(time.Now())
-	if wait == 0 {
-		return
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-c.over:
+// rubbish tells of a line that is no message, now and then: a server may send
+// nothing else.
+func (c *conn) rubbish(line []byte, err error) {
+	c.unread++
+	if c.complaints.Allow() {
+		c.up.logf("sent rubbish, %d lines until now (%v): %.80q", c.unread, err, line)
 	}
 }
 
-// answered settles the call that m answers.
-func (c *conn) answered(m message, from *call) {
-	o := outcome{result: m.result, rpcError: m.err}
-	if m.result == nil && m.err == nil {
+// A server may send so many notifications at once, and so many a second from then
+// on; one that sends more is read more slowly, and nobody else notices.
+const (
+	notificationBurst = 4096
+	notificationRate  = 2000
+)
+
+// throttle slows down the reading of a server that sends too many notifications.
+func (c *conn) throttle() {
+	if wait := c.notices.Reserve().Delay(); wait > 0 {
+		pause(wait, c.over, nil)
+	}
+}
+
+// response settles the call that m answers.
+func (c *conn) response(m jsonrpc.Message, from *call) {
+	o := outcome{result: m.Result, rpcError: m.Error}
+	if m.Result == nil && m.Error == nil {
 		o.err = fmt.Errorf("the server answered neither with a result nor with an error")
 	}
-	id, ok := m.number()
-	c.mu.Lock()
-	q, last := c.calls[id], c.last
-	alone := c.alone()
-	c.mu.Unlock()
-	if ok && q != nil {
+	if q := c.find(m.ID); q != nil {
 		q.settle(o)
 		return
 	}
-	if ok && id <= last && id > 0 {
+	c.mu.Lock()
+	last, only := c.last, c.onlyCall()
+	c.mu.Unlock()
+	if id, ok := jsonrpc.Number(m.ID); ok && id <= last && id > 0 {
 		return // to a call that was given up
 	}
-	c.up.logf("answered with the id %.40s, which nobody used", orNull(m.id))
+	c.up.logf("answered with the id %.40s, which nobody used", orNull(m.ID))
 	if from == nil {
-		from = alone
+		from = only
 	}
 	switch {
 	case from == nil:
-	case m.id == nil && m.err != nil:
+	case !m.HasID() && m.Error != nil:
 		from.settle(o) // the server could not read the request
 	default:
-		from.settle(outcome{err: fmt.Errorf("%w: %.40s", errWrongID, orNull(m.id))})
+		from.settle(outcome{err: fmt.Errorf("%w: %.40s", errWrongID, orNull(m.ID))})
 	}
 }
 
-// alone returns the only call under way, or nil; mu is held.
-func (c *conn) alone() *call {
+// onlyCall returns the only call under way, or nil; mu is held.
+func (c *conn) onlyCall() *call {
 	if len(c.calls) != 1 {
 		return nil
 	}
@@ -101,46 +108,43 @@ func orNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// notified passes a notification on to the host.
-func (c *conn) notified(m message, from *call) {
-	switch m.method {
+// notification passes a notification on to the host.
+func (c *conn) notification(m jsonrpc.Message, from *call) {
+	switch m.Method {
 	case wire.Lost: // ours to tell
 		return
 	case "notifications/progress":
-		c.progressed(m)
+		c.progress(m)
 		return
 	case "notifications/cancelled":
-		c.givenUp(m)
+		c.cancelled(m)
 		return
 	case "notifications/message":
 		if from == nil {
-			from = c.hosted(true)
+			from = c.latestCall(true)
 		}
 	}
 	for _, k := range kinds {
-		if m.method == k.changed {
+		if m.Method == k.changed {
 			c.up.invalidate(k)
 		}
 	}
-	c.up.agg.tell("notification", 0, c.clientOf(from), c.up.name, m.method, m.params, from)
+	c.up.agg.tell("notification", 0, c.clientOf(from), c.up.name, m.Method, m.Params, from)
 }
 
-// progressed passes a progress notification on with the token its call had.
-func (c *conn) progressed(m message) {
-	id, err := strconv.ParseUint(string(rawjson.Get(m.params, "progressToken")), 10, 64)
-	c.mu.Lock()
-	q := c.calls[id]
-	c.mu.Unlock()
-	if err != nil || q == nil || q.token == nil {
+// progress passes a progress notification on with the token its call had.
+func (c *conn) progress(m jsonrpc.Message) {
+	q := c.find(rawjson.Get(m.Params, "progressToken"))
+	if q == nil || q.token == nil {
 		return // nobody asked for it, or not any more
 	}
-	params := rawjson.Set(m.params, q.token, "progressToken")
-	c.up.agg.tell("notification", 0, q.client, c.up.name, m.method, params, q)
+	params := rawjson.Set(m.Params, q.token, "progressToken")
+	c.up.agg.tell("notification", 0, q.client, c.up.name, m.Method, params, q)
 }
 
-// givenUp passes on that the server gave up a request of its own.
-func (c *conn) givenUp(m message) {
-	id := rawjson.Get(m.params, "requestId")
+// cancelled passes on that the server gave up a request of its own.
+func (c *conn) cancelled(m jsonrpc.Message) {
+	id := rawjson.Get(m.Params, "requestId")
 	c.mu.Lock()
 	rid, ok := c.asked[string(id)]
 	delete(c.asked, string(id))
@@ -148,48 +152,57 @@ func (c *conn) givenUp(m message) {
 	if !ok {
 		return
 	}
-	c.up.agg.forget(rid)
-	params := rawjson.Set(m.params, strconv.AppendUint(nil, rid, 10), "requestId")
-	c.up.agg.tell("notification", 0, c.up.client, c.up.name, m.method, params, nil)
+	c.up.agg.dropReply(rid)
+	params := rawjson.Set(m.Params, strconv.AppendUint(nil, rid, 10), "requestId")
+	c.up.agg.tell("notification", 0, c.up.client, c.up.name, m.Method, params, nil)
 }
 
-// asks passes a request of the server on to the host, or answers it.
-func (c *conn) asks(m message, from *call) {
+// request passes a request of the server on to the host, or answers it.
+func (c *conn) request(m jsonrpc.Message, from *call) {
 	switch {
-	case m.method == "ping":
-		c.reply(m.id, []byte("{}"), nil)
+	case m.Method == "ping":
+		c.reply(m.ID, []byte("{}"), nil)
 		return
 	case c.up.client == "":
-		c.reply(m.id, nil, encodeError(-32601, "this client offers no "+m.method))
+		c.reply(m.ID, nil, jsonrpc.Errorf(jsonrpc.CodeMethod, "this client offers no %s", m.Method).Raw())
 		return
 	}
-	if token, err := strconv.ParseUint(string(rawjson.Get(m.params, "_meta", "progressToken")), 10, 64); err == nil && from == nil {
-		c.mu.Lock()
-		from = c.calls[token]
-		c.mu.Unlock()
+	if from == nil {
+		from = c.find(rawjson.Get(m.Params, "_meta", "progressToken"))
 	}
 	if from == nil || from.request == nil {
-		from = c.hosted(false)
+		from = c.latestCall(false)
 	}
 	c.mu.Lock()
 	busy := len(c.asked) >= maxAsked
 	rid := uint64(0)
 	if !busy && c.cause == nil {
-		rid = c.up.agg.ask(c, m.id)
-		c.asked[string(m.id)] = rid
+		rid = c.up.agg.expectReply(c, m.ID)
+		c.asked[string(m.ID)] = rid
 	}
 	c.mu.Unlock()
 	switch {
 	case busy:
-		c.reply(m.id, nil, encodeError(-32603, "too many requests wait for answers"))
+		c.reply(m.ID, nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "too many requests wait for answers").Raw())
 	case rid != 0:
-		c.up.agg.tell("request", rid, c.clientOf(from), c.up.name, m.method, m.params, from)
+		c.up.agg.tell("request", rid, c.clientOf(from), c.up.name, m.Method, m.Params, from)
 	}
 }
 
-// hosted returns the latest call under way that the host made, if any; with only
+// find returns the call under way that has an id or a token, or nil.
+func (c *conn) find(id []byte) *call {
+	n, ok := jsonrpc.Number(id)
+	if !ok {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls[n]
+}
+
+// latestCall returns the latest call under way that the host made, if any; with only
 // set, it returns none where there are several.
-func (c *conn) hosted(only bool) *call {
+func (c *conn) latestCall(only bool) *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var latest *call
@@ -219,7 +232,7 @@ func (c *conn) reply(id, result, rpcError []byte) {
 	c.mu.Lock()
 	delete(c.asked, string(id))
 	c.mu.Unlock()
-	line := encodeReply(id, result, rpcError)
+	line := jsonrpc.Response(id, result, rpcError)
 	c.up.agg.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), c.up.def.connectTimeout())
 		defer cancel()

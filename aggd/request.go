@@ -6,16 +6,15 @@ import (
 	"errors"
 	"fmt"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 )
 
 // A request is one line of the host.
 type request struct {
-	id     json.RawMessage
-	method string
-	params json.RawMessage
-	set    *set // the servers when it came
+	jsonrpc.Message
+	set *set // the servers when it came
 }
 
 // methods answer the host's requests: each returns the fields of the answer.
@@ -23,13 +22,13 @@ var methods map[string]func(*aggregator, context.Context, request) ([]byte, erro
 
 func init() { // they mention the table
 	methods = map[string]func(*aggregator, context.Context, request) ([]byte, error){
-		wire.ListTools:     lister(tools, "tools"),
-		wire.ListResources: lister(resources, "resources"),
-		wire.ListTemplates: lister(templates, "templates"),
-		wire.ListPrompts:   lister(prompts, "prompts"),
-		wire.CallTool:      (*aggregator).callTool,
-		wire.GetPrompt:     (*aggregator).getPrompt,
-		wire.ReadResource:  (*aggregator).readResource,
+		wire.ListTools:     lister(tools),
+		wire.ListResources: lister(resources),
+		wire.ListTemplates: lister(templates),
+		wire.ListPrompts:   lister(prompts),
+		wire.CallTool:      named("tools/call", "name", jsonrpc.SplitName),
+		wire.GetPrompt:     named("prompts/get", "name", jsonrpc.SplitName),
+		wire.ReadResource:  named("resources/read", "uri", jsonrpc.SplitURI),
 		wire.RPC:           (*aggregator).rpc,
 		wire.Notify:        (*aggregator).notify,
 	}
@@ -49,42 +48,40 @@ var ok = []byte(`"ok":true`)
 // request starts the answering of one line. For a shutdown it returns the last
 // line to write.
 func (a *aggregator) request(line []byte) (stop []byte) {
-	if !json.Valid(line) {
-		skim := &rawjson.Skim{}
-		skim.Write(line)
-		a.refuse(skim.ID(), "not JSON")
+	m, err := jsonrpc.Parse(line)
+	switch {
+	case err != nil && !errors.Is(err, rawjson.ErrType):
+		a.refuse(m.ID, "not JSON")
 		return nil
-	}
-	q := request{id: rawjson.Get(line, "id"), method: text(line, "method"), params: rawjson.Get(line, "params"), set: a.current()}
-	if q.id == nil || string(q.id) == "null" {
+	case !m.HasID():
 		a.refuse(nil, "no id")
 		return nil
+	case m.Method == wire.Shutdown:
+		return encodeAnswer(m.ID, ok, nil)
 	}
-	if q.method == wire.Shutdown {
-		return encodeAnswer(q.id, ok, nil)
-	}
-	if do := quick[q.method]; do != nil {
+	q := request{m, a.current()}
+	if do := quick[q.Method]; do != nil {
 		fields, err := do(a, q)
-		a.answer(q.id, fields, err)
+		a.answer(q.ID, fields, err)
 		return nil
 	}
-	do := methods[q.method]
+	do := methods[q.Method]
 	if do == nil {
-		a.answer(q.id, nil, fmt.Errorf("unknown method: %.60q", q.method))
+		a.answer(q.ID, nil, fmt.Errorf("unknown method: %.60q", q.Method))
 		return nil
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	if err := a.enter(q.id, cancel); err != nil {
-		a.answer(q.id, nil, err)
+	if err := a.enter(q.ID, cancel); err != nil {
+		a.answer(q.ID, nil, err)
 		return nil
 	}
 	a.requests.Add(1)
 	a.start(func() {
 		defer a.requests.Done()
 		fields, err := do(a, ctx, q)
-		a.leave(q.id)
+		a.leave(q.ID)
 		cancel(nil)
-		a.answer(q.id, fields, err)
+		a.answer(q.ID, fields, err)
 	})
 	return nil
 }
@@ -133,73 +130,83 @@ func (a *aggregator) leave(id json.RawMessage) {
 	delete(a.inFlight, string(id))
 }
 
-// callTool answers call_tool.
-func (a *aggregator) callTool(ctx context.Context, q request) ([]byte, error) {
-	name := text(q.params, "name")
-	server, own, err := splitName(name)
-	if err != nil {
-		return nil, err
-	}
-	return a.forward(ctx, q, server, "tools/call", rawjson.Set(q.params, rawjson.Quote(own), "name"))
-}
-
-// getPrompt answers get_prompt.
-func (a *aggregator) getPrompt(ctx context.Context, q request) ([]byte, error) {
-	server, own, err := splitName(text(q.params, "name"))
-	if err != nil {
-		return nil, err
-	}
-	return a.forward(ctx, q, server, "prompts/get", rawjson.Set(q.params, rawjson.Quote(own), "name"))
-}
-
-// readResource answers read_resource.
-func (a *aggregator) readResource(ctx context.Context, q request) ([]byte, error) {
-	server, own, err := splitURI(text(q.params, "uri"))
-	if err != nil {
-		return nil, err
-	}
-	return a.forward(ctx, q, server, "resources/read", rawjson.Set(q.params, rawjson.Quote(own), "uri"))
-}
-
-// forward makes one of the reference's requests on the connection without
-// capabilities.
-func (a *aggregator) forward(ctx context.Context, q request, server, method string, params json.RawMessage) ([]byte, error) {
-	o := q.do(ctx, "", server, method, params)
-	switch {
-	case o.err != nil:
-		return nil, o.err
-	case o.rpcError != nil:
-		return nil, rpcError(o.rpcError)
-	}
-	return append([]byte(`"result":`), o.result...), nil
-}
-
-// do makes a request of a server.
-func (q request) do(ctx context.Context, client, server, method string, params json.RawMessage) outcome {
-	s, err := q.set.find(server)
-	if err != nil {
-		return outcome{err: err}
-	}
-	u, err := s.upstream(client)
-	if err != nil {
-		return outcome{err: err}
-	}
-	switch method {
-	case "":
-		return outcome{err: errors.New("no method")}
-	case "initialize":
-		return outcome{err: errors.New("the aggregator initializes servers itself")}
-	case "tools/call":
-		if err := s.admit(ctx, u, text(params, "name")); err != nil {
-			return outcome{err: err}
+// named answers one of the reference's requests, on the connection without
+// capabilities: it is for the server that the guest's name in member begins with.
+func named(method, member string, split func(string) (server, own string, ok bool)) func(*aggregator, context.Context, request) ([]byte, error) {
+	return func(_ *aggregator, ctx context.Context, q request) ([]byte, error) {
+		name := text(q.Params, member)
+		server, own, ok := split(name)
+		if !ok {
+			return nil, fmt.Errorf("%s without a server: %s", member, name)
 		}
+		return q.forward(ctx, address{server: server, method: method, params: rawjson.Set(q.Params, rawjson.Quote(own), member)})
 	}
-	return u.call(ctx, q.id, client, method, params)
+}
+
+// rpc answers rpc: any request of MCP, passed through.
+func (a *aggregator) rpc(ctx context.Context, q request) ([]byte, error) {
+	return q.forward(ctx, q.address())
+}
+
+// An address is what the params of rpc and notify say.
+type address struct {
+	client, server, method string
+	params                 json.RawMessage
+}
+
+func (q request) address() (to address) {
+	rawjson.Walk(q.Params, func(key []byte, start, end int) {
+		value := q.Params[start:end]
+		switch string(key) {
+		case "client":
+			to.client = rawjson.String(value)
+		case "server":
+			to.server = rawjson.String(value)
+		case "method":
+			to.method = rawjson.String(value)
+		case "params":
+			to.params = value
+		}
+	})
+	return to
+}
+
+// forward makes a request of a server.
+func (q request) forward(ctx context.Context, to address) ([]byte, error) {
+	s, u, err := q.set.connection(to)
+	switch {
+	case err != nil:
+	case to.method == "":
+		err = errors.New("no method")
+	case to.method == "initialize":
+		err = errors.New("the aggregator initializes servers itself")
+	case to.method == "tools/call":
+		err = s.admit(to.params)
+	}
+	if err != nil {
+		return nil, err
+	}
+	o := u.call(ctx, q.ID, to.client, to.method, to.params)
+	if err := o.failure(); err != nil {
+		return nil, err
+	}
+	return append(append(make([]byte, 0, len(o.result)+16), `"result":`...), o.result...), nil
+}
+
+// connection returns the server that an address names, and its connection for
+// the client.
+func (s *set) connection(to address) (*server, *upstream, error) {
+	found, err := s.find(to.server)
+	if err != nil {
+		return nil, nil, err
+	}
+	u, err := found.upstream(to.client)
+	return found, u, err
 }
 
 // refresh answers refresh.
 func (a *aggregator) refresh(q request) ([]byte, error) {
-	servers := rawjson.Get(q.params, "servers")
+	servers := rawjson.Get(q.Params, "servers")
 	if len(servers) == 0 || servers[0] != '[' {
 		return nil, errors.New("refresh needs an array of servers")
 	}
@@ -207,42 +214,24 @@ func (a *aggregator) refresh(q request) ([]byte, error) {
 	return ok, nil
 }
 
-// rpc answers rpc: any request of MCP, passed through.
-func (a *aggregator) rpc(ctx context.Context, q request) ([]byte, error) {
-	o := q.do(ctx, text(q.params, "client"), text(q.params, "server"), text(q.params, "method"), rawjson.Get(q.params, "params"))
-	switch {
-	case o.err != nil:
-		return nil, o.err
-	case o.rpcError != nil:
-		return fmt.Appendf(nil, `"response":{"error":%s}`, o.rpcError), nil
-	}
-	fields := make([]byte, 0, len(o.result)+32)
-	fields = append(append(fields, `"response":{"result":`...), o.result...)
-	return append(fields, '}'), nil
-}
-
 // notify answers notify.
 func (a *aggregator) notify(ctx context.Context, q request) ([]byte, error) {
-	s, err := q.set.find(text(q.params, "server"))
+	to := q.address()
+	_, u, err := q.set.connection(to)
 	if err != nil {
 		return nil, err
 	}
-	u, err := s.upstream(text(q.params, "client"))
-	if err != nil {
-		return nil, err
-	}
-	method := text(q.params, "method")
-	if method == "" || method == "notifications/initialized" || method == "notifications/cancelled" {
-		return nil, fmt.Errorf("no notification to pass on: %.60q", method)
+	if to.method == "" || to.method == "notifications/initialized" || to.method == "notifications/cancelled" {
+		return nil, fmt.Errorf("no notification to pass on: %.60q", to.method)
 	}
 	ctx, cancel := context.WithTimeout(ctx, u.def.connectTimeout())
 	defer cancel()
-	return ok, u.notify(ctx, method, rawjson.Get(q.params, "params"))
+	return ok, u.notify(ctx, to.method, to.params)
 }
 
 // declare answers client.
 func (a *aggregator) declare(q request) ([]byte, error) {
-	capabilities := rawjson.Get(q.params, "capabilities")
+	capabilities := rawjson.Get(q.Params, "capabilities")
 	key, err := wire.ClientKey(capabilities)
 	if err != nil {
 		return nil, err
@@ -260,12 +249,12 @@ func (a *aggregator) declare(q request) ([]byte, error) {
 
 // cancel answers cancel: the request that it names fails, and its server is told.
 func (a *aggregator) cancel(q request) ([]byte, error) {
-	id := rawjson.Get(q.params, "id")
+	id := rawjson.Get(q.Params, "id")
 	a.mu.Lock()
 	cancel := a.inFlight[string(id)]
 	a.mu.Unlock()
 	if cancel != nil {
-		reason := text(q.params, "reason")
+		reason := text(q.Params, "reason")
 		if reason == "" {
 			reason = "cancelled"
 		}
@@ -277,7 +266,7 @@ func (a *aggregator) cancel(q request) ([]byte, error) {
 // reply answers reply: it carries the host's answer to a server's request.
 func (a *aggregator) reply(q request) ([]byte, error) {
 	var p wire.ReplyParams
-	if err := json.Unmarshal(q.params, &p); err != nil || p.Result == nil && p.Error == nil {
+	if err := json.Unmarshal(q.Params, &p); err != nil || p.Result == nil && p.Error == nil {
 		return nil, errors.New("reply needs a rid, and a result or an error")
 	}
 	a.mu.Lock()

@@ -1,34 +1,34 @@
 package aggd
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
-	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 )
 
 // A server is one definition, with a connection for each set of client
 // capabilities that it is used with.
 type server struct {
-	agg    *aggregator
-	shared bool   // one connection serves all clients
-	state  string // of one that is not to be connected, with the fault that it has
-	fault  error
+	agg   *aggregator
+	state string // of one that is not to be connected, with the fault that it has
+	fault error
 
 	// mu guards the fields below.
 	mu     sync.Mutex
-	def    definition // of which AllowedTools, Pin and Source may change
+	def    definition // of which AllowedTools and Source may change
 	ups    map[string]*upstream
 	closed bool
 }
 
-func newServer(agg *aggregator, def definition, shared bool) *server {
-	s := &server{agg: agg, def: def, shared: shared, ups: make(map[string]*upstream)}
+func newServer(agg *aggregator, def definition) *server {
+	s := &server{agg: agg, def: def, ups: make(map[string]*upstream)}
+	if def.Stdio() && agg.cfg.Programs == nil {
+		def.UnsupportedStdio = true
+	}
 	s.state, s.fault = checkDefinition(def)
 	if s.state == "" {
 		s.ups[""] = newUpstream(agg, def, "", nil, def.Stdio())
@@ -46,7 +46,7 @@ func (s *server) upstream(client string) (*upstream, error) {
 		return nil, fmt.Errorf("server %s is %s%s", s.def.Name, s.state, because(s.fault))
 	case s.closed:
 		return nil, errClosed
-	case s.shared:
+	case s.def.Shared:
 		client = ""
 	}
 	if u := s.ups[client]; u != nil {
@@ -95,41 +95,24 @@ func (s *server) redefine(def definition) {
 }
 
 // admit says why a tool may not be called.
-func (s *server) admit(ctx context.Context, u *upstream, tool string) error {
-	def := s.definition()
-	if def.AllowedTools != nil && !slices.Contains(def.AllowedTools, tool) {
-		return fmt.Errorf("tool not allowed: %s", tool)
-	}
-	pin, pinned := def.Pin[tool]
-	if !pinned {
-		return nil
-	}
-	for _, raw := range u.items(ctx, tools) {
-		if rawjson.GetString(raw, "name") == tool && hash(raw) != pin {
-			return fmt.Errorf("tool held back: %s changed since it was approved", tool)
+func (s *server) admit(params []byte) error {
+	if d := s.definition(); d.AllowedTools != nil {
+		if tool := text(params, "name"); !slices.Contains(d.AllowedTools, tool) {
+			return fmt.Errorf("tool not allowed: %s", tool)
 		}
 	}
 	return nil
 }
 
-// visible returns those of a server's tools that exist for the host, and the
-// hashes of those held back.
-func (d definition) visible(items [][]byte) (shown [][]byte, held map[string]string) {
+// visible returns those of a server's tools that exist for the host.
+func (d definition) visible(items [][]byte) (shown [][]byte) {
 	for _, raw := range items {
-		name := rawjson.GetString(raw, "name")
-		if name == "" || d.AllowedTools != nil && !slices.Contains(d.AllowedTools, name) {
-			continue
+		name := text(raw, "name")
+		if name != "" && (d.AllowedTools == nil || slices.Contains(d.AllowedTools, name)) {
+			shown = append(shown, raw)
 		}
-		if pin, pinned := d.Pin[name]; pinned && pin != hash(raw) {
-			if held == nil {
-				held = make(map[string]string)
-			}
-			held[name] = hash(raw)
-			continue
-		}
-		shown = append(shown, raw)
 	}
-	return shown, held
+	return shown
 }
 
 // status describes the server as list_servers gives it, by its connection for
@@ -138,13 +121,7 @@ func (s *server) status(client string) wire.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.def
-	st := wire.Status{
-		Name: d.Name, URL: d.URL, Enabled: d.Enabled, Source: d.Source, IsStdio: d.Stdio(),
-		State: s.state,
-	}
-	if s.fault != nil {
-		st.Error = s.fault.Error()
-	}
+	st := d.Status(s.state, s.fault)
 	if u := s.best(client); u != nil {
 		u.describe(d, &st)
 	}
@@ -154,7 +131,7 @@ func (s *server) status(client string) wire.Status {
 // best returns the connection that tells most of the server; mu is held.
 func (s *server) best(client string) *upstream {
 	best := s.ups[client]
-	if best == nil || s.shared {
+	if best == nil || s.def.Shared {
 		best = s.ups[""]
 	}
 	if best == nil || best.known() {
@@ -185,16 +162,14 @@ func (u *upstream) describe(d definition, st *wire.Status) {
 		st.Error = u.cause.Error()
 	}
 	for _, k := range kinds {
-		if err := u.shelves[k.index].err; err != nil && st.Error == "" {
+		if err := u.lists[k.index].err; err != nil && st.Error == "" {
 			st.Error = err.Error()
 		}
 	}
-	shown, held := d.visible(u.shelves[tools.index].items)
-	st.ToolCount = len(shown)
-	st.Held = held
-	st.ResourceCount = len(u.shelves[resources.index].items)
-	st.TemplateCount = len(u.shelves[templates.index].items)
-	st.PromptCount = len(u.shelves[prompts.index].items)
+	st.ToolCount = len(d.visible(u.lists[tools.index].items))
+	st.ResourceCount = len(u.lists[resources.index].items)
+	st.TemplateCount = len(u.lists[templates.index].items)
+	st.PromptCount = len(u.lists[prompts.index].items)
 	st.ProtocolVersion = u.session.protocol
 	st.Capabilities = json.RawMessage(u.session.capabilities)
 	st.ServerInfo = json.RawMessage(u.session.serverInfo)

@@ -8,9 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
-
-	"hutch/aggd/rawjson"
-	"hutch/aggd/wire"
 )
 
 // A sse carries messages by HTTP with server-sent events (revision 2024-11-05): one
@@ -30,11 +27,7 @@ func openSSE(ctx context.Context, c *conn, def definition) error {
 	t := &sse{c: c, peer: newHTTPPeer(def)}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	abandon := context.AfterFunc(ctx, t.cancel)
-	resp, err := t.peer.do(t.ctx, http.MethodGet, def.URL, nil, http.Header{"Accept": {eventStream}})
-	if err == nil && (resp.StatusCode != http.StatusOK || contentType(resp) != eventStream) {
-		err = failure(resp)
-		resp.Body.Close()
-	}
+	resp, err := t.peer.stream(t.ctx, http.Header{})
 	if err != nil {
 		t.cancel()
 		return fmt.Errorf("event stream: %w", err)
@@ -52,7 +45,7 @@ func openSSE(ctx context.Context, c *conn, def definition) error {
 	c.transport = t
 	t.tasks.Go(func() {
 		defer resp.Body.Close()
-		t.read(r)
+		c.fail(fmt.Errorf("connection lost: %w", c.readEvents(r, nil)))
 	})
 	return nil
 }
@@ -76,22 +69,6 @@ func awaitEndpoint(r *eventReader, base *url.URL) (string, error) {
 			return "", fmt.Errorf("the endpoint is on another host, %s", endpoint.Host)
 		}
 		return endpoint.String(), nil
-	}
-}
-
-func (t *sse) read(r *eventReader) {
-	for {
-		e, err := r.next()
-		var long *wire.TooLong
-		switch {
-		case errors.As(err, &long):
-			t.c.tooLong(long, nil)
-		case err != nil:
-			t.c.fail(fmt.Errorf("connection lost: %w", plain(err)))
-			return
-		case len(e.data) > 0 && (e.name == "" || e.name == "message"):
-			t.c.receive(oneLine(e.data), nil)
-		}
 	}
 }
 
@@ -119,6 +96,3 @@ func (t *sse) close() {
 	t.tasks.Wait()
 	t.peer.client.CloseIdleConnections()
 }
-
-// oneLine returns the data of an event on one line.
-func oneLine(data []byte) []byte { return bytes.TrimSpace(rawjson.Line(data)) }

@@ -67,13 +67,12 @@ func (t *streamable) send(ctx context.Context, msg []byte, q *call) error {
 	exchange, cancel := context.WithCancel(t.ctx)
 	abandon := context.AfterFunc(ctx, cancel)
 	resp, err := t.peer.do(exchange, http.MethodPost, t.peer.def.URL, bytes.NewReader(msg), header)
-	if err != nil {
-		abandon()
-		cancel()
-		return err
+	if err == nil {
+		if err = t.accept(resp); err != nil {
+			resp.Body.Close()
+		}
 	}
-	if err := t.accept(resp); err != nil {
-		resp.Body.Close()
+	if err != nil {
 		abandon()
 		cancel()
 		return err
@@ -139,9 +138,9 @@ func (t *streamable) single(resp *http.Response, q *call) error {
 // resumed, where the server gave its events ids.
 func (t *streamable) events(ctx context.Context, stream io.Reader, q *call) {
 	r := newEventReader(stream, t.c.up.agg.cfg.MaxResult)
-	err := t.read(r, q)
+	err := t.c.readEvents(r, q)
 	for tries := 0; q != nil && !q.settled.Load() && r.lastID != "" && tries < maxResumes; tries++ {
-		if !pause(ctx, t.ctx, resumeAfter(r)) {
+		if !pause(resumeAfter(r), ctx.Done(), t.ctx.Done()) {
 			return
 		}
 		next, stop, e := t.resume(ctx, r)
@@ -150,7 +149,7 @@ func (t *streamable) events(ctx context.Context, stream io.Reader, q *call) {
 			continue
 		}
 		last := next.lastID
-		err = t.read(next, q)
+		err = t.c.readEvents(next, q)
 		stop()
 		if next.lastID != last {
 			tries = 0
@@ -162,36 +161,15 @@ func (t *streamable) events(ctx context.Context, stream io.Reader, q *call) {
 	}
 }
 
-// read hands on what a stream brings until it ends.
-func (t *streamable) read(r *eventReader, q *call) error {
-	for {
-		e, err := r.next()
-		var long *wire.TooLong
-		switch {
-		case errors.As(err, &long):
-			t.c.tooLong(long, q)
-		case err != nil:
-			return plain(err)
-		case len(e.data) > 0 && (e.name == "" || e.name == "message"):
-			t.c.receive(oneLine(e.data), q)
-		}
-	}
-}
-
 // resume opens a stream that goes on where r ended. It ends with ctx, or by stop.
 func (t *streamable) resume(ctx context.Context, r *eventReader) (next *eventReader, stop func(), err error) {
 	header := t.header()
-	header.Set("Accept", eventStream)
 	if r.lastID != "" {
 		header.Set("Last-Event-ID", r.lastID)
 	}
 	exchange, cancel := context.WithCancel(t.ctx)
 	abandon := context.AfterFunc(ctx, cancel)
-	resp, err := t.peer.do(exchange, http.MethodGet, t.peer.def.URL, nil, header)
-	if err == nil && (resp.StatusCode != http.StatusOK || contentType(resp) != eventStream) {
-		err = failure(resp)
-		resp.Body.Close()
-	}
+	resp, err := t.peer.stream(exchange, header)
 	if err != nil {
 		abandon()
 		cancel()
@@ -207,19 +185,6 @@ func resumeAfter(r *eventReader) time.Duration {
 		return min(r.retry, retryEventsMax)
 	}
 	return retryEvents
-}
-
-// pause waits for d; it returns false when one of the contexts ends first.
-func pause(a, b context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-a.Done():
-	case <-b.Done():
-	}
-	return false
 }
 
 // begin opens the stream for what the server says unasked.
@@ -244,12 +209,11 @@ func (t *streamable) listen() {
 			failures++
 		default:
 			failures = 0
-			t.read(next, nil)
+			t.c.readEvents(next, nil)
 			stop()
 			r = next
 		}
-		wait := min(resumeAfter(r)<<min(failures, 5), retryEventsMax)
-		if !pause(t.ctx, t.ctx, wait) {
+		if !pause(min(resumeAfter(r)<<min(failures, 5), retryEventsMax), t.ctx.Done(), nil) {
 			return
 		}
 	}

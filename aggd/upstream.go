@@ -56,7 +56,7 @@ type upstream struct {
 	change   chan struct{} // closed when the state changes
 	busy     int           // users of conn
 	used     time.Time     // when the last one left
-	shelves  [len(kinds)]shelf
+	lists    [len(kinds)]cachedList
 	sticky   sticky
 }
 
@@ -120,7 +120,7 @@ func (u *upstream) run(ctx context.Context) {
 			continue
 		}
 		u.connected(c)
-		u.live(ctx, c)
+		u.watch(ctx, c)
 	}
 }
 
@@ -148,14 +148,20 @@ func (u *upstream) awaitTurn(ctx context.Context) bool {
 	if failures < 2 {
 		return true
 	}
-	timer := time.NewTimer(time.Until(tried.Add(callPause)))
+	return pause(time.Until(tried.Add(callPause)), ctx.Done(), nil)
+}
+
+// pause waits for d; it returns false when one of the channels is closed first.
+func pause(d time.Duration, a, b <-chan struct{}) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-ctx.Done():
-		return false
 	case <-timer.C:
 		return true
+	case <-a:
+	case <-b:
 	}
+	return false
 }
 
 func backOff(failures int) time.Duration {
@@ -163,8 +169,8 @@ func backOff(failures int) time.Duration {
 	return d - time.Duration(rand.Int64N(int64(d)/2))
 }
 
-// live waits for the end of a connection.
-func (u *upstream) live(ctx context.Context, c *conn) {
+// watch waits for the end of a connection, and ends one that is idle.
+func (u *upstream) watch(ctx context.Context, c *conn) {
 	idle := time.NewTimer(u.def.idleTimeout())
 	defer idle.Stop()
 	began := time.Now()
@@ -209,40 +215,36 @@ func (u *upstream) retire() time.Duration {
 func (u *upstream) connected(c *conn) {
 	u.mu.Lock()
 	u.conn, u.used = c, time.Now()
-	u.late = slices.ContainsFunc(u.shelves[:], func(s shelf) bool { return s.err != nil })
+	u.late = slices.ContainsFunc(u.lists[:], func(s cachedList) bool { return s.err != nil })
 	select {
 	case <-u.kick: // it came for this one
 	default:
 	}
 	u.setLocked(wire.Connected, nil)
 	u.mu.Unlock()
-	u.tellNews()
+	u.tellChanges()
 }
 
-// lost notes the end of a connection that worked.
+// lost notes the end of a connection that worked. Where the server has only
+// forgotten the session, it is asked for another one at once.
 func (u *upstream) lost(c *conn, lived time.Duration) {
 	u.logf("connection lost: %v", c.cause)
-	if !u.mourn(c, lived) {
-		return
-	}
-	reason := slices.Concat([]byte(`{"reason":`), rawjson.Quote(c.cause.Error()), []byte("}"))
-	u.agg.tell("notification", 0, u.client, u.name, wire.Lost, reason, nil)
-}
-
-// mourn says whether the end of a connection is a failure of the server.
-func (u *upstream) mourn(c *conn, lived time.Duration) bool {
+	again := unusable(c.cause)
 	u.mu.Lock()
-	defer u.mu.Unlock()
 	if lived > goodRun {
 		u.failures = 0
 	}
-	if errors.Is(c.cause, errSession) || errors.Is(c.cause, errNotSent) {
+	if again {
 		u.setLocked(wire.Starting, nil)
-		return false
+	} else {
+		u.failures++
+		u.setLocked(wire.Failed, c.cause)
 	}
-	u.failures++
-	u.setLocked(wire.Failed, c.cause)
-	return true
+	u.mu.Unlock()
+	if !again {
+		reason := slices.Concat([]byte(`{"reason":`), rawjson.Quote(c.cause.Error()), []byte("}"))
+		u.agg.tell("notification", 0, u.client, u.name, wire.Lost, reason, nil)
+	}
 }
 
 // failed notes a try that came to nothing.

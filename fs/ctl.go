@@ -47,13 +47,26 @@ func Run[T any](verbs []Verb[T], c Call[T], m string) error {
 			return v.Do(c, words[1:])
 		}
 	}
-	return fmt.Errorf("%w: %w", ErrInvalid, unknown(m))
+	u := unknown{message: m}
+	for i := range verbs {
+		u.known = append(u.known, verbs[i].Name)
+	}
+	return fmt.Errorf("%w: %w", ErrInvalid, u)
 }
 
-// unknown is a message that begins with no verb.
-type unknown string
+// unknown is a message that begins with no verb, and those that are known.
+type unknown struct {
+	message string
+	known   []string
+}
 
-func (u unknown) Error() string { return fmt.Sprintf("unknown control message %q", shorten(string(u))) }
+func (u unknown) Error() string {
+	text := fmt.Sprintf("unknown control message %q", shorten(u.message))
+	if len(u.known) > 0 {
+		text += "; known: " + strings.Join(u.known, " ")
+	}
+	return text
+}
 
 // hinting has messages done by do, and tells of unknown ones how that before
 // them could have had their lines: they may be the rest of it.
@@ -61,9 +74,9 @@ func hinting[T any](verbs []Verb[T], do func(ctx context.Context, m string) erro
 	how := ""
 	return func(ctx context.Context, m string) error {
 		err := do(ctx, m)
-		if u := unknown(""); errors.As(err, &u) {
+		if u := (unknown{}); errors.As(err, &u) {
 			if how != "" {
-				err = fmt.Errorf("%w: %s", err, how)
+				err = fmt.Errorf("%w: %w: %s", ErrInvalid, unknown{message: u.message}, how)
 			}
 			return err
 		}

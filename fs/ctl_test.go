@@ -84,10 +84,10 @@ func TestRun(t *testing.T) {
 		{"exec a b c", "exec|a|b|c", ""},
 		{"sh echo 'it''s'; x", "sh|echo 'it''s'; x", ""},
 		{"sh ", "", `invalid argument: wrong number of words in control message "sh ": want "sh LINE"`},
-		{"strat", "", `invalid argument: unknown control message "strat"`},
+		{"strat", "", `invalid argument: unknown control message "strat"; known: start set exec sh call fail`},
 		{"set 'a", "", `invalid argument: quote not closed in control message "set 'a"`},
 		{"'start'", "start", ""},
-		{"''", "", `invalid argument: unknown control message "''"`},
+		{"''", "", `invalid argument: unknown control message "''"; known: start set exec sh call fail`},
 	} {
 		var done []string
 		err := Run(verbs(&done), Call[int]{Ctx: context.Background()}, tt.message)
@@ -137,9 +137,9 @@ func TestWriterPieces(t *testing.T) {
 		{[]string{"start"}, "start", ""},
 		{[]string{"start\r\n"}, "start", ""},
 		{[]string{"start\nfail\nstart\n"}, "start", "file in use"},
-		{[]string{"start\nfrob\nstart\n"}, "start", `invalid argument: unknown control message "frob"`},
-		{[]string{"zz"}, "", `invalid argument: unknown control message "zz"`},
-		{[]string{"zz", "start\n"}, "start", `invalid argument: unknown control message "zz"`},
+		{[]string{"start\nfrob\nstart\n"}, "start", `invalid argument: unknown control message "frob"; known: start set exec sh call fail`},
+		{[]string{"zz"}, "", `invalid argument: unknown control message "zz"; known: start set exec sh call fail`},
+		{[]string{"zz", "start\n"}, "start", `invalid argument: unknown control message "zz"; known: start set exec sh call fail`},
 		{[]string{"a\x00b\n"}, "", "invalid argument: message has a NUL at byte 1"},
 		{[]string{strings.Repeat("exec", 1<<19)}, "", "invalid argument: message of 2097152 bytes: at most 1048576"},
 		{[]string{"exec " + strings.Repeat("x", 1<<20-10), strings.Repeat("x", 1<<10) + "\n", "start\n"}, "start", "invalid argument: message of 1049595 bytes: at most 1048576"},
@@ -153,7 +153,7 @@ func TestWriterPieces(t *testing.T) {
 		{[]string{"exec a#'\nb'\n"}, "exec|a#\nb", ""},
 		{[]string{"exec it's\n"}, "", `invalid argument: quote not closed in control message "exec it's\n"`},
 		// What was in quotes of a message that failed is no message.
-		{[]string{"exex 'a\n", "start\n", "'\n", "set a b\n"}, "set|a|b", `invalid argument: unknown control message "exex 'a\nstart\n'"`},
+		{[]string{"exex 'a\n", "start\n", "'\n", "set a b\n"}, "set|a|b", `invalid argument: unknown control message "exex 'a\nstart\n'"; known: start set exec sh call fail`},
 		{[]string{"fail\nexec 'a\n", "start\n'\nset a b\n", "start\n"}, "start", "file in use; file in use"},
 		{[]string{"exec '" + strings.Repeat("x", 1<<20), "\nstart\n", "'\n", "set a b\n"}, "set|a|b", strings.Repeat("; invalid argument: message of 1048582 bytes: at most 1048576", 3)[2:]},
 		{[]string{"exec '\x00", "start\n", "'\n", "set a b\n"}, "set|a|b", strings.Repeat("; invalid argument: message has a NUL at byte 6", 3)[2:]},
@@ -161,7 +161,7 @@ func TestWriterPieces(t *testing.T) {
 
 		// Lines whose quotes a shell has taken away.
 		{[]string{"exec sh -c a\nb\n"}, "exec|sh|-c|a", `invalid argument: unknown control message "b": quote it`},
-		{[]string{"exec a\n", "\n# c\n", "b\n", "z", "start\nd\n"}, "exec|a;start", `invalid argument: unknown control message "b": quote it; invalid argument: unknown control message "z": quote it; invalid argument: unknown control message "d"`},
+		{[]string{"exec a\n", "\n# c\n", "b\n", "z", "start\nd\n"}, "exec|a;start", `invalid argument: unknown control message "b": quote it; invalid argument: unknown control message "z": quote it; invalid argument: unknown control message "d"; known: start set exec sh call fail`},
 
 		// A shell's line goes on as it does for the shell.
 		{[]string{"sh echo 'a\nb'; c\nstart\n"}, "sh|echo 'a\nb'; c;start", ""},

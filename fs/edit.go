@@ -111,6 +111,7 @@ func (n *rowNode[T]) edit(ctx context.Context, flags int) (Handle, error) {
 
 // editHandle is an open stored file.
 type editHandle struct {
+	MadeUp
 	store            func(context.Context, string) error
 	check            func(context.Context) error // what is wrong with the text that was stored; nil: never anything
 	with             func(func(*editing))        // what is under way with the file
@@ -219,13 +220,9 @@ func (h *editHandle) empty(ctx context.Context) error {
 
 // replace gives a stored file the text of a file under the row, which goes.
 func (n *rowNode[T]) replace(ctx context.Context, u Node, name, fixed string) error {
-	to, err := n.Walk(ctx, fixed)
+	r, err := n.storedRow(ctx, fixed, "replaced")
 	if err != nil {
 		return err
-	}
-	r, ok := to.(*rowNode[T])
-	if !ok || r.row.Store == nil {
-		return fmt.Errorf("%w: %s cannot be replaced", ErrNotPermitted, fixed)
 	}
 	from, err := u.Walk(ctx, name)
 	if err != nil {
@@ -244,13 +241,9 @@ func (n *rowNode[T]) replace(ctx context.Context, u Node, name, fixed string) er
 
 // backup copies a stored file to a file under the row.
 func (n *rowNode[T]) backup(ctx context.Context, u Node, fixed, name string) error {
-	from, err := n.Walk(ctx, fixed)
+	r, err := n.storedRow(ctx, fixed, "renamed")
 	if err != nil {
 		return err
-	}
-	r, ok := from.(*rowNode[T])
-	if !ok || r.row.Store == nil {
-		return fmt.Errorf("%w: %s cannot be renamed", ErrNotPermitted, fixed)
 	}
 	text, err := r.stored(ctx)
 	if err != nil {
@@ -263,6 +256,19 @@ func (n *rowNode[T]) backup(ctx context.Context, u Node, fixed, name string) err
 	defer h.Close()
 	_, err = h.WriteAt(ctx, []byte(text), 0)
 	return err
+}
+
+// storedRow returns the stored file called name, of which else it says what it
+// cannot be.
+func (n *rowNode[T]) storedRow(ctx context.Context, name, what string) (*rowNode[T], error) {
+	f, err := n.Walk(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if r, ok := f.(*rowNode[T]); ok && r.row.Store != nil {
+		return r, nil
+	}
+	return nil, fmt.Errorf("%w: %s cannot be %s", ErrNotPermitted, name, what)
 }
 
 // readAll returns the text of a stored file.

@@ -39,7 +39,7 @@ func TestTruncateAndClose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.(Flusher).Flush(ctx) // as a shell does that moves the descriptor
+	h.Flush(ctx) // as a shell does that moves the descriptor
 	if s.times != 0 {
 		t.Errorf("a flush with nothing written stored %q", s.text)
 	}
@@ -63,7 +63,7 @@ func TestLateClose(t *testing.T) {
 		}
 		if text != "" {
 			h.WriteAt(ctx, []byte(text), 0)
-			h.(Flusher).Flush(ctx)
+			h.Flush(ctx)
 		}
 		return h
 	}
@@ -74,7 +74,7 @@ func TestLateClose(t *testing.T) {
 		t.Errorf("a late close stored %q", s.text)
 	}
 	second.WriteAt(ctx, []byte("second"), 0)
-	second.(Flusher).Flush(ctx)
+	second.Flush(ctx)
 	third := edit("")
 	second.Close()
 	third.Close()

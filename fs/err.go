@@ -20,50 +20,67 @@ type kind struct {
 
 func (k *kind) Error() string { return k.text }
 
+// kinds has all of them, by their numbers.
+var kinds = map[syscall.Errno]*kind{}
+
+func newKind(text string, errno syscall.Errno) *kind {
+	kinds[errno] = &kind{text, errno}
+	return kinds[errno]
+}
+
+// Kind returns the kind of error that a number stands for, or the system's own
+// error.
+func Kind(n syscall.Errno) error {
+	if k := kinds[n]; k != nil {
+		return k
+	}
+	return n
+}
+
 // The kinds of errors.
 var (
 	// ErrNotExist is returned when a name leads nowhere.
-	ErrNotExist = &kind{"file does not exist", syscall.ENOENT}
+	ErrNotExist = newKind("file does not exist", syscall.ENOENT)
 	// ErrExist is returned when something is to be made that is there already.
-	ErrExist = &kind{"file already exists", syscall.EEXIST}
+	ErrExist = newKind("file already exists", syscall.EEXIST)
 	// ErrPermission is returned when a file is opened for what its mode does not allow, and when a policy refuses.
-	ErrPermission = &kind{"permission denied", syscall.EACCES}
+	ErrPermission = newKind("permission denied", syscall.EACCES)
 	// ErrNotPermitted is returned for operations that made-up files do not have.
-	ErrNotPermitted = &kind{"operation not permitted", syscall.EPERM}
+	ErrNotPermitted = newKind("operation not permitted", syscall.EPERM)
 	// ErrInvalid is returned for input that does not parse or makes no sense here.
-	ErrInvalid = &kind{"invalid argument", syscall.EINVAL}
+	ErrInvalid = newKind("invalid argument", syscall.EINVAL)
 	// ErrBusy is returned when an object's state does not allow the operation now.
-	ErrBusy = &kind{"file in use", syscall.EBUSY}
+	ErrBusy = newKind("file in use", syscall.EBUSY)
 	// ErrNotDir is returned when a file is used as a directory.
-	ErrNotDir = &kind{"not a directory", syscall.ENOTDIR}
+	ErrNotDir = newKind("not a directory", syscall.ENOTDIR)
 	// ErrIsDir is returned when a directory is used as a file.
-	ErrIsDir = &kind{"is a directory", syscall.EISDIR}
+	ErrIsDir = newKind("is a directory", syscall.EISDIR)
 	// ErrNotEmpty is returned when a directory with entries is removed.
-	ErrNotEmpty = &kind{"directory not empty", syscall.ENOTEMPTY}
+	ErrNotEmpty = newKind("directory not empty", syscall.ENOTEMPTY)
 	// ErrTimedOut is returned when a guest or a server did not answer in time.
-	ErrTimedOut = &kind{"timed out", syscall.ETIMEDOUT}
+	ErrTimedOut = newKind("timed out", syscall.ETIMEDOUT)
 	// ErrInterrupted is returned when the caller gave up waiting.
-	ErrInterrupted = &kind{"interrupted", syscall.EINTR}
+	ErrInterrupted = newKind("interrupted", syscall.EINTR)
 	// ErrAgain is returned by a read that would block, of a file opened with O_NONBLOCK.
-	ErrAgain = &kind{"resource temporarily unavailable", syscall.EAGAIN}
+	ErrAgain = newKind("resource temporarily unavailable", syscall.EAGAIN)
 	// ErrPipe is returned when nobody will ever read what is written.
-	ErrPipe = &kind{"broken pipe", syscall.EPIPE}
+	ErrPipe = newKind("broken pipe", syscall.EPIPE)
 	// ErrReadOnly is returned when something below a read-only directory is to change.
-	ErrReadOnly = &kind{"read-only file system", syscall.EROFS}
+	ErrReadOnly = newKind("read-only file system", syscall.EROFS)
 	// ErrNoSpace is returned when a disk or a limit is full.
-	ErrNoSpace = &kind{"no space left on device", syscall.ENOSPC}
+	ErrNoSpace = newKind("no space left on device", syscall.ENOSPC)
 	// ErrTooLong is returned for names of more than 255 bytes and messages over their limit.
-	ErrTooLong = &kind{"file name too long", syscall.ENAMETOOLONG}
+	ErrTooLong = newKind("file name too long", syscall.ENAMETOOLONG)
 	// ErrArgs is returned for words that are more than a program can be started with.
-	ErrArgs = &kind{"argument list too long", syscall.E2BIG}
+	ErrArgs = newKind("argument list too long", syscall.E2BIG)
 	// ErrStale is returned when the machine that had a file has ended: it may be found anew.
-	ErrStale = &kind{"stale file handle", syscall.ESTALE}
+	ErrStale = newKind("stale file handle", syscall.ESTALE)
 	// ErrNoLocks is returned when there are as many locks as there may be.
-	ErrNoLocks = &kind{"no locks available", syscall.ENOLCK}
+	ErrNoLocks = newKind("no locks available", syscall.ENOLCK)
 	// ErrUnsupported is returned for what this machine or this driver cannot do.
-	ErrUnsupported = &kind{"not supported", syscall.EOPNOTSUPP}
+	ErrUnsupported = newKind("not supported", syscall.EOPNOTSUPP)
 	// ErrIO is returned when the machinery below failed; the text says where.
-	ErrIO = &kind{"i/o error", syscall.EIO}
+	ErrIO = newKind("i/o error", syscall.EIO)
 )
 
 // others maps the errors of the standard library to a kind.
@@ -106,6 +123,16 @@ func Errno(err error) syscall.Errno {
 func Text(err error) string {
 	if err == nil {
 		return ""
+	}
+	switch e := err.(type) { // in which the system's name of the operation is no news
+	case *os.PathError:
+		if n, ok := e.Err.(syscall.Errno); ok {
+			return oneLine(Kind(n).Error() + ": " + e.Path)
+		}
+	case *os.LinkError:
+		if n, ok := e.Err.(syscall.Errno); ok {
+			return oneLine(Kind(n).Error() + ": " + e.Old + " to " + e.New)
+		}
 	}
 	var k *kind
 	if errors.As(err, &k) {

@@ -2,14 +2,23 @@ package fs
 
 import "context"
 
-// A Flusher is a Handle that wants to know when a client closes a
-// descriptor of it. Its error is the error of that close.
-type Flusher interface {
-	Flush(ctx context.Context) error
-}
+// MadeUp implements the methods of Handle for a made-up file that is read only:
+// all but ReadAt. Handles embed it and override what they do otherwise.
+type MadeUp struct{}
+
+func (MadeUp) WriteAt(context.Context, []byte, int64) (int, error) { return 0, ErrPermission }
+func (MadeUp) Stream() bool                                        { return false }
+func (MadeUp) Flush(context.Context) error                         { return nil }
+func (MadeUp) Sync(context.Context) error                          { return nil }
+func (MadeUp) Stat(context.Context) (Stat, error)                  { return Stat{}, ErrUnsupported }
+func (MadeUp) Close() error                                        { return nil }
+
+// OpenText returns an open file of a text that does not change.
+func OpenText(text string) Handle { return &textHandle{text: text} }
 
 // textHandle is an open file of text: a snapshot to read, messages to write.
 type textHandle struct {
+	MadeUp
 	text    string
 	message *Writer
 }
@@ -39,5 +48,3 @@ func (h *textHandle) Flush(ctx context.Context) error {
 	}
 	return h.message.Flush(ctx)
 }
-
-func (h *textHandle) Close() error { return nil }

@@ -92,25 +92,19 @@ type Node interface {
 type Handle interface {
 	ReadAt(ctx context.Context, p []byte, off int64) (int, error)
 	WriteAt(ctx context.Context, p []byte, off int64) (int, error)
-	Close() error
-}
-
-// A Streamer is a Handle that says whether its reads can block at the end.
-// After a short read of a stream a 9P server answers the exact continuation
-// with 0 bytes, or Linux' 9P client would wait for a full buffer.
-type Streamer interface {
+	// Stream says whether reads can block at the end. After a short read of a
+	// stream a 9P server answers the exact continuation with 0 bytes, or Linux'
+	// 9P client would wait for a full buffer.
 	Stream() bool
-}
-
-// A Syncer is a Handle whose file can be flushed to stable storage.
-type Syncer interface {
+	// Flush is called when a client closes a descriptor of the file. Its error
+	// is the error of that close.
+	Flush(ctx context.Context) error
+	// Sync has on the disk what was written, where that means something.
 	Sync(ctx context.Context) error
-}
-
-// A Statter is a Handle that can describe its file after that was removed or
-// renamed.
-type Statter interface {
+	// Stat describes the file after it was removed or renamed, where that is
+	// known; else it fails.
 	Stat(ctx context.Context) (Stat, error)
+	Close() error
 }
 
 // A Pathed is a directory Node that knows its files by their names, and asks

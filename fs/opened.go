@@ -26,23 +26,12 @@ func (o *opened) WriteAt(ctx context.Context, p []byte, off int64) (int, error) 
 	return n, o.fail(err)
 }
 
-func (o *opened) Stream() bool {
-	s, ok := o.Handle.(Streamer)
-	return ok && s.Stream()
-}
-
 func (o *opened) Flush(ctx context.Context) error {
-	if f, ok := o.Handle.(Flusher); ok {
-		return o.fail(f.Flush(ctx))
-	}
-	return nil
+	return o.fail(o.Handle.Flush(ctx))
 }
 
 func (o *opened) Sync(ctx context.Context) error {
-	if s, ok := o.Handle.(Syncer); ok {
-		return o.fail(s.Sync(ctx))
-	}
-	return nil
+	return o.fail(o.Handle.Sync(ctx))
 }
 
 func (o *opened) Close() error {

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -22,6 +23,10 @@ type Row[T any] struct {
 	Perm fs.FileMode // permission bits
 	Doc  string      // one line for the README
 
+	// Allow says why who asks may not have the file, nor what is below it; nil:
+	// anyone may whom Perm lets. Clients see its name all the same.
+	Allow func(Call[T]) error
+
 	Read  func(Call[T]) (string, error)      // a file's whole text, made once at each open
 	Write func(Call[T], string) error        // called for each message, without the newline that ends it
 	Verbs []Verb[T]                          // Write, by a table of verbs
@@ -31,7 +36,6 @@ type Row[T any] struct {
 	Ready func(Call[T]) error                // why Store would refuse any text now; nil: it would not
 	Open  func(Call[T], int) (Handle, error) // anything else: streams, clone
 	Size  func(Call[T]) uint64               // true length, for logs
-	Mtime func(Call[T]) time.Time
 
 	Rows  []Row[T]                         // fixed entries of a directory
 	Names func(Call[T]) ([]string, error)  // names of generated entries …
@@ -52,6 +56,7 @@ type Call[T any] struct {
 	Ctx  context.Context
 	At   T      // what the walk found
 	Name string // of the file, as walked
+	Who  Principal
 }
 
 // A Tree is a table of rows with the object at its root.
@@ -95,9 +100,10 @@ func number[T any](rows []Row[T], n *uint64) {
 	}
 }
 
-// Root returns the tree's root directory.
+// Root returns the tree's root directory, as this process has it.
 func (t *Tree[T]) Root() Node {
-	return &rowNode[T]{t: t, row: &Row[T]{Perm: 0o555, Rows: t.rows, num: 1}, name: "/", at: t.top}
+	self := Principal{UID: uint32(os.Geteuid())}
+	return &rowNode[T]{t: t, row: &Row[T]{Perm: 0o555, Rows: t.rows, num: 1}, name: "/", at: t.top, who: self}
 }
 
 // IsDir says whether the row is a directory.
@@ -122,12 +128,23 @@ type rowNode[T any] struct {
 	row  *Row[T]
 	name string
 	at   T
+	who  Principal
 
 	stays bool // see Stat
 }
 
 func (n *rowNode[T]) call(ctx context.Context) Call[T] {
-	return Call[T]{Ctx: ctx, At: n.at, Name: n.name}
+	return Call[T]{Ctx: ctx, At: n.at, Name: n.name, Who: n.who}
+}
+
+// For returns the node as who has it.
+func (n *rowNode[T]) For(who Principal) Node {
+	if n.who == who {
+		return n
+	}
+	c := *n
+	c.who = who
+	return &c
 }
 
 func (n *rowNode[T]) fail(err error) error {
@@ -153,9 +170,6 @@ func (n *rowNode[T]) Stat(ctx context.Context) (Stat, error) {
 	case n.row.Store != nil:
 		text, _ := n.stored(ctx)
 		st.Size = uint64(len(text))
-	}
-	if n.row.Mtime != nil {
-		st.Mtime = n.row.Mtime(n.call(ctx))
 	}
 	st.Atime, st.Ctime = st.Mtime, st.Mtime
 	return st, nil
@@ -184,12 +198,26 @@ func (n *rowNode[T]) Walk(ctx context.Context, name string) (Node, error) {
 }
 
 func (n *rowNode[T]) step(ctx context.Context, r *Row[T], name string, at T, stays bool) (Node, error) {
-	c := &rowNode[T]{t: n.t, row: r, name: name, at: at, stays: stays && r.IsDir()}
+	// Of a name that stays a client would not ask again, whoever uses it.
+	c := &rowNode[T]{t: n.t, row: r, name: name, at: at, who: n.who, stays: stays && r.IsDir() && r.Allow == nil}
+	if r.Allow != nil {
+		if err := r.Allow(c.call(ctx)); err != nil {
+			return nil, c.fail(refused(err))
+		}
+	}
 	if r.Mount == nil {
 		return c, nil
 	}
 	m, err := r.Mount(c.call(ctx))
-	return m, c.fail(err)
+	return For(m, n.who), c.fail(err)
+}
+
+// refused gives what Allow says its kind.
+func refused(err error) error {
+	if errors.Is(err, ErrPermission) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrPermission, err)
 }
 
 func (n *rowNode[T]) List(ctx context.Context) ([]Entry, error) {
@@ -235,8 +263,11 @@ func (n *rowNode[T]) Mkdir(ctx context.Context, name string, perm fs.FileMode) (
 	if n.row.Make == nil {
 		return nil, n.fail(fmt.Errorf("%w: no directory can be made in %s", ErrNotPermitted, n.name))
 	}
-	if _, err := n.Walk(ctx, name); err == nil {
+	switch _, err := n.Walk(ctx, name); {
+	case err == nil:
 		return nil, n.fail(fmt.Errorf("%w: %s", ErrExist, name))
+	case errors.Is(err, ErrPermission):
+		return nil, err
 	}
 	if err := n.row.Make(n.call(ctx), name); err != nil {
 		return nil, n.fail(err)
@@ -288,6 +319,9 @@ func (n *rowNode[T]) Create(ctx context.Context, name string, flags int, perm fs
 		return made, h, n.fail(err)
 	}
 	c, err := n.Walk(ctx, name)
+	if errors.Is(err, ErrPermission) {
+		return nil, nil, err
+	}
 	if err != nil {
 		return nil, nil, n.fail(fmt.Errorf("%w: no file can be made in %s", ErrNotPermitted, n.name))
 	}

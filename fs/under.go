@@ -11,7 +11,8 @@ func (n *rowNode[T]) under(ctx context.Context) (Node, error) {
 	if n.row.Under == nil {
 		return nil, nil
 	}
-	return n.row.Under(n.call(ctx))
+	u, err := n.row.Under(n.call(ctx))
+	return For(u, n.who), err
 }
 
 func (n *rowNode[T]) walkUnder(ctx context.Context, name string) (Node, error) {

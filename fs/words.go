@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -64,28 +63,48 @@ func QuoteLine(s string) string {
 	return Quote(s)
 }
 
-// Deceives says whether a character above ASCII makes lines show as something
+// deceives says whether a character above ASCII makes lines show as something
 // else than they are: those that control a terminal, that end a line for some
 // programs, and that turn the direction of the text. All have four hex digits.
-func Deceives(r rune) bool {
+func deceives(r rune) bool {
 	return r >= 0x7f && r <= 0x9f || r == 0x61c || r == 0x200e || r == 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
 // MarshalLine returns v as JSON on one line that a terminal shows as it is.
 func MarshalLine(v any) ([]byte, error) {
 	line, err := json.Marshal(v)
-	if err != nil || !bytes.ContainsFunc(line, Deceives) {
-		return line, err
-	}
+	return EscapeLine(line), err
+}
+
+// PlainLine returns what somebody else wrote as one line of text that a terminal
+// shows as it is: what would control it, or turn the text about, is a question mark.
+func PlainLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' || r == utf8.RuneError || deceives(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+// EscapeLine returns a line of JSON as a terminal shows it as it is.
+func EscapeLine(line []byte) []byte {
 	var b []byte
-	for _, r := range string(line) {
-		if Deceives(r) { // which stands in strings only
-			b = fmt.Appendf(b, "\\u%04x", r)
+	done := 0
+	for i, n := 0, 1; i < len(line); i += n {
+		if n = 1; line[i] < 0x7f {
 			continue
 		}
-		b = utf8.AppendRune(b, r)
+		var r rune
+		if r, n = utf8.DecodeRune(line[i:]); deceives(r) { // and stands in a string
+			b = fmt.Appendf(append(b, line[done:i]...), "\\u%04x", r)
+			done = i + n
+		}
 	}
-	return b, nil
+	if done == 0 {
+		return line
+	}
+	return append(b, line[done:]...)
 }
 
 // QuoteAll returns words as the words of a control message, with blanks

@@ -8,9 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 	"hutch/mcpd/frame"
+	"hutch/mcpd/policy"
 )
 
 const (
@@ -51,23 +53,35 @@ type answer struct {
 	done        func()
 }
 
-// asked answers a server's request: the guest does whose call it belongs to.
+// asked answers a server's request: the guest does whose call it belongs to,
+// if the policy lets the server ask, and gives the answer out.
 func (e *Endpoint) asked(ctx context.Context, r wire.ServerRequest) (result, rpcError json.RawMessage) {
 	if r.Method == "ping" {
 		return json.RawMessage(`{}`), nil
 	}
 	s := e.asker(r)
 	if s == nil || !s.offers(askable[r.Method]) {
-		return nil, failure(codeMethod, "method not found: %s", r.Method).Raw()
+		return nil, failure(jsonrpc.CodeMethod, "method not found: %s", r.Method).Raw()
 	}
 	if c, ok := r.Owner.(*call); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = joined(ctx, c.ctx)
 		defer cancel()
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, askTime, &overdue{askTime})
-	defer cancel()
-	return s.ask(ctx, r)
+	question := policy.Request{
+		VM: e.cfg.VM(), Process: s.process, Server: r.Server, Method: r.Method, Known: true, Asks: true, Args: r.Params,
+	}
+	if _, err := e.decide(ctx, &question); err != nil {
+		return nil, err.Raw()
+	}
+	result, rpcError = s.ask(ctx, r)
+	if question.Answer = result; result == nil {
+		question.Answer = rpcError
+	}
+	if _, err := e.decide(ctx, &question); err != nil {
+		return nil, err.Raw()
+	}
+	return result, rpcError
 }
 
 // joined returns a context that ends with either of two.
@@ -113,10 +127,12 @@ func (s *session) offers(capability string) bool {
 
 // ask sends a request to the guest and waits for its answer.
 func (s *session) ask(ctx context.Context, r wire.ServerRequest) (result, rpcError json.RawMessage) {
+	ctx, cancel := context.WithTimeoutCause(ctx, askTime, &overdue{askTime})
+	defer cancel()
 	a := &ask{client: r.Client, server: r.Server, token: rawjson.Get(r.Params, "_meta", "progressToken"), answer: make(chan answer, 1)}
 	stream, ok := s.asks.add(a)
 	if !ok {
-		return nil, failure(codeBusy, "too many requests to the client: %d", maxAsks).Raw()
+		return nil, failure(jsonrpc.CodeBusy, "too many requests to the client: %d", maxAsks).Raw()
 	}
 	defer func() {
 		s.asks.remove(stream)
@@ -126,25 +142,20 @@ func (s *session) ask(ctx context.Context, r wire.ServerRequest) (result, rpcErr
 		default:
 		}
 	}()
-	b := strconv.AppendUint([]byte(`{"jsonrpc":"2.0","id":`), uint64(stream), 10)
-	b = append(append(b, `,"method":`...), quote(r.Method)...)
-	if len(r.Params) > 0 {
-		b = append(append(b, `,"params":`...), r.Params...)
-	}
-	b = append(b, '}')
+	b := jsonrpc.Request(uint64(stream), r.Method, r.Params)
 	err := s.out.WriteFrame(frame.Frame{Version: frame.Version2, Stream: stream, Flags: frame.FromHost, Process: s.process, Payload: b})
 	if err != nil {
-		return nil, failure(codeInternal, "client: %s", err).Raw()
+		return nil, failure(jsonrpc.CodeInternal, "client: %s", err).Raw()
 	}
 	select {
 	case got := <-a.answer:
 		defer got.done()
 		return got.result, got.err
 	case <-s.ctx.Done():
-		return nil, failure(codeInternal, "client: %s", context.Cause(s.ctx)).Raw()
+		return nil, failure(jsonrpc.CodeInternal, "client: %s", context.Cause(s.ctx)).Raw()
 	case <-ctx.Done():
 		s.notify("notifications/cancelled", append(strconv.AppendUint([]byte(`{"requestId":`), uint64(stream), 10), '}'))
-		return nil, failure(codeInternal, "client: %s", context.Cause(ctx)).Raw()
+		return nil, failure(jsonrpc.CodeInternal, "client: %s", context.Cause(ctx)).Raw()
 	}
 }
 

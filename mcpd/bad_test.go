@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/wire"
 	"hutch/mcpd/frame"
 	"hutch/mcpd/ledger"
@@ -121,7 +122,7 @@ func TestHungServer(t *testing.T) {
 	st := newSite(t, func(cfg *Config) { cfg.Settle = 50 * time.Millisecond }, servers)
 	g := st.hello(t, 1, `{}`)
 	g.ok("tools/call", `{"name":"one__echo"}`)
-	g.fails("tools/call", `{"name":"hang__echo"}`, codeInternal, "tool call failed: ")
+	g.fails("tools/call", `{"name":"hang__echo"}`, jsonrpc.CodeInternal, "tool call failed: ")
 	if list := string(g.ok("tools/list", "")); !strings.Contains(list, "one__echo") {
 		t.Errorf("tools: %s", list)
 	}
@@ -152,7 +153,7 @@ func TestDyingServer(t *testing.T) {
 	st := newSite(t, nil, testServers("one", "two"))
 	g := st.hello(t, 1, `{}`)
 	waiting := g.send(g.request("tools/call", `{"name":"two__progress","_meta":{"progressToken":1}}`))
-	g.fails("tools/call", `{"name":"one__die"}`, codeInternal, "tool call failed: ")
+	g.fails("tools/call", `{"name":"one__die"}`, jsonrpc.CodeInternal, "tool call failed: ")
 	if m := g.wait(waiting); m.Error != nil {
 		t.Errorf("the other server's call: %+v", m.Error)
 	}
@@ -164,7 +165,7 @@ func TestRubbish(t *testing.T) {
 	st := newSite(t, nil, testServers("rubbish"))
 	g := st.hello(t, 1, `{}`)
 	g.ok("tools/call", `{"name":"rubbish__echo"}`)
-	g.fails("tools/call", `{"name":"rubbish__wrongid"}`, codeInternal, "tool call failed: ")
+	g.fails("tools/call", `{"name":"rubbish__wrongid"}`, jsonrpc.CodeInternal, "tool call failed: ")
 	g.ok("tools/call", `{"name":"rubbish__echo"}`)
 }
 
@@ -199,17 +200,17 @@ func TestLargeResults(t *testing.T) {
 	v1, v2 := st.hello(t, 1, `{}`), st.hello(t, 2, `{}`)
 	big := func(n int) string { return fmt.Sprintf(`{"name":"one__big","arguments":{"size":%d}}`, n) }
 	v1.ok("tools/call", big(1<<20))
-	v1.fails("tools/call", big(2<<20), codeTooLarge, "do not fit a frame of version 1")
+	v1.fails("tools/call", big(2<<20), jsonrpc.CodeTooLarge, "do not fit a frame of version 1")
 	v1.ok("tools/call", big(1))
 	if got := v2.ok("tools/call", big(8<<20)); len(got) < 8<<20 {
 		t.Errorf("8 MiB in version 2: %d bytes", len(got))
 	}
-	v2.fails("tools/call", big(30<<20), codeInternal, "over the limit of 16777216")
+	v2.fails("tools/call", big(30<<20), jsonrpc.CodeInternal, "over the limit of 16777216")
 	v2.ok("tools/call", big(1))
 	if r := st.lines(4)[3]; r["decision"] != "error" || !strings.Contains(r["error_message"].(string), "too large") {
 		t.Errorf("record: %v", r["error_message"])
 	}
-	v1.fails("tools/call", `{"name":"one__echo","arguments":{"x":"`+strings.Repeat("x", 1<<20)+`"}}`, codeInternal, "limit")
+	v1.fails("tools/call", `{"name":"one__echo","arguments":{"x":"`+strings.Repeat("x", 1<<20)+`"}}`, jsonrpc.CodeInternal, "limit")
 }
 
 func TestTimeout(t *testing.T) {
@@ -217,7 +218,7 @@ func TestTimeout(t *testing.T) {
 	st := newSite(t, func(cfg *Config) { cfg.CallTimeout = 2 * time.Second }, testServers("one"))
 	g := st.hello(t, 1, `{}`)
 	g.ok("tools/list", "")
-	g.fails("tools/call", `{"name":"one__wait"}`, codeTimeout, "MCP request timed out after 2000 ms")
+	g.fails("tools/call", `{"name":"one__wait"}`, jsonrpc.CodeTimeout, "MCP request timed out after 2000 ms")
 	for !strings.Contains(string(g.ok("resources/read", `{"uri":"capsem://one/events:"}`)), "notifications/cancelled") { // whose limit is another
 	}
 }
@@ -231,7 +232,7 @@ func TestFairness(t *testing.T) {
 	for range maxInFlight {
 		g.send(g.request("tools/call", `{"name":"one__wait"}`))
 	}
-	g.fails("ping", "", codeBusy, "too many requests in flight: 1024")
+	g.fails("ping", "", jsonrpc.CodeBusy, "too many requests in flight: 1024")
 	other := st.hello(t, 1, `{}`)
 	other.ok("tools/list", "")
 	other.ok("tools/call", `{"name":"one__echo"}`)
@@ -246,7 +247,7 @@ func TestNoLedger(t *testing.T) {
 		cfg.Ledger = func() (*ledger.DB, error) { return nil, errors.New("disk on fire") }
 	}, testServers("one"))
 	g := st.dial(t, 1)
-	g.fails("tools/call", `{"name":"one__echo"}`, codeInternal, "ledger: disk on fire")
+	g.fails("tools/call", `{"name":"one__echo"}`, jsonrpc.CodeInternal, "ledger: disk on fire")
 	g.ok("ping", "")
 }
 
@@ -269,7 +270,7 @@ func TestStopStart(t *testing.T) {
 	if m := g.wait(ch); m.Error == nil || !strings.Contains(m.Error.Message, "tool call failed: ") {
 		t.Errorf("the call under way: %+v", m)
 	}
-	g.fails("tools/call", `{"name":"one__echo"}`, codeInternal, "the machine is not running")
+	g.fails("tools/call", `{"name":"one__echo"}`, jsonrpc.CodeInternal, "the machine is not running")
 	if err := st.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

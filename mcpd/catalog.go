@@ -12,7 +12,6 @@ import (
 	"hutch/aggd/child"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
-	"hutch/mcpd/workspace"
 )
 
 // Servers named in the ledger and the tree that are not external ones.
@@ -61,7 +60,7 @@ func (cs *catalogs) of(key string) *catalog {
 	c := cs.byKey[key]
 	if c == nil {
 		c = newCatalog(key)
-		c.tools.hides = cs.e.hides
+		c.tools.own, c.tools.hides = cs.e.ownTools(), cs.e.hides
 		cs.byKey[key] = c
 	}
 	return c
@@ -69,19 +68,10 @@ func (cs *catalogs) of(key string) *catalog {
 
 func newCatalog(key string) *catalog {
 	c := &catalog{}
-	c.tools.init("tools", fetch((*child.Child).Tools, key, "name", func(t wire.Tool) item {
-		return item{Name: t.NamespacedName, Original: t.OriginalName, upstream: t.ServerName, Raw: t.Raw}
-	}))
-	c.resources.init("resources", fetch((*child.Child).Resources, key, "uri", func(r wire.Resource) item {
-		return item{Name: r.NamespacedURI, Original: r.OriginalURI, upstream: r.ServerName, Raw: r.Raw}
-	}))
-	c.templates.init("resourceTemplates", fetch((*child.Child).Templates, key, "uriTemplate", func(t wire.Template) item {
-		return item{Name: t.NamespacedURI, Original: t.OriginalURI, upstream: t.ServerName, Raw: t.Raw}
-	}))
-	c.prompts.init("prompts", fetch((*child.Child).Prompts, key, "name", func(p wire.Prompt) item {
-		return item{Name: p.NamespacedName, Original: p.OriginalName, upstream: p.ServerName, Raw: p.Raw}
-	}))
-	c.tools.own = workspaceTools()
+	c.tools.init("tools", fetch(wire.Tools, key, "name"))
+	c.resources.init("resources", fetch(wire.Resources, key, "uri"))
+	c.templates.init("resourceTemplates", fetch(wire.Templates, key, "uriTemplate"))
+	c.prompts.init("prompts", fetch(wire.Prompts, key, "name"))
 	return c
 }
 
@@ -258,38 +248,26 @@ func (s *shelf) stock(gen uint64, list []item) *stock {
 // A fetcher gets a list from the aggregator.
 type fetcher func(ctx context.Context, c *child.Child) ([]item, error)
 
-// fetch makes a fetcher of one of the child's lists, as clients of that key see
-// it; member has an object's own name.
-func fetch[T any](list func(*child.Child, context.Context, string) ([]T, error), key, member string, of func(T) item) fetcher {
+// fetch makes a fetcher of one of the aggregator's lists, as clients of that
+// key see it, with each item's name for the guest in its member of that name.
+func fetch(list wire.List, key, member string) fetcher {
 	return func(ctx context.Context, c *child.Child) ([]item, error) {
-		found, err := list(c, ctx, key)
-		return items(found, member, of), err
+		found, err := c.List(ctx, list, key)
+		items := make([]item, 0, len(found))
+		for _, it := range found {
+			raw, err := rawjson.SetString(it.Raw, it.Name, member)
+			if err != nil {
+				continue // no object, or one without a name: no client could use it
+			}
+			items = append(items, item{Name: it.Name, Server: ledgerName(it.Server), Original: it.Original, Raw: raw, upstream: it.Server})
+		}
+		return items, err
 	}
 }
 
-// items turns a list of the aggregator into items, each with its name for
-// the guest in place of the server's own.
-func items[T any](list []T, member string, of func(T) item) []item {
-	out := make([]item, 0, len(list))
-	for _, t := range list {
-		it := of(t)
-		it.Server = it.upstream
-		if it.upstream == wire.Local {
-			it.Server = builtinServer
-		}
-		raw, err := rawjson.SetString(it.Raw, it.Name, member)
-		if err != nil {
-			continue // no object, or one without a name: no client could use it
-		}
-		it.Raw = raw
-		out = append(out, it)
-	}
-	return out
-}
-
-func workspaceTools() []item {
+func (e *Endpoint) ownTools() []item {
 	var list []item
-	for _, t := range workspace.Tools() {
+	for _, t := range e.work.Tools() {
 		list = append(list, item{Name: t.Name, Original: t.Name, Server: fileServer, Raw: t.Raw})
 	}
 	return list

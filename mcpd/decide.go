@@ -3,27 +3,99 @@ package mcpd
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"time"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/mcpd/policy"
 )
 
-// decide asks the policy about a tools/call: own is the server's name for the
-// tool, and known whether the server has it.
-func (c *call) decide(ctx context.Context, server, own string, known bool) *Error {
-	p := c.session.e.rules.Load().policy
-	if p == nil {
-		return failure(codeInternal, "there is no policy yet")
+// A verdict is what was decided about a call, and by which rule.
+type verdict struct {
+	denied               bool
+	action, rule, reason string
+}
+
+// A decider decides a request, or judges an answer. It may wait for a person,
+// as long as the context lasts.
+type decider func(context.Context, *policy.Request) policy.Decision
+
+// decide asks the policy whether what r is about may be. It is the one place
+// where that is asked, and where what is blocked is told of.
+func (e *Endpoint) decide(ctx context.Context, r *policy.Request) (verdict, *Error) {
+	decide := e.rules.Load().decide
+	if decide == nil {
+		if r.Method == "tools/call" {
+			return verdict{}, failure(jsonrpc.CodeInternal, "there is no policy yet")
+		}
+		return verdict{}, nil
 	}
-	d := p.Decide(ctx, &policy.Request{
-		VM: c.session.e.cfg.VM(), Process: c.process, Server: server, Tool: own, Method: c.message.method, Name: c.tool,
-		Known: known, Args: c.message.params.get(pArguments),
-	})
-	c.verdict = verdict{denied: d.Action != policy.Allow, action: d.Action, rule: d.Rule, reason: d.Reason}
-	if c.verdict.denied {
-		return c.blocked()
+	d := decide(ctx, r)
+	if ctx.Err() != nil {
+		return verdict{}, ended(ctx)
 	}
-	return nil
+	v := verdict{d.Action != policy.Allow, d.Action, d.Rule, d.Reason}
+	if v.denied {
+		return v, e.blocked(r, v)
+	}
+	return v, nil
+}
+
+// blocked is the error for what was denied, and tells of it.
+func (e *Endpoint) blocked(r *policy.Request, v verdict) *Error {
+	what := "request"
+	if r.Answer != nil {
+		what = "result"
+	}
+	e.alert("mcp.violation", fmt.Sprintf("process %s: %s %.200q: %s: %.400s", r.Process, r.Method, cmp.Or(r.Name, r.Server), v.rule, v.reason))
+	return invalid("MCP %s blocked by policy: %s: %s", what, v.rule, v.reason)
+}
+
+// decide decides the call. The time that takes is not the call's.
+func (c *call) decide() (err *Error) {
+	r := c.question(nil)
+	if c.missing && c.message.Method != "tools/call" {
+		c.verdict = verdict{true, policy.Block, "unregistered", fmt.Sprintf("server %q is not registered", c.server)}
+		return c.session.e.blocked(r, c.verdict)
+	}
+	defer c.wait(time.Now())
+	c.verdict, err = c.session.e.decide(c.ctx, r)
+	return err
+}
+
+// judge decides whether the guest may have the call's answer.
+func (c *call) judge(result json.RawMessage, err *Error) (json.RawMessage, *Error) {
+	answer := result
+	if err != nil {
+		answer = err.Sent // nil if no server said it
+	}
+	if answer == nil {
+		return result, err
+	}
+	defer c.wait(time.Now())
+	v, why := c.session.e.decide(c.ctx, c.question(answer))
+	if why == nil {
+		return result, err
+	}
+	if v.denied {
+		c.verdict = v
+		if lerr := c.decided(why); lerr != nil {
+			why = lerr
+		}
+	}
+	return nil, why
+}
+
+// wait notes that the call waited since then for a decision.
+func (c *call) wait(since time.Time) { c.waited += time.Since(since) }
+
+// question is what the policy is told of the call, and of its answer.
+func (c *call) question(answer []byte) *policy.Request {
+	return &policy.Request{
+		VM: c.session.e.cfg.VM(), Process: c.process, Server: c.server, Tool: c.own, Method: c.message.Method,
+		Name: c.tool, Known: !c.missing, Args: c.message.params.get(pArguments), Answer: answer,
+	}
 }
 
 // hides says whether a tool is not shown: the policy would refuse each call.
@@ -36,23 +108,4 @@ func (e *Endpoint) hides(it *item) bool {
 		VM: e.cfg.VM(), Server: cmp.Or(it.upstream, it.Server), Tool: it.Original, Method: "tools/call", Name: it.Name, Known: true,
 	})
 	return d.Action != policy.Allow
-}
-
-// knows refuses what is of a server that does not exist for this VM.
-func (c *call) knows(ctx context.Context, server string) *Error {
-	if s, ok := c.session.e.rules.Load().servers[server]; ok && s.Enabled {
-		return nil
-	}
-	if c.message.method == "tools/call" {
-		return c.decide(ctx, server, "", false)
-	}
-	c.verdict = verdict{denied: true, action: policy.Block, rule: "unregistered", reason: fmt.Sprintf("server %q is not registered", server)}
-	return c.blocked()
-}
-
-// blocked is the error for a call that was denied, and tells of it.
-func (c *call) blocked() *Error {
-	v := c.verdict
-	c.session.e.alert("mcp.violation", fmt.Sprintf("process %s: %s %.200q: %s: %.400s", c.process, c.message.method, c.tool, v.rule, v.reason))
-	return invalid("MCP request blocked by policy: %s: %s", v.rule, v.reason)
 }

@@ -1,9 +1,9 @@
-// Package mcpd serves MCP to the programs inside one VM. It stands between
-// them and every MCP server: it decides each request, records it in the
-// ledger before an answer leaves, and routes it to the workspace or through
-// the aggregator child to the server it names.
+// Package mcpd serves MCP to the programs inside one VM, or to the clients of a
+// group of servers. It stands between them and every MCP server: it records
+// each request in the ledger, decides it, and routes it to the workspace or
+// through the aggregator child to the server it names (pipeline.go).
 //
-//	guest program ─stdio→ relay ─frames→ session ─policy, ledger→ workspace | aggregator → servers
+//	guest program ─stdio→ relay ─frames→ session ─ledger, policy→ workspace | aggregator → servers
 //
 // What passes is forwarded as it came. Only the envelope is read, and only
 // the names are replaced that tell servers apart: tools and prompts are
@@ -15,6 +15,7 @@
 package mcpd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,27 +28,28 @@ import (
 	"time"
 
 	"hutch/aggd/child"
+	"hutch/aggd/programs"
 	"hutch/aggd/wire"
 	"hutch/fs"
 	"hutch/mcpd/frame"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
+	"hutch/mcpd/redact"
 	"hutch/mcpd/workspace"
 )
 
-// Config says what an Endpoint serves.
+// Config says what an Endpoint serves. It needs no VM: that of a group of
+// servers has no workspace and no snapshots, and the tools for them do not exist.
 type Config struct {
-	VM      func() string // its name, which can change
-	Version string        // of hutch, for serverInfo
-	Work    string        // the host's folder of the workspace
-	// Snapshots are those of the VM.
+	VM   func() string // its name, which can change; nil: there is none
+	Work string        // the host's folder of the workspace; empty: there is none
+	// Snapshots are those of the VM; the zero value has none.
 	Snapshots workspace.Snapshots
 
 	// Ledger returns the VM's open ledger.
 	Ledger func() (*ledger.DB, error)
 	// AggdPath is the aggregator's program. The endpoint works without it.
 	AggdPath string
-	AggdArgs []string
 
 	Log    *slog.Logger
 	AggLog io.Writer
@@ -58,23 +60,22 @@ type Config struct {
 
 	// Limits; each has a default.
 	CallTimeout time.Duration // of tools/call, where the server has none of its own
-	Timeout     time.Duration // of other requests
 	Settle      time.Duration // how long initialize waits for servers that are starting
 }
 
 const (
 	callTimeout = 300 * time.Second
-	timeout     = 60 * time.Second
+	timeout     = 60 * time.Second // of other requests
 	settleTime  = 2 * time.Second
 	maxPending  = 64 << 20
 )
 
-// An Endpoint serves the MCP sessions of one VM.
+// An Endpoint serves the MCP sessions of one VM, or of a group of servers.
 type Endpoint struct {
 	cfg      Config
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
-	log      *lineRedactor // of the aggregator
+	log      *redact.Lines // of the aggregator
 	catalogs catalogs
 	work     *workspace.Workspace
 	local    *session       // requests that come from the tree
@@ -109,11 +110,14 @@ type rules struct {
 	servers map[string]wire.Server
 	list    []wire.Server
 	policy  *policy.Policy
+	decide  decider // nil: there is no policy yet
 }
 
 func newRules(servers []wire.Server, p *policy.Policy) *rules {
 	r := &rules{servers: make(map[string]wire.Server), list: servers, policy: p}
-	r.servers[wire.Local] = wire.Server{Name: wire.Local, Enabled: true} // aggd has it by itself
+	if p != nil {
+		r.decide = p.Decide
+	}
 	for _, s := range servers {
 		r.servers[s.Name] = s
 	}
@@ -127,7 +131,7 @@ func New(cfg Config) *Endpoint {
 	cfg = cfg.withDefaults()
 	e := &Endpoint{cfg: cfg, pending: frame.NewBudget(maxPending), sessions: make(map[*session]struct{}), declared: make(map[string]json.RawMessage)}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	e.log = &lineRedactor{to: cfg.AggLog, redact: e.redact}
+	e.log = &redact.Lines{To: cfg.AggLog, Redact: e.redact}
 	e.rules.Store(newRules(nil, nil))
 	e.catalogs.init(e)
 	e.subs.init(e)
@@ -137,14 +141,11 @@ func New(cfg Config) *Endpoint {
 }
 
 func (cfg Config) withDefaults() Config {
+	if cfg.VM == nil {
+		cfg.VM = func() string { return "" }
+	}
 	if cfg.Ledger == nil {
 		cfg.Ledger = func() (*ledger.DB, error) { return nil, fmt.Errorf("%w: there is none", fs.ErrUnsupported) }
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.AggLog == nil {
-		cfg.AggLog = io.Discard
 	}
 	if cfg.Event == nil {
 		cfg.Event = func(string, string) {}
@@ -152,17 +153,10 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Trouble == nil {
 		cfg.Trouble = func(string, string) {}
 	}
-	if cfg.Version == "" {
-		cfg.Version = "dev"
-	}
-	for _, d := range []struct {
-		value    *time.Duration
-		standard time.Duration
-	}{{&cfg.CallTimeout, callTimeout}, {&cfg.Timeout, timeout}, {&cfg.Settle, settleTime}} {
-		if *d.value == 0 {
-			*d.value = d.standard
-		}
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	cfg.AggLog = cmp.Or(cfg.AggLog, io.Discard)
+	cfg.CallTimeout = cmp.Or(cfg.CallTimeout, callTimeout)
+	cfg.Settle = cmp.Or(cfg.Settle, settleTime)
 	return cfg
 }
 
@@ -186,7 +180,7 @@ func (e *Endpoint) start(ctx context.Context) error {
 		return nil
 	}
 	c, err := child.Start(e.ctx, child.Config{
-		Path: e.cfg.AggdPath, Args: e.cfg.AggdArgs, Servers: e.rules.Load().list, Log: e.log,
+		Path: e.cfg.AggdPath, Servers: e.rules.Load().list, Log: e.log,
 		Notify: e.notified, Request: e.asked, Down: e.down, Up: e.up,
 	})
 	if err != nil {
@@ -207,7 +201,7 @@ func (e *Endpoint) Stop() error {
 		return nil
 	}
 	err := c.Close()
-	e.log.flush()
+	e.log.Flush()
 	return err
 }
 
@@ -251,6 +245,14 @@ func (e *Endpoint) Sessions() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.sessions)
+}
+
+// Programs returns the stdio servers that run.
+func (e *Endpoint) Programs() []programs.Process {
+	if c := e.aggregator.Load(); c != nil {
+		return c.Programs()
+	}
+	return nil
 }
 
 // AggregatorPID returns the process id of the aggregator, 0 while none runs.

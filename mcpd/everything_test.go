@@ -79,7 +79,7 @@ func TestEverything(t *testing.T) {
 	t.Parallel()
 	nodejs, program := need.Everything(t)
 	d := newDirect(t, nodejs, program, "stdio")
-	st := newSite(t, nil, []wire.Server{{Name: "all", Command: nodejs, Args: []string{program, "stdio"}, Enabled: true, ConnectTimeout: wire.Duration(patience)}})
+	st := newSite(t, nil, []wire.Server{{Name: "all", Program: wire.Program{Command: nodejs, Args: []string{program, "stdio"}}, Enabled: true, ConnectTimeout: wire.Duration(patience)}})
 	g := st.hello(t, 1, `{}`)
 	same := func(what string, a, b json.RawMessage) {
 		t.Helper()

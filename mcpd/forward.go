@@ -6,19 +6,15 @@ import (
 	"errors"
 	"time"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/wire"
 )
 
-// forward returns the step that sends the call to a server, with the member
-// of its params set to the server's own name for what it is about. Without a
-// member (-1) the params go as they came.
-func (c *call) forward(server, own string, member int) step {
-	params := c.message.params.raw
-	if member >= 0 {
-		params = c.message.params.with(member, own)
-	}
+// forward returns the step that sends the call to its server, with the member
+// of its params set to the server's own name for what it is about.
+func (c *call) forward(member int) step {
 	return func(ctx context.Context) (json.RawMessage, *Error) {
-		return c.send(ctx, server, c.message.method, params)
+		return c.send(ctx, c.server, c.message.Method, c.message.params.with(member, c.own))
 	}
 }
 
@@ -45,7 +41,7 @@ func (c *call) send(ctx context.Context, server, method string, params json.RawM
 	case err != nil:
 		return nil, c.failed(ctx, err)
 	case rpcError != nil:
-		return nil, forwarded(rpcError)
+		return nil, jsonrpc.Received(rpcError)
 	case result == nil:
 		return json.RawMessage(`{}`), nil
 	}
@@ -57,19 +53,19 @@ func (c *call) failed(ctx context.Context, err error) *Error {
 	if ctx.Err() != nil {
 		return ended(ctx)
 	}
-	if c.message.method == "tools/call" {
-		return failure(codeInternal, "tool call failed: %s", c.session.e.redact(err.Error()))
+	if c.message.Method == "tools/call" {
+		return failure(jsonrpc.CodeInternal, "tool call failed: %s", c.session.e.redact(err.Error()))
 	}
-	return failure(codeInternal, "%s failed: %s", c.message.method, c.session.e.redact(err.Error()))
+	return failure(jsonrpc.CodeInternal, "%s failed: %s", c.message.Method, c.session.e.redact(err.Error()))
 }
 
 // ended is the error for a call whose context ended.
 func ended(ctx context.Context) *Error {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, errTimeout) {
-		return failure(codeTimeout, "%s", cause)
+		return failure(jsonrpc.CodeTimeout, "%s", cause)
 	}
-	return failure(codeInternal, "%s", cause)
+	return failure(jsonrpc.CodeInternal, "%s", cause)
 }
 
 // progress passes a progress notification of the call on to the guest.

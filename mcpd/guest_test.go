@@ -23,6 +23,7 @@ type site struct {
 	*Endpoint
 	t      testing.TB
 	work   string
+	path   string // of the ledger
 	db     *ledger.DB
 	mu     sync.Mutex
 	events []string
@@ -38,7 +39,7 @@ func testServers(kinds ...string) []wire.Server {
 	}
 	var list []wire.Server
 	for _, k := range kinds {
-		list = append(list, wire.Server{Name: k, Command: self, Args: []string{"-mcp-server", k}, Enabled: true, ConnectTimeout: wire.Duration(patience)})
+		list = append(list, wire.Server{Name: k, Program: wire.Program{Command: self, Args: []string{"-mcp-server", k}}, Enabled: true, ConnectTimeout: wire.Duration(patience)})
 	}
 	return list
 }
@@ -49,13 +50,13 @@ func newSite(t testing.TB, change func(*Config), servers []wire.Server, rules ..
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := &site{t: t, work: t.TempDir()}
-	st.db, err = ledger.Open(filepath.Join(t.TempDir(), "session.db"), ledger.Options{})
+	st := &site{t: t, work: t.TempDir(), path: filepath.Join(t.TempDir(), "session.db")}
+	st.db, err = ledger.Open(st.path, ledger.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := Config{
-		VM: func() string { return "dev" }, Version: "0", Work: st.work, AggdPath: self,
+		VM: func() string { return "dev" }, Work: st.work, AggdPath: self,
 		Ledger: func() (*ledger.DB, error) { return st.db, nil },
 		AggLog: logTo{t},
 		Settle: patience,

@@ -7,13 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
+	"hutch/fs"
 	"hutch/mcpd/frame"
 )
-
-// revisions are the revisions of MCP that are spoken with the guest.
-var revisions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
 
 // maxKeys is how many sets of client capabilities servers get connections of
 // their own for. Clients beyond that share the one that offers nothing.
@@ -28,14 +27,11 @@ func (s *session) hello(c *call) *Error {
 	if !ok {
 		return missing("protocolVersion")
 	}
-	cl := &client{revision: revisions[len(revisions)-1]}
-	if slices.Contains(revisions, asked) {
-		cl.revision = asked
-	}
+	cl := &client{revision: jsonrpc.Agree(asked)}
 	if c.version != frame.Version1 { // in which the host cannot ask the guest anything
 		cl.capabilities = bytes.Clone(c.message.params.get(pCapabilities)) // which stays when the rest goes
 		if len(cl.capabilities) > maxCapabilities {
-			return failure(codeParams, "capabilities of %d bytes: at most %d", len(cl.capabilities), maxCapabilities)
+			return failure(jsonrpc.CodeParams, "capabilities of %d bytes: at most %d", len(cl.capabilities), maxCapabilities)
 		}
 		cl.key = s.e.key(s.ctx, cl.capabilities)
 	}
@@ -74,7 +70,7 @@ func planInitialize(_ context.Context, c *call) (step, *Error) {
 		b = append(b, `,"capabilities":`...)
 		b = append(b, offer(all)...)
 		b = append(b, `,"serverInfo":{"name":"hutch","title":"hutch","version":`...)
-		b = append(rawjson.AppendString(b, e.cfg.Version), '}')
+		b = append(rawjson.AppendString(b, fs.Version), '}')
 		if text := instructions(all); text != "" {
 			b = rawjson.AppendString(append(b, `,"instructions":`...), text)
 		}
@@ -95,7 +91,7 @@ func (e *Endpoint) settled(ctx context.Context) []wire.Status {
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Settle)
 	defer cancel()
-	c.Tools(ctx, "") // makes servers start, and waits for them
+	c.List(ctx, wire.Tools, "") // makes servers start, and waits for them
 	if now, err := c.Servers(context.WithoutCancel(ctx)); err == nil {
 		all = now
 	}

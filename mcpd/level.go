@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 )
@@ -23,7 +24,7 @@ func planLevel(_ context.Context, c *call) (step, *Error) {
 	}
 	level := slices.Index(levels, name)
 	if level < 0 {
-		return nil, failure(codeParams, "invalid level: %s", name)
+		return nil, failure(jsonrpc.CodeParams, "invalid level: %s", name)
 	}
 	return func(ctx context.Context) (json.RawMessage, *Error) {
 		c.session.level.Store(int32(level))
@@ -58,7 +59,7 @@ func (c *call) fanOutLevel(ctx context.Context) *Error {
 		}
 		asked++
 		go func() {
-			c.send(ctx, s.Name, c.message.method, params)
+			c.send(ctx, s.Name, c.message.Method, params)
 			done <- struct{}{}
 		}()
 	}

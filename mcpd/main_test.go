@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"hutch/aggd"
+	"hutch/aggd/programs"
 	"hutch/mcpd/workspace"
 )
 
 // ours is how many tools there are without any server.
-var ours = len(workspace.Tools())
+var ours = len(workspace.New(".", workspace.Snapshots{}).Tools())
 
 // otherServers are MCP servers that are not a testServer.
 var otherServers = map[string]func() int{}
@@ -20,7 +21,11 @@ var otherServers = map[string]func() int{}
 // aggregator, and the MCP servers that it starts.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "-max-request" {
-		if err := aggd.Run(context.Background(), aggd.Config{Log: os.Stderr, ListWait: patience}, os.Stdin, os.Stdout); err != nil {
+		hutchd, err := programs.NewClient(3)
+		if err == nil {
+			err = aggd.Run(context.Background(), aggd.Config{Programs: hutchd, Log: os.Stderr, ListWait: patience}, os.Stdin, os.Stdout)
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

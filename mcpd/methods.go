@@ -3,12 +3,14 @@ package mcpd
 import (
 	"context"
 	"encoding/json"
+
+	"hutch/aggd/jsonrpc"
 )
 
 // methods is the table of requests that a guest may make. A plan finds out
-// where a request goes and whether it may, and returns what is to be done;
-// the ledger is told before that is. "ping" is not recorded and stands
-// elsewhere.
+// where a request goes, and returns what is to be done; that is done when the
+// ledger has the request and the policy allows it. "ping" is not recorded and
+// stands elsewhere.
 var methods = map[string]func(ctx context.Context, c *call) (step, *Error){
 	"initialize":               planInitialize,
 	"tools/list":               planList(func(c *catalog) *shelf { return &c.tools }),
@@ -40,7 +42,7 @@ func (c *call) catalog() *catalog {
 func planList(of func(*catalog) *shelf) func(context.Context, *call) (step, *Error) {
 	return func(_ context.Context, c *call) (step, *Error) {
 		if cursor, ok := c.message.params.str(pCursor); ok && cursor != "" {
-			return nil, failure(codeParams, "invalid cursor: lists have one page")
+			return nil, failure(jsonrpc.CodeParams, "invalid cursor: lists have one page")
 		}
 		return func(ctx context.Context) (json.RawMessage, *Error) {
 			stock, err := of(c.catalog()).get(ctx, c.session.e)
@@ -58,29 +60,24 @@ func planPrompt(ctx context.Context, c *call) (step, *Error) {
 	if !ok || name == "" {
 		return nil, missing("name")
 	}
-	c.tool = name
-	server, own, err := c.prompt(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return c.forward(server, own, pName), nil
+	return c.forward(pName), c.prompt(ctx, name)
 }
 
-// prompt returns the server of a prompt and its name there.
-func (c *call) prompt(ctx context.Context, name string) (server, own string, err *Error) {
-	server, own = split(name)
-	if server == "" || own == "" {
-		return "", "", failure(codeParams, "unknown prompt: %s", name)
+// prompt finds the server of a prompt and its name there.
+func (c *call) prompt(ctx context.Context, name string) *Error {
+	c.tool = name
+	server, own, ok := jsonrpc.SplitName(name)
+	if !ok || own == "" {
+		return failure(jsonrpc.CodeParams, "unknown prompt: %s", name)
 	}
-	c.server = ledgerName(server)
-	if err := c.knows(ctx, server); err != nil {
-		return "", "", err
+	if !c.goesTo(server, own) {
+		return nil
 	}
 	it, err := c.catalog().prompts.find(ctx, c.session.e, name)
 	if it != nil {
-		own = it.Original
+		c.own = it.Original
 	}
-	return server, own, err
+	return err
 }
 
 // planComplete plans a completion/complete, whose ref names a prompt or a
@@ -94,25 +91,21 @@ func planComplete(ctx context.Context, c *call) (step, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	server, own, member := "", "", pName
+	member := pName
 	kind, _ := ref.str(pType)
 	name, hasName := ref.str(pName)
 	uri, hasURI := ref.str(pURI)
 	switch {
 	case kind == "ref/prompt" && hasName:
-		c.tool = name
-		server, own, err = c.prompt(ctx, name)
+		err = c.prompt(ctx, name)
 	case kind == "ref/resource" && hasURI:
-		c.tool, member = uri, pURI
-		server, own, err = c.resource(ctx, uri)
+		member = pURI
+		err = c.resource(ctx, uri)
 	default:
-		return nil, failure(codeParams, "invalid ref: neither a prompt nor a resource")
+		err = failure(jsonrpc.CodeParams, "invalid ref: neither a prompt nor a resource")
 	}
-	if err != nil {
-		return nil, err
-	}
-	params := c.message.params.splice(pRef, ref.with(member, own))
 	return func(ctx context.Context) (json.RawMessage, *Error) {
-		return c.send(ctx, server, c.message.method, params)
-	}, nil
+		params := c.message.params.splice(pRef, ref.with(member, c.own))
+		return c.send(ctx, c.server, c.message.Method, params)
+	}, err
 }

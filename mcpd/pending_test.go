@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/mcpd/frame"
 	"hutch/mcpd/policy"
 )
@@ -119,7 +120,7 @@ func TestUnread(t *testing.T) {
 		if err := json.Unmarshal(f.Payload, &m); err != nil {
 			t.Fatal(err)
 		}
-		if m.Error != nil && m.Error.Code == codeBusy && strings.Contains(m.Error.Message, "no room for an answer") {
+		if m.Error != nil && m.Error.Code == jsonrpc.CodeBusy && strings.Contains(m.Error.Message, "no room for an answer") {
 			refused++
 		} else if m.Error != nil {
 			t.Errorf("%+v", m.Error)

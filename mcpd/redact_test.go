@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/wire"
 )
 
@@ -32,43 +33,22 @@ func TestSecretsRepeated(t *testing.T) {
 	t.Parallel()
 	const secret = "quite-private-0815"
 	log := &sharedBuffer{}
-	leaky := wire.Server{Name: "leaky", Enabled: true, Command: "/bin/sh",
-		Args: []string{"-c", `echo "cannot use $KEY" >&2; exit 3`}, Env: map[string]string{"KEY": secret}}
+	leaky := wire.Server{Name: "leaky", Enabled: true, Program: wire.Program{Command: "/bin/sh",
+		Args: []string{"-c", `echo "cannot use $KEY" >&2; exit 3`}, Env: map[string]string{"KEY": secret}}}
 	st := newSite(t, func(c *Config) { c.AggLog = log }, []wire.Server{leaky})
 	st.db.AddSecrets(secret)
-	st.hello(t, 2, `{}`).fails("tools/call", `{"name":"leaky__x"}`, codeInternal, "cannot use [redacted]")
+	st.hello(t, 2, `{}`).fails("tools/call", `{"name":"leaky__x"}`, jsonrpc.CodeInternal, "cannot use [redacted]")
 	for where, text := range map[string]string{"mcp/servers": st.awaitServers("cannot use"), "record": st.lines(2)[1]["error_message"].(string)} {
 		if strings.Contains(text, secret) || !strings.Contains(text, "cannot use") {
 			t.Errorf("%s: %s", where, text)
 		}
 	}
-	st.hello(t, 2, `{}`).fails("tools/call", `{"name":"none__`+secret+`"}`, codeInvalid, "unregistered")
+	st.hello(t, 2, `{}`).fails("tools/call", `{"name":"none__`+secret+`"}`, jsonrpc.CodeInvalid, "unregistered")
 	if st.saw(secret) || !st.saw("none__[redacted]") {
 		t.Errorf("events: %q", st.events)
 	}
 	st.Stop()
 	if text := log.String(); strings.Contains(text, secret) || !strings.Contains(text, "cannot use [redacted]") {
 		t.Errorf("log: %s", text)
-	}
-}
-
-func TestLineRedactor(t *testing.T) {
-	var out strings.Builder
-	l := &lineRedactor{to: &out, redact: func(s string) string { return strings.ReplaceAll(s, "secret", "***") }}
-	for _, piece := range []string{"a sec", "ret\nb", "\nc secr", "et"} {
-		if n, err := l.Write([]byte(piece)); n != len(piece) || err != nil {
-			t.Fatal(n, err)
-		}
-	}
-	if got := out.String(); got != "a ***\nb\n" {
-		t.Errorf("got %q", got)
-	}
-	l.flush()
-	if got := out.String(); got != "a ***\nb\nc ***" {
-		t.Errorf("got %q", got)
-	}
-	l.Write(bytes.Repeat([]byte("x"), maxLogLine+1))
-	if n := len(l.line); n != 0 {
-		t.Errorf("%d bytes are kept", n)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/fs"
 	"hutch/mcpd/frame"
 )
@@ -32,10 +33,10 @@ func (e *Endpoint) Refuse(ctx context.Context, conn net.Conn, why error) error {
 			return err
 		}
 		m, merr := parse(f.Payload)
-		if f.Flags != 0 || merr != nil || m.id == nil {
+		if f.Flags != 0 || merr != nil || m.ID == nil {
 			continue
 		}
-		f.Payload = response(nil, m.id, nil, failure(codeBusy, "%s", fs.Text(why)))
+		f.Payload = response(m.ID, nil, failure(jsonrpc.CodeBusy, "%s", fs.Text(why)))
 		return frame.NewWriter(conn).WriteFrame(f)
 	}
 }

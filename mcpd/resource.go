@@ -4,49 +4,44 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-)
 
-// scheme is that of the URIs under which the guest knows resources.
-const scheme = "capsem://"
+	"hutch/aggd/jsonrpc"
+)
 
 // planResource plans a resources/read.
 func planResource(ctx context.Context, c *call) (step, *Error) {
-	server, own, err := c.resourceParam(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return c.forward(server, own, pURI), nil
+	return c.forward(pURI), c.resourceParam(ctx)
 }
 
-// resourceParam returns the server of the resource that the params name, and
-// its URI there.
-func (c *call) resourceParam(ctx context.Context) (server, own string, err *Error) {
+// resourceParam finds the server of the resource that the params name, and its
+// URI there.
+func (c *call) resourceParam(ctx context.Context) *Error {
 	uri, ok := c.message.params.str(pURI)
 	if !ok || uri == "" {
-		return "", "", missing("uri")
+		return missing("uri")
 	}
-	c.tool = uri
 	return c.resource(ctx, uri)
 }
 
-// resource returns the server of a URI and the URI there. One without
-// hutch's scheme, as servers put them into their results, is for the one
-// server that lists it, or has a template for it.
-func (c *call) resource(ctx context.Context, uri string) (server, own string, err *Error) {
-	if rest, ok := strings.CutPrefix(uri, scheme); ok {
-		server, own, ok = strings.Cut(rest, "/")
-		if !ok || server == "" || own == "" {
-			return "", "", failure(codeParams, "invalid uri: %s: want capsem://server/uri", uri)
+// resource finds the server of a URI and the URI there. One without hutch's
+// scheme, as servers put them into their results, is for the one server that
+// lists it, or has a template for it.
+func (c *call) resource(ctx context.Context, uri string) *Error {
+	c.tool = uri
+	server, own := "", uri
+	if strings.HasPrefix(uri, jsonrpc.Scheme) {
+		var ok bool
+		if server, own, ok = jsonrpc.SplitURI(uri); !ok || own == "" {
+			return failure(jsonrpc.CodeParams, "invalid uri: %s: want %s", uri, jsonrpc.URI("server", "uri"))
 		}
-		c.server = ledgerName(server)
-		return server, own, c.knows(ctx, server)
+	} else {
+		var err *Error
+		if server, err = c.owner(ctx, uri); err != nil {
+			return err
+		}
 	}
-	server, err = c.owner(ctx, uri)
-	if err != nil {
-		return "", "", err
-	}
-	c.server = ledgerName(server)
-	return server, uri, c.knows(ctx, server)
+	c.goesTo(server, own)
+	return nil
 }
 
 // owner returns the one server that has the resource uri.
@@ -66,11 +61,11 @@ func (c *call) owner(ctx context.Context, uri string) (string, *Error) {
 	}
 	switch len(listed) {
 	case 0:
-		return "", failure(codeResource, "resource not found: %s", uri)
+		return "", failure(jsonrpc.CodeResource, "resource not found: %s", uri)
 	case 1:
 		return listed[0], nil
 	}
-	return "", failure(codeParams, "ambiguous uri: %s: %s have it: use capsem://server/uri", uri, strings.Join(listed, " and "))
+	return "", failure(jsonrpc.CodeParams, "ambiguous uri: %s: %s have it: use %s", uri, strings.Join(listed, " and "), jsonrpc.URI("server", "uri"))
 }
 
 // servers returns the servers that have an item whose own name passes the test.
@@ -124,20 +119,18 @@ func matchTemplate(template, uri string) bool {
 
 // planSubscribe plans a resources/subscribe.
 func planSubscribe(ctx context.Context, c *call) (step, *Error) {
-	server, own, err := c.resourceParam(ctx)
-	if err != nil {
+	if err := c.resourceParam(ctx); err != nil {
 		return nil, err
 	}
-	if len(own) > maxURI {
-		return nil, failure(codeParams, "uri of %d bytes: at most %d", len(own), maxURI)
+	if len(c.own) > maxURI {
+		return nil, failure(jsonrpc.CodeParams, "uri of %d bytes: at most %d", len(c.own), maxURI)
 	}
-	s, uri := c.session, c.tool
-	topic := topic{s.client.Load().key, server, own}
 	return func(ctx context.Context) (json.RawMessage, *Error) {
-		if !s.e.subs.add(topic, s, uri) {
-			return nil, failure(codeBusy, "too many subscriptions: %d", maxTopics)
+		s, topic := c.session, c.topic()
+		if !s.e.subs.add(topic, s, c.tool) {
+			return nil, failure(jsonrpc.CodeBusy, "too many subscriptions: %d", maxTopics)
 		}
-		result, err := c.forward(server, own, pURI)(ctx)
+		result, err := c.forward(pURI)(ctx)
 		if err != nil {
 			s.e.subs.remove(topic, s)
 		}
@@ -148,16 +141,12 @@ func planSubscribe(ctx context.Context, c *call) (step, *Error) {
 // planUnsubscribe plans a resources/unsubscribe. The server is told only when
 // no other session of the same connection wants the news.
 func planUnsubscribe(ctx context.Context, c *call) (step, *Error) {
-	server, own, err := c.resourceParam(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s := c.session
-	topic := topic{s.client.Load().key, server, own}
 	return func(ctx context.Context) (json.RawMessage, *Error) {
-		if !s.e.subs.remove(topic, s) {
+		if !c.session.e.subs.remove(c.topic(), c.session) {
 			return json.RawMessage(`{}`), nil
 		}
-		return c.forward(server, own, pURI)(ctx)
-	}, nil
+		return c.forward(pURI)(ctx)
+	}, c.resourceParam(ctx)
 }
+
+func (c *call) topic() topic { return topic{c.session.client.Load().key, c.server, c.own} }

@@ -3,23 +3,22 @@ package mcpd
 import (
 	"context"
 	"encoding/json"
-	"strings"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/wire"
-	"hutch/mcpd/workspace"
 )
 
 // A route is a row of the table that says where a tool call goes.
 type route struct {
-	matches func(tool string) bool
-	plan    func(ctx context.Context, c *call, tool string) (step, *Error)
+	matches func(c *call) bool
+	plan    func(ctx context.Context, c *call) (step, *Error)
 }
 
 // routes are tried in order; the first that matches counts. What matches none
 // is refused.
 var routes = []route{
 	{isLocal, planServerTool},
-	{workspace.Has, planWorkspace},
+	{isWorkspace, planWorkspace},
 	{isNamespaced, planServerTool},
 }
 
@@ -28,20 +27,12 @@ var localTools = map[string]bool{
 	"local__fetch_http": true, "local__grep_http": true, "local__http_headers": true, "local__echo": true,
 }
 
-func isLocal(tool string) bool { return localTools[tool] }
+func isLocal(c *call) bool     { return localTools[c.tool] }
+func isWorkspace(c *call) bool { return c.session.e.work.Has(c.tool) }
 
-func isNamespaced(tool string) bool {
-	server, name := split(tool)
-	return server != "" && name != ""
-}
-
-// split takes server__name apart, at the first "__".
-func split(name string) (server, own string) {
-	server, own, found := strings.Cut(name, "__")
-	if !found {
-		return "", name
-	}
-	return server, own
+func isNamespaced(c *call) bool {
+	_, own, ok := jsonrpc.SplitName(c.tool)
+	return ok && own != ""
 }
 
 // planCall plans a tools/call.
@@ -52,49 +43,53 @@ func planCall(ctx context.Context, c *call) (step, *Error) {
 	}
 	c.tool = tool
 	for _, r := range routes {
-		if r.matches(tool) {
-			return r.plan(ctx, c, tool)
+		if r.matches(c) {
+			return r.plan(ctx, c)
 		}
 	}
-	return nil, c.decide(ctx, "", tool, false)
+	c.own, c.missing = tool, true
+	return c.unknown, nil
 }
 
-func planWorkspace(ctx context.Context, c *call, tool string) (step, *Error) {
-	c.server = fileServer
-	if err := c.decide(ctx, fileServer, tool, true); err != nil {
-		return nil, err
-	}
-	args := c.message.params.get(pArguments)
+// unknown is the step of a call that goes nowhere, if it is not refused.
+func (c *call) unknown(context.Context) (json.RawMessage, *Error) {
+	return nil, failure(jsonrpc.CodeParams, "unknown tool: %s", c.tool)
+}
+
+func planWorkspace(_ context.Context, c *call) (step, *Error) {
+	c.server, c.own = fileServer, c.tool
 	return func(ctx context.Context) (json.RawMessage, *Error) {
-		return c.session.e.work.Call(ctx, tool, args), nil
+		return c.session.e.work.Call(ctx, c.tool, c.message.params.get(pArguments)), nil
 	}, nil
 }
 
-func planServerTool(ctx context.Context, c *call, tool string) (step, *Error) {
-	server, own := split(tool)
-	c.server = ledgerName(server)
-	if err := c.knows(ctx, server); err != nil {
-		return nil, err
+func planServerTool(ctx context.Context, c *call) (step, *Error) {
+	server, own, _ := jsonrpc.SplitName(c.tool)
+	if !c.goesTo(server, own) {
+		return c.unknown, nil
 	}
-	tools := &c.catalog().tools
-	it, err := tools.find(ctx, c.session.e, tool)
-	listed := err == nil && it == nil && c.session.e.listed(ctx, server)
+	e, tools := c.session.e, &c.catalog().tools
+	it, err := tools.find(ctx, e, c.tool)
+	listed := err == nil && it == nil && e.listed(ctx, c.server)
 	if listed { // perhaps only since the list was fetched
-		it, err = tools.since(ctx, c.session.e, server, tool)
+		it, err = tools.since(ctx, e, c.server, c.tool)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if it != nil {
-		own = it.Original
+		c.own = it.Original
 	}
-	if err := c.decide(ctx, server, own, true); err != nil {
-		return nil, err // for the better reason, whether there is such a tool or not
-	}
-	if it == nil && listed {
-		return nil, c.decide(ctx, server, own, false)
-	}
-	return c.forward(server, own, pName), nil
+	c.missing = it == nil && listed
+	return c.forward(pName), nil
+}
+
+// goesTo notes the server that the call is for and the name there of what it is
+// about, and reports whether there is such a server for this VM.
+func (c *call) goesTo(server, own string) bool {
+	s, ok := c.session.e.rules.Load().servers[server]
+	c.server, c.own, c.missing = server, own, !ok || !s.Enabled
+	return !c.missing
 }
 
 // listed reports whether the catalog has all that server offers now: then
@@ -115,12 +110,4 @@ func (e *Endpoint) listed(ctx context.Context, server string) bool {
 		}
 	}
 	return false
-}
-
-// ledgerName is the name that the ledger has for a server.
-func ledgerName(server string) string {
-	if server == wire.Local {
-		return builtinServer
-	}
-	return server
 }

@@ -1,7 +1,6 @@
 package mcpd
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/mcpd/frame"
 )
@@ -136,14 +136,14 @@ func (s *session) read() error {
 func (s *session) discarded(bad *frame.BadFrame) error {
 	kind, why := "mcp.frame", invalid("invalid MCP frame")
 	if bad.Full {
-		kind, why = "mcp.pending", failure(codeBusy, "%s", bad.Reason)
+		kind, why = "mcp.pending", failure(jsonrpc.CodeBusy, "%s", bad.Reason)
 	}
 	s.note(kind, bad.Reason)
 	if bad.Stream == 0 {
 		return nil
 	}
 	f := frame.Frame{Version: bad.Version, Stream: bad.Stream, Process: s.process}
-	f.Payload = response(nil, nil, nil, why)
+	f.Payload = response(nil, nil, why)
 	return s.out.WriteFrame(f)
 }
 
@@ -169,26 +169,26 @@ func (s *session) take(f frame.Frame) {
 	m, merr := parse(f.Payload)
 	switch {
 	case f.Flags&frame.FromHost != 0:
-		if merr == nil && m.method == "" {
+		if merr == nil && m.Method == "" {
 			rawjson.OneLine(f.Payload)
-			held = !s.asks.answer(f.Stream, m.result, m.err, func() { s.account.Give(len(f.Payload)) })
+			held = !s.asks.answer(f.Stream, m.Result, m.Error, func() { s.account.Give(len(f.Payload)) })
 		}
 	case f.Flags&frame.Notification != 0:
-		if merr != nil || m.id != nil || m.method == "" {
+		if merr != nil || m.ID != nil || m.Method == "" {
 			s.e.cfg.Log.Debug("notification dropped", "vm", s.e.cfg.VM(), "process", f.Process)
 			return
 		}
 		rawjson.OneLine(f.Payload)
 		s.notification(m)
 	default:
-		if merr == nil && m.method == "" {
+		if merr == nil && m.Method == "" {
 			merr = invalid("invalid request: the method is missing")
 		}
-		if merr == nil && m.id == nil {
+		if merr == nil && m.ID == nil {
 			merr = invalid("invalid request: a request needs an id")
 		}
 		if merr != nil {
-			s.out.WriteFrame(frame.Frame{Version: f.Version, Stream: f.Stream, Process: f.Process, Payload: response(nil, m.id, nil, merr)})
+			s.out.WriteFrame(frame.Frame{Version: f.Version, Stream: f.Stream, Process: f.Process, Payload: response(m.ID, nil, merr)})
 			return
 		}
 		rawjson.OneLine(f.Payload)
@@ -203,7 +203,7 @@ func (s *session) request(f frame.Frame, m message) (begun bool) {
 		c.reply(nil, why)
 		return false
 	}
-	if m.method != "initialize" {
+	if m.Method != "initialize" {
 		go c.serve()
 		return true
 	}
@@ -221,16 +221,16 @@ func (s *session) begin(c *call) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.inFlight) >= maxInFlight {
-		return failure(codeBusy, "too many requests in flight: %d", maxInFlight)
+		return failure(jsonrpc.CodeBusy, "too many requests in flight: %d", maxInFlight)
 	}
 	if s.conn != nil && s.e.inFlight.Add(1) > maxInFlightAll {
 		s.e.inFlight.Add(-1)
-		return failure(codeBusy, "too many requests in flight in all sessions: %d", maxInFlightAll)
+		return failure(jsonrpc.CodeBusy, "too many requests in flight in all sessions: %d", maxInFlightAll)
 	}
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	s.inFlight[c] = struct{}{}
-	if c.message.id != nil {
-		s.byID[string(c.message.id)] = c
+	if c.message.ID != nil {
+		s.byID[string(c.message.ID)] = c
 	}
 	s.calls.Add(1)
 	return nil
@@ -241,7 +241,7 @@ func (s *session) end(c *call) {
 	c.cancel(nil)
 	s.mu.Lock()
 	delete(s.inFlight, c)
-	if id := c.message.id; id != nil && s.byID[string(id)] == c {
+	if id := c.message.ID; id != nil && s.byID[string(id)] == c {
 		delete(s.byID, string(id))
 	}
 	s.mu.Unlock()
@@ -299,31 +299,27 @@ func (s *session) notify(method string, params []byte) {
 	if s.out == nil {
 		return
 	}
-	b := append([]byte(`{"jsonrpc":"2.0","method":`), quote(method)...)
-	if params != nil {
-		b = append(append(b, `,"params":`...), params...)
-	}
-	b = append(b, '}')
-	if !s.out.Post(frame.Frame{Version: uint8(s.version.Load()), Flags: frame.Notification, Process: s.process, Payload: b}) {
+	f := frame.Frame{Version: uint8(s.version.Load()), Flags: frame.Notification, Process: s.process, Payload: jsonrpc.Notification(method, params)}
+	if !s.out.Post(f) {
 		s.e.cfg.Log.Debug("notification lost", "vm", s.e.cfg.VM(), "method", method)
 	}
 }
 
 // notification handles a notification of the guest.
 func (s *session) notification(m message) {
-	switch m.method {
+	switch m.Method {
 	case "notifications/initialized":
 		s.client.Load().ready.Store(true)
 	case "notifications/cancelled":
 		s.cancelled(m)
 	case "notifications/progress":
 		if a := s.asks.about(m.params.get(pProgressToken)); a != nil {
-			s.e.notifyServer(a.client, a.server, m.method, m.params.raw)
+			s.e.notifyServer(a.client, a.server, m.Method, m.params.raw)
 		}
 	case "notifications/roots/list_changed":
-		s.e.toServers(s, m.method, m.params.raw)
+		s.e.toServers(s, m.Method, m.params.raw)
 	default:
-		s.e.cfg.Log.Debug("unknown notification dropped", "vm", s.e.cfg.VM(), "method", m.method)
+		s.e.cfg.Log.Debug("unknown notification dropped", "vm", s.e.cfg.VM(), "method", m.Method)
 	}
 }
 
@@ -333,7 +329,7 @@ func (s *session) cancelled(m message) {
 	s.mu.Lock()
 	c := s.byID[string(id)]
 	s.mu.Unlock()
-	if c == nil || c.message.method == "initialize" { // which the protocol does not let be cancelled
+	if c == nil || c.message.Method == "initialize" { // which the protocol does not let be cancelled
 		return
 	}
 	reason, _ := m.params.str(pReason)
@@ -350,17 +346,10 @@ func (c *cancellation) Error() string {
 	return c.reason
 }
 
-// response returns b with a JSON-RPC response appended.
-func response(b, id, result []byte, err *Error) []byte {
-	b = append(b, `{"jsonrpc":"2.0","id":`...)
-	if id == nil {
-		id = []byte("null")
-	}
-	b = append(b, id...)
+// response returns a JSON-RPC response.
+func response(id, result []byte, err *Error) []byte {
 	if err != nil {
-		b = append(append(b, `,"error":`...), err.Raw()...)
-	} else {
-		b = append(append(b, `,"result":`...), bytes.TrimSpace(result)...)
+		return jsonrpc.Response(id, nil, err.Raw())
 	}
-	return append(b, '}')
+	return jsonrpc.Response(id, result, nil)
 }

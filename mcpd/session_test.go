@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/mcpd/frame"
 	"hutch/mcpd/policy"
 )
@@ -37,7 +38,7 @@ func TestInitialize(t *testing.T) {
 			t.Errorf("capabilities %s, instructions %q", got.Capabilities, got.Instructions)
 		}
 	}
-	st.dial(t, 1).fails("initialize", `{}`, codeParams, "protocolVersion")
+	st.dial(t, 1).fails("initialize", `{}`, jsonrpc.CodeParams, "protocolVersion")
 }
 
 // What a client says without waiting for initialize is answered after it.
@@ -58,18 +59,18 @@ func TestPingAndUnknown(t *testing.T) {
 	if r := g.ok("ping", ""); string(r) != "{}" {
 		t.Errorf("ping: %s", r)
 	}
-	g.fails("tools/eat", "", codeMethod, "method not found: tools/eat")
-	g.fails("tools/list", `{"cursor":"x"}`, codeParams, "cursor")
-	g.fails("tools/call", `{}`, codeParams, "missing parameter: name")
-	g.fails("tools/call", `{"name":7}`, codeParams, "missing parameter: name")
-	g.fails("resources/read", `{}`, codeParams, "missing parameter: uri")
-	g.fails("prompts/get", `{}`, codeParams, "missing parameter: name")
-	g.fails("prompts/get", `{"name":"greet"}`, codeParams, "unknown prompt")
-	g.fails("completion/complete", `{}`, codeParams, "missing parameter: ref")
-	g.fails("completion/complete", `{"ref":{"type":"ref/tool","name":"x"}}`, codeParams, "invalid ref")
-	g.fails("logging/setLevel", `{"level":"loud"}`, codeParams, "invalid level")
-	g.fails("resources/read", `{"uri":"capsem://x"}`, codeParams, "invalid uri")
-	g.fails("resources/read", `{"uri":"test://nowhere"}`, codeResource, "not found")
+	g.fails("tools/eat", "", jsonrpc.CodeMethod, "method not found: tools/eat")
+	g.fails("tools/list", `{"cursor":"x"}`, jsonrpc.CodeParams, "cursor")
+	g.fails("tools/call", `{}`, jsonrpc.CodeParams, "missing parameter: name")
+	g.fails("tools/call", `{"name":7}`, jsonrpc.CodeParams, "missing parameter: name")
+	g.fails("resources/read", `{}`, jsonrpc.CodeParams, "missing parameter: uri")
+	g.fails("prompts/get", `{}`, jsonrpc.CodeParams, "missing parameter: name")
+	g.fails("prompts/get", `{"name":"greet"}`, jsonrpc.CodeParams, "unknown prompt")
+	g.fails("completion/complete", `{}`, jsonrpc.CodeParams, "missing parameter: ref")
+	g.fails("completion/complete", `{"ref":{"type":"ref/tool","name":"x"}}`, jsonrpc.CodeParams, "invalid ref")
+	g.fails("logging/setLevel", `{"level":"loud"}`, jsonrpc.CodeParams, "invalid level")
+	g.fails("resources/read", `{"uri":"capsem://x"}`, jsonrpc.CodeParams, "invalid uri")
+	g.fails("resources/read", `{"uri":"test://nowhere"}`, jsonrpc.CodeResource, "not found")
 }
 
 // Ids come back with the bytes they came with.
@@ -167,20 +168,20 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s %s:\n%s, want\n%s", tt.method, tt.params, got, tt.want)
 		}
 	}
-	g.fails("resources/read", `{"uri":"test://shared"}`, codeParams, "one and two have it")
+	g.fails("resources/read", `{"uri":"test://shared"}`, jsonrpc.CodeParams, "one and two have it")
 }
 
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	st := newSite(t, nil, testServers("one"), policy.Rule{Server: "one", Blocked: []string{"echo"}})
 	g := st.hello(t, 1, `{}`)
-	g.fails("tools/call", `{"name":"one__echo"}`, codeInvalid, "MCP request blocked by policy: mcpServers.one.blocked_tools: tool \"echo\"")
-	g.fails("tools/call", `{"name":"one__none"}`, codeInvalid, "MCP request blocked by policy: unregistered: tool \"one__none\" is not registered")
-	g.fails("tools/call", `{"name":"gone__tool"}`, codeInvalid, `tool "gone__tool" is not registered`)
-	g.fails("tools/call", `{"name":"bare"}`, codeInvalid, `tool "bare" is not registered`)
-	g.fails("tools/call", `{"name":"__x"}`, codeInvalid, "not registered")
-	g.fails("resources/read", `{"uri":"capsem://gone/x"}`, codeInvalid, `server "gone" is not registered`)
-	g.fails("prompts/get", `{"name":"gone__x"}`, codeInvalid, "not registered")
+	g.fails("tools/call", `{"name":"one__echo"}`, jsonrpc.CodeInvalid, "MCP request blocked by policy: mcpServers.one.blocked_tools: tool \"echo\"")
+	g.fails("tools/call", `{"name":"one__none"}`, jsonrpc.CodeInvalid, "MCP request blocked by policy: unregistered: tool \"one__none\" is not registered")
+	g.fails("tools/call", `{"name":"gone__tool"}`, jsonrpc.CodeInvalid, `tool "gone__tool" is not registered`)
+	g.fails("tools/call", `{"name":"bare"}`, jsonrpc.CodeInvalid, `tool "bare" is not registered`)
+	g.fails("tools/call", `{"name":"__x"}`, jsonrpc.CodeInvalid, "not registered")
+	g.fails("resources/read", `{"uri":"capsem://gone/x"}`, jsonrpc.CodeInvalid, `server "gone" is not registered`)
+	g.fails("prompts/get", `{"name":"gone__x"}`, jsonrpc.CodeInvalid, "not registered")
 	for _, r := range st.lines(8)[1:] {
 		if r["decision"] != "denied" || r["policy_rule"] == nil || r["policy_reason"] == nil || r["outcome"] != "error" {
 			t.Errorf("record: %v", r)
@@ -375,7 +376,7 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.note(toolsChanged)
-	g.fails("tools/call", `{"name":"one__echo"}`, codeInvalid, "not registered")
+	g.fails("tools/call", `{"name":"one__echo"}`, jsonrpc.CodeInvalid, "not registered")
 	g.ok("tools/call", `{"name":"two__echo"}`)
 	if text := st.PolicyText(); text == "" {
 		t.Errorf("policy: %s", text)
@@ -433,8 +434,8 @@ func TestNoAggregator(t *testing.T) {
 	for _, path := range []string{"", "/nonexistent/aggd"} {
 		st := newSite(t, func(cfg *Config) { cfg.AggdPath = path }, testServers("one"))
 		g := st.hello(t, 1, `{}`)
-		g.fails("tools/call", `{"name":"one__echo"}`, codeInternal, "tool call failed: ")
-		g.fails("resources/read", `{"uri":"capsem://one/x"}`, codeInternal, "resources/read failed: ")
+		g.fails("tools/call", `{"name":"one__echo"}`, jsonrpc.CodeInternal, "tool call failed: ")
+		g.fails("resources/read", `{"uri":"capsem://one/x"}`, jsonrpc.CodeInternal, "resources/read failed: ")
 		var list struct{ Tools []struct{ Name string } }
 		if json.Unmarshal(g.ok("tools/list", ""), &list); len(list.Tools) != ours {
 			t.Errorf("tools: %+v", list)
@@ -471,29 +472,29 @@ func TestParse(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"method":"x"}`, 0, `1`},
 		{`{"jsonrpc":"2.0","method":"x","params":null}`, 0, ``},
 		{`{"jsonrpc":"2.0","id":1,"result":null}`, 0, `1`},
-		{`{`, codeParse, ``}, {``, codeParse, ``}, {"\xff", codeParse, ``}, {`nothing`, codeParse, ``},
-		{`{"jsonrpc":"2.0","id":1,"method":"x"}}`, codeParse, ``},
-		{strings.Repeat("[", 1<<20), codeParse, ``},
-		{`{"jsonrpc":"2.0","id":1,"method":"x","params":` + strings.Repeat(`{"a":`, 1<<16) + "1" + strings.Repeat("}", 1<<16) + `}`, codeParse, ``},
-		{`[]`, codeInvalid, ``}, {` [{"jsonrpc":"2.0","id":1,"method":"x"}]`, codeInvalid, ``}, {`"x"`, codeInvalid, ``}, {`null`, codeInvalid, ``},
-		{`{}`, codeInvalid, ``}, {`{"id":1,"method":"x"}`, codeInvalid, `1`}, {`{"jsonrpc":"1.0","id":1,"method":"x"}`, codeInvalid, `1`},
-		{`{"jsonrpc":2.0,"id":1,"method":"x"}`, codeInvalid, `1`}, {`{"jsonrpc":"2.0","id":"a"}`, codeInvalid, `"a"`},
-		{`{"jsonrpc":"2.0","id":1,"method":7}`, codeInvalid, `1`}, {`{"jsonrpc":"2.0","id":1,"method":""}`, codeInvalid, `1`},
-		{`{"jsonrpc":"2.0","id":null,"method":"x"}`, codeInvalid, ``}, {`{"jsonrpc":"2.0","id":{},"method":"x"}`, codeInvalid, ``},
-		{`{"jsonrpc":"2.0","id":true,"method":"x"}`, codeInvalid, ``},
-		{`{"jsonrpc":"2.0","id":1,"method":"x","params":[1]}`, codeInvalid, `1`}, {`{"jsonrpc":"2.0","id":1,"method":"x","params":"p"}`, codeInvalid, `1`},
-		{`{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}`, codeInvalid, ``}, {`{"jsonrpc":"2.0","id":1,"method":"x","Method":"y"}`, codeInvalid, ``},
-		{`{"jsonrpc":"2.0","id":1,"method":"x","params":{"name":"a","name":"b"}}`, codeInvalid, `1`},
-		{`{"jsonrpc":"2.0","id":1,"method":"x","params":{"name":"a","na\u006de":"b"}}`, codeInvalid, `1`},
-		{`{"jsonrpc":"2.0","id":1,"method":"x","params":{"name":"a","NAME":"b"}}`, codeInvalid, `1`},
+		{`{`, jsonrpc.CodeParse, ``}, {``, jsonrpc.CodeParse, ``}, {"\xff", jsonrpc.CodeParse, ``}, {`nothing`, jsonrpc.CodeParse, ``},
+		{`{"jsonrpc":"2.0","id":1,"method":"x"}}`, jsonrpc.CodeParse, ``},
+		{strings.Repeat("[", 1<<20), jsonrpc.CodeParse, ``},
+		{`{"jsonrpc":"2.0","id":1,"method":"x","params":` + strings.Repeat(`{"a":`, 1<<16) + "1" + strings.Repeat("}", 1<<16) + `}`, jsonrpc.CodeParse, ``},
+		{`[]`, jsonrpc.CodeInvalid, ``}, {` [{"jsonrpc":"2.0","id":1,"method":"x"}]`, jsonrpc.CodeInvalid, ``}, {`"x"`, jsonrpc.CodeInvalid, ``}, {`null`, jsonrpc.CodeInvalid, ``},
+		{`{}`, jsonrpc.CodeInvalid, ``}, {`{"id":1,"method":"x"}`, jsonrpc.CodeInvalid, `1`}, {`{"jsonrpc":"1.0","id":1,"method":"x"}`, jsonrpc.CodeInvalid, `1`},
+		{`{"jsonrpc":2.0,"id":1,"method":"x"}`, jsonrpc.CodeInvalid, `1`}, {`{"jsonrpc":"2.0","id":"a"}`, jsonrpc.CodeInvalid, `"a"`},
+		{`{"jsonrpc":"2.0","id":1,"method":7}`, jsonrpc.CodeInvalid, `1`}, {`{"jsonrpc":"2.0","id":1,"method":""}`, jsonrpc.CodeInvalid, `1`},
+		{`{"jsonrpc":"2.0","id":null,"method":"x"}`, jsonrpc.CodeInvalid, ``}, {`{"jsonrpc":"2.0","id":{},"method":"x"}`, jsonrpc.CodeInvalid, ``},
+		{`{"jsonrpc":"2.0","id":true,"method":"x"}`, jsonrpc.CodeInvalid, ``},
+		{`{"jsonrpc":"2.0","id":1,"method":"x","params":[1]}`, jsonrpc.CodeInvalid, `1`}, {`{"jsonrpc":"2.0","id":1,"method":"x","params":"p"}`, jsonrpc.CodeInvalid, `1`},
+		{`{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}`, jsonrpc.CodeInvalid, ``}, {`{"jsonrpc":"2.0","id":1,"method":"x","Method":"y"}`, jsonrpc.CodeInvalid, ``},
+		{`{"jsonrpc":"2.0","id":1,"method":"x","params":{"name":"a","name":"b"}}`, jsonrpc.CodeInvalid, `1`},
+		{`{"jsonrpc":"2.0","id":1,"method":"x","params":{"name":"a","na\u006de":"b"}}`, jsonrpc.CodeInvalid, `1`},
+		{`{"jsonrpc":"2.0","id":1,"method":"x","params":{"name":"a","NAME":"b"}}`, jsonrpc.CodeInvalid, `1`},
 	} {
 		m, err := parse([]byte(tt.in))
 		code := 0
 		if err != nil {
 			code = err.Code
 		}
-		if code != tt.code || string(m.id) != tt.id {
-			t.Errorf("parse(%.80s): id %s, %v, want id %s, code %d", tt.in, m.id, err, tt.id, tt.code)
+		if code != tt.code || string(m.ID) != tt.id {
+			t.Errorf("parse(%.80s): id %s, %v, want id %s, code %d", tt.in, m.ID, err, tt.id, tt.code)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (s *subscriptions) drop(who *session) {
 
 // tell makes a request about a topic whose answer nobody waits for.
 func (e *Endpoint) tell(ctx context.Context, t topic, method string) {
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	c, err := e.child()
 	if err != nil {

@@ -8,59 +8,33 @@ import (
 	"strings"
 	"time"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 	"hutch/fs"
 	"hutch/mcpd/frame"
 )
 
-// A Tool is a tool that the VM's agent can call.
-type Tool struct {
-	Name   string // server__tool
-	Server string
-	Raw    json.RawMessage // as tools/list shows it
+// Tools returns the tools that the VM's agent can call, from memory: no server
+// is asked.
+func (e *Endpoint) Tools() []wire.Item {
+	return shown(&e.catalogs.of("").tools, func(it item) bool { return !e.hides(&it) })
 }
 
-// A Resource is a resource that the VM's agent can read.
-type Resource struct {
-	Name   string // capsem://server/uri
-	Server string
-	URI    string          // the server's own
-	Raw    json.RawMessage // as resources/list shows it
-}
+// Resources returns the resources that it can read, from memory.
+func (e *Endpoint) Resources() []wire.Item { return shown(&e.catalogs.of("").resources, all) }
 
-// A Prompt is a prompt that the VM's agent can get.
-type Prompt struct {
-	Name   string // server__prompt
-	Server string
-	Raw    json.RawMessage // as prompts/list shows it
-}
+// Prompts returns the prompts that it can get, from memory.
+func (e *Endpoint) Prompts() []wire.Item { return shown(&e.catalogs.of("").prompts, all) }
 
-// Tools returns the tools, from memory: it asks no server.
-func (e *Endpoint) Tools() []Tool {
-	var list []Tool
-	for _, it := range e.catalogs.of("").tools.memory() {
-		if !e.hides(&it) {
-			list = append(list, Tool{it.Name, it.Server, it.Raw})
+func all(item) bool { return true }
+
+func shown(s *shelf, show func(item) bool) []wire.Item {
+	var list []wire.Item
+	for _, it := range s.memory() {
+		if show(it) {
+			list = append(list, wire.Item{Name: it.Name, Original: it.Original, Server: it.Server, Raw: it.Raw})
 		}
-	}
-	return list
-}
-
-// Resources returns the resources, from memory.
-func (e *Endpoint) Resources() []Resource {
-	var list []Resource
-	for _, it := range e.catalogs.of("").resources.memory() {
-		list = append(list, Resource{it.Name, it.Server, it.Original, it.Raw})
-	}
-	return list
-}
-
-// Prompts returns the prompts, from memory.
-func (e *Endpoint) Prompts() []Prompt {
-	var list []Prompt
-	for _, it := range e.catalogs.of("").prompts.memory() {
-		list = append(list, Prompt{it.Name, it.Server, it.Raw})
 	}
 	return list
 }
@@ -88,7 +62,7 @@ func (e *Endpoint) Settled(ctx context.Context) {
 		return
 	}
 	if all, err := c.Servers(ctx); err == nil && slices.ContainsFunc(all, unknown) {
-		c.Tools(ctx, "") // makes servers start, and waits for them
+		c.List(ctx, wire.Tools, "") // makes servers start, and waits for them
 	}
 	for _, s := range e.catalogs.of("").shelves() {
 		s.get(ctx, e)
@@ -125,9 +99,6 @@ func (e *Endpoint) ServersText() string {
 		if s.ProtocolVersion != "" {
 			fmt.Fprintf(&b, " protocol %s", fs.QuoteLine(s.ProtocolVersion))
 		}
-		if len(s.Held) > 0 {
-			fmt.Fprintf(&b, " held %d", len(s.Held))
-		}
 		if s.Error != "" {
 			fmt.Fprintf(&b, " error %s", fs.QuoteLine(e.redact(s.Error)))
 		}
@@ -139,7 +110,7 @@ func (e *Endpoint) ServersText() string {
 // Missing says why the server of a tool, prompt or resource of this name is not
 // connected; "" if it is, or there is no such server.
 func (e *Endpoint) Missing(ctx context.Context, name string) string {
-	server, _ := split(name)
+	server, _, _ := jsonrpc.SplitName(name)
 	c, err := e.child()
 	if server == "" || err != nil {
 		return ""
@@ -195,7 +166,7 @@ func (e *Endpoint) request(ctx context.Context, process, method, member, value s
 		return nil, perr
 	}
 	s := e.local
-	c := &call{session: s, process: frame.SanitizeName(process), message: message{method: method, params: p}, begun: time.Now(), sent: len(b)}
+	c := &call{session: s, process: frame.SanitizeName(process), message: message{jsonrpc.Message{Method: method}, p}, begun: time.Now(), sent: len(b)}
 	if why := s.begin(c); why != nil {
 		return nil, fmt.Errorf("%w: %w", fs.ErrBusy, why)
 	}
@@ -210,7 +181,7 @@ func (e *Endpoint) request(ctx context.Context, process, method, member, value s
 		return result, nil
 	case c.verdict.denied:
 		return nil, fmt.Errorf("%w: %w", fs.ErrPermission, rerr)
-	case rerr.Code == codeTimeout:
+	case rerr.Code == jsonrpc.CodeTimeout:
 		return nil, fmt.Errorf("%w: %w", fs.ErrTimedOut, rerr)
 	}
 	return nil, rerr

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"hutch/aggd/child"
+	"hutch/aggd/wire"
 )
 
 // TestKnown looks at what servers offer as soon as the aggregator runs.
@@ -22,8 +23,8 @@ func TestKnown(t *testing.T) {
 		s.fetch = func(context.Context, *child.Child) ([]item, error) { return []item{{Name: "one__" + s.field}}, nil }
 	}
 	offered := func() bool {
-		tool := slices.ContainsFunc(e.Tools(), func(t Tool) bool { return t.Name == "one__tools" })
-		prompt := slices.ContainsFunc(e.Prompts(), func(p Prompt) bool { return p.Name == "one__prompts" })
+		tool := slices.ContainsFunc(e.Tools(), func(t wire.Item) bool { return t.Name == "one__tools" })
+		prompt := slices.ContainsFunc(e.Prompts(), func(p wire.Item) bool { return p.Name == "one__prompts" })
 		return tool && prompt
 	}
 	e.Known(t.Context()) // and returns, without an aggregator

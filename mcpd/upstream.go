@@ -130,7 +130,7 @@ func (e *Endpoint) notifyServer(key, server, method string, params json.RawMessa
 	}
 	e.background(func(ctx context.Context) {
 		defer e.telling.Add(-1)
-		ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
+		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		if c, err := e.child(); err == nil {
 			c.Notify(ctx, key, server, method, params)

@@ -1,10 +1,11 @@
 package profiles
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"reflect"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -28,112 +29,162 @@ func (f *fault) Error() string {
 	return fmt.Sprintf("line %d: %s", f.line, strings.Join(strings.Fields(f.text), " "))
 }
 
+func (k key) String() string { return strings.Join(k, ".") }
+
+// want is the fault of a value of the wrong kind.
+func (k key) want(what string) *fault { return k.faultf("%s: write %s", k, what) }
+
 func (k key) faultf(format string, a ...any) *fault {
 	return &fault{key: k, text: fmt.Sprintf(format, a...)}
 }
 
-// decode reads TOML. Its errors are faults.
-func decode(text []byte, f *file) error {
-	err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(f)
-	if err == nil {
-		return nil
+// decode reads what TOML says of p. Its errors are faults.
+func decode(text []byte, p *Profile) error {
+	var doc map[string]any
+	if err := toml.Unmarshal(text, &doc); err != nil {
+		return syntax(err)
 	}
-	var unknown *toml.StrictMissingError
-	if errors.As(err, &unknown) && len(unknown.Errors) > 0 {
-		e := &unknown.Errors[0]
-		line, _ := e.Position()
-		return &fault{line: line, text: unknownKey(key(e.Key()))}
+	err := decodeTable(target{c: &p.Config, p: p}, doc, nil, "")
+	var wrong *fault
+	if errors.As(err, &wrong) {
+		wrong.line = lineOf(text, wrong.key)
 	}
+	return err
+}
+
+// syntax returns the fault that the TOML decoder found.
+func syntax(err error) *fault {
+	f := &fault{line: 1, text: strings.TrimPrefix(err.Error(), "toml: ")}
 	var bad *toml.DecodeError
 	if errors.As(err, &bad) {
-		line, _ := bad.Position()
-		return &fault{line: line, text: explain(bad)}
-	}
-	return &fault{line: 1, text: strings.TrimPrefix(err.Error(), "toml: ")}
-}
-
-// wants tells in words what Go's types are written as.
-var wants = []struct{ target, words string }{
-	{"profiles.size", `a size in quotes like "512MiB"`},
-	{"profiles.duration", `a time in quotes like "30s"`},
-	{"[]string", `a list like ["a", "b"]`},
-	{"map[", "a table"},
-	{"bool", "true or false"},
-	{"int", "a number"},
-	{"float", "a number"},
-	{"string", "a text in quotes"},
-	{"profiles.", "a table"},
-}
-
-// explain returns the text of an error of the decoder's, without its words
-// for Go's types.
-func explain(e *toml.DecodeError) string {
-	text := strings.TrimPrefix(e.Error(), "toml: ")
-	if at := strings.LastIndex(text, " of type "); at >= 0 && strings.HasPrefix(text, "cannot ") {
-		return mismatch(e, text[at+len(" of type "):])
-	}
-	if _, target, ok := strings.Cut(text, " into "); ok && strings.HasPrefix(text, "cannot ") {
-		return mismatch(e, target)
-	}
-	if _, target, ok := strings.Cut(text, "cannot store a table in a "); ok {
-		return mismatch(e, target)
-	}
-	if k := e.Key(); len(k) > 0 {
-		return strings.Join(k, ".") + ": " + text
-	}
-	return text
-}
-
-func mismatch(e *toml.DecodeError, target string) string {
-	k := strings.Join(e.Key(), ".")
-	for _, w := range wants {
-		if strings.Contains(target, w.target) {
-			return fmt.Sprintf("%s: write %s", k, w.words)
+		f.line, _ = bad.Position()
+		if k := bad.Key(); len(k) > 0 {
+			f.text = strings.Join(k, ".") + ": " + f.text
 		}
 	}
-	return k + ": the value is of the wrong kind"
+	return f
 }
 
-// unknownKey returns what to do about a key that means nothing.
-func unknownKey(k key) string {
-	known := known(reflect.TypeFor[file](), k)
+// decodeTable sets what the table at says, which Keys calls name and a dot.
+func decodeTable(t target, table map[string]any, at key, name string) error {
+	known := children(name)
+	for _, child := range slices.Sorted(maps.Keys(table)) {
+		if !slices.Contains(known, child) {
+			return unknown(at.with(child), known)
+		}
+	}
+	for _, child := range known {
+		v, ok := table[child]
+		if !ok {
+			continue
+		}
+		if err := decodeValue(t, v, at.with(child), name+child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func decodeValue(t target, v any, at key, name string) error {
+	if k := FindKey(name); k != nil {
+		return k.decode(t, v, at)
+	}
+	table, ok := v.(map[string]any)
+	if !ok {
+		return at.want("a table")
+	}
+	if name+"." == strings.TrimSuffix(ofServer, "NAME.") {
+		return decodeServers(t.p, table, at)
+	}
+	return decodeTable(t, table, at, name+".")
+}
+
+// decode sets the field of k to a value.
+func (k *Key) decode(t target, v any, at key) error {
+	if t.s != nil {
+		if err := t.s.say(k, at); err != nil {
+			return err
+		}
+	}
+	field := k.field(t)
+	switch f := field.(type) {
+	case *bool:
+		is, ok := v.(bool)
+		if !ok {
+			return at.want("true or false")
+		}
+		*f = is != (k.kind == isNoFlag)
+		return nil
+	case *[]string:
+		list, ok := v.([]any)
+		*f = []string{}
+		for _, v := range list {
+			s, isText := v.(string)
+			ok = ok && isText
+			*f = append(*f, s)
+		}
+		if !ok {
+			return at.want(`a list like ["a", "b"]`)
+		}
+		return k.checkList(*f, at)
+	case *map[string]string:
+		table, ok := v.(map[string]any)
+		if !ok {
+			return at.want("a table")
+		}
+		*f = make(map[string]string)
+		for name, v := range table {
+			if (*f)[name], ok = v.(string); !ok {
+				return at.with(name).want("a text in quotes")
+			}
+		}
+		return k.checkTable(*f, at)
+	}
+	text, ok := k.write(v)
+	if !ok {
+		return at.want(k.wants())
+	}
+	if err := k.set(field, text); err != nil {
+		return at.faultf("%s %s", at, err)
+	}
+	return nil
+}
+
+// write returns v as a config would have it, if it is of the kind of k.
+func (k *Key) write(v any) (text string, ok bool) {
+	switch v := v.(type) {
+	case string:
+		return v, k.kind != isNumber && k.kind != isCount
+	case int64:
+		return strconv.FormatInt(v, 10), k.kind == isNumber || k.kind == isCount
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64), k.kind == isNumber
+	}
+	return "", false
+}
+
+// wants says how a value of k is written.
+func (k *Key) wants() string {
+	switch k.kind {
+	case isSize:
+		return `a size in quotes like "512MiB"`
+	case isTime:
+		return `a time in quotes like "30s"`
+	case isNumber, isCount:
+		return "a number"
+	}
+	return "a text in quotes"
+}
+
+// unknown is the fault of a key that means nothing, where known could be.
+func unknown(k key, known []string) *fault {
 	name := k[len(k)-1]
-	text := fmt.Sprintf("unknown key %q", shorten(strings.Join(k, ".")))
 	for _, other := range known {
 		if near(strings.ToLower(name), strings.ToLower(other)) {
-			return fmt.Sprintf("%s: did you mean %q?", text, other)
+			return k.faultf("unknown key %.64q: did you mean %q?", k, other)
 		}
 	}
-	return text + ": remove it; known here are " + strings.Join(known, " ")
-}
-
-// known returns the keys that may stand beside the last one of k, of those
-// that t has.
-func known(t reflect.Type, k key) (names []string) {
-	for _, f := range reflect.VisibleFields(t) {
-		name := f.Tag.Get("toml")
-		if name == "" {
-			continue
-		}
-		if len(k) == 1 {
-			names = append(names, name)
-			continue
-		}
-		if name != k[0] {
-			continue
-		}
-		rest, inner := k[1:], f.Type
-		if inner.Kind() == reflect.Pointer {
-			inner = inner.Elem()
-		}
-		if inner.Kind() == reflect.Map && len(rest) > 1 {
-			rest, inner = rest[1:], inner.Elem()
-		}
-		if inner.Kind() == reflect.Struct {
-			return known(inner, rest)
-		}
-	}
-	return names
+	return k.faultf("unknown key %.64q: remove it; known here are %s", k, strings.Join(known, " "))
 }
 
 // near tells whether one letter more, less or different makes b of a, or two

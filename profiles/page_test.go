@@ -2,37 +2,11 @@ package profiles
 
 import (
 	"os"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
-
-// keysOf returns the keys of t and of the tables in it, with dots. The name of
-// an entry of a table of tables is NAME.
-func keysOf(t reflect.Type, prefix string) (keys []string) {
-	for _, f := range reflect.VisibleFields(t) {
-		name := f.Tag.Get("toml")
-		if name == "" {
-			continue
-		}
-		inner := f.Type
-		if inner.Kind() == reflect.Pointer {
-			inner = inner.Elem()
-		}
-		if inner.Kind() == reflect.Map && inner.Elem().Kind() == reflect.Struct {
-			name += ".NAME"
-			inner = inner.Elem()
-		}
-		if inner.Kind() == reflect.Struct {
-			keys = append(keys, keysOf(inner, prefix+name+".")...)
-		} else {
-			keys = append(keys, prefix+name)
-		}
-	}
-	return keys
-}
 
 // Every key has its entry in the page and every entry is a key.
 func TestPage(t *testing.T) {
@@ -43,10 +17,24 @@ func TestPage(t *testing.T) {
 	_, text, _ := strings.Cut(string(page), "\n.SH KEYS\n")
 	text, _, _ = strings.Cut(text, "\n.SH EXAMPLES\n")
 	var entries []string
-	for _, m := range regexp.MustCompile(`(?m)^\.T[PQ]\n\.B (\S+)$`).FindAllStringSubmatch(text, -1) {
+	entry := regexp.MustCompile(`(?m)^\.T[PQ]\n\.B (\S+)$`)
+	says := entry.Split(text, -1)[1:]
+	for i, m := range entry.FindAllStringSubmatch(text, -1) {
 		entries = append(entries, m[1])
+		if k := FindKey(m[1]); k != nil && k.In&InConfig != 0 {
+			for _, v := range []string{k.Min, k.Max, k.Default} {
+				if v != "1s" && !strings.Contains(says[i], v) { // which is said in words
+					t.Errorf("profile.5 does not tell %s of %s", v, k.Name)
+				}
+			}
+		}
 	}
-	keys := keysOf(reflect.TypeFor[file](), "")
+	var keys []string
+	for _, k := range Keys {
+		if k.In&InProfile != 0 {
+			keys = append(keys, k.Name)
+		}
+	}
 	for _, k := range keys {
 		if !slices.Contains(entries, k) {
 			t.Errorf("%s is not in profile.5", k)

@@ -1,11 +1,11 @@
-// Package profiles reads the profiles of VMs: which image and driver they
-// start from, and which MCP servers their agents may call. A profile is a
-// TOML file; profile(5) tells its keys. Nothing here starts or reaches
-// anything.
+// Package profiles has the keys by which people say what a VM is to be: in
+// its config, lines that hutch(4) tells of, and in its profile, a TOML file
+// that profile(5) tells of and that names the MCP servers, too, which its agent
+// may call. Keys is the table of them all; Resolve tells which of several
+// places holds. Nothing here starts or reaches anything.
 package profiles
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,18 +17,8 @@ import (
 
 // A Profile is what a profile file says. It is shared and not to be changed.
 type Profile struct {
-	Name    string
-	Image   string        // empty: the default
-	Driver  string        // empty: the default
-	Kernel  string        // an absolute path; empty: the driver's own
-	RAM     int64         // bytes; 0: the default
-	Disk    int64         // bytes; 0: no limit
-	Records int64         // bytes; 0: the default
-	CPUs    float64       // 0: the default
-	PIDs    int           // 0: the default
-	Idle    time.Duration // 0: none
-	TTL     time.Duration // 0: none
-	Net     string        // "none" or "host-proxy"
+	Name string
+	Config
 	Network Network
 	Env     map[string]string
 	Servers []Server // sorted by name
@@ -117,21 +107,13 @@ const maxText = 1 << 20
 // number of the line to change.
 func Parse(name string, text []byte) (*Profile, error) {
 	if err := checkName(name); err != nil {
-		return nil, fmt.Errorf("%w: profile name %q %s", fs.ErrInvalid, shorten(name), err)
+		return nil, fmt.Errorf("%w: profile name %.64q %s", fs.ErrInvalid, name, err)
 	}
 	if len(text) > maxText {
 		return nil, fmt.Errorf("%w: profile %s has %d bytes, at most %d", fs.ErrTooLong, name, len(text), maxText)
 	}
-	var f file
-	if err := decode(text, &f); err != nil {
-		return nil, fmt.Errorf("%w: profile %s, %w", fs.ErrInvalid, name, err)
-	}
-	p, err := f.profile(name)
-	if err != nil {
-		var wrong *fault
-		if errors.As(err, &wrong) {
-			wrong.line = lineOf(text, wrong.key)
-		}
+	p := &Profile{Name: name}
+	if err := decode(text, p); err != nil {
 		return nil, fmt.Errorf("%w: profile %s, %w", fs.ErrInvalid, name, err)
 	}
 	return p, nil

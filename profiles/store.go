@@ -59,20 +59,7 @@ func (s *Store) seed() error {
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	f, err := os.CreateTemp(s.dir, ".default-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(builtin)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	// Where another one was faster, its file stays.
-	if err := os.Link(f.Name(), path); !errors.Is(err, os.ErrExist) {
-		return err
-	}
-	return nil
+	return fs.WriteFile(path, builtin, true)
 }
 
 // Dir returns the folder.
@@ -87,7 +74,7 @@ func (s *Store) Get(name string) (*Profile, error) {
 		name = Default
 	}
 	if err := checkName(name); err != nil {
-		return nil, fmt.Errorf("%w: profile name %q %s", fs.ErrInvalid, shorten(name), err)
+		return nil, fmt.Errorf("%w: profile name %.64q %s", fs.ErrInvalid, name, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +146,7 @@ const settled = 2 * time.Second
 func (s *Store) load(name string) *loaded {
 	l := s.loaded[name]
 	info, err := os.Lstat(s.path(name))
-	if l != nil && err == nil && l.info != nil && same(l.info, info) {
+	if l != nil && err == nil && fs.SameFile(l.info, info) {
 		return l
 	}
 	if errors.Is(err, os.ErrNotExist) {
@@ -211,21 +198,7 @@ func (s *Store) keep(l *loaded, name, text string) {
 		return
 	}
 	l.text = text
-	f, err := os.CreateTemp(s.good, ".new-")
-	if err != nil {
-		return
-	}
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), s.goodPath(name))
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-}
-
-func same(a, b os.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+	fs.WriteFile(s.goodPath(name), []byte(text), true)
 }
 
 // read returns a profile's text. It takes an ordinary file only: a link could

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hutch/fs"
+	"hutch/profiles"
 	"hutch/vmm/image"
 )
 
@@ -34,7 +35,7 @@ func (v *VM) load() {
 func (v *VM) loadConfig() error {
 	if bad, err := os.ReadFile(v.path("config.bad")); err == nil {
 		v.seen.bad = string(bad)
-		if _, err := ParseConfig(v.seen.bad); err != nil {
+		if _, err := profiles.ParseConfig(v.seen.bad); err != nil {
 			v.seen.err = err
 		}
 	}
@@ -44,81 +45,79 @@ func (v *VM) loadConfig() error {
 	}
 	if err == nil {
 		v.seen.text = string(text)
-		v.seen.config, err = ParseConfig(v.seen.text)
+		v.seen.config, err = profiles.ParseConfig(v.seen.text)
 	}
 	return err
 }
 
-// unsettled says whether an earlier process was in the middle of something,
-// or left a machine that runs: which it may not have been able to write down.
-func (v *VM) unsettled() bool {
+// needsAdoption says whether an earlier process was in the middle of something
+// or left a machine that runs, even if it could not write that down.
+func (v *VM) needsAdoption() bool {
 	s := v.look()
-	asleep := s.State == Suspended && s.Machine == nil
-	return s.State.alive() || v.damage != nil || asleep != v.has(savedName) || v.has(restoringName) || v.has("machine")
+	suspended := s.State == Suspended && s.Machine == nil
+	return s.State.alive() || v.damage != nil || suspended != v.has(savedName) || v.has(restoringName) || v.has("machine")
 }
 
 // adopt finds the machine that an earlier process left running, or cleans up
 // after it. It is the first thing that the owner does.
 func (v *VM) adopt(ctx context.Context) error {
-	v.regroup()
+	v.findGroup()
 	c := v.Config()
 	d, err := v.t.driver(cmp.Or(v.look().Driver, c.Driver))
 	switch {
 	case err != nil && (v.has(savedName) || v.has(restoringName)):
-		v.fallAsleep(err.Error())
+		v.suspendAgain(err.Error())
 		return err
 	case err != nil:
-		v.settle(err)
+		v.adoptEnded(err)
 		return err
 	}
-	v.attend(d)
+	v.newGuest(d)
 	m, err := d.Adopt(ctx, v.spec(c, image.Image{Name: c.Image}, nil), v.look().Machine)
 	if m != nil { // if with an error, one that cannot be reached
 		v.machine = m
 	}
 	switch {
 	case v.has(savedName):
-		v.sleep(false)
+		v.keepSaved()
 		return nil
 	case m == nil && v.look().Unfinished:
-		return v.unmake(false)
+		return v.removeFork()
 	case m == nil && v.has(restoringName):
-		v.fallAsleep("")
+		v.suspendAgain("")
 		return nil
 	case m == nil:
-		v.settle(err)
+		v.adoptEnded(err)
 		return nil
 	case v.Anonymous():
 		return v.endAdopted()
 	}
-	return v.goOn(ctx, err)
+	return v.adoptRunning(ctx, err)
 }
 
-// settle notes that the VM has no machine, for the reason err. What is known
+// adoptEnded notes that the VM has no machine, for the reason err. What is known
 // of why it failed stays.
-func (v *VM) settle(err error) {
+func (v *VM) adoptEnded(err error) {
 	if now := v.look(); now.State == Failed {
-		v.finish(Failed, now.Reason, EventFailed, false)
+		v.finish(Failed, now.Reason, EventFailed)
 		return
 	}
 	if why := v.ranOut(); why != nil {
 		err = fmt.Errorf("%w: %w", err, why)
 	}
-	v.finish(Stopped, err.Error(), EventStopped, false)
+	v.finish(Stopped, err.Error(), EventStopped)
 }
 
-// goOn takes up the machine that was adopted. What is amiss, to begin with
-// that it is for the reason err out of reach, is told and no reason to end it.
-func (v *VM) goOn(ctx context.Context, err error) error {
+// adoptRunning takes up the machine that was found running; err says why it is
+// out of reach, if it is. No error ends it, not even one of Sidecar.Begin: the VM
+// runs whatever is amiss, is served as far as that goes, and errors are told.
+func (v *VM) adoptRunning(ctx context.Context, err error) error {
 	// It may have been paused, for a snapshot or a copy.
 	if rerr := v.machine.Resume(ctx); rerr != nil {
 		err = errors.Join(err, fmt.Errorf("%w: vm %q may be frozen: %w", fs.ErrIO, v.Name(), rerr))
 	}
-	if h := v.t.cfg.Hooks.Start; h != nil {
-		err = errors.Join(err, h(ctx, v))
-	}
 	reason := ""
-	if err = errors.Join(v.damage, err); v.fail(err) != nil {
+	if err = errors.Join(v.damage, err, v.beginSidecar(ctx)); v.fail(err) != nil {
 		reason = fs.Text(err)
 	}
 	v.change(func(s *seen) {
@@ -128,7 +127,7 @@ func (v *VM) goOn(ctx context.Context, err error) error {
 		}
 	})
 	v.keepMachine()
-	v.t.event(v.Name(), EventAdopted, reason)
+	v.event(EventAdopted, reason)
 	v.arm()
 	v.watch()
 	v.t.background(v.setClock)
@@ -141,7 +140,7 @@ func (v *VM) goOn(ctx context.Context, err error) error {
 // discard removes an anonymous VM of an earlier process: who held it went
 // with that.
 func (v *VM) discard() error {
-	if v.unsettled() {
+	if v.needsAdoption() {
 		if err := v.adopt(v.t.life); err != nil {
 			return err
 		}
@@ -150,10 +149,8 @@ func (v *VM) discard() error {
 }
 
 func (v *VM) endAdopted() error {
-	ctx, cancel := context.WithTimeout(context.Background(), killLimit)
-	defer cancel()
-	err := v.machine.Kill(ctx)
-	v.finish(Stopped, "", EventStopped, false)
+	err := v.endMachine()
+	v.finish(Stopped, "", EventStopped)
 	return err
 }
 
@@ -170,7 +167,7 @@ func (v *VM) release() error {
 		v.keepMachine()
 		v.machine.Release()
 		v.machine = nil
-		v.leave(true)
+		v.closeGuest()
 	case v.look().guest != nil: // suspended
 		v.look().guest.Close()
 	}

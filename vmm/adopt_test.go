@@ -1,7 +1,6 @@
 package vmm_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -49,8 +48,8 @@ func TestAdoptAmiss(t *testing.T) {
 	w := newWorld(t)
 	w.running("dev")
 	stops := 0
-	w.hooks = vmm.Hooks{
-		Start: func(context.Context, *vmm.VM) error { return errors.New("session.db is on fire") },
+	w.hooks = hooks{
+		Start: func(*vmm.VM) error { return errors.New("session.db is on fire") },
 		Stop:  func(*vmm.VM) { stops++ },
 	}
 	w.crash()
@@ -59,6 +58,6 @@ func TestAdoptAmiss(t *testing.T) {
 	w.await("dev adopted i/o error: session.db is on fire")
 	wantErr(t, dev.Err(), "i/o error: session.db is on fire")
 	if err := dev.Stop(w.limit()); err != nil || stops != 1 {
-		t.Errorf("stop: %v, and %d of the hook", err, stops)
+		t.Errorf("stop: %v, and %d of the sidecar", err, stops)
 	}
 }

@@ -1,6 +1,7 @@
 // Package vmm keeps the sandbox VMs: a table of them, their states, their
 // configuration and what of them is on disk. It starts machines through
-// drivers (vmm/gvisor, vmmtest) and knows nothing of files as an interface.
+// drivers (vmm/gvisor, vmm/qemu, vmm/vz, and for tests vmm/vmmtest) and knows
+// nothing of files as an interface.
 //
 // A VM lives in STATE/vm/NAME, or, if it was anonymous once, in the folder of
 // the number that it had; its state file says what it is called:

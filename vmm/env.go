@@ -24,7 +24,7 @@ func CheckEnvKey(key string) error {
 	}
 	for i, r := range key {
 		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
-			return fmt.Errorf("%w: %q is not the name of a variable: letters, digits and '_', no digit first", fs.ErrInvalid, shorten(key))
+			return fmt.Errorf("%w: %.80q is not the name of a variable: letters, digits and '_', no digit first", fs.ErrInvalid, key)
 		}
 	}
 	if key == "" {

@@ -37,6 +37,11 @@ func TestConfigIsKeptAsWritten(t *testing.T) {
 		w.open()
 		v = w.lookup("dev")
 	}
+	wantErr(t, v.Set(w.limit(), "cpus", "2"), `invalid argument: config line 2: unknown key "frobs": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap: mend that first, set changed nothing`)
+	if v.ConfigText() != bad {
+		t.Errorf("a refused set left %q", v.ConfigText())
+	}
+	v.SetConfig(w.limit(), good)
 	if err := v.Set(w.limit(), "cpus", "2"); err != nil {
 		t.Error(err)
 	}

@@ -35,7 +35,7 @@ type fork struct {
 	name  string
 	dir   string
 	live  bool
-	parts []*replica.Replica
+	parts replica.Set
 
 	config Config
 	text   string // of the config
@@ -59,7 +59,7 @@ func (v *VM) ForkLive(ctx context.Context, name string) error {
 }
 
 func (v *VM) fork(ctx context.Context, f *fork) (*VM, error) {
-	if err := CheckName(f.name); err != nil {
+	if err := fs.CheckWord("VM", f.name); err != nil {
 		return nil, err
 	}
 	if _, err := v.t.Lookup(f.name); err == nil {
@@ -74,11 +74,9 @@ func (v *VM) fork(ctx context.Context, f *fork) (*VM, error) {
 		return nil, err
 	}
 	defer removeAll(f.dir)
-	for _, part := range forkedParts {
-		f.parts = append(f.parts, replica.New(v.path(part), filepath.Join(f.dir, part)))
-	}
+	f.parts = replica.NewSet(v.dir, f.dir, forkedParts...)
 	if v.State().alive() {
-		err = f.ahead(ctx)
+		err = f.parts.Ahead(ctx)
 	}
 	if err == nil {
 		err = v.turn(ctx, func() error { return v.copyInto(ctx, f) })
@@ -88,24 +86,15 @@ func (v *VM) fork(ctx context.Context, f *fork) (*VM, error) {
 	}
 	w, err := v.t.commit(f, v.Name())
 	if err == nil {
-		v.t.event(v.Name(), EventForked, f.name)
+		v.event(EventForked, f.name)
 	}
 	return w, err
-}
-
-func (f *fork) ahead(ctx context.Context) error {
-	for _, r := range f.parts {
-		if err := r.Ahead(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // copyInto does step 2. It is done by the owner.
 func (v *VM) copyInto(ctx context.Context, f *fork) error {
 	if f.live && v.machine == nil {
-		if err := v.awake(); err != nil {
+		if err := v.notSuspended(); err != nil {
 			return err
 		}
 		return v.notRunning()
@@ -119,7 +108,7 @@ func (v *VM) copyInto(ctx context.Context, f *fork) error {
 	_, err := v.frozen(ctx, func(ctx context.Context) error {
 		var copied, saved error
 		var both sync.WaitGroup
-		both.Go(func() { copied = f.copy(ctx) })
+		both.Go(func() { _, copied = f.parts.Copy(ctx) })
 		if f.live {
 			saved = v.saveInto(ctx, filepath.Join(f.dir, restoringName))
 		}
@@ -129,15 +118,6 @@ func (v *VM) copyInto(ctx context.Context, f *fork) error {
 	return err
 }
 
-func (f *fork) copy(ctx context.Context) error {
-	for _, r := range f.parts {
-		if _, err := r.Copy(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // commit does step 3.
 func (t *Table) commit(f *fork, of string) (*VM, error) {
 	now := time.Now()
@@ -145,7 +125,7 @@ func (t *Table) commit(f *fork, of string) (*VM, error) {
 	if f.live {
 		s.State, s.Reason, s.Unfinished = Starting, "", true
 	}
-	if err := errors.Join(folders(f.dir), s.save(f.dir, false), os.Chmod(f.dir, 0o755)); err != nil {
+	if err := errors.Join(makeFolders(f.dir), s.save(f.dir, false), os.Chmod(f.dir, 0o755)); err != nil {
 		return nil, err
 	}
 	if !f.live {
@@ -164,21 +144,21 @@ func (t *Table) commit(f *fork, of string) (*VM, error) {
 	if err != nil {
 		w.end()
 		close(w.ended) // Close may have met it already
+		w.side.Close()
 		return nil, err
 	}
 	go w.own()
-	t.event(f.name, EventMade, "fork of "+of)
+	w.event(EventMade, "fork of "+of)
 	return w, nil
 }
 
 // beginForked does step 4.
 func (v *VM) beginForked() error {
-	ctx, done := v.unhurried(v.t.cfg.StartLimit)
+	ctx, done := v.killable(v.t.cfg.StartLimit)
 	defer done()
 	r, err := v.restoring(restoringName)
-	hooked := false
 	if err == nil {
-		hooked, err = v.hookStart(ctx)
+		err = v.beginSidecar(ctx)
 	}
 	if err == nil {
 		err = v.restore(ctx, r, EventRunning)
@@ -190,30 +170,23 @@ func (v *VM) beginForked() error {
 		return err
 	}
 	err = fmt.Errorf("no fork %q: %w", v.Name(), err)
-	return errors.Join(err, v.unmake(hooked))
+	return errors.Join(err, v.removeFork())
 }
 
 // rename gives a copy with a kernel of its own its host name: that kernel has
 // the name of the VM which it was copied from. One of an earlier version keeps it.
 func (v *VM) rename(ctx context.Context, r restoring) {
-	if _, ok := r.driver.(Booter); ok {
+	if _, ok := r.driver.(KernelBooter); ok {
 		v.look().guest.SetHostname(ctx, r.spec.Hostname)
 	}
 }
 
-// unmake removes a live fork that did not come to run.
-func (v *VM) unmake(hooked bool) error {
-	if v.machine != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), killLimit)
-		defer cancel()
-		if err := v.machine.Kill(ctx); err != nil {
-			return err
-		}
-		v.machine = nil
+// removeFork removes a live fork that did not come to run.
+func (v *VM) removeFork() error {
+	if err := v.killMachine(); err != nil {
+		return err
 	}
-	v.unwatch()
-	v.leave(hooked)
-	v.unconfine()
+	v.teardown(Failed, "")
 	v.note(Failed, "")
 	return v.remove()
 }

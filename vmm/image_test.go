@@ -65,7 +65,7 @@ func TestImageInUse(t *testing.T) {
 	now := "tiny"
 	w.close()
 	open := func() {
-		table, err := vmm.Open(vmm.Options{Dir: w.dir, Drivers: []vmm.Driver{w.driver}, Event: w.hear, Profile: func(string) vmm.Profile {
+		table, err := vmm.Open(vmm.Options{Dir: w.dir, Drivers: []vmm.Driver{w.driver}, Sidecar: w.sidecar, Profile: func(string) vmm.Profile {
 			mu.Lock()
 			defer mu.Unlock()
 			return vmm.Profile{Config: vmm.Config{Image: now}}

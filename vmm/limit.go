@@ -6,10 +6,12 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"hutch/fs"
+	"hutch/fs/quantity"
 	"hutch/vmm/cgroup"
 	"hutch/vmm/disk"
 )
@@ -80,8 +82,8 @@ func groupLimits(d Driver, c Config) cgroup.Limits {
 	return l
 }
 
-// regroup finds the control group of a machine that no state file tells of.
-func (v *VM) regroup() {
+// findGroup finds the control group of a machine that no state file tells of.
+func (v *VM) findGroup() {
 	r, name := v.t.cfg.Groups, groupName(v.dir)
 	if r != nil && v.look().Group == nil && slices.Contains(r.Names(), name) {
 		v.change(func(s *seen) { s.Group = r.Group(name) })
@@ -107,8 +109,8 @@ func (v *VM) ranOut() error {
 	if s.Group == nil || s.Group.Events().OOM == 0 {
 		return nil
 	}
-	if ram := v.t.effective(s.config).RAM; ram > 0 {
-		return fmt.Errorf("out of memory: ram is %s", formatSize(ram))
+	if e := v.t.effective(s.config); e.RAM > 0 {
+		return fmt.Errorf("out of memory: ram is %s by %s", e.Value("ram"), e.Source("ram"))
 	}
 	return fmt.Errorf("out of memory: the host has no more")
 }
@@ -133,7 +135,7 @@ func (v *VM) fits(ctx context.Context, c Config) error {
 func (v *VM) diskDirs() []string { return []string{v.path("layer"), v.path("work")} }
 
 func diskText(used, limit int64) string {
-	return fmt.Sprintf("disk: more than %s are used, %s may be", mib(min(used, limit)), formatSize(limit))
+	return fmt.Sprintf("disk: more than %s are used, %s may be", mib(min(used, limit)), quantity.SizeText(limit))
 }
 
 func mib(n int64) string { return fmt.Sprintf("%.1fMiB", float64(n)/(1<<20)) }
@@ -189,13 +191,13 @@ func (v *VM) limits(s seen, c Config) string {
 		ram = mib(s.use.ram)
 	}
 	if s.use.processes > 0 {
-		pids = formatCount(s.use.processes)
+		pids = strconv.Itoa(s.use.processes)
 	}
-	line("ram", cgroup.Memory, ram, formatSize(c.RAM))
-	line("cpus", cgroup.CPU, "", formatCPUs(c.CPUs))
-	line("pids", "", pids, formatCount(c.PIDs))
+	line("ram", cgroup.Memory, ram, c.Value("ram"))
+	line("cpus", cgroup.CPU, "", c.Value("cpus"))
+	line("pids", "", pids, c.Value("pids"))
 	if c.Disk > 0 {
-		fmt.Fprintf(&b, "disk %s of %s by measuring\n", mib(s.use.disk), formatSize(c.Disk))
+		fmt.Fprintf(&b, "disk %s of %s by measuring\n", mib(s.use.disk), c.Value("disk"))
 	}
 	if s.State.alive() {
 		timeLine(&b, "idle", v.lastUse(), c.Idle)
@@ -211,9 +213,9 @@ func timeLine(b *strings.Builder, key string, since time.Time, limit time.Durati
 	switch {
 	case limit == 0:
 	case since.IsZero():
-		fmt.Fprintf(b, "%s %s\n", key, formatTime(limit))
+		fmt.Fprintf(b, "%s %s\n", key, quantity.TimeText(limit))
 	default:
-		fmt.Fprintf(b, "%s %s of %s\n", key, time.Since(since).Round(time.Second), formatTime(limit))
+		fmt.Fprintf(b, "%s %s of %s\n", key, time.Since(since).Round(time.Second), quantity.TimeText(limit))
 	}
 }
 

@@ -14,14 +14,14 @@ var logNames = []string{"serial", "process", "agg"}
 
 // LedgerLimit returns how large the VM's ledger may be.
 func (v *VM) LedgerLimit() int64 {
-	n := v.t.effective(v.Config()).Records
+	n := v.Config().Records
 	return n - n/logShare*int64(len(logNames))
 }
 
 // cutLogs drops the oldest part of logs that are too large. The guest can
 // write to them as it likes.
 func (v *VM) cutLogs() {
-	limit := v.t.effective(v.Config()).Records / logShare
+	limit := v.Config().Records / logShare
 	for _, name := range logNames {
 		fs.CutLog(v.path(filepath.Join("log", name)), limit)
 	}

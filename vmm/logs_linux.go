@@ -2,12 +2,13 @@ package vmm
 
 import (
 	"context"
-	"encoding/binary"
 	"os"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"hutch/fs/inotify"
 )
 
 // A logWatch notices when something is written to the logs of VMs that run,
@@ -105,16 +106,15 @@ func (w *logWatch) written(events []byte) map[*VM]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	vms := make(map[*VM]bool)
-	for len(events) >= unix.SizeofInotifyEvent {
-		if binary.NativeEndian.Uint32(events[4:])&unix.IN_Q_OVERFLOW != 0 {
+	for e := range inotify.Events(events) {
+		if e.Mask&unix.IN_Q_OVERFLOW != 0 {
 			for _, v := range w.vms {
 				vms[v] = true
 			}
 		}
-		if v := w.vms[int32(binary.NativeEndian.Uint32(events))]; v != nil {
+		if v := w.vms[e.Watch]; v != nil {
 			vms[v] = true
 		}
-		events = events[min(len(events), unix.SizeofInotifyEvent+int(binary.NativeEndian.Uint32(events[12:]))):]
 	}
 	return vms
 }

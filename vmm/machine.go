@@ -32,23 +32,23 @@ type Driver interface {
 	Restore(ctx context.Context, s Spec, dir string) (Machine, error)
 }
 
-// A Booter is a Driver whose machines boot a kernel, which has a clock and a
-// host name of its own.
-type Booter interface {
+// A KernelBooter is a Driver whose machines boot a kernel of their own. It has a
+// clock and a host name that the host must set through the guest's agent.
+type KernelBooter interface {
 	Boots()
 }
 
-// A Keeper is a Driver whose machines keep the programs of the host that they
-// began with, whatever becomes of those. So do the machines that are restored
-// from what was saved of them.
-type Keeper interface {
+// A DriverPrograms is a Driver that tells which programs of the host its machines
+// begin with, as its own and the guest's. A machine keeps those, also when the
+// host's are replaced or when it is restored: so status can say that they are old.
+type DriverPrograms interface {
 	// Programs returns what a machine begins with now: by its name in a word,
 	// the SHA-256 of its content.
 	Programs() (map[string]string, error)
 }
 
-// A Kept is a Machine of a Keeper.
-type Kept interface {
+// A MachinePrograms is a Machine of a DriverPrograms.
+type MachinePrograms interface {
 	// Programs returns what the machine began with, as far as that is known.
 	Programs() map[string]string
 }
@@ -92,7 +92,7 @@ type Spec struct {
 	Image    image.Image
 	Env      []string // K=V, for the guest's init and what it starts
 	Kernel   string   // the file of the kernel to boot, where the driver boots one; "": the driver's own
-	Net      string   // NetNone or NetProxy
+	Net      string   // NetProxy or none
 	RAM      int64    // bytes; 0: as the driver likes
 	CPUs     int      // that the guest sees; 0: all
 	PIDs     int      // most processes and threads of a user in the guest
@@ -115,9 +115,9 @@ type Spec struct {
 // The ports that a guest may dial.
 const (
 	PortAgent = 5000 // the agent, serving exec and root; goes to the VM's guest.Guest
-	PortMCP   = 5002 // MCP frames; goes to Hooks.Conn
-	PortProxy = 5003 // HTTP, as to a proxy, where the VM's network is NetProxy; goes to Hooks.Conn
+	PortMCP   = 5002 // MCP frames; goes to Sidecar.Conn
+	PortProxy = 5003 // HTTP, as to a proxy, where the VM's network is NetProxy; goes to Sidecar.Conn
 )
 
-// Ports are all ports that there are; which of them a machine has, its Spec's Listen says.
+// Ports are all ports. Spec.Listen returns those that one machine has.
 var Ports = []uint32{PortAgent, PortMCP, PortProxy}

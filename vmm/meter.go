@@ -7,9 +7,11 @@ import (
 	"sync"
 	"time"
 
+	"hutch/fs/quantity"
+	"hutch/relay/guest"
 	"hutch/vmm/cgroup"
 	"hutch/vmm/disk"
-	"hutch/vmm/guest"
+	"hutch/vmm/process"
 )
 
 // usage is what a running VM has of what is limited, as last measured.
@@ -69,7 +71,7 @@ func (v *VM) watch() {
 	s := v.look()
 	ctx, cancel := context.WithCancel(v.t.life)
 	m := &meter{
-		v: v, machine: v.machine, guest: s.guest, config: v.t.effective(s.config),
+		v: v, machine: v.machine, guest: s.guest, config: v.t.effective(s.config).Config,
 		end: cancel, ended: make(chan struct{}), told: s.Told, saved: s.Used,
 		filling: make(chan struct{}, 1), quiet: meterEvery,
 	}
@@ -159,7 +161,7 @@ func (m *meter) pause(now time.Time) time.Duration {
 func (m *meter) active(now time.Time) bool {
 	pids := m.v.look().pids
 	known := len(pids) > 0 && runtime.GOOS == "linux"
-	busy := processorTime(pids[:min(1, len(pids))]) // of the main one
+	busy := process.Time(pids[:min(1, len(pids))]) // of the main one
 	did, took := busy-m.busy, now.Sub(m.looked)
 	first := m.looked.IsZero()
 	m.busy, m.looked = busy, now
@@ -192,7 +194,7 @@ func (m *meter) measure(ctx context.Context) string {
 		return why
 	}
 	if began := m.v.look().Began; m.config.TTL > 0 && time.Since(began) >= m.config.TTL {
-		return "ttl: it ran for " + formatTime(m.config.TTL)
+		return "ttl: it ran for " + quantity.TimeText(m.config.TTL)
 	}
 	return ""
 }
@@ -211,7 +213,7 @@ func (m *meter) post(ctx context.Context, f func()) {
 
 // stop has the VM stopped in order, for the reason why.
 func (m *meter) stop(ctx context.Context, why string) {
-	m.v.t.event(m.v.Name(), EventLimit, why)
+	m.v.event(EventLimit, why)
 	m.post(ctx, func() { m.v.fail(m.v.stop(!m.over, why)) })
 	m.overdo(ctx)
 }
@@ -228,7 +230,7 @@ func (m *meter) overdo(ctx context.Context) {
 	for began := time.Now(); ; began = time.Now() {
 		used, err := disk.Used(ctx, m.most(), m.v.diskDirs()...)
 		if err == nil && used > m.most() {
-			defer m.v.hurry()()
+			defer m.v.interrupt()()
 			<-ctx.Done()
 			return
 		}
@@ -246,10 +248,10 @@ func (m *meter) group() {
 	}
 	now := g.Events()
 	if now.OOM > m.told.OOM {
-		m.v.t.event(m.v.Name(), EventOOM, m.v.ranOut().Error())
+		m.v.event(EventOOM, m.v.ranOut().Error())
 	}
 	if now.PIDs > m.told.PIDs {
-		m.v.t.event(m.v.Name(), EventLimit, "pids: the machine may have no more processes on the host")
+		m.v.event(EventLimit, "pids: the machine may have no more processes on the host")
 	}
 	m.told = now
 	used := g.Used()
@@ -297,7 +299,7 @@ func (m *meter) loaded(l guest.Load) {
 	switch {
 	case l.Processes >= limit && !m.crowded:
 		m.crowded = true
-		m.v.t.event(m.v.Name(), EventLimit, fmt.Sprintf("pids: the guest has %d processes and threads, the limit is %d", l.Processes, limit))
+		m.v.event(EventLimit, fmt.Sprintf("pids: the guest has %d processes and threads, the limit is %d", l.Processes, limit))
 	case l.Processes < limit*3/4:
 		m.crowded = false
 	}
@@ -340,12 +342,12 @@ func (m *meter) idle(ctx context.Context, now time.Time) string {
 	if limit == 0 {
 		return ""
 	}
-	if h := m.v.t.cfg.Hooks.Busy; h != nil && h(m.v) {
+	if m.v.side.Busy() {
 		m.v.Use()
 	}
 	last := m.v.lastUse()
 	if now.Sub(last) >= limit {
-		return "idle: it was not used for " + formatTime(limit)
+		return "idle: it was not used for " + quantity.TimeText(limit)
 	}
 	if last.Sub(m.saved) >= limit/20 {
 		m.saved = last

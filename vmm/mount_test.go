@@ -3,46 +3,12 @@ package vmm
 import (
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
+	"hutch/profiles"
 	"hutch/vmm/image"
 )
-
-func TestParseMounts(t *testing.T) {
-	for text, want := range map[string]any{
-		"mount /a:/b\n":                               []Mount{{"/a", "/b", false}},
-		"mount /a:/b:ro '/c d:/e f'\n":                []Mount{{"/a", "/b", true}, {"/c d", "/e f", false}},
-		"mount /a:/b\nmount /c:/d:ro\n":               []Mount{{"/a", "/b", false}, {"/c", "/d", true}},
-		"mount /a:/b\nmount /c:/b\n":                  []Mount{{"/c", "/b", false}},
-		"mount /a:/b\nmount\n":                        []Mount(nil),
-		"mount a:/b\n":                                "is not HOST:GUEST",
-		"mount /a:b\n":                                "is not HOST:GUEST",
-		"mount /a:/b:rx\n":                            "is not HOST:GUEST",
-		"mount /a\n":                                  "is not HOST:GUEST",
-		"mount /a:/\n":                                "the guest's own",
-		"mount /a:/proc/x\n":                          "the guest's own",
-		"mount /a:/x/../workspace\n":                  "the guest's own",
-		"mount /a:/run\n":                             "the guest's own",
-		"mount '/a:/b\n":                              "quote",
-		"mount" + strings.Repeat(" /a:/b", 40) + "\n": []Mount{{"/a", "/b", false}},
-	} {
-		c, err := ParseConfig(text)
-		list, perr := parseMounts(c.Mounts)
-		switch want := want.(type) {
-		case string:
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%q: %v, want %s", text, err, want)
-			}
-		default:
-			again, aerr := ParseConfig(c.Text())
-			if err != nil || perr != nil || aerr != nil || !reflect.DeepEqual(list, want) || again != c {
-				t.Errorf("%q: %v, %v, %v; again %+v, %v", text, list, err, perr, again, aerr)
-			}
-		}
-	}
-}
 
 // TestPlaced has mounts in what the guest sees for reading only, where there is
 // a folder for them or not.
@@ -64,7 +30,7 @@ func TestPlaced(t *testing.T) {
 		host + ":/data:ro /a:/data/local":           "",
 		host + ":/data /a:/data/x":                  "",
 	} {
-		list, err := parseMounts(text)
+		list, err := profiles.Mounts(text).List()
 		if err != nil {
 			t.Fatal(err)
 		}

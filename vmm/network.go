@@ -1,27 +1,13 @@
 package vmm
 
 import (
-	"fmt"
-
-	"hutch/fs"
+	"hutch/profiles"
 	"hutch/relay/port"
 )
 
-// The networks that a VM may have. Neither is a network to the guest, which has
-// its loopback only.
-const (
-	NetNone  = "none"
-	NetProxy = port.NetProxy // HTTP and HTTPS, through a proxy of the host on PortProxy
-)
-
-func setNet(c *Config, v string) error {
-	switch v {
-	case "", NetNone, NetProxy:
-		c.Net = v
-		return nil
-	}
-	return fmt.Errorf("%w: net %q: it is %s or %s", fs.ErrInvalid, shorten(v), NetNone, NetProxy)
-}
+// NetProxy is the network of a VM that has HTTP and HTTPS, through a proxy of
+// the host on PortProxy.
+const NetProxy = profiles.NetProxy
 
 // Listen returns the ports that a driver listens on for the machine.
 func (s Spec) Listen() []uint32 {
@@ -41,7 +27,7 @@ func proxyEnv(net string) []string {
 	const none = "localhost,127.0.0.1,::1"
 	return []string{
 		"http_proxy=" + url, "https_proxy=" + url, "HTTP_PROXY=" + url, "HTTPS_PROXY=" + url,
-		port.NetVariable + "=" + net,
+		port.NetVariable + "=" + port.NetProxy,
 		"no_proxy=" + none, "NO_PROXY=" + none,
 	}
 }

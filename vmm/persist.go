@@ -10,7 +10,7 @@ import (
 // Persist gives an anonymous VM a name, under which it stays until it is
 // removed. Its folder keeps the name that it has: a machine may run in it.
 func (v *VM) Persist(ctx context.Context, name string) error {
-	if err := CheckName(name); err != nil {
+	if err := fs.CheckWord("VM", name); err != nil {
 		return err
 	}
 	return v.do(ctx, func() error {
@@ -35,14 +35,14 @@ func (t *Table) rename(v *VM, name string) error {
 	}
 	v.change(func(s *seen) { s.Name, s.Anonymous = name, false })
 	t.drop(old)
-	t.event(name, EventPersisted, old)
+	v.event(EventPersisted, old)
 	return nil
 }
 
 // Discard ends and removes the VM if it is anonymous, whatever it does.
 func (v *VM) Discard(ctx context.Context) error {
 	if v.Anonymous() {
-		defer v.hurry()()
+		defer v.interrupt()()
 	}
 	return v.do(ctx, func() error {
 		if !v.Anonymous() {

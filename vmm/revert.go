@@ -56,7 +56,7 @@ func (v *VM) Revert(ctx context.Context, name string) error {
 // revertible says why the VM cannot be what it was with an image. A suspended
 // one's memory would not fit its files.
 func (v *VM) revertible(image string) error {
-	if err := v.awake(); err != nil {
+	if err := v.notSuspended(); err != nil {
 		return err
 	}
 	if now := v.Config().Image; now != image {
@@ -67,10 +67,8 @@ func (v *VM) revertible(image string) error {
 
 // copyParts copies the parts of a snapshot, to be on the disk.
 func (v *VM) copyParts(ctx context.Context, from, to string) error {
-	for _, part := range partNames {
-		if _, err := replica.Copy(ctx, filepath.Join(from, part), filepath.Join(to, part)); err != nil {
-			return err
-		}
+	if _, err := replica.NewSet(from, to, partNames...).Copy(ctx); err != nil {
+		return err
 	}
 	return layer.Settle(to)
 }
@@ -81,7 +79,7 @@ func (v *VM) revert(dir, name, image string) error {
 		return err
 	}
 	ran := v.State().alive()
-	if err := v.clear(); ran && err != nil {
+	if err := v.startable(); ran && err != nil {
 		return err
 	}
 	if ran {
@@ -95,10 +93,7 @@ func (v *VM) revert(dir, name, image string) error {
 	if err := v.finishRevert(); err != nil {
 		return err
 	}
-	if h := v.t.cfg.Hooks.Reverted; h != nil {
-		h(v)
-	}
-	v.t.event(v.Name(), EventReverted, name)
+	v.event(EventReverted, name)
 	if ran {
 		return v.start()
 	}
@@ -119,14 +114,11 @@ func (v *VM) finishRevert() error {
 	if err := layer.Settle(v.dir); err != nil {
 		return err
 	}
-	gone, err := os.MkdirTemp(v.dir, ".gone-")
-	if err == nil {
-		err = os.Rename(next, filepath.Join(gone, reverting))
-	}
+	trash, err := replica.Trash(v.dir, next)
 	if err != nil {
 		return err
 	}
-	return removeAll(gone)
+	return removeAll(trash)
 }
 
 // exchange moves the folder now to old, and next to now. It goes on where an

@@ -44,7 +44,7 @@ func (v *VM) snap(ctx context.Context, name string, automatic bool) error {
 		return err
 	}
 	defer done()
-	d, err := v.snaps.Begin(name, v.parts(v.dir))
+	d, err := v.snaps.Begin(name, v.dir, partNames...)
 	if err != nil {
 		return err
 	}
@@ -64,13 +64,13 @@ func (v *VM) snap(ctx context.Context, name string, automatic bool) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("no snapshot %q: %w", name, err), d.Abandon())
 	}
-	v.t.event(v.Name(), EventSnapshot, name)
+	v.event(EventSnapshot, name)
 	return nil
 }
 
 // checkSnapshot says what is wrong with name as the name of a snapshot.
 func checkSnapshot(name string) error {
-	if err := checkWord("snapshot", name); err != nil {
+	if err := fs.CheckWord("snapshot", name); err != nil {
 		return err
 	}
 	for _, other := range taken {
@@ -79,15 +79,6 @@ func checkSnapshot(name string) error {
 		}
 	}
 	return nil
-}
-
-// parts are the folders below dir that a snapshot has copies of.
-func (v *VM) parts(dir string) map[string]string {
-	parts := make(map[string]string)
-	for _, name := range partNames {
-		parts[name] = dir + "/" + name
-	}
-	return parts
 }
 
 // partNames are the folders of a VM that a snapshot keeps.
@@ -102,7 +93,7 @@ func (v *VM) frozen(ctx context.Context, f func(context.Context) error) (time.Du
 	}
 	v.sync(ctx)
 	began := time.Now()
-	obeys, done := v.unhurried(saveLimit) // a kill is not to wait for a guest that does not obey
+	obeys, done := v.killable(saveLimit) // a kill is not to wait for a guest that does not obey
 	defer done()
 	err := m.Pause(obeys)
 	if err == nil {
@@ -145,7 +136,7 @@ func (v *VM) DropSnapshot(ctx context.Context, name string) error {
 	if err := v.snaps.Drop(name); err != nil {
 		return err
 	}
-	v.t.event(v.Name(), EventDropped, name)
+	v.event(EventDropped, name)
 	return nil
 }
 

@@ -354,31 +354,6 @@ func (w *world) count(prefix string, n int) {
 	}
 }
 
-func TestRingConfig(t *testing.T) {
-	for text, want := range map[string]string{
-		"every=5m":           "snap every=5m keep=10\n",
-		"keep=3 every=1h":    "snap every=1h keep=3\n",
-		"every=90s  keep=1":  "snap every=1m30s keep=1\n",
-		"every=1s keep=1000": "snap every=1s keep=1000\n",
-		"keep=3":             `snap "keep=3" does not say every=TIME`,
-		"every=5":            "want a time from 1s to 1000h, like 5m",
-		"every=10ms":         "want a time from 1s to 1000h, like 5m",
-		"every=-5m":          "want a time from 1s to 1000h, like 5m",
-		"every=5m keep=0":    "snap keep=0: want a number from 1 to 1000",
-		"every=5m keep=x":    "snap keep=x: want a number from 1 to 1000",
-		"every=5m often":     `snap "often": want every=TIME keep=N`,
-	} {
-		c, err := vmm.ParseConfig("snap " + text)
-		if err != nil {
-			if !strings.HasSuffix(fs.Text(err), want) {
-				t.Errorf("snap %s: %v", text, err)
-			}
-		} else if c.Text() != want {
-			t.Errorf("snap %s: %q, want %q", text, c.Text(), want)
-		}
-	}
-}
-
 // A snapshot and a revert that find the disk full leave nothing, and the VM
 // as it was.
 func TestSnapshotFull(t *testing.T) {

@@ -49,6 +49,30 @@ func TestMissingImage(t *testing.T) {
 	}
 }
 
+// TestCheckAsksTheDriver has a driver that cannot run say why before a start.
+func TestCheckAsksTheDriver(t *testing.T) {
+	w := newWorld(t)
+	v := w.make("dev")
+	w.driver.Hold = func(_ context.Context, s vmmtest.Step, _ string) error {
+		if s == vmmtest.Probe {
+			return fmt.Errorf("%w: no kernel in /boot", fs.ErrNotExist)
+		}
+		return nil
+	}
+	wantErr(t, v.Check(w.limit()), "file does not exist: driver fake: no kernel in /boot")
+	w.is(v, vmm.Created)
+	if err := v.Set(w.limit(), "kernel", "/boot/vmlinuz-1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Check(w.limit()); err != nil {
+		t.Errorf("with a kernel of its own: %v", err)
+	}
+	w.driver.Hold = nil
+	if err := v.Start(w.limit()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestMountRefused has a driver that cannot mount say so before anything runs.
 func TestMountRefused(t *testing.T) {
 	w := newWorld(t)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"hutch/fs"
 	"hutch/vmm/cgroup"
 	"hutch/vmm/replica"
 )
@@ -50,7 +51,7 @@ type stored struct {
 	Image     string          `json:"image,omitempty"`   // that the machine has
 	Machine   json.RawMessage `json:"machine,omitempty"` // the driver's
 	// Programs are what the machine began with, also that of a suspended VM, as
-	// Kept says.
+	// MachinePrograms says.
 	Programs map[string]string `json:"programs,omitempty"`
 	Group    *cgroup.Group     `json:"group,omitempty"` // that the machine's processes are in
 	Told     cgroup.Events     `json:"told,omitzero"`   // of what that counted, what was told
@@ -77,7 +78,7 @@ func loadState(dir string) (stored, error) {
 	var s stored
 	err = json.Unmarshal(data, &s)
 	if err == nil && !s.State.known() {
-		err = fmt.Errorf("unknown state %q", shorten(string(s.State)))
+		err = fmt.Errorf("unknown state %.80q", s.State)
 	}
 	if err != nil {
 		os.Rename(path, path+".broken")
@@ -93,31 +94,7 @@ func (s stored) save(dir string, sync bool) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(dir, "state"), append(data, '\n'), sync)
-}
-
-// writeFile puts data in the place of the file path in one step, durably.
-func writeFile(path string, data []byte) error { return replaceFile(path, data, true) }
-
-func replaceFile(path string, data []byte, sync bool) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil && sync {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return fs.WriteFile(filepath.Join(dir, "state"), append(data, '\n'), sync)
 }
 
 // removeAll removes dir with all below it, also what a guest made unreadable.

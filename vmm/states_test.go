@@ -1,7 +1,6 @@
 package vmm_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -149,7 +148,7 @@ func TestGuestEndsItself(t *testing.T) {
 	wantErr(t, g.Err(), `i/o error: vm "third": sandbox ended: signal killed`)
 }
 
-func TestHooksArePaired(t *testing.T) {
+func TestSidecar(t *testing.T) {
 	w := newWorld(t)
 	w.close()
 	var calls []string
@@ -160,16 +159,16 @@ func TestHooksArePaired(t *testing.T) {
 		calls = append(calls, what)
 	}
 	fail := errors.New("no aggregator")
-	w.hooks = vmm.Hooks{
-		Start: func(ctx context.Context, v *vmm.VM) error {
+	w.hooks = hooks{
+		Start: func(v *vmm.VM) error {
 			note("start " + v.Name())
 			if v.Name() == "bad" {
 				return fail
 			}
 			return nil
 		},
-		Stop:   func(v *vmm.VM) { note("stop " + v.Name()) },
-		Remove: func(v *vmm.VM) { note("remove " + v.Name()) },
+		Stop:  func(v *vmm.VM) { note("stop " + v.Name()) },
+		Close: func(v *vmm.VM) { note("close " + v.Name()) },
 	}
 	w.open()
 	v := w.running("dev")
@@ -181,8 +180,8 @@ func TestHooksArePaired(t *testing.T) {
 	v = w.lookup("dev")
 	v.Stop(w.limit())
 	w.table.Remove(w.limit(), "dev")
-	want := []string{"start dev", "start bad", "stop bad", "stop dev", "start dev", "stop dev", "remove dev"}
+	want := []string{"start dev", "start bad", "stop bad", "stop dev", "close bad", "close dev", "start dev", "stop dev", "close dev"}
 	if !slices.Equal(calls, want) {
-		t.Errorf("hooks %q, want %q", calls, want)
+		t.Errorf("calls %q, want %q", calls, want)
 	}
 }

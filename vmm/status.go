@@ -2,12 +2,12 @@ package vmm
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"hutch/vmm/process"
 )
 
 // Status returns the VM's state, then key value lines on it. It is made from
@@ -15,7 +15,7 @@ import (
 // measuring takes long.
 func (v *VM) Status() string {
 	s := v.look()
-	c := v.t.effective(s.config)
+	c := v.t.effective(s.config).Config
 	var b strings.Builder
 	line := func(key, value string) {
 		if value != "" {
@@ -35,7 +35,7 @@ func (v *VM) Status() string {
 	line("driver", c.Driver)
 	line("net", c.Net)
 	b.WriteString(v.limits(s, c))
-	b.WriteString(v.kept(s))
+	b.WriteString(v.programLines(s))
 	if s.State == Suspended {
 		line("saved", mib(s.Saved))
 	}
@@ -92,10 +92,11 @@ func (v *VM) measure(pids []int) <-chan struct{} {
 	}
 	v.t.background(func() {
 		defer close(done)
-		if h := v.t.cfg.Hooks.PIDs; h != nil {
-			pids = slices.Concat(pids, families(h(v)))
+		pids := slices.Clone(pids)
+		for _, pid := range v.side.Helpers() {
+			pids = append(append(pids, pid), process.Children(pid)...)
 		}
-		n, cpu := Memory(pids), processorTime(pids)
+		n, cpu := process.Memory(pids), process.Time(pids)
 		v.change(func(now *seen) {
 			if now.mem.under == done { // the machine has not ended meanwhile
 				now.mem = memory{at: time.Now(), bytes: n, cpu: cpu}
@@ -103,69 +104,4 @@ func (v *VM) measure(pids []int) <-chan struct{} {
 		})
 	})
 	return done
-}
-
-// Memory returns the bytes that processes hold, each shared page counted in
-// parts where the system tells, and whole where it does not.
-func Memory(pids []int) int64 {
-	var sum int64
-	for _, pid := range pids {
-		n := field(fmt.Sprintf("/proc/%d/smaps_rollup", pid), "Pss:")
-		if n == 0 {
-			n = field(fmt.Sprintf("/proc/%d/status", pid), "VmRSS:")
-		}
-		sum += n
-	}
-	return sum << 10
-}
-
-// processorTime returns what processes that run have had of processors, and
-// those children of theirs that have ended.
-func processorTime(pids []int) time.Duration {
-	const tick = 10 * time.Millisecond // of /proc, on every Linux that there is
-	var sum time.Duration
-	for _, pid := range pids {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		_, rest, _ := strings.Cut(string(text), ") ") // the name may have blanks in it
-		words := strings.Fields(rest)
-		if len(words) < 15 {
-			continue
-		}
-		for _, w := range words[11:15] {
-			n, _ := strconv.ParseInt(w, 10, 64)
-			sum += time.Duration(n) * tick
-		}
-	}
-	return sum
-}
-
-// families returns pids with all that descend from them.
-func families(pids []int) []int {
-	for i := 0; i < len(pids); i++ {
-		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pids[i]))
-		for _, list := range lists {
-			text, _ := os.ReadFile(list)
-			for _, word := range strings.Fields(string(text)) {
-				if pid, err := strconv.Atoi(word); err == nil {
-					pids = append(pids, pid)
-				}
-			}
-		}
-	}
-	return pids
-}
-
-// field returns the number after name in a file of lines like "Pss: 12 kB".
-func field(path, name string) int64 {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, name); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-			return n
-		}
-	}
-	return 0
 }

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"hutch/fs"
+	"hutch/profiles"
 	"hutch/vmm/image/layer"
+	"hutch/vmm/replica"
 )
 
 // How a VM is suspended and resumed:
@@ -68,30 +70,30 @@ func (v *VM) Resume(ctx context.Context) error {
 	})
 }
 
-// awake says why a suspended VM cannot be dealt with as one that is stopped.
-func (v *VM) awake() error {
+// notSuspended is an error if the VM is suspended, which is not stopped.
+func (v *VM) notSuspended() error {
 	if v.State() == Suspended {
-		return fmt.Errorf("%w: %s", fs.ErrBusy, v.asleep())
+		return fmt.Errorf("%w: %s", fs.ErrBusy, v.suspendedText())
 	}
 	return nil
 }
 
-func (v *VM) asleep() string {
+func (v *VM) suspendedText() string {
 	return fmt.Sprintf("vm %q is suspended: resume it, or stop it and lose its memory", v.Name())
 }
 
 // suspend does steps 1 to 3. What fails before 2 leaves the VM running.
 func (v *VM) suspend() error {
-	ctx, done := v.unhurried(saveLimit)
+	ctx, done := v.killable(saveLimit)
 	defer done()
 	err := v.machine.Pause(ctx)
 	if err == nil {
 		err = v.save(ctx)
 	}
 	if err != nil {
-		return v.wake(fmt.Errorf("vm %q is not suspended: %w", v.Name(), err))
+		return v.resumeUnsaved(fmt.Errorf("vm %q is not suspended: %w", v.Name(), err))
 	}
-	v.sleep(true)
+	v.keepSaved()
 	return nil
 }
 
@@ -129,9 +131,9 @@ func (v *VM) saveInto(ctx context.Context, dir string) error {
 	return v.machine.Save(ctx, machine)
 }
 
-// wake has the machine go on that could not be suspended for the reason err.
-func (v *VM) wake(err error) error {
-	ctx, done := v.unhurried(saveLimit)
+// resumeUnsaved has the machine go on that could not be suspended for the reason err.
+func (v *VM) resumeUnsaved(err error) error {
+	ctx, done := v.killable(saveLimit)
 	defer done()
 	if rerr := v.machine.Resume(ctx); rerr != nil {
 		select {
@@ -143,59 +145,46 @@ func (v *VM) wake(err error) error {
 	return err
 }
 
-// sleep does step 3, for a VM with what step 2 left; hooked says whether
-// Hooks.Start was called for it.
-func (v *VM) sleep(hooked bool) {
-	v.guestLeaves()
+// keepSaved does step 3, for a VM with what step 2 left.
+func (v *VM) keepSaved() {
+	v.leaveGuest()
 	v.change(func(s *seen) { s.Ran = time.Since(s.Began) })
 	v.note(Suspended, "")
-	if v.machine != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), killLimit)
-		defer cancel()
-		if err := v.machine.Kill(ctx); err != nil {
-			v.fail(fmt.Errorf("vm %q is suspended, but its machine does not end: %w", v.Name(), err))
-			v.machine.Release()
-		}
+	if err := v.endMachine(); err != nil {
+		v.fail(fmt.Errorf("vm %q is suspended, but its machine does not end: %w", v.Name(), err))
 	}
-	if h := v.t.cfg.Hooks.Stop; h != nil && hooked {
-		h(v)
-	}
-	v.machine, v.due = nil, nil
-	v.unwatch()
-	v.unconfine()
-	removeAll(v.path("machine"))
 	removeAll(v.path(restoringName))
 	size := treeSize(v.path(savedName))
 	v.change(func(s *seen) { s.Saved = size })
-	v.enter(Suspended, "", EventSuspended)
+	v.finish(Suspended, "", EventSuspended)
 }
 
-// guestLeaves tells those who have files of the guest open to wait.
-func (v *VM) guestLeaves() {
+// leaveGuest tells those who have files of the guest open that it is suspended.
+func (v *VM) leaveGuest() {
 	if g := v.look().guest; g != nil {
-		g.Leave(fmt.Errorf("%w: %s", fs.ErrBusy, v.asleep()))
+		g.Leave(fmt.Errorf("%w: %s", fs.ErrBusy, v.suspendedText()))
 	}
 }
 
 // resume does steps 4 to 6. The machine is the one that was saved, whatever
 // the profile says now.
 func (v *VM) resume() error {
-	ctx, done := v.unhurried(v.t.cfg.StartLimit)
+	ctx, done := v.killable(v.t.cfg.StartLimit)
 	defer done()
 	r, err := v.restoring(savedName)
 	if err != nil {
 		return err
 	}
-	hooked, err := v.hookStart(ctx)
-	if err != nil {
+	if err := v.beginSidecar(ctx); err != nil {
+		v.endSidecar()
 		return err
 	}
 	if err := os.Rename(v.path(savedName), v.path(restoringName)); err != nil {
-		return v.relapse(ctx, err, hooked)
+		return v.resumeFailed(ctx, err)
 	}
 	v.note(Starting, "")
 	if err := v.restore(ctx, r, EventResumed); err != nil {
-		return v.relapse(ctx, err, hooked)
+		return v.resumeFailed(ctx, err)
 	}
 	return nil
 }
@@ -213,13 +202,13 @@ func (v *VM) restoring(name string) (r restoring, err error) {
 	if err != nil {
 		return r, err
 	}
-	if r.config, err = ParseConfig(string(text)); err != nil {
+	if r.config, err = profiles.ParseConfig(string(text)); err != nil {
 		return r, err
 	}
 	if r.driver, r.spec, err = v.needs(r.config); err != nil {
 		return r, err
 	}
-	return r, errors.Join(folders(v.dir), removeAll(r.spec.Dir), os.MkdirAll(r.spec.Dir, 0o755))
+	return r, errors.Join(makeFolders(v.dir), removeAll(r.spec.Dir), os.MkdirAll(r.spec.Dir, 0o755))
 }
 
 // restore does steps 5 and 6. A guest that is slow to connect is an error,
@@ -227,7 +216,7 @@ func (v *VM) restoring(name string) (r restoring, err error) {
 func (v *VM) restore(ctx context.Context, r restoring, kind Kind) error {
 	g := v.look().guest
 	if g == nil {
-		g = v.attend(r.driver)
+		g = v.newGuest(r.driver)
 	}
 	g.Return()
 	if err := v.confine(r.driver, r.config, &r.spec); err != nil {
@@ -272,63 +261,47 @@ func (v *VM) awaitRestored() {
 	})
 }
 
-// relapse makes a VM suspended again that could not be resumed.
-func (v *VM) relapse(ctx context.Context, err error, hooked bool) error {
+// resumeFailed makes a VM suspended again that could not be resumed.
+func (v *VM) resumeFailed(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errKilled) {
 		err = fmt.Errorf("%w: vm %q was killed while it was resumed", fs.ErrInterrupted, v.Name())
 	} else {
 		err = fmt.Errorf("vm %q stays suspended: %w", v.Name(), err)
 	}
-	if v.machine != nil {
-		kctx, cancel := context.WithTimeout(context.Background(), killLimit)
-		defer cancel()
-		if kerr := v.machine.Kill(kctx); kerr != nil {
-			v.machine.Release()
-			return errors.Join(err, kerr)
-		}
-		v.machine, v.due = nil, nil
+	if kerr := v.endMachine(); kerr != nil {
+		return errors.Join(err, kerr)
 	}
-	if h := v.t.cfg.Hooks.Stop; h != nil && hooked {
-		h(v)
-	}
-	v.fallAsleep(fs.Text(err))
+	v.suspendAgain(fs.Text(err))
 	return err
 }
 
-// fallAsleep makes saved again what a restored machine that is no more was
+// suspendAgain makes saved again what a restored machine that is no more was
 // restored from.
-func (v *VM) fallAsleep(reason string) {
+func (v *VM) suspendAgain(reason string) {
 	if err := os.Rename(v.path(restoringName), v.path(savedName)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		v.fail(err)
 	}
-	v.guestLeaves()
-	v.unwatch()
-	v.unconfine()
-	removeAll(v.path("machine"))
-	v.enter(Suspended, reason, EventSuspended)
+	v.finish(Suspended, reason, EventSuspended)
 }
 
-// forget makes a suspended VM a stopped one, without its memory. An anonymous
+// stopSuspended makes a suspended VM a stopped one, without its memory. An anonymous
 // VM goes.
-func (v *VM) forget() error {
-	if err := v.giveUpMemory(); err != nil || !v.Anonymous() {
+func (v *VM) stopSuspended() error {
+	if err := v.dropMemory(); err != nil || !v.Anonymous() {
 		return err
 	}
 	return v.remove()
 }
 
-func (v *VM) giveUpMemory() error {
-	gone, err := os.MkdirTemp(v.dir, ".gone-")
-	if err == nil {
-		err = os.Rename(v.path(savedName), filepath.Join(gone, savedName))
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+func (v *VM) dropMemory() error {
+	trash, err := replica.Trash(v.dir, v.path(savedName))
+	if err != nil {
 		return err
 	}
 	v.change(func(s *seen) { s.Saved, s.ending = 0, Ending{Why: "its memory was given up"} })
-	v.leave(false)
+	v.closeGuest()
 	v.enter(Stopped, "its memory was given up", EventStopped)
-	return removeAll(gone)
+	return removeAll(trash)
 }
 
 // has says whether the VM's folder has something called name.

@@ -102,7 +102,6 @@ func TestSuspendedHasItsConfig(t *testing.T) {
 	_, err := v.Guest()
 	wantErr(t, err, want)
 	w.must(v.Snap(w.limit(), "s"))
-	w.must(w.table.StopAll(w.limit()))
 	w.is(v, vmm.Suspended)
 	wantErr(t, v.Revert(w.limit(), "s"), want)
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"hutch/fs"
-	"hutch/vmm"
 )
 
 func TestRemoveTakesWhatTheGuestMadeUnreadable(t *testing.T) {
@@ -59,20 +58,5 @@ func TestClosedTableMakesNothing(t *testing.T) {
 	wantErr(t, err, "file in use: hutchd is ending")
 	if left, _ := os.ReadDir(filepath.Join(w.dir, "vm")); len(left) != 0 {
 		t.Errorf("left on disk: %v", left)
-	}
-}
-
-func TestStopAll(t *testing.T) {
-	w := newWorld(t)
-	a, b := w.running("a"), w.make("b")
-	anon, _ := w.table.MakeAnonymous(w.limit())
-	anon.Start(w.limit())
-	if err := w.table.StopAll(w.limit()); err != nil {
-		t.Error(err)
-	}
-	w.is(a, vmm.Stopped)
-	w.is(b, vmm.Created)
-	if left := w.driver.Machines(); len(left) != 0 {
-		t.Errorf("machines are left: %v", left)
 	}
 }

@@ -3,13 +3,14 @@ package vmm
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
 	"hutch/fs"
+	"hutch/profiles"
+	"hutch/vmm/replica"
 )
 
 // errKilled ends what a VM's owner waits for when the VM is to be killed.
@@ -24,31 +25,39 @@ func (v *VM) Start(ctx context.Context) error {
 		if v.State().alive() {
 			return fmt.Errorf("%w: vm %q is running already", fs.ErrBusy, v.Name())
 		}
-		if err := v.awake(); err != nil {
+		if err := v.notSuspended(); err != nil {
 			return err
 		}
 		was := v.look()
-		return v.unready(v.start(), was)
+		return v.keepReason(v.start(), was)
 	})
 }
 
-// Check says why the VM, which does not run, could not begin to start.
+// Check says why the VM, which does not run, could not begin to start, also if
+// its driver can run none here. A VM with a kernel of its own may start where
+// the driver finds none: there only the start will tell.
 func (v *VM) Check(ctx context.Context) error {
 	return v.do(ctx, func() error {
 		if err := v.Editable(); err != nil {
 			return err
 		}
-		ctx, done := v.unhurried(v.t.cfg.StartLimit)
+		ctx, done := v.killable(v.t.cfg.StartLimit)
 		defer done()
-		_, _, err := v.ready(ctx)
+		d, spec, err := v.prepare(ctx)
 		v.change(func(s *seen) { s.Image = "" })
-		return err
+		if err != nil || spec.Kernel != "" {
+			return err
+		}
+		if _, err := d.Probe(ctx); err != nil {
+			return fmt.Errorf("driver %s: %w", d.Name(), err)
+		}
+		return nil
 	})
 }
 
-// unready has a VM that could not even begin to start tell why not: what it
-// failed or was stopped for before is not what keeps it from running now.
-func (v *VM) unready(err error, was seen) error {
+// keepReason makes err the reason that status tells, if the VM could not even
+// begin to start: why it ended before is not what keeps it from running now.
+func (v *VM) keepReason(err error, was seen) error {
 	if err == nil || was.Reason == "" || !v.look().Since.Equal(was.Since) {
 		return err
 	}
@@ -72,7 +81,7 @@ func (v *VM) Stop(ctx context.Context) error {
 		case s.alive():
 			return v.stop(true, "")
 		case s == Suspended:
-			return v.forget()
+			return v.stopSuspended()
 		}
 		return v.notRunning()
 	})
@@ -82,13 +91,13 @@ func (v *VM) Stop(ctx context.Context) error {
 // suspended VM the memory is given up.
 func (v *VM) Kill(ctx context.Context) error {
 	lived := v.State().alive()
-	defer v.hurry()()
+	defer v.interrupt()()
 	return v.do(ctx, func() error {
 		switch s := v.State(); {
 		case s.alive():
 			return v.stop(false, "")
 		case s == Suspended:
-			return v.forget()
+			return v.stopSuspended()
 		case lived: // and has ended meanwhile
 			return nil
 		}
@@ -99,7 +108,7 @@ func (v *VM) Kill(ctx context.Context) error {
 // Destroy removes the VM with all its files, whatever it is doing or has been
 // told to do: its machine is killed, the memory of a suspended one given up.
 func (v *VM) Destroy(ctx context.Context) error {
-	defer v.hurry()()
+	defer v.interrupt()()
 	return v.do(ctx, v.destroy)
 }
 
@@ -109,7 +118,7 @@ func (v *VM) destroy() error {
 	case s.alive():
 		err = v.halt(false, "")
 	case s == Suspended:
-		err = v.giveUpMemory()
+		err = v.dropMemory()
 	}
 	if err != nil {
 		return err
@@ -117,17 +126,23 @@ func (v *VM) destroy() error {
 	return v.remove()
 }
 
-// Set gives the key of the VM's config the value; an empty one unsets it.
+// Set gives the key of the VM's config the value; an empty one unsets it. A config
+// that does not parse is edited too, and must parse then.
 func (v *VM) Set(ctx context.Context, key, value string) error {
 	return v.do(ctx, func() error {
 		var c Config
-		if err := c.set(key, value); err != nil {
+		if err := c.Set(key, value); err != nil {
 			return err
 		}
-		if err := v.t.known(c); err != nil {
+		if err := v.t.checkDriver(c); err != nil {
 			return err
 		}
-		return v.setConfig(edit(v.look().text, key, value))
+		now := v.look()
+		text := edit(cmp.Or(now.bad, now.text), key, value)
+		if _, err := v.t.parse(text); err != nil {
+			return fmt.Errorf("%w: mend that first, set changed nothing", err)
+		}
+		return v.setConfig(text)
 	})
 }
 
@@ -142,7 +157,7 @@ func (v *VM) Editable() error {
 	if v.State().alive() {
 		return fmt.Errorf("%w: vm %q is running: stop it first", fs.ErrBusy, v.Name())
 	}
-	return v.awake()
+	return v.notSuspended()
 }
 
 func (v *VM) setConfig(text string) error {
@@ -152,15 +167,15 @@ func (v *VM) setConfig(text string) error {
 	text = withoutDefaults(text)
 	c, err := v.t.parse(text)
 	if err != nil {
-		if len(text) <= maxConfig {
-			if werr := writeFile(v.path("config.bad"), []byte(text)); werr != nil {
+		if len(text) <= profiles.MaxConfig {
+			if werr := fs.WriteFile(v.path("config.bad"), []byte(text), true); werr != nil {
 				return werr
 			}
 			v.change(func(s *seen) { s.bad = text })
 		}
 		return err
 	}
-	if err := writeFile(v.path("config"), []byte(text)); err != nil {
+	if err := fs.WriteFile(v.path("config"), []byte(text), true); err != nil {
 		return err
 	}
 	os.Remove(v.path("config.bad"))
@@ -170,15 +185,15 @@ func (v *VM) setConfig(text string) error {
 
 // parse returns the meaning of a config's text, of which the driver is here.
 func (t *Table) parse(text string) (Config, error) {
-	c, err := ParseConfig(text)
-	if derr := t.known(c); derr != nil {
+	c, err := profiles.ParseConfig(text)
+	if derr := t.checkDriver(c); derr != nil {
 		err = fmt.Errorf("config line %d: %w", lastLine(text, "driver"), derr)
 	}
 	return c, err
 }
 
-// known says that c's driver is not here, if so.
-func (t *Table) known(c Config) error {
+// checkDriver is an error if the driver that c names is not here.
+func (t *Table) checkDriver(c Config) error {
 	if _, err := t.driver(c.Driver); err != nil && c.Driver != "" {
 		return fmt.Errorf("%w: no driver %q here: see drivers", fs.ErrInvalid, c.Driver)
 	}
@@ -192,9 +207,9 @@ func (v *VM) ConfigErr() error {
 	return err
 }
 
-// clear says why the VM cannot be started for what was last written of its
-// config and its profile: the meaning before is for machines that run.
-func (v *VM) clear() error {
+// startable is an error if the config or the profile, as last written, does
+// not parse. What they meant before that holds for machines that run.
+func (v *VM) startable() error {
 	if err := v.ConfigErr(); err != nil {
 		return fmt.Errorf("%w: mend config first", err)
 	}
@@ -208,11 +223,11 @@ func (v *VM) ConfigText() string {
 	if s.bad != "" {
 		return s.bad
 	}
-	return withDefaults(s.text, s.config, v.t.effective(s.config))
+	return withDefaults(s.text, s.config, v.t.effective(s.config).Config)
 }
 
 // Config returns the meaning of the VM's config, with defaults filled in.
-func (v *VM) Config() Config { return v.t.effective(v.look().config) }
+func (v *VM) Config() Config { return v.t.effective(v.look().config).Config }
 
 // notRunning says what to do, and what became of a VM that failed.
 func (v *VM) notRunning() error {
@@ -227,21 +242,15 @@ func (v *VM) path(name string) string { return filepath.Join(v.dir, name) }
 
 // remove takes the VM, which has no machine, out of the table and off the disk.
 func (v *VM) remove() error {
-	trash, err := os.MkdirTemp(filepath.Dir(v.dir), ".gone-")
-	if err == nil {
-		err = os.Rename(v.dir, filepath.Join(trash, v.Name()))
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		os.Remove(trash)
+	trash, err := replica.Trash(filepath.Dir(v.dir), v.dir)
+	if err != nil {
 		return err
 	}
 	v.endErrands()
 	v.gone = true
 	close(v.quit)
 	v.t.forget(v)
-	if h := v.t.cfg.Hooks.Remove; h != nil {
-		h(v)
-	}
-	v.t.event(v.Name(), EventRemoved, "")
+	v.side.Close()
+	v.event(EventRemoved, "")
 	return removeAll(trash)
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"hutch/fs"
-	"hutch/vmm/guest"
+	"hutch/relay/guest"
 	"hutch/vmm/image"
 	"hutch/vmm/snapshot"
 )
@@ -26,6 +26,7 @@ type VM struct {
 	end     context.CancelFunc
 	errands sync.WaitGroup // what is done for the VM beside the owner
 	snaps   *snapshot.Store
+	side    Sidecar
 
 	snapping       chan struct{} // is full while a snapshot is taken: one at a time
 	comparing      chan struct{} // while folders are compared
@@ -40,6 +41,7 @@ type VM struct {
 	meter   *meter           // of the machine, while it runs
 	due     <-chan time.Time // the next automatic snapshot; nil: none
 	gone    bool             // removed
+	served  bool             // the sidecar was begun, and has not ended
 	damage  error            // what was wrong with the state file
 
 	asked chan struct{} // somebody wants to know what is used
@@ -53,17 +55,17 @@ type VM struct {
 // seen is what others see of a VM. The owner changes it.
 type seen struct {
 	stored
-	config Config                  // in force
-	text   string                  // of the config file in force
-	bad    string                  // a later text that does not parse; "" if none
-	err    error                   // the last error of the VM
-	guest  *guest.Guest            // while the state is alive, and kept while the VM is suspended
-	pids   []int                   // the machine's processes
-	mem    memory                  // the last measurement of them
-	use    usage                   // of what is limited
-	hurry  context.CancelCauseFunc // ends what the owner waits for in a start or stop; nil if nothing
-	kills  int                     // that are under way: the owner waits for nothing then
-	ending Ending                  // how the last machine ended, or is ending
+	config    Config                  // in force
+	text      string                  // of the config file in force
+	bad       string                  // a later text that does not parse; "" if none
+	err       error                   // the last error of the VM
+	guest     *guest.Guest            // while the state is alive, and kept while the VM is suspended
+	pids      []int                   // the machine's processes
+	mem       memory                  // the last measurement of them
+	use       usage                   // of what is limited
+	interrupt context.CancelCauseFunc // ends what the owner waits for in a start or stop; nil if nothing
+	kills     int                     // that are under way: the owner waits for nothing then
+	ending    Ending                  // how the last machine ended, or is ending
 }
 
 func newVM(t *Table, name, dir string, s stored) *VM {
@@ -76,6 +78,7 @@ func newVM(t *Table, name, dir string, s stored) *VM {
 	v.snaps = snapshot.Open(v.path("snap"))
 	s.Name = name
 	v.seen.stored = s
+	v.side = t.cfg.Sidecar(v)
 	return v
 }
 
@@ -104,7 +107,7 @@ func (v *VM) State() State { return v.look().State }
 func (v *VM) Guest() (*guest.Guest, error) {
 	s := v.look()
 	if s.State == Suspended {
-		return nil, fmt.Errorf("%w: %s", fs.ErrBusy, v.asleep())
+		return nil, fmt.Errorf("%w: %s", fs.ErrBusy, v.suspendedText())
 	}
 	if s.guest != nil {
 		return s.guest, nil
@@ -202,12 +205,12 @@ func (v *VM) do(ctx context.Context, f func() error) error {
 	}
 }
 
-func notExist(name string) error { return fmt.Errorf("%w: no vm %q", fs.ErrNotExist, shorten(name)) }
+func notExist(name string) error { return fmt.Errorf("%w: no vm %.80q", fs.ErrNotExist, name) }
 
 // enter puts the VM into state s, on disk too, and tells of it.
 func (v *VM) enter(s State, reason string, kind Kind) {
 	v.note(s, reason)
-	v.t.event(v.Name(), kind, reason)
+	v.event(kind, reason)
 }
 
 // note puts the VM into state s, on disk too.
@@ -231,21 +234,18 @@ func (v *VM) note(s State, reason string) {
 
 // conn takes a connection that the guest made.
 func (v *VM) conn(port uint32, c net.Conn) {
-	if port == PortAgent {
-		if g, err := v.Guest(); err == nil {
-			g.Attach(c)
-			return
-		}
-	} else if h := v.t.cfg.Hooks.Conn; h != nil {
-		h(v, port, c)
-		return
+	if port != PortAgent {
+		v.side.Conn(port, c)
+	} else if g, err := v.Guest(); err == nil {
+		g.Attach(c)
+	} else {
+		c.Close()
 	}
-	c.Close()
 }
 
 // refused tells of a connection that the driver did not take.
 func (v *VM) refused(port uint32, why string) {
-	v.t.event(v.Name(), EventRefused, fmt.Sprintf("connection to port %d refused: %s", port, why))
+	v.event(EventRefused, fmt.Sprintf("connection to port %d refused: %s", port, why))
 }
 
 // spec returns what the VM's driver is to start from img, with the variables
@@ -285,8 +285,8 @@ const (
 	guestBin  = "/opt/hutch/bin"
 )
 
-// folders makes the folders of a VM.
-func folders(dir string) error {
+// makeFolders makes the folders of a VM, unless they are there.
+func makeFolders(dir string) error {
 	for _, name := range []string{"env", "work", "layer", "ports", "log"} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 			return err

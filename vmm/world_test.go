@@ -3,6 +3,7 @@ package vmm_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ type world struct {
 	dir    string
 	driver *vmmtest.Driver
 	table  *vmm.Table
-	hooks  vmm.Hooks
+	hooks  hooks
 	grace  time.Duration
 	starts time.Duration
 	looks  time.Duration
@@ -29,6 +30,55 @@ type world struct {
 	hearing sync.Mutex // guards events
 	events  []string
 	heard   chan struct{} // closed at the next event
+}
+
+// Hooks are what a test has the sidecars do. Nil ones do nothing.
+type hooks struct {
+	Start    func(v *vmm.VM) error
+	Stop     func(v *vmm.VM)
+	Close    func(v *vmm.VM)
+	PIDs     func(v *vmm.VM) []int
+	Busy     func(v *vmm.VM) bool
+	Reverted func(v *vmm.VM)
+}
+
+// A sidecar tells the world of its VM's events.
+type sidecar struct {
+	w     *world
+	v     *vmm.VM
+	hooks hooks
+}
+
+func (s *sidecar) Begin(context.Context) error {
+	if s.hooks.Start == nil {
+		return nil
+	}
+	return s.hooks.Start(s.v)
+}
+
+func (s *sidecar) End()                      { call(s.hooks.Stop, s.v) }
+func (s *sidecar) Close()                    { call(s.hooks.Close, s.v) }
+func (s *sidecar) Conn(_ uint32, c net.Conn) { c.Close() }
+func (s *sidecar) Busy() bool                { return s.hooks.Busy != nil && s.hooks.Busy(s.v) }
+
+func (s *sidecar) Helpers() []int {
+	if s.hooks.PIDs == nil {
+		return nil
+	}
+	return s.hooks.PIDs(s.v)
+}
+
+func (s *sidecar) Event(e vmm.Event) {
+	if e.Kind == vmm.EventReverted {
+		call(s.hooks.Reverted, s.v)
+	}
+	s.w.hear(e)
+}
+
+func call(hook func(*vmm.VM), v *vmm.VM) {
+	if hook != nil {
+		hook(v)
+	}
 }
 
 func newWorld(t *testing.T) *world {
@@ -44,14 +94,16 @@ func newWorld(t *testing.T) *world {
 func (w *world) open() {
 	w.Helper()
 	table, err := vmm.Open(vmm.Options{
-		Dir: w.dir, Drivers: []vmm.Driver{w.driver}, Hooks: w.hooks, StopGrace: w.grace, StartLimit: w.starts, MeasureLimit: w.looks,
-		Event: w.hear,
+		Dir: w.dir, Drivers: []vmm.Driver{w.driver}, StopGrace: w.grace, StartLimit: w.starts, MeasureLimit: w.looks,
+		Sidecar: w.sidecar,
 	})
 	if err != nil {
 		w.Fatal(err)
 	}
 	w.table = table
 }
+
+func (w *world) sidecar(v *vmm.VM) vmm.Sidecar { return &sidecar{w, v, w.hooks} }
 
 func (w *world) close() {
 	w.Helper()

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,6 +40,17 @@ func BenchmarkHop(b *testing.B) {
 			})
 		})
 	}
+}
+
+// BenchmarkLarge measures calls whose params and result are large.
+func BenchmarkLarge(b *testing.B) {
+	c, _ := begin(b, Config{Servers: []wire.Server{fake(b, "s")}})
+	params := `{"name":"x","arguments":{"text":"` + strings.Repeat("hello\\n", 32<<10) + `"}}`
+	b.SetBytes(int64(len(params)))
+	measure(b, 1, func() error {
+		_, _, err := c.Call(b.Context(), wire.Call{Server: "s", Method: "tools/call", Params: json.RawMessage(params)})
+		return err
+	})
 }
 
 func measure(b *testing.B, callers int, call func() error) {

@@ -42,86 +42,66 @@ func (c *Child) Client(ctx context.Context, capabilities json.RawMessage) (key s
 // that is not there, a time limit, a child that died. When ctx ends, the server is
 // told that the request is cancelled.
 func (c *Child) Call(ctx context.Context, call wire.Call) (result, rpcError json.RawMessage, err error) {
-	if err := valid(call.Params); err != nil {
-		return nil, nil, err
-	}
-	r, err := c.current(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	id := c.ids.Add(1)
-	line, err := r.exchange(ctx, id, call, encodeCall(id, wire.RPC, call))
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := errorOf(line); err != nil {
-		return nil, nil, err
-	}
-	response := rawjson.Get(line, "response")
-	return rawjson.Get(response, "result"), rawjson.Get(response, "error"), nil
+	a, err := c.send(ctx, wire.RPC, call)
+	return a.result, a.rpcError, err
 }
 
 // Notify sends a notification of MCP to a server.
 func (c *Child) Notify(ctx context.Context, client, server, method string, params json.RawMessage) error {
-	if err := valid(params); err != nil {
-		return err
+	_, err := c.send(ctx, wire.Notify, wire.Call{Client: client, Server: server, Method: method, Params: params})
+	return err
+}
+
+func (c *Child) send(ctx context.Context, method string, call wire.Call) (answer, error) {
+	if len(call.Params) > 0 && !json.Valid(call.Params) { // they would be taken for part of the line
+		return answer{}, fmt.Errorf("%w: params are not JSON", fs.ErrInvalid)
 	}
 	r, err := c.current(ctx)
 	if err != nil {
-		return err
+		return answer{}, err
 	}
 	id := c.ids.Add(1)
-	call := wire.Call{Client: client, Server: server, Method: method, Params: params}
-	line, err := r.exchange(ctx, id, call, encodeCall(id, wire.Notify, call))
-	if err != nil {
-		return err
-	}
-	return errorOf(line)
+	return r.exchange(ctx, id, call, encodeCall(id, method, call))
 }
 
 // Servers returns the state of each server. Where there is no aggregator, each
 // has failed and says so.
 func (c *Child) Servers(ctx context.Context) ([]wire.Status, error) {
-	servers, err := list[wire.Status](ctx, c, wire.ListServers, "servers", "")
+	line, err := c.ask(ctx, wire.ListServers, nil)
 	if err != nil && c.absent() {
 		return c.unserved(err), nil
 	}
-	return servers, err
+	if err != nil {
+		return nil, err
+	}
+	var servers []wire.Status
+	if err := json.Unmarshal(rawjson.Get(line, "servers"), &servers); err != nil {
+		return nil, fmt.Errorf("%w: the aggregator's answer to %s: %w", fs.ErrIO, wire.ListServers, err)
+	}
+	return servers, nil
 }
 
-// Tools returns the tools of all servers as a client with that key sees them.
-func (c *Child) Tools(ctx context.Context, client string) ([]wire.Tool, error) {
-	return catalog[wire.Tool](ctx, c, wire.ListTools, "tools", client)
-}
-
-// Resources returns the resources of all servers.
-func (c *Child) Resources(ctx context.Context, client string) ([]wire.Resource, error) {
-	return catalog[wire.Resource](ctx, c, wire.ListResources, "resources", client)
-}
-
-// Templates returns the resource templates of all servers.
-func (c *Child) Templates(ctx context.Context, client string) ([]wire.Template, error) {
-	return catalog[wire.Template](ctx, c, wire.ListTemplates, "templates", client)
-}
-
-// Prompts returns the prompts of all servers.
-func (c *Child) Prompts(ctx context.Context, client string) ([]wire.Prompt, error) {
-	return catalog[wire.Prompt](ctx, c, wire.ListPrompts, "prompts", client)
+// List returns what all servers have of one list, as a client with that key sees
+// them; where there is no aggregator that is nothing.
+func (c *Child) List(ctx context.Context, list wire.List, client string) ([]wire.Item, error) {
+	line, err := c.ask(ctx, list.Method, map[string]string{"client": client})
+	if err != nil && c.absent() {
+		err = nil
+	}
+	return list.Items(line), err
 }
 
 // Refresh replaces the servers; those that did not change stay as they are.
 func (c *Child) Refresh(ctx context.Context, servers []wire.Server) error {
-	if servers == nil {
-		servers = []wire.Server{} // no servers are an empty array to the aggregator, not null
-	}
+	servers = append([]wire.Server{}, servers...) // none are an empty array to the aggregator, not null
 	c.mu.Lock()
-	c.servers = servers
-	missing := c.missing
+	told := c.host.Define(servers)
+	c.servers = told
 	c.mu.Unlock()
-	if missing {
+	if c.absent() {
 		return nil
 	}
-	_, err := c.ask(ctx, wire.Refresh, wire.RefreshParams{Servers: servers})
+	_, err := c.ask(ctx, wire.Refresh, wire.RefreshParams{Servers: told})
 	return err
 }
 
@@ -132,68 +112,28 @@ func (c *Child) ask(ctx context.Context, method string, params any) ([]byte, err
 		return nil, err
 	}
 	id := c.ids.Add(1)
-	q := struct {
-		ID     uint64 `json:"id"`
-		Method string `json:"method"`
-		Params any    `json:"params,omitempty"`
-	}{id, method, params}
-	request, err := rawjson.Encode(q)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", fs.ErrInvalid, method, err)
-	}
-	line, err := r.exchange(ctx, id, wire.Call{}, request)
+	request, err := encode(id, method, params)
 	if err != nil {
 		return nil, err
 	}
-	return line, errorOf(line)
-}
-
-// catalog lists what servers have; where there is no aggregator they have nothing.
-func catalog[T any](ctx context.Context, c *Child, method, field, client string) ([]T, error) {
-	items, err := list[T](ctx, c, method, field, client)
-	if err != nil && c.absent() {
-		return nil, nil
-	}
-	return items, err
-}
-
-func list[T any](ctx context.Context, c *Child, method, field, client string) ([]T, error) {
-	line, err := c.ask(ctx, method, map[string]string{"client": client})
-	if err != nil {
-		return nil, err
-	}
-	var items []T
-	if err := json.Unmarshal(rawjson.Get(line, field), &items); err != nil {
-		return nil, fmt.Errorf("%w: the aggregator's answer to %s: %w", fs.ErrIO, method, err)
-	}
-	return items, nil
+	a, err := r.exchange(ctx, id, wire.Call{}, request)
+	return a.line, err
 }
 
 // absent reports whether there is no program to run.
 func (c *Child) absent() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.missing
+	return errors.Is(c.cause, fs.ErrNotExist)
 }
 
+// unserved returns the servers where there is no aggregator to serve them.
 func (c *Child) unserved(err error) []wire.Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var all []wire.Status
 	for _, s := range c.servers {
-		all = append(all, wire.Status{
-			Name: s.Name, URL: s.URL, Enabled: s.Enabled, Source: s.Source, IsStdio: s.Stdio(),
-			State: wire.Failed, Error: err.Error(),
-		})
+		all = append(all, s.Status(wire.Failed, err))
 	}
 	return all
-}
-
-// errorOf returns the error that line tells of, if any.
-func errorOf(line []byte) error {
-	raw := rawjson.Get(line, "error")
-	if raw == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %w", fs.ErrIO, errors.New(rawjson.String(raw)))
 }

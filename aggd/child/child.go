@@ -1,24 +1,30 @@
 // Package child runs the aggregator as a child of the host and speaks with it.
 //
-// The child gets an empty environment, no descriptors but its pipes and a session
-// of its own; it is started again, with back-off, whenever it dies. What was under
-// way then fails at once; what comes later waits a moment for the new one.
+// The child gets an empty environment, no descriptors but its pipes and a socket,
+// and a session of its own. The programs of stdio servers are started here, in its
+// place (package programs). Whenever the child dies it is started again, with
+// back-off: calls under way fail at once, and later ones wait a moment for the
+// new child.
 package child
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
-	"time"
 
+	"hutch/aggd/jsonrpc"
+	"hutch/aggd/process"
+	"hutch/aggd/programs"
 	"hutch/aggd/wire"
 	"hutch/fs"
 )
 
-// Config says what to run and who to tell. Every callback is optional.
+// Config says what to run and who to tell.
 type Config struct {
 	Path    string   // the aggregator's program
 	Args    []string // its flags
@@ -33,7 +39,7 @@ type Config struct {
 	Notify func(wire.Notification)
 	// Request answers a server's request with a result or an error object. It
 	// runs on a goroutine of its own; ctx ends when the server or the child
-	// gives up.
+	// gives up. Without it every request is refused.
 	Request func(ctx context.Context, r wire.ServerRequest) (result, rpcError json.RawMessage)
 	// Down is called when the child died or could not be started, Up when it
 	// runs again. They must not block.
@@ -44,24 +50,22 @@ type Config struct {
 // A Child is an aggregator that is kept running.
 type Child struct {
 	cfg    Config
+	host   *programs.Host // of stdio servers
 	ids    atomic.Uint64
 	cancel context.CancelFunc
 	done   chan struct{}
 
 	// mu guards the fields below.
 	mu      sync.Mutex
-	servers []wire.Server
+	servers []wire.Server // as the aggregator is told them
 	clients map[string]json.RawMessage
 	run     *run          // the process that runs, or nil
 	cause   error         // why there is none
-	missing bool          // there is none because there is no program
 	change  chan struct{} // closed when run or cause changes
 	closed  bool
 }
 
-// patience is how long a request waits for a child that died and is being
-// started again.
-const patience = time.Second
+var errClosed = fmt.Errorf("%w: the aggregator is closed", fs.ErrIO)
 
 // Start starts the child. It succeeds even where there is no program to run:
 // catalogs are empty then, and calls fail and say so. The child ends with ctx or
@@ -72,11 +76,13 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	}
 	cfg = cfg.withDefaults()
 	ctx, cancel := context.WithCancel(ctx)
+	host := programs.NewHost(cfg.Log)
 	c := &Child{
 		cfg:     cfg,
+		host:    host,
 		cancel:  cancel,
 		done:    make(chan struct{}),
-		servers: cfg.Servers,
+		servers: host.Define(cfg.Servers),
 		clients: make(map[string]json.RawMessage),
 		change:  make(chan struct{}),
 	}
@@ -85,28 +91,15 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 }
 
 func (cfg Config) withDefaults() Config {
-	if cfg.MaxRequest == 0 {
-		cfg.MaxRequest = wire.MaxRequest
-	}
-	if cfg.MaxResult == 0 {
-		cfg.MaxResult = wire.MaxResult
-	}
+	cfg.MaxRequest = cmp.Or(cfg.MaxRequest, wire.MaxRequest)
+	cfg.MaxResult = cmp.Or(cfg.MaxResult, wire.MaxResult)
 	if cfg.Log == nil {
 		cfg.Log = io.Discard
 	}
-	if cfg.Notify == nil {
-		cfg.Notify = func(wire.Notification) {}
-	}
 	if cfg.Request == nil {
 		cfg.Request = func(context.Context, wire.ServerRequest) (json.RawMessage, json.RawMessage) {
-			return nil, json.RawMessage(`{"code":-32601,"message":"method not found"}`)
+			return nil, jsonrpc.Errorf(jsonrpc.CodeMethod, "method not found").Raw()
 		}
-	}
-	if cfg.Down == nil {
-		cfg.Down = func(error) {}
-	}
-	if cfg.Up == nil {
-		cfg.Up = func() {}
 	}
 	return cfg
 }
@@ -137,42 +130,31 @@ func (c *Child) PID() int {
 	return r.p.PID()
 }
 
-// current returns the running process. While one is being started again it
-// waits a little; the first it awaits, for that runs soon, or says why not.
-func (c *Child) current(ctx context.Context) (*run, error) {
-	patient := time.NewTimer(patience)
-	defer patient.Stop()
-	for late := false; ; {
+// Programs returns the stdio servers that run.
+func (c *Child) Programs() []programs.Process { return c.host.Processes() }
+
+// current returns the running process, and waits a little for one that is being
+// started again.
+func (c *Child) current(ctx context.Context) (r *run, err error) {
+	late, cancel := context.WithTimeout(ctx, process.Patience)
+	defer cancel()
+	err = process.Await(ctx, late.Done(), func() (over bool, change <-chan struct{}, cause error) {
 		c.mu.Lock()
-		r, cause, missing, change, closed := c.run, c.cause, c.missing, c.change, c.closed
-		c.mu.Unlock()
-		switch {
-		case closed:
-			return nil, fmt.Errorf("%w: the aggregator is closed", fs.ErrIO)
-		case r != nil:
-			return r, nil
-		case missing:
-			return nil, cause
-		case late && cause != nil:
-			return nil, fmt.Errorf("%w: the aggregator is down: %w", fs.ErrIO, cause)
+		defer c.mu.Unlock()
+		r = c.run
+		if c.closed || errors.Is(c.cause, errClosed) {
+			return true, nil, errClosed
 		}
-		select {
-		case <-change:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-c.done:
-			return nil, fmt.Errorf("%w: the aggregator is closed", fs.ErrIO)
-		case <-patient.C:
-			late = true
-		}
-	}
+		return r != nil, c.change, c.cause
+	})
+	return r, err
 }
 
 // set says which process runs, or why none does.
-func (c *Child) set(r *run, cause error, missing bool) {
+func (c *Child) set(r *run, cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.run, c.cause, c.missing = r, cause, missing
+	c.run, c.cause = r, cause
 	close(c.change)
 	c.change = make(chan struct{})
 }

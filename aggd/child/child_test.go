@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"hutch/aggd"
+	"hutch/aggd/programs"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 	"hutch/fs"
@@ -34,7 +35,12 @@ func TestMain(m *testing.M) {
 		fds, _ := os.ReadDir("/proc/self/fd")
 		fmt.Fprintln(os.Stderr, "descriptors", len(fds))
 		syscall.SetNonblock(0, true)
-		if err := aggd.Run(context.Background(), aggd.Config{Log: os.Stderr, ListWait: time.Minute}, os.NewFile(0, "stdin"), os.Stdout); err != nil {
+		c, err := programs.NewClient(3)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		if err := aggd.Run(context.Background(), aggd.Config{Programs: c, Log: os.Stderr, ListWait: time.Minute}, os.NewFile(0, "stdin"), os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -95,7 +101,7 @@ func self(t testing.TB) string {
 }
 
 func fake(t testing.TB, name string) wire.Server {
-	return wire.Server{Name: name, Enabled: true, Command: self(t), Args: []string{"fake-server"}, ConnectTimeout: wire.Duration(time.Minute)}
+	return wire.Server{Name: name, Enabled: true, Program: wire.Program{Command: self(t), Args: []string{"fake-server"}}, ConnectTimeout: wire.Duration(time.Minute)}
 }
 
 // record keeps what a child tells its host.
@@ -155,13 +161,13 @@ func tool(name string) wire.Call {
 func TestCatalogAndCalls(t *testing.T) {
 	c, r := begin(t, Config{Servers: []wire.Server{fake(t, "s")}})
 	ctx := soon(t)
-	tools, err := c.Tools(ctx, "")
+	tools, err := c.List(ctx, wire.Tools, "")
 	if err != nil || len(tools) != 1 || string(tools[0].Raw) != `{"name":"t","big":12345678901234567890}` {
 		t.Errorf("%v %v", tools, err)
 	}
-	resources, err1 := c.Resources(ctx, "")
-	templates, err2 := c.Templates(ctx, "")
-	prompts, err3 := c.Prompts(ctx, "")
+	resources, err1 := c.List(ctx, wire.Resources, "")
+	templates, err2 := c.List(ctx, wire.Templates, "")
+	prompts, err3 := c.List(ctx, wire.Prompts, "")
 	if len(resources) != 1 || len(templates) != 1 || len(prompts) != 1 || errors.Join(err1, err2, err3) != nil {
 		t.Errorf("%v %v %v %v", resources, templates, prompts, errors.Join(err1, err2, err3))
 	}
@@ -284,8 +290,9 @@ func TestDeath(t *testing.T) {
 		}
 		var pids struct{ Parent, Self int }
 		json.Unmarshal(result, &pids)
-		if got := c.PID(); got != pids.Parent {
-			t.Errorf("PID %d, want %d", got, pids.Parent)
+		aggregator := c.PID()
+		if got := c.Programs(); pids.Parent != os.Getpid() || !slices.Contains(got, programs.Process{Server: "s", PID: pids.Self}) {
+			t.Errorf("server %d of %d: not started here, or not among %v", pids.Self, pids.Parent, got)
 		}
 		done := make(chan error)
 		go func() {
@@ -295,7 +302,7 @@ func TestDeath(t *testing.T) {
 			done <- err
 		}()
 		<-r.notes
-		syscall.Kill(pids.Parent, syscall.SIGKILL)
+		syscall.Kill(aggregator, syscall.SIGKILL)
 		if err := <-done; err == nil || !strings.Contains(err.Error(), "the aggregator died (signal: killed)") {
 			t.Error(err)
 		}
@@ -303,7 +310,7 @@ func TestDeath(t *testing.T) {
 			t.Error(err)
 		}
 		<-r.ups
-		for running(pids.Self) || running(pids.Parent) { // killed they are, but may not have had the time to die
+		for running(pids.Self) || running(aggregator) { // killed they are, but may not have had the time to die
 			if ctx.Err() != nil {
 				t.Fatal("the server outlived the aggregator")
 			}
@@ -331,7 +338,7 @@ func TestMissing(t *testing.T) {
 	if err := <-r.downs; !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if tools, err := c.Tools(ctx, ""); len(tools) != 0 || err != nil {
+	if tools, err := c.List(ctx, wire.Tools, ""); len(tools) != 0 || err != nil {
 		t.Error(tools, err)
 	}
 	if _, _, err := c.Call(ctx, tool("x")); err == nil || !strings.Contains(err.Error(), "the aggregator "+path+" is missing") {
@@ -352,6 +359,19 @@ func TestMissing(t *testing.T) {
 	<-r.ups
 	if states, err := c.Servers(ctx); err != nil || len(states) != 0 {
 		t.Error(states, err)
+	}
+}
+
+// TestServersTooLong says why a child has no servers whose definitions are over
+// the limit of a line.
+func TestServersTooLong(t *testing.T) {
+	long := wire.Server{Name: "s", Enabled: true, URL: "http://127.0.0.1/" + strings.Repeat("x", 5000)}
+	c, r := begin(t, Config{Servers: []wire.Server{long}, MaxRequest: 4096})
+	if err := <-r.downs; !strings.Contains(err.Error(), "the definitions of the servers: ") || !strings.Contains(err.Error(), "over the limit of 4096") {
+		t.Error(err)
+	}
+	if err := c.Refresh(soon(t), nil); err != nil && !strings.Contains(err.Error(), "over the limit") {
+		t.Error(err)
 	}
 }
 

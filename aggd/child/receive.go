@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"strconv"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
+	"hutch/fs"
 )
 
 // receive reads lines until the process closes its output.
@@ -17,58 +19,65 @@ func (r *run) receive(in *wire.Reader) {
 		line, err := in.Read()
 		var long *wire.TooLong
 		switch {
-		case errors.As(err, &long):
-			r.tooLong(long)
+		case errors.As(err, &long): // of the request whose answer it was
+			r.answer(long.ID, answer{err: fmt.Errorf("%w: the result: %w", fs.ErrIO, long)})
 		case err != nil:
 			return
-		case !json.Valid(line):
-			fmt.Fprintf(r.cfg.Log, "aggregator: a line of %d bytes is not JSON\n", len(line))
 		default:
 			r.line(line)
 		}
 	}
 }
 
+// line takes a line, which is passed over once.
 func (r *run) line(line []byte) {
-	if raw := rawjson.Get(line, "notification"); raw != nil {
-		var n wire.Notification
-		if json.Unmarshal(raw, &n) == nil {
-			r.notified(n)
+	a := answer{line: line}
+	var id []byte
+	var n *wire.Notification
+	var q *wire.ServerRequest
+	err := rawjson.Object(line, rawjson.Deepest, func(name []byte, start, end int) (err error) {
+		value := line[start:end]
+		switch string(name) {
+		case "id":
+			id = value
+		case "result":
+			a.result = value
+		case "rpc_error":
+			a.rpcError = value
+		case "error":
+			a.err = fmt.Errorf("%w: %w", fs.ErrIO, errors.New(rawjson.String(value)))
+		case "notification":
+			err = json.Unmarshal(value, &n)
+		case "request":
+			err = json.Unmarshal(value, &q)
 		}
-		return
+		return err
+	})
+	switch {
+	case err != nil:
+		fmt.Fprintf(r.cfg.Log, "aggregator: a line of %d bytes: %v\n", len(line), err)
+	case n != nil:
+		r.notified(*n)
+	case q != nil:
+		r.asks(*q)
+	default:
+		r.answer(id, a)
 	}
-	if raw := rawjson.Get(line, "request"); raw != nil {
-		var q wire.ServerRequest
-		if json.Unmarshal(raw, &q) == nil {
-			r.asks(q)
-		}
-		return
-	}
-	id, err := strconv.ParseUint(string(rawjson.Get(line, "id")), 10, 64)
-	if err != nil {
-		return
-	}
-	r.answer(id, line)
 }
 
-func (r *run) answer(id uint64, line []byte) {
+func (r *run) answer(id []byte, a answer) {
+	n, ok := jsonrpc.Number(id)
+	if !ok {
+		return
+	}
+	if a.rpcError != nil {
+		a.err = nil // which says the same
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if p := r.pending[id]; p != nil {
-		p.answer <- line
-		delete(r.pending, id)
-	}
-}
-
-// tooLong answers the request whose answer was over the limit.
-func (r *run) tooLong(e *wire.TooLong) {
-	id, err := strconv.ParseUint(string(e.ID), 10, 64)
-	if err != nil {
-		return
-	}
-	line, err := rawjson.Encode(wire.Response{ID: id, Error: "the result: " + e.Error()})
-	if err == nil {
-		r.answer(id, line)
+	if p := r.pending[n]; p != nil {
+		p.answer <- a
+		delete(r.pending, n)
 	}
 }
 
@@ -89,17 +98,15 @@ func (r *run) notified(n wire.Notification) {
 
 // giveUp cancels the answering of a server's request.
 func (r *run) giveUp(params json.RawMessage) bool {
-	rid, err := strconv.ParseUint(string(rawjson.Get(params, "requestId")), 10, 64)
-	if err != nil {
-		return false
-	}
+	rid, ok := jsonrpc.Number(rawjson.Get(params, "requestId"))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	cancel := r.asked[rid]
-	if cancel != nil {
-		cancel()
+	if !ok || cancel == nil {
+		return false
 	}
-	return cancel != nil
+	cancel()
+	return true
 }
 
 // asks has a server's request answered.
@@ -123,21 +130,22 @@ func (r *run) asks(q wire.ServerRequest) {
 
 func (r *run) reply(rid uint64, result, rpcError json.RawMessage) {
 	if len(result) == 0 && len(rpcError) == 0 {
-		rpcError = json.RawMessage(`{"code":-32603,"message":"no answer"}`)
+		rpcError = jsonrpc.Errorf(jsonrpc.CodeInternal, "no answer").Raw()
 	}
-	id := rid | 1<<63 // nobody waits for its answer
+	var long *wire.TooLong
+	if err := r.put(encodeReply(rid, result, rpcError)); errors.As(err, &long) {
+		r.put(encodeReply(rid, nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "the answer is too long").Raw()))
+	}
+}
+
+func encodeReply(rid uint64, result, rpcError json.RawMessage) []byte {
 	line := make([]byte, 0, len(result)+len(rpcError)+96)
-	line = append(line, `{"id":`...)
-	line = strconv.AppendUint(line, id, 10)
-	line = append(line, `,"method":"reply","params":{"rid":`...)
-	line = strconv.AppendUint(line, rid, 10)
+	line = openCall(line, rid|1<<63, wire.Reply) // an id whose answer nobody waits for
+	line = strconv.AppendUint(append(line, `"rid":`...), rid, 10)
 	if len(rpcError) > 0 {
 		line = append(append(line, `,"error":`...), rawjson.Line(rpcError)...)
 	} else {
 		line = append(append(line, `,"result":`...), rawjson.Line(result)...)
 	}
-	line = append(line, "}}"...)
-	if err := r.put(line); err != nil {
-		r.request(id, wire.Reply, wire.ReplyParams{RID: rid, Error: json.RawMessage(`{"code":-32603,"message":"the answer is too long"}`)})
-	}
+	return append(line, "}}"...)
 }

@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"sync"
 
 	"hutch/aggd/process"
+	"hutch/aggd/programs"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 	"hutch/fs"
+	"hutch/fs/duplex"
 )
 
 // A run is one process of the child.
@@ -33,28 +36,44 @@ type run struct {
 // pending is a request without an answer yet.
 type pending struct {
 	call   wire.Call
-	answer chan []byte // the line, or closed when there will be none
+	answer chan answer // closed when there will be none
+}
+
+// An answer is the line that answers a request, and what of it counts.
+type answer struct {
+	line             []byte
+	result, rpcError json.RawMessage
+	err              error // of the aggregator, not of a server
 }
 
 // start starts a process.
-func start(ctx context.Context, cfg *Config) (*run, error) {
+func start(ctx context.Context, cfg *Config, host *programs.Host) (*run, error) {
 	r := &run{cfg: cfg, pending: make(map[uint64]*pending), asked: make(map[uint64]context.CancelFunc)}
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	began := make(chan struct{})
+	ours, theirs, err := duplex.Pair()
+	if err != nil {
+		r.cancel()
+		return nil, fmt.Errorf("aggregator: %w", err)
+	}
 	p, err := process.Start(process.Config{
 		Path: cfg.Path,
 		Args: append([]string{
 			"-max-request", strconv.Itoa(cfg.MaxRequest),
 			"-max-result", strconv.Itoa(cfg.MaxResult),
+			"-programs", "3",
 		}, cfg.Args...),
+		Extra: []*os.File{theirs}, Confined: true,
 		Log:  cfg.Log,
 		Read: func(out io.Reader) { <-began; r.receive(wire.NewReader(out, cfg.MaxResult+1<<20)) },
 		Gone: r.gone,
 	})
 	if err != nil {
 		r.cancel()
-		return nil, fmt.Errorf("aggregator: %w", err)
+		ours.Close()
+		return nil, fmt.Errorf("start the aggregator: %w", err)
 	}
+	r.tasks.Go(func() { host.Serve(r.ctx, ours) })
 	r.p, r.in = p, wire.NewQueue(p.In)
 	close(began)
 	return r, nil
@@ -95,30 +114,22 @@ func (r *run) fail(err error) {
 }
 
 // putServers writes the first line.
-func (r *run) putServers(servers []wire.Server) {
-	if servers == nil {
-		servers = []wire.Server{}
-	}
+func (r *run) putServers(servers []wire.Server) error {
 	line, err := rawjson.Encode(servers)
-	if err != nil { // headers and arguments are plain text: it does not happen
-		line = []byte("[]")
+	if err == nil {
+		err = r.put(line)
 	}
-	r.in.Put(line)
+	if err != nil {
+		return fmt.Errorf("the definitions of the servers: %w", err)
+	}
+	return nil
 }
 
 // request writes a request without waiting for its answer.
 func (r *run) request(id uint64, method string, params any) error {
-	q := wire.Request{ID: id, Method: method}
-	if params != nil {
-		p, err := rawjson.Encode(params)
-		if err != nil {
-			return fmt.Errorf("%w: %s: %w", fs.ErrInvalid, method, err)
-		}
-		q.Params = p
-	}
-	line, err := rawjson.Encode(q)
+	line, err := encode(id, method, params)
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", fs.ErrInvalid, method, err)
+		return err
 	}
 	return r.put(line)
 }
@@ -133,28 +144,28 @@ func (r *run) put(line []byte) error {
 	return nil
 }
 
-// exchange writes line, the request id, and waits for the line that answers it.
-func (r *run) exchange(ctx context.Context, id uint64, call wire.Call, line []byte) ([]byte, error) {
-	p := &pending{call: call, answer: make(chan []byte, 1)}
+// exchange writes line, the request id, and waits for its answer.
+func (r *run) exchange(ctx context.Context, id uint64, call wire.Call, line []byte) (answer, error) {
+	p := &pending{call: call, answer: make(chan answer, 1)}
 	if err := r.expect(id, p); err != nil {
-		return nil, err
+		return answer{}, err
 	}
 	defer r.forget(id)
 	if err := r.put(line); err != nil {
-		return nil, err
+		return answer{}, err
 	}
 	select {
-	case answer, ok := <-p.answer:
+	case a, ok := <-p.answer:
 		if !ok {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			return nil, r.over
+			return answer{}, r.over
 		}
-		return answer, nil
+		return a, a.err
 	case <-ctx.Done():
 		cause := context.Cause(ctx)
 		r.request(id, wire.Cancel, wire.CancelParams{ID: id, Reason: cause.Error()})
-		return nil, cause
+		return answer{}, cause
 	}
 }
 
@@ -180,29 +191,35 @@ func (r *run) find(id uint64) *pending {
 	return r.pending[id]
 }
 
+// encode returns the line of one of the aggregator's own requests.
+func encode(id uint64, method string, params any) ([]byte, error) {
+	line, err := rawjson.Encode(struct {
+		ID     uint64 `json:"id"`
+		Method string `json:"method"`
+		Params any    `json:"params,omitempty"`
+	}{id, method, params})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", fs.ErrInvalid, method, err)
+	}
+	return line, nil
+}
+
 // encodeCall returns the line of a call without decoding its params.
 func encodeCall(id uint64, method string, call wire.Call) []byte {
 	line := make([]byte, 0, len(call.Params)+len(call.Method)+len(call.Server)+128)
-	line = append(line, `{"id":`...)
-	line = strconv.AppendUint(line, id, 10)
-	line = append(line, `,"method":"`...)
-	line = append(line, method...)
-	line = append(line, `","params":{"server":`...)
-	line = append(line, rawjson.Quote(call.Server)...)
-	if call.Client != "" {
-		line = append(append(line, `,"client":`...), rawjson.Quote(call.Client)...)
-	}
-	line = append(append(line, `,"method":`...), rawjson.Quote(call.Method)...)
+	line = append(openCall(line, id, method), `"server":`...)
+	line = rawjson.AppendString(line, call.Server)
+	line = rawjson.AppendString(append(line, `,"client":`...), call.Client)
+	line = rawjson.AppendString(append(line, `,"method":`...), call.Method)
 	if len(call.Params) > 0 {
 		line = append(append(line, `,"params":`...), rawjson.Line(call.Params)...)
 	}
 	return append(line, "}}"...)
 }
 
-// valid refuses params that are no JSON: they would be taken for part of the line.
-func valid(params json.RawMessage) error {
-	if len(params) > 0 && !json.Valid(params) {
-		return fmt.Errorf("%w: params are not JSON", fs.ErrInvalid)
-	}
-	return nil
+// openCall appends a request up to its first param.
+func openCall(line []byte, id uint64, method string) []byte {
+	line = strconv.AppendUint(append(line, `{"id":`...), id, 10)
+	line = append(append(line, `,"method":"`...), method...)
+	return append(line, `","params":{`...)
 }

@@ -15,18 +15,19 @@ import (
 func (c *Child) supervise(ctx context.Context) {
 	defer close(c.done)
 	process.Keep(ctx, c.once, c.cfg.Down)
-	c.set(nil, fmt.Errorf("%w: the aggregator is closed", fs.ErrIO), false)
+	c.set(nil, errClosed)
 }
 
 // once starts one process and returns why it ended.
 func (c *Child) once(ctx context.Context) error {
 	r, err := c.launch(ctx)
 	if err != nil {
-		missing := errors.Is(err, os.ErrNotExist)
-		if missing {
+		if errors.Is(err, os.ErrNotExist) {
 			err = fmt.Errorf("%w: the aggregator %s is missing", fs.ErrNotExist, c.cfg.Path)
+		} else {
+			err = fmt.Errorf("%w: %w", fs.ErrIO, err)
 		}
-		c.set(nil, err, missing)
+		c.set(nil, err)
 		return err
 	}
 	c.cfg.Up()
@@ -36,23 +37,27 @@ func (c *Child) once(ctx context.Context) error {
 		r.end()
 	}
 	err = r.wait()
-	c.set(nil, err, false)
+	c.set(nil, err)
 	return err
 }
 
 // launch starts a process and tells it its servers and the declared clients.
 func (c *Child) launch(ctx context.Context) (*run, error) {
-	r, err := start(ctx, &c.cfg)
+	r, err := start(ctx, &c.cfg, c.host)
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r.putServers(c.servers)
+	if err := r.putServers(c.servers); err != nil {
+		r.end()
+		r.wait()
+		return nil, err
+	}
 	for _, capabilities := range c.clients {
 		r.request(c.ids.Add(1), wire.Client, wire.ClientParams{Capabilities: capabilities})
 	}
-	c.run, c.cause, c.missing = r, nil, false
+	c.run, c.cause = r, nil
 	close(c.change)
 	c.change = make(chan struct{})
 	return r, nil

@@ -1,11 +1,10 @@
-// Package egress gives the guest of one VM its way out: it runs the proxy as a
-// child, hands it each connection of the guest, and tells what it did. No byte
-// of the guest is looked at here.
+// Package egress is hutchd's side of the proxy of one VM: it runs the proxy as a
+// child, hands it each connection of the guest, and reports each request. No byte
+// from the guest is parsed here.
 package egress
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"hutch/aggd/process"
 	"hutch/aggd/wire"
 	"hutch/fs"
+	"hutch/fs/duplex"
 )
 
 // Config says what to run and who is told.
@@ -41,17 +41,15 @@ type Proxy struct {
 
 	mu      sync.Mutex // guards what follows
 	network wire.Network
-	to      *net.UnixConn // the process's standard input; nil while none runs
+	to      *wire.Socket // the process's standard input; nil while none runs
 	p       *process.Process
 	change  chan struct{} // closed when to changes
 	cause   error         // why it is nil
 	closed  bool
 }
 
-const (
-	patience = time.Second     // how long a connection waits for a proxy that died and is being started again
-	sendTime = 5 * time.Second // for a line to be taken
-)
+// sendTime is how long a refusal may take to be sent.
+const sendTime = 5 * time.Second
 
 // Start starts the proxy, which ends with Close. It succeeds even where there is
 // no program to run: connections are told so then.
@@ -92,20 +90,21 @@ func (p *Proxy) Set(n wire.Network) {
 	defer p.mu.Unlock()
 	p.network = n
 	if p.to != nil {
-		p.put(wire.ProxyLine{Network: &n}, nil)
+		p.put(wire.ProxyLine{Network: &n})
 	}
 }
 
 // once runs one process and returns why it ended.
 func (p *Proxy) once(ctx context.Context) error {
-	ours, theirs, err := pair()
+	conn, theirs, err := duplex.Pair()
 	if err != nil {
 		return fmt.Errorf("proxy: %w", err)
 	}
+	ours := wire.NewSocket(conn, 0) // the proxy answers on its output
 	defer ours.Close()
 	run := &run{event: p.cfg.Event, begun: map[uint64]wire.NetEvent{}, log: p.cfg.Log}
 	proc, err := process.Start(process.Config{
-		Path: p.cfg.Path, Args: []string{"proxy"}, In: theirs, Log: p.cfg.Log, Read: run.read, Gone: run.gone,
+		Path: p.cfg.Path, Args: []string{"proxy"}, Confined: true, In: theirs, Log: p.cfg.Log, Read: run.read, Gone: run.gone,
 	})
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
@@ -119,7 +118,7 @@ func (p *Proxy) once(ctx context.Context) error {
 	case <-proc.Exited():
 		err = fmt.Errorf("%w: the proxy died (%s)", fs.ErrIO, run.how)
 	case <-ctx.Done():
-		err = fmt.Errorf("%w: the proxy is closed", fs.ErrIO)
+		err = errClosed
 	}
 	p.set(nil, nil, err)
 	ours.Close()
@@ -128,35 +127,26 @@ func (p *Proxy) once(ctx context.Context) error {
 }
 
 // set says which process runs, or why none does, and tells it its network.
-func (p *Proxy) set(to *net.UnixConn, proc *process.Process, cause error) {
+func (p *Proxy) set(to *wire.Socket, proc *process.Process, cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.to, p.p, p.cause = to, proc, cause
 	if to != nil {
-		p.put(wire.ProxyLine{Network: &p.network}, nil)
+		p.put(wire.ProxyLine{Network: &p.network})
 	}
 	close(p.change)
 	p.change = make(chan struct{})
 }
 
-// errDown is returned for a line that no process has taken.
-var errDown = fmt.Errorf("%w: the proxy is down", fs.ErrIO)
+var (
+	// errDown is returned for a line that no process has taken.
+	errDown   = fmt.Errorf("%w: the proxy is down", fs.ErrIO)
+	errClosed = fmt.Errorf("%w: the proxy is closed", fs.ErrIO)
+)
 
 // put writes a line; mu is held.
-func (p *Proxy) put(l wire.ProxyLine, rights []byte) error {
-	line, err := json.Marshal(l)
-	if err != nil {
-		return err
-	}
-	line = append(line, '\n')
-	p.to.SetWriteDeadline(time.Now().Add(sendTime))
-	if rights != nil {
-		_, _, err = p.to.WriteMsgUnix(line, rights, nil)
-	} else {
-		_, err = p.to.Write(line)
-	}
-	if err != nil {
-		p.to.Close() // half a line may be out: this one is of no more use
+func (p *Proxy) put(l wire.ProxyLine, fds ...int) error {
+	if err := p.to.Send(l, fds...); err != nil { // this one is of no more use
 		p.to, p.cause = nil, errDown
 		return errDown
 	}
@@ -166,11 +156,10 @@ func (p *Proxy) put(l wire.ProxyLine, rights []byte) error {
 // Serve hands a connection of the guest to the proxy. It returns when that has
 // it; the connection is closed here in any case.
 func (p *Proxy) Serve(ctx context.Context, c net.Conn) error {
-	late := make(chan struct{})
-	patient := time.AfterFunc(patience, func() { close(late) })
-	defer patient.Stop()
+	late, cancel := context.WithTimeout(ctx, process.Patience)
+	defer cancel()
 	for {
-		err := p.await(ctx, late)
+		err := process.Await(ctx, late.Done(), p.look)
 		if err == nil {
 			if err = p.hand(c); errors.Is(err, errDown) { // that one has just died
 				continue
@@ -183,31 +172,14 @@ func (p *Proxy) Serve(ctx context.Context, c net.Conn) error {
 	}
 }
 
-// await waits for a process that is being started again, until late; the first
-// it awaits, for that runs soon, or says why not.
-func (p *Proxy) await(ctx context.Context, late <-chan struct{}) error {
-	for overdue := false; ; {
-		p.mu.Lock()
-		to, change, cause, closed := p.to, p.change, p.cause, p.closed
-		p.mu.Unlock()
-		switch {
-		case closed:
-			return fmt.Errorf("%w: the proxy is closed", fs.ErrIO)
-		case to != nil:
-			return nil
-		case errors.Is(cause, fs.ErrNotExist):
-			return cause
-		case overdue && cause != nil:
-			return cause
-		}
-		select {
-		case <-change:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-late:
-			overdue, late = true, nil
-		}
+// look is for process.Await.
+func (p *Proxy) look() (over bool, change <-chan struct{}, cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return true, nil, errClosed
 	}
+	return p.to != nil, p.change, p.cause
 }
 
 // Refuse tells the guest on c, in HTTP, that there is no proxy for it, and

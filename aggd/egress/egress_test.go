@@ -17,9 +17,11 @@ import (
 	"testing"
 	"time"
 
+	"hutch/aggd/process"
 	"hutch/aggd/proxy"
 	"hutch/aggd/wire"
 	"hutch/fs"
+	"hutch/fs/duplex"
 )
 
 // The test binary is also the proxy that it starts.
@@ -30,10 +32,9 @@ func TestMain(m *testing.M) {
 	if len(os.Environ()) > 0 {
 		fmt.Fprintln(os.Stderr, "environment:", os.Environ())
 	}
-	in, err := net.FileConn(os.Stdin)
+	in, err := wire.InheritSocket(0, proxy.MaxLine)
 	if err == nil {
-		os.Stdin.Close()
-		err = proxy.Serve(context.Background(), in.(*net.UnixConn), os.Stdout, os.Stderr)
+		err = proxy.Serve(context.Background(), in, os.Stdout, os.Stderr)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -106,11 +107,7 @@ func (r *rig) ask(c, host net.Conn, request string) string {
 // sockets returns the two ends of a guest's connection, whose bytes are passed on
 // by descriptor; pipes one of those that are copied.
 func sockets(t *testing.T) (guest, host net.Conn) {
-	host, f, err := pair()
-	if err == nil {
-		guest, err = net.FileConn(f)
-		f.Close()
-	}
+	guest, host, err := duplex.Conns()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +179,7 @@ func TestDeath(t *testing.T) {
 	defer s.Close()
 	r := begin(t, "", wire.Network{Allow: []string{s.Listener.Addr().String()}, Private: []string{"127.0.0.1"}})
 	for range 3 {
-		if err := r.await(t.Context(), nil); err != nil { // however long a new one takes to start
+		if err := process.Await(t.Context(), nil, r.look); err != nil { // however long a new one takes to start
 			t.Fatal(err)
 		}
 		c, host := sockets(t)

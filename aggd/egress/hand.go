@@ -1,39 +1,12 @@
 package egress
 
 import (
-	"context"
-	"fmt"
-	"io"
 	"net"
-	"os"
-	"sync"
 	"syscall"
 
 	"hutch/aggd/wire"
-	"hutch/fs"
+	"hutch/fs/duplex"
 )
-
-// pair returns the two ends of a connection, one of them for a child.
-func pair() (*net.UnixConn, *os.File, error) {
-	syscall.ForkLock.RLock()
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err == nil {
-		syscall.CloseOnExec(fds[0])
-		syscall.CloseOnExec(fds[1])
-	}
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		return nil, nil, fmt.Errorf("socket pair: %w", err)
-	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "proxy"), os.NewFile(uintptr(fds[1]), "proxy")
-	defer ours.Close()
-	c, err := net.FileConn(ours)
-	if err != nil {
-		theirs.Close()
-		return nil, nil, fmt.Errorf("socket pair: %w", err)
-	}
-	return c.(*net.UnixConn), theirs, nil
-}
 
 // hand passes the connection's descriptor on; a connection that is no unix
 // socket is copied to one that is.
@@ -49,7 +22,7 @@ func (p *Proxy) hand(c net.Conn) error {
 		}
 		return err
 	}
-	ours, theirs, err := pair()
+	ours, theirs, err := duplex.Pair()
 	if err != nil {
 		return err
 	}
@@ -66,9 +39,9 @@ func (p *Proxy) hand(c net.Conn) error {
 	defer p.mu.Unlock()
 	if p.closed {
 		ours.Close()
-		return fmt.Errorf("%w: the proxy is closed", fs.ErrIO)
+		return errClosed
 	}
-	p.copies.Go(func() { join(p.ctx, c, ours) })
+	p.copies.Go(func() { duplex.Join(p.ctx, c, ours) })
 	return nil
 }
 
@@ -80,32 +53,9 @@ func (p *Proxy) pass(raw syscall.RawConn) error {
 	}
 	var err error
 	if cerr := raw.Control(func(fd uintptr) {
-		err = p.put(wire.ProxyLine{Conn: true}, syscall.UnixRights(int(fd)))
+		err = p.put(wire.ProxyLine{Conn: true}, int(fd))
 	}); cerr != nil {
 		err = cerr
 	}
 	return err
-}
-
-// join copies between two connections until both directions have ended, one has
-// failed, or ctx ends; it closes both.
-func join(ctx context.Context, a, b net.Conn) {
-	stop := context.AfterFunc(ctx, func() { a.Close(); b.Close() })
-	defer stop()
-	var both sync.WaitGroup
-	both.Go(func() { carry(a, b) })
-	both.Go(func() { carry(b, a) })
-	both.Wait()
-	a.Close()
-	b.Close()
-}
-
-func carry(to, from net.Conn) {
-	_, err := io.Copy(to, from)
-	half, ok := to.(interface{ CloseWrite() error })
-	if err == nil && ok && half.CloseWrite() == nil {
-		return
-	}
-	to.Close()
-	from.Close()
 }

@@ -2,11 +2,11 @@
 // grep_http and http_headers, as an MCP server on a pair of pipes.
 //
 // What a guest asks these tools for is fetched from the host's place in the
-// network, so every address is judged when it is dialled, after names are resolved and
-// for every redirect anew: what is not on the public Internet is refused unless
-// the policy lists it. Sizes and times have caps.
+// network, so package guard checks every address when it is dialled, also after a
+// redirect: what is not on the public Internet is refused unless the policy lists
+// it. Sizes and times are limited.
 //
-// The loop is written by hand. Built on mark3labs/mcp-go, echo in process took
-// 30 µs (p50) alone and 370 µs at 32 at once on two cores, and its pool of workers let a
-// few slow fetches hold up every other call; this one takes 4 µs alone.
+// The loop is written by hand. With mark3labs/mcp-go an echo in process took 30 µs
+// (p50), and 370 µs with 32 at once on two cores, and a few slow fetches held up
+// every other call in its pool of workers; here an echo takes 4 µs.
 package local

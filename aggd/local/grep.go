@@ -18,22 +18,16 @@ type search struct {
 }
 
 func newSearch(pattern string, context, most *int) (*search, error) {
-	s := &search{context: 3, most: 50}
+	s := &search{context: or(context, 3), most: or(most, 50)}
 	switch {
 	case pattern == "":
 		return nil, errors.New("argument pattern is missing")
 	case len(pattern) > maxPattern:
 		return nil, fmt.Errorf("the pattern is longer than %d bytes", maxPattern)
-	case context != nil && (*context < 0 || *context > 100):
+	case s.context < 0 || s.context > 100:
 		return nil, errors.New("context_lines is not between 0 and 100")
-	case most != nil && (*most < 1 || *most > 10000):
+	case s.most < 1 || s.most > 10000:
 		return nil, errors.New("max_matches is not between 1 and 10000")
-	}
-	if context != nil {
-		s.context = *context
-	}
-	if most != nil {
-		s.most = *most
 	}
 	var err error
 	if s.pattern, err = regexp.Compile("(?i)" + pattern); err != nil {

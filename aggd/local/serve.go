@@ -9,19 +9,10 @@ import (
 	"slices"
 	"sync"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
-)
-
-// revisions of MCP that are spoken; the first is the one preferred.
-var revisions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
-
-// The codes of JSON-RPC's errors.
-const (
-	parseError     = -32700
-	invalidRequest = -32600
-	methodNotFound = -32601
-	invalidParams  = -32602
+	"hutch/fs"
 )
 
 // maxLine is the longest request, and maxCalls the most calls at once that may
@@ -33,11 +24,10 @@ const (
 
 // A Server answers one client.
 type Server struct {
-	web     *web
-	version string
-	out     *wire.Writer
-	slots   chan struct{}
-	calls   sync.WaitGroup
+	web   *web
+	out   *wire.Writer
+	slots chan struct{}
+	calls sync.WaitGroup
 
 	// mu guards cancels.
 	mu      sync.Mutex
@@ -52,7 +42,6 @@ func New(cfg Config) (*Server, error) {
 	}
 	return &Server{
 		web:     w,
-		version: cfg.Version,
 		slots:   make(chan struct{}, maxCalls),
 		cancels: make(map[string]context.CancelFunc),
 	}, nil
@@ -72,68 +61,59 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.As(err, &long):
-			s.refuse(long.ID, invalidRequest, long.Error())
+			s.refuse(long.ID, jsonrpc.CodeInvalid, long.Error())
 		case err != nil:
 			return fmt.Errorf("reading requests: %w", err)
-		case !json.Valid(line):
-			s.refuse(nil, parseError, "not JSON")
+		case line[0] == '[' && json.Valid(line):
+			for _, element := range rawjson.Elements(line) {
+				s.message(ctx, element)
+			}
 		default:
 			s.message(ctx, line)
 		}
 	}
 }
 
-// message takes one message, or each of a batch.
+// message takes one message.
 func (s *Server) message(ctx context.Context, line []byte) {
-	if line[0] == '[' {
-		for _, element := range rawjson.Elements(line) {
-			s.one(ctx, element)
-		}
-		return
-	}
-	s.one(ctx, line)
-}
-
-func (s *Server) one(ctx context.Context, line []byte) {
-	id, params := rawjson.Get(line, "id"), rawjson.Get(line, "params")
-	method := rawjson.GetString(line, "method")
+	m, err := jsonrpc.Parse(line)
 	switch {
-	case id == nil && method == "notifications/cancelled":
-		s.cancel(rawjson.Get(params, "requestId"))
-	case id == nil || method == "" && (rawjson.Get(line, "result") != nil || rawjson.Get(line, "error") != nil):
+	case errors.Is(err, rawjson.ErrType): // some other value
+	case err != nil:
+		s.refuse(nil, jsonrpc.CodeParse, "not JSON")
+	case m.ID == nil && m.Method == "notifications/cancelled":
+		s.cancel(rawjson.Get(m.Params, "requestId"))
+	case m.ID == nil || m.Method == "" && (m.Result != nil || m.Error != nil):
 		// other notifications, and answers to what nobody asked
-	case method == "":
-		s.refuse(id, invalidRequest, "no method")
-	case method == "initialize":
-		s.answer(id, s.initialize(params))
-	case method == "ping":
-		s.answer(id, []byte("{}"))
-	case method == "tools/list":
-		s.answer(id, toolList)
-	case method == "tools/call":
-		s.call(ctx, id, params)
+	case m.Method == "":
+		s.refuse(m.ID, jsonrpc.CodeInvalid, "no method")
+	case m.Method == "initialize":
+		s.answer(m.ID, s.initialize(m.Params))
+	case m.Method == "ping":
+		s.answer(m.ID, []byte("{}"))
+	case m.Method == "tools/list":
+		s.answer(m.ID, toolList)
+	case m.Method == "tools/call":
+		s.call(ctx, m.ID, m.Params)
 	default:
-		s.refuse(id, methodNotFound, "method not found: "+method)
+		s.refuse(m.ID, jsonrpc.CodeMethod, "method not found: "+m.Method)
 	}
 }
 
 func (s *Server) initialize(params []byte) []byte {
-	revision := rawjson.GetString(params, "protocolVersion")
-	if !slices.Contains(revisions, revision) {
-		revision = revisions[0]
-	}
 	return fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"hutch-local","version":%s}}`,
-		revision, rawjson.Quote(s.version))
+		jsonrpc.Agree(rawjson.GetString(params, "protocolVersion")), rawjson.Quote(fs.Version))
 }
 
 // call runs a tool: at once where it never waits, else beside the others.
 func (s *Server) call(ctx context.Context, id, params []byte) {
 	name := rawjson.GetString(params, "name")
-	t := find(name)
-	if t == nil {
-		s.refuse(id, invalidParams, "unknown tool: "+name)
+	at := slices.IndexFunc(table, func(t tool) bool { return t.name == name })
+	if at < 0 {
+		s.refuse(id, jsonrpc.CodeParams, "unknown tool: "+name)
 		return
 	}
+	t := &table[at]
 	args := rawjson.Get(params, "arguments")
 	if args == nil {
 		args = []byte("{}")
@@ -185,12 +165,9 @@ func (s *Server) cancel(id []byte) {
 }
 
 func (s *Server) answer(id, result []byte) {
-	s.out.Write([]byte(`{"jsonrpc":"2.0","id":`), id, []byte(`,"result":`), result, []byte("}"))
+	s.out.Write(jsonrpc.Response(id, result, nil))
 }
 
 func (s *Server) refuse(id []byte, code int, text string) {
-	if id == nil {
-		id = []byte("null")
-	}
-	s.out.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, rawjson.Quote(text)))
+	s.out.Write(jsonrpc.Response(id, nil, jsonrpc.Errorf(code, "%s", text).Raw()))
 }

@@ -176,7 +176,7 @@ func (p paging) check() error {
 	if p.StartIndex < 0 {
 		return errors.New("start_index is negative")
 	}
-	if p.MaxLength != nil && *p.MaxLength < 1 {
+	if or(p.MaxLength, 1) < 1 {
 		return errors.New("max_length is less than 1")
 	}
 	return nil
@@ -184,10 +184,7 @@ func (p paging) check() error {
 
 // show returns a part of text under a head that says which part.
 func (p *page) show(text string, part paging) string {
-	length := 5000
-	if part.MaxLength != nil {
-		length = *part.MaxLength
-	}
+	length := or(part.MaxLength, 5000)
 	start := border(text, part.StartIndex)
 	end := len(text)
 	if length < len(text)-start {

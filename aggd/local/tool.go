@@ -1,10 +1,12 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"hutch/aggd/rawjson"
@@ -68,15 +70,6 @@ var table = []tool{
 	},
 }
 
-func find(name string) *tool {
-	for i := range table {
-		if table[i].name == name {
-			return &table[i]
-		}
-	}
-	return nil
-}
-
 // toolList is the answer to tools/list.
 var toolList = listTools()
 
@@ -120,6 +113,14 @@ type paging struct {
 	MaxLength  *int `json:"max_length"`
 }
 
+// or returns an argument, or its default where it was left out.
+func or(argument *int, otherwise int) int {
+	if argument == nil {
+		return otherwise
+	}
+	return *argument
+}
+
 func fetchHTTP(ctx context.Context, w *web, args []byte) (string, error) {
 	var a struct {
 		URL    string
@@ -129,17 +130,13 @@ func fetchHTTP(ctx context.Context, w *web, args []byte) (string, error) {
 	if err := decode(args, &a); err != nil {
 		return "", err
 	}
-	switch a.Format {
-	case "":
-		a.Format = "markdown"
-	case "markdown", "content", "raw":
-	default:
+	if a.Format = cmp.Or(a.Format, "markdown"); !slices.Contains([]string{"markdown", "content", "raw"}, a.Format) {
 		return "", fmt.Errorf("unknown format %q: markdown, content or raw", a.Format)
 	}
 	if err := a.check(); err != nil {
 		return "", err
 	}
-	p, err := w.get(ctx, "GET", a.URL)
+	p, err := w.get(ctx, "GET", a.URL, true)
 	if err != nil {
 		return "", err
 	}
@@ -169,7 +166,7 @@ func grepHTTP(ctx context.Context, w *web, args []byte) (string, error) {
 	if err := a.check(); err != nil {
 		return "", err
 	}
-	p, err := w.get(ctx, "GET", a.URL)
+	p, err := w.get(ctx, "GET", a.URL, true)
 	if err != nil {
 		return "", err
 	}
@@ -192,14 +189,10 @@ func httpHeaders(ctx context.Context, w *web, args []byte) (string, error) {
 	if err := decode(args, &a); err != nil {
 		return "", err
 	}
-	switch a.Method = strings.ToUpper(a.Method); a.Method {
-	case "":
-		a.Method = "HEAD"
-	case "HEAD", "GET":
-	default:
+	if a.Method = cmp.Or(strings.ToUpper(a.Method), "HEAD"); a.Method != "HEAD" && a.Method != "GET" {
 		return "", fmt.Errorf("method %q is not HEAD or GET", a.Method)
 	}
-	p, err := w.head(ctx, a.Method, a.URL)
+	p, err := w.get(ctx, a.Method, a.URL, false)
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -21,8 +22,7 @@ type Config struct {
 	AllowPrivate []string      // hosts, addresses and CIDRs that may be reached though they are not public
 	MaxBody      int64         // the most bytes of a page that are read; 10 MiB where 0
 	Timeout      time.Duration // the longest a call may take; 30 s where 0
-	Version      string
-	roots        *tls.Config // for tests
+	roots        *tls.Config   // for tests
 }
 
 const (
@@ -43,13 +43,7 @@ func newWeb(cfg Config) (*web, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &web{maxBody: cfg.MaxBody, timeout: cfg.Timeout}
-	if w.maxBody <= 0 {
-		w.maxBody = maxBody
-	}
-	if w.timeout <= 0 {
-		w.timeout = timeout
-	}
+	w := &web{maxBody: cmp.Or(max(cfg.MaxBody, 0), maxBody), timeout: cmp.Or(max(cfg.Timeout, 0), timeout)}
 	w.client = &http.Client{
 		CheckRedirect: redirect,
 		Transport: &http.Transport{
@@ -98,8 +92,9 @@ type page struct {
 	notes  []string
 }
 
-// get requests a URL and reads the body of the answer up to the cap.
-func (w *web) get(ctx context.Context, method, target string) (*page, error) {
+// get requests a URL and reads the body of the answer, where that is wanted, up
+// to the cap.
+func (w *web) get(ctx context.Context, method, target string, body bool) (*page, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.timeout, fmt.Errorf("timed out after %v", w.timeout))
 	defer cancel()
 	resp, err := w.do(ctx, method, target)
@@ -108,9 +103,12 @@ func (w *web) get(ctx context.Context, method, target string) (*page, error) {
 	}
 	defer resp.Body.Close()
 	p := newPage(resp)
+	if !body {
+		return p, nil
+	}
 	p.body, err = io.ReadAll(io.LimitReader(resp.Body, w.maxBody+1))
 	if err != nil {
-		return nil, because(ctx, err)
+		return nil, plain(ctx, err)
 	}
 	if p.cut = int64(len(p.body)) > w.maxBody; p.cut {
 		p.body = p.body[:w.maxBody]
@@ -118,18 +116,6 @@ func (w *web) get(ctx context.Context, method, target string) (*page, error) {
 	}
 	p.sniff()
 	return p, nil
-}
-
-// head requests a URL for the head of its answer.
-func (w *web) head(ctx context.Context, method, target string) (*page, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, w.timeout, fmt.Errorf("timed out after %v", w.timeout))
-	defer cancel()
-	resp, err := w.do(ctx, method, target)
-	if err != nil {
-		return nil, err
-	}
-	resp.Body.Close()
-	return newPage(resp), nil
 }
 
 func (w *web) do(ctx context.Context, method, target string) (*http.Response, error) {
@@ -148,13 +134,13 @@ func (w *web) do(ctx context.Context, method, target string) (*http.Response, er
 	req.Header.Set("Accept", "text/html, text/*;q=0.9, application/json;q=0.9, */*;q=0.5")
 	resp, err := w.client.Do(req)
 	if err != nil {
-		return nil, because(ctx, err)
+		return nil, plain(ctx, err)
 	}
 	return resp, nil
 }
 
-// because returns the reason of an error without what the caller knows.
-func because(ctx context.Context, err error) error {
+// plain returns the cause of an error without the URL, which the caller knows.
+func plain(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -186,7 +172,7 @@ func (p *page) sniff() {
 
 func (p *page) note(line string) { p.notes = append(p.notes, line) }
 
-// fault says that the answer was no success.
+// fault returns the status of an answer that is no success as an error.
 func (p *page) fault() error {
 	if p.code >= 400 {
 		return errors.New(p.status)

@@ -7,76 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"sync"
-	"syscall"
 )
 
-// A reader reads lines, and the descriptors that come with them in the order of
-// the lines.
-type reader struct {
-	in    *net.UnixConn
-	lines []byte
-	fds   []int
-}
-
-func (r *reader) line() ([]byte, error) {
-	p, oob := make([]byte, 4096), make([]byte, syscall.CmsgSpace(4*64))
-	for {
-		if line, rest, ok := bytes.Cut(r.lines, []byte("\n")); ok {
-			r.lines = rest
-			return line, nil
-		}
-		if len(r.lines) > maxLine {
-			return nil, fmt.Errorf("a line of more than %d bytes", maxLine)
-		}
-		n, m, _, _, err := r.in.ReadMsgUnix(p, oob)
-		if err != nil {
-			return nil, err
-		}
-		if n == 0 {
-			return nil, io.EOF
-		}
-		r.lines = append(r.lines, p[:n]...)
-		if err := r.take(oob[:m]); err != nil {
-			return nil, err
-		}
-	}
-}
-
-func (r *reader) take(oob []byte) error {
-	messages, err := syscall.ParseSocketControlMessage(oob)
-	if err != nil {
-		return err
-	}
-	for i := range messages {
-		fds, err := syscall.ParseUnixRights(&messages[i])
-		if err != nil {
-			return err
-		}
-		r.fds = append(r.fds, fds...)
-	}
-	return nil
-}
-
-// conn returns the connection whose line was read last.
-func (r *reader) conn() (net.Conn, error) {
-	if len(r.fds) == 0 {
-		return nil, errors.New("a line tells of a connection, and none came")
-	}
-	f := os.NewFile(uintptr(r.fds[0]), "guest")
-	r.fds = r.fds[1:]
-	defer f.Close()
-	return net.FileConn(f)
-}
-
-func (r *reader) close() {
-	for _, fd := range r.fds {
-		syscall.Close(fd)
-	}
-}
-
-// Conns are the guest's connections, and the listener they are accepted from.
+// A conns is the set of the guest's connections, and the listener that accepts them.
 type conns struct {
 	queue chan net.Conn
 	over  chan struct{}

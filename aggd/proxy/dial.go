@@ -24,16 +24,16 @@ func (p *policy) dial(ctx context.Context, network, address string) (net.Conn, e
 	if err != nil {
 		return nil, err
 	}
-	// With its dot the name is whole: a resolver that has a list of domains to
-	// search does not look for another host below those.
+	// A name that ends in a dot is complete: the resolver does not try it with the
+	// host's search domains, where it could be another host.
 	if _, err := netip.ParseAddr(host); err != nil && strings.Contains(host, ".") {
 		address = net.JoinHostPort(host+".", port)
 	}
 	return p.guard.Dial(ctx, network, address)
 }
 
-// undialled returns the verdict on a request whose host was not reached.
-func (p *policy) undialled(host string, err error) verdict {
+// unreached returns the verdict on a request whose host could not be connected to.
+func (p *policy) unreached(host string, err error) verdict {
 	if errors.Is(err, guard.ErrRefused) {
 		return deny("private", "%s leads to an address that is not public, and the profile %s does not list it in private", host, p.profile)
 	}

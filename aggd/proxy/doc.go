@@ -8,9 +8,9 @@
 // what the guest may reach, and one with a descriptor for each connection. Every
 // request is a line on the standard output when it begins and when it ends.
 //
-// A plain request is read, decided by its host and made anew, so that nobody
-// can make two readers see two things in it; each one on a connection is decided for itself. A
-// tunnel must carry TLS, and the server that the TLS asks for must be the one
-// that the tunnel is to. Names are resolved here, by the host's resolver, and
-// the address is judged when it is dialled.
+// A plain request is parsed, decided by its host, and written anew, so that the
+// proxy and the server cannot understand it differently; every request of a
+// connection is decided by itself. A tunnel must carry TLS, and the server name in
+// the TLS client's hello must be the host of the tunnel. Names are resolved here, by
+// the host's resolver, and the address is checked when it is dialled.
 package proxy

@@ -128,7 +128,7 @@ func raw503(why string) string {
 	return raw(http.StatusServiceUnavailable, "hutch: "+why, "hutch: "+why+"\n")
 }
 
-// printable makes of s what may stand in the head of an answer.
+// printable returns s with what may not stand in the head of an answer replaced.
 func printable(s string) string {
 	if len(s) > 256 {
 		s = s[:256]
@@ -141,7 +141,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// A meter counts what is read, and breaks the exchange off at the limit.
+// A meter counts what is read.
 type meter struct {
 	io.ReadCloser
 	x     *exchange
@@ -150,8 +150,16 @@ type meter struct {
 
 func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.ReadCloser.Read(p)
-	if m.count.Add(int64(n)) > m.x.policy.maxBytes {
-		return n, m.x.breakOff("cut off after %d bytes: max_bytes in [network] of the profile %s", m.x.policy.maxBytes, m.x.policy.profile)
+	if over := m.x.countTo(m.count, n); over != nil {
+		return n, over
 	}
 	return n, err
+}
+
+// countTo counts n bytes, and breaks the exchange off at the limit.
+func (x *exchange) countTo(count *atomic.Int64, n int) error {
+	if count.Add(int64(n)) <= x.policy.maxBytes {
+		return nil
+	}
+	return x.breakOff("cut off after %d bytes: max_bytes in [network] of the profile %s", x.policy.maxBytes, x.policy.profile)
 }

@@ -15,7 +15,7 @@ import (
 // forward makes a plain request anew and passes the answer on.
 func (x *exchange) forward(w http.ResponseWriter, r *http.Request) {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		// Who is asked to speak something else may go on in HTTP.
+		// A server that ignores an Upgrade goes on in HTTP.
 		r.Header.Del("Upgrade")
 		r.Header.Del("Http2-Settings")
 	}
@@ -58,8 +58,8 @@ type meteredSocket struct {
 }
 
 func (m *meteredSocket) Write(p []byte) (int, error) {
-	if x := m.x; x.sent.Add(int64(len(p))) > x.policy.maxBytes {
-		return 0, x.breakOff("cut off after %d bytes: max_bytes in [network] of the profile %s", x.policy.maxBytes, x.policy.profile)
+	if err := m.x.countTo(&m.x.sent, len(p)); err != nil {
+		return 0, err
 	}
 	return m.up.Write(p)
 }
@@ -67,7 +67,7 @@ func (m *meteredSocket) Write(p []byte) (int, error) {
 // failed answers a request that got no answer.
 func (x *exchange) failed(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusBadGateway
-	x.verdict = x.policy.undialled(x.event.Host, err)
+	x.verdict = x.policy.unreached(x.event.Host, err)
 	switch ctx := r.Context(); {
 	case x.decision == wire.Denied:
 		status = http.StatusForbidden

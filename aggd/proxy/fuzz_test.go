@@ -47,7 +47,7 @@ func FuzzRequest(f *testing.F) {
 
 func FuzzHello(f *testing.F) {
 	f.Add([]byte("\x16\x03\x01\x00\x05\x01\x00\x00\x01\x03"))
-	said := &sayer{hearer: hearer{in: strings.NewReader("")}}
+	said := &sayer{recorder: recorder{in: strings.NewReader("")}}
 	tls.Client(said, &tls.Config{ServerName: "a.example"}).Handshake()
 	if name, _, err := clientHello(bytes.NewReader(said.text)); name != "a.example" || err != nil {
 		f.Fatalf("%q, %v", name, err)
@@ -66,7 +66,7 @@ func FuzzHello(f *testing.F) {
 
 // A sayer keeps what was written.
 type sayer struct {
-	hearer
+	recorder
 	text []byte
 }
 

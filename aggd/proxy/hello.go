@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"time"
 )
 
 var (
@@ -14,10 +13,10 @@ var (
 	errNotTLS = errors.New("not TLS")
 )
 
-// clientHello reads the first message of a TLS client and returns the server
-// that it asks for, "" if it asks for none, and all that it has read.
+// clientHello reads the first message of a TLS client and returns the server name
+// in it, "" if it has none, and all that was read.
 func clientHello(r io.Reader) (server string, read []byte, err error) {
-	seen := &hearer{in: r}
+	seen := &recorder{in: r}
 	err = tls.Server(seen, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		server = h.ServerName
 		return nil, errSeen
@@ -31,26 +30,22 @@ func clientHello(r io.Reader) (server string, read []byte, err error) {
 	return "", seen.read.Bytes(), errNotTLS
 }
 
-// A hearer is a connection that keeps what was read and never answers.
-type hearer struct {
+// A recorder is a connection that keeps what is read from in and drops what is
+// written.
+type recorder struct {
+	net.Conn
 	in   io.Reader
 	read bytes.Buffer
 	err  error // of in
 }
 
-func (h *hearer) Read(p []byte) (int, error) {
-	n, err := h.in.Read(p)
-	h.read.Write(p[:n])
+func (r *recorder) Read(p []byte) (int, error) {
+	n, err := r.in.Read(p)
+	r.read.Write(p[:n])
 	if err != nil {
-		h.err = err
+		r.err = err
 	}
 	return n, err
 }
 
-func (h *hearer) Write(p []byte) (int, error)      { return len(p), nil }
-func (h *hearer) Close() error                     { return nil }
-func (h *hearer) LocalAddr() net.Addr              { return &net.UnixAddr{} }
-func (h *hearer) RemoteAddr() net.Addr             { return &net.UnixAddr{} }
-func (h *hearer) SetDeadline(time.Time) error      { return nil }
-func (h *hearer) SetReadDeadline(time.Time) error  { return nil }
-func (h *hearer) SetWriteDeadline(time.Time) error { return nil }
+func (r *recorder) Write(p []byte) (int, error) { return len(p), nil }

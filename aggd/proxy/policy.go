@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -16,7 +17,7 @@ const (
 	timeout  = time.Hour
 )
 
-// A policy is what the guest may reach, in force until another one is.
+// A policy is what the guest may reach, until another one replaces it.
 type policy struct {
 	profile      string
 	allow, block []guard.Pattern
@@ -27,12 +28,10 @@ type policy struct {
 }
 
 func newPolicy(n wire.Network) (*policy, error) {
-	p := &policy{profile: n.Profile, maxBytes: n.MaxBytes, timeout: time.Duration(n.Timeout)}
-	if p.maxBytes <= 0 {
-		p.maxBytes = maxBytes
-	}
-	if p.timeout <= 0 {
-		p.timeout = timeout
+	p := &policy{
+		profile:  n.Profile,
+		maxBytes: cmp.Or(max(n.MaxBytes, 0), maxBytes),
+		timeout:  cmp.Or(max(time.Duration(n.Timeout), 0), timeout),
 	}
 	var err error
 	if p.allow, err = patterns(n.Allow); err != nil {

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,11 +15,13 @@ import (
 	"hutch/aggd/wire"
 )
 
+// MaxLine is the longest line from hutchd, in bytes.
+const MaxLine = 8 << 20
+
 // Limits that hold for every guest.
 const (
 	maxHead  = 64 << 10         // bytes of the head of a request or answer
 	maxConns = 256              // connections of the guest at once
-	maxLine  = 8 << 20          // bytes of a line from hutchd
 	headTime = 30 * time.Second // for the head of a request, and for the first message of a tunnel
 	idleTime = 5 * time.Minute  // between the requests of a connection
 )
@@ -40,7 +41,7 @@ type Server struct {
 
 // Serve serves the connections that come on in, and writes a line to out for
 // each request, until in ends.
-func Serve(ctx context.Context, in *net.UnixConn, out io.Writer, errlog io.Writer) error {
+func Serve(ctx context.Context, in *wire.Socket, out io.Writer, errlog io.Writer) error {
 	s := &Server{log: log.New(errlog, "", 0), out: wire.NewWriter(out), conns: newConns()}
 	s.policy.Store(&policy{}) // nothing is allowed before it is said
 	ctx, cancel := context.WithCancel(ctx)
@@ -77,26 +78,22 @@ func Serve(ctx context.Context, in *net.UnixConn, out io.Writer, errlog io.Write
 }
 
 // receive does what the lines of in say.
-func (s *Server) receive(in *net.UnixConn) error {
-	r := &reader{in: in}
-	defer r.close()
+func (s *Server) receive(in *wire.Socket) error {
+	defer in.Drop()
 	for {
-		line, err := r.line()
-		if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+		var l wire.ProxyLine
+		err := in.Read(&l)
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("reading: %w", err)
 		}
-		var l wire.ProxyLine
-		if err := json.Unmarshal(line, &l); err != nil {
-			return fmt.Errorf("a line that is not one of hutchd's: %w", err)
-		}
 		if l.Network != nil {
 			s.set(*l.Network)
 		}
 		if l.Conn {
-			c, err := r.conn()
+			c, err := connection(in)
 			if err != nil { // there was no descriptor left for it
 				s.log.Print("connection lost: ", err)
 				continue
@@ -104,6 +101,16 @@ func (s *Server) receive(in *net.UnixConn) error {
 			s.conns.take(c)
 		}
 	}
+}
+
+// connection returns the connection whose line was read last.
+func connection(in *wire.Socket) (net.Conn, error) {
+	f, err := in.Take()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return net.FileConn(f)
 }
 
 // set puts a policy in force. One that does not parse allows nothing.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"hutch/aggd/wire"
+	"hutch/fs/duplex"
 )
 
 // A guest is a guest with its proxy.
@@ -32,21 +33,11 @@ type guest struct {
 
 // pair returns the two ends of a connection.
 func pair(t testing.TB) (*net.UnixConn, *net.UnixConn) {
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	near, far, err := duplex.Conns()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ends [2]*net.UnixConn
-	for i, fd := range fds {
-		f := os.NewFile(uintptr(fd), "pair")
-		c, err := net.FileConn(f)
-		f.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		ends[i] = c.(*net.UnixConn)
-	}
-	return ends[0], ends[1]
+	return near, far
 }
 
 func start(t testing.TB, n wire.Network) *guest {
@@ -55,7 +46,7 @@ func start(t testing.TB, n wire.Network) *guest {
 	out, w := io.Pipe()
 	var work sync.WaitGroup
 	work.Go(func() {
-		if err := Serve(context.Background(), in, w, os.Stderr); err != nil {
+		if err := Serve(context.Background(), wire.NewSocket(in, MaxLine), w, os.Stderr); err != nil {
 			t.Error(err)
 		}
 		w.Close()

@@ -21,7 +21,7 @@ func (x *exchange) tunnel(ctx context.Context, w http.ResponseWriter) {
 	up, err := x.policy.dial(ctx, "tcp", joinPort(x.event.Host, x.event.Port))
 	if err != nil {
 		status := http.StatusForbidden
-		if x.verdict = x.policy.undialled(x.event.Host, err); x.decision != wire.Denied {
+		if x.verdict = x.policy.unreached(x.event.Host, err); x.decision != wire.Denied {
 			status = http.StatusBadGateway
 		}
 		x.refuse(w, status)
@@ -41,7 +41,7 @@ func (x *exchange) tunnel(ctx context.Context, w http.ResponseWriter) {
 	if _, err := io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
 	}
-	hello, ok := x.hear(c, buf.Reader)
+	hello, ok := x.readHello(c, buf.Reader)
 	if !ok {
 		return
 	}
@@ -58,8 +58,9 @@ func (x *exchange) tunnel(ctx context.Context, w http.ResponseWriter) {
 	both.Wait()
 }
 
-// hear reads what the guest begins a tunnel with, and says whether it may go on.
-func (x *exchange) hear(c net.Conn, in io.Reader) (hello []byte, ok bool) {
+// readHello reads what the guest begins a tunnel with, and reports whether the
+// tunnel may go on.
+func (x *exchange) readHello(c net.Conn, in io.Reader) (hello []byte, ok bool) {
 	server, hello, err := clientHello(in)
 	switch {
 	case errors.Is(err, errNotTLS):

@@ -1,57 +1,53 @@
 package wire
 
-import "encoding/json"
+import (
+	"encoding/json"
 
-// A Tool is one tool in the catalog. Raw is the server's own object, byte for
-// byte; the rest is read from it.
-type Tool struct {
-	NamespacedName string          `json:"namespaced_name"` // server__tool
-	OriginalName   string          `json:"original_name"`
-	Description    string          `json:"description,omitempty"`
-	InputSchema    json.RawMessage `json:"input_schema,omitempty"`
-	ServerName     string          `json:"server_name"`
-	Annotations    *Annotations    `json:"annotations,omitempty"`
-	Hash           string          `json:"hash,omitempty"` // of Raw; see Server.Pin
-	Raw            json.RawMessage `json:"raw,omitempty"`
+	"hutch/aggd/rawjson"
+)
+
+// A List is one of the lists of the catalog.
+type List struct {
+	Method string // of the request for it
+	Field  string // of the answer
+	Name   string // what its items have a namespaced_ and an original_ one of
 }
 
-// Annotations are a tool's hints, with the protocol's defaults filled in.
-type Annotations struct {
-	Title           string `json:"title,omitempty"`
-	ReadOnlyHint    bool   `json:"read_only_hint"`
-	DestructiveHint bool   `json:"destructive_hint"`
-	IdempotentHint  bool   `json:"idempotent_hint"`
-	OpenWorldHint   bool   `json:"open_world_hint"`
+// The lists of the catalog.
+var (
+	Tools     = List{ListTools, "tools", "name"}
+	Resources = List{ListResources, "resources", "uri"}
+	Templates = List{ListTemplates, "templates", "uri_template"}
+	Prompts   = List{ListPrompts, "prompts", "name"}
+)
+
+// An Item is one tool, resource, template or prompt.
+type Item struct {
+	Name     string // the guest's: server__name or capsem://server/uri
+	Original string // its server's own
+	Server   string
+	Raw      json.RawMessage // the server's own object, byte for byte
 }
 
-// A Resource is one resource in the catalog.
-type Resource struct {
-	NamespacedURI string          `json:"namespaced_uri"` // capsem://server/uri
-	OriginalURI   string          `json:"original_uri"`
-	Name          string          `json:"name,omitempty"`
-	Description   string          `json:"description,omitempty"`
-	MIMEType      string          `json:"mime_type,omitempty"`
-	ServerName    string          `json:"server_name"`
-	Raw           json.RawMessage `json:"raw,omitempty"`
-}
-
-// A Template is one resource template in the catalog.
-type Template struct {
-	NamespacedURI string          `json:"namespaced_uri_template"` // capsem://server/template
-	OriginalURI   string          `json:"original_uri_template"`
-	Name          string          `json:"name,omitempty"`
-	Description   string          `json:"description,omitempty"`
-	MIMEType      string          `json:"mime_type,omitempty"`
-	ServerName    string          `json:"server_name"`
-	Raw           json.RawMessage `json:"raw,omitempty"`
-}
-
-// A Prompt is one prompt in the catalog.
-type Prompt struct {
-	NamespacedName string          `json:"namespaced_name"` // server__prompt
-	OriginalName   string          `json:"original_name"`
-	Description    string          `json:"description,omitempty"`
-	Arguments      json.RawMessage `json:"arguments"`
-	ServerName     string          `json:"server_name"`
-	Raw            json.RawMessage `json:"raw,omitempty"`
+// Items returns the items in a line that answers the request for the list.
+func (l List) Items(line []byte) []Item {
+	var items []Item
+	for _, entry := range rawjson.Elements(rawjson.Get(line, l.Field)) {
+		var it Item
+		rawjson.Walk(entry, func(key []byte, start, end int) {
+			value := entry[start:end]
+			switch string(key) {
+			case "namespaced_" + l.Name:
+				it.Name = rawjson.String(value)
+			case "original_" + l.Name:
+				it.Original = rawjson.String(value)
+			case "server_name":
+				it.Server = rawjson.String(value)
+			case "raw":
+				it.Raw = value
+			}
+		})
+		items = append(items, it)
+	}
+	return items
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,38 @@ func (e *TooLong) Error() string {
 	return fmt.Sprintf("message of %d bytes is over the limit of %d", e.Size, e.Limit)
 }
 
+// A Bounded keeps what is written to it up to a limit; of more it keeps only
+// the size, and the id of the message in it.
+type Bounded struct {
+	limit int
+	size  int64
+	text  []byte
+	skim  rawjson.Skim // of what is more, with all before
+}
+
+// NewBounded returns a Bounded that keeps limit bytes.
+func NewBounded(limit int) *Bounded { return &Bounded{limit: limit} }
+
+// Write never fails.
+func (b *Bounded) Write(p []byte) (int, error) {
+	b.size += int64(len(p))
+	if b.size <= int64(b.limit) {
+		b.text = append(b.text, p...)
+		return len(p), nil
+	}
+	b.skim.Write(b.text)
+	b.text = nil
+	return b.skim.Write(p)
+}
+
+// Bytes returns what was written, or TooLong.
+func (b *Bounded) Bytes() ([]byte, error) {
+	if b.size > int64(b.limit) {
+		return nil, &TooLong{b.skim.ID(), b.size, b.limit}
+	}
+	return b.text, nil
+}
+
 // A Reader reads lines up to a limit.
 type Reader struct {
 	in    *bufio.Reader
@@ -38,129 +71,46 @@ func NewReader(in io.Reader, limit int) *Reader {
 // keep it. A last line without an end is returned before io.EOF.
 func (r *Reader) Read() ([]byte, error) {
 	for {
-		line, err := r.line()
-		if err != nil || len(line) > 0 {
+		b := NewBounded(r.limit)
+		err := ReadLine(r.in, b)
+		if err != nil && (err != io.EOF || b.size == 0) {
+			return nil, err
+		}
+		line, err := b.Bytes()
+		if line = bytes.TrimRight(line, " \t\r"); err != nil || len(line) > 0 {
 			return line, err
 		}
 	}
 }
 
-func (r *Reader) line() ([]byte, error) {
-	var line []byte
+// ReadLine reads a line to b, without its end.
+func ReadLine(in *bufio.Reader, b *Bounded) error {
 	for {
-		piece, err := r.in.ReadSlice('\n')
-		if len(line)+len(piece) > r.limit+2 {
-			return nil, r.drain(line, piece, err)
-		}
-		if line == nil && !errors.Is(err, bufio.ErrBufferFull) {
-			line = make([]byte, 0, len(piece))
-		}
-		line = append(line, piece...)
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-		case err == nil, err == io.EOF && len(trim(line)) > 0:
-			if line = trim(line); len(line) > r.limit {
-				return nil, r.drain(line, nil, nil)
-			}
-			return line, nil
-		default:
-			return nil, err
-		}
-	}
-}
-
-// drain reads to the end of a line that is too long and looks for its id.
-func (r *Reader) drain(line, piece []byte, err error) error {
-	skim := &rawjson.Skim{}
-	skim.Write(line)
-	size := int64(len(line))
-	for {
-		skim.Write(piece)
-		size += int64(len(piece))
+		piece, err := in.ReadSlice('\n')
+		b.Write(bytes.TrimSuffix(piece, []byte("\n")))
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			break
+			return err
 		}
-		piece, err = r.in.ReadSlice('\n')
 	}
-	if err != nil && err != io.EOF {
-		return err
-	}
-	return &TooLong{ID: skim.ID(), Size: size, Limit: r.limit}
 }
 
-func trim(line []byte) []byte {
-	for len(line) > 0 {
-		switch line[len(line)-1] {
-		case '\n', '\r', ' ', '\t':
-			line = line[:len(line)-1]
-			continue
-		}
-		break
-	}
-	return line
-}
-
-// A Writer writes whole lines from any number of goroutines. Lines that arrive
-// while one is being written go out together.
+// A Writer writes whole lines from any number of goroutines.
 type Writer struct {
+	mu  sync.Mutex // guards what follows
 	out io.Writer
-
-	// mu guards the fields below.
-	mu      sync.Mutex
-	done    *sync.Cond // signalled when a batch has been written
-	waiting []byte
-	spare   []byte
-	writing bool
-	batch   uint64 // the number of the batch that waiting belongs to
-	written uint64 // the number of batches written
-	err     error
+	err error
 }
 
 // NewWriter returns a Writer to out.
-func NewWriter(out io.Writer) *Writer {
-	w := &Writer{out: out}
-	w.done = sync.NewCond(&w.mu)
-	return w
-}
+func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 
-// Write writes the line made of parts and returns when it is out.
-func (w *Writer) Write(parts ...[]byte) error {
+// Write writes a line, to which it appends the end, and returns when it is out.
+// After an error it does nothing.
+func (w *Writer) Write(line []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err != nil {
-		return w.err
-	}
-	for _, p := range parts {
-		w.waiting = append(w.waiting, p...)
-	}
-	w.waiting = append(w.waiting, '\n')
-	mine := w.batch
-	for w.writing && w.written <= mine && w.err == nil {
-		w.done.Wait()
-	}
-	if w.written > mine || w.err != nil {
-		return w.err
-	}
-	w.flush()
-	return w.err
-}
-
-// flush writes what is waiting; mu is released meanwhile.
-func (w *Writer) flush() {
-	out := w.waiting
-	w.waiting, w.spare = w.spare[:0], nil
-	w.batch++
-	w.writing = true
-	w.mu.Unlock()
-	_, err := w.out.Write(out)
-	w.mu.Lock()
-	w.writing = false
-	w.written++
 	if w.err == nil {
-		w.err = err
+		_, w.err = w.out.Write(append(line, '\n'))
 	}
-	if cap(out) <= 1<<20 {
-		w.spare = out[:0]
-	}
-	w.done.Broadcast()
+	return w.err
 }

@@ -64,7 +64,7 @@ func (q *Queue) Put(parts ...[]byte) error {
 		q.try()
 	}
 	if len(q.waiting) > 0 {
-		q.nudge()
+		q.wakeRun()
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (q *Queue) Put(parts ...[]byte) error {
 // try writes what the pipe takes at once; mu is released meanwhile.
 func (q *Queue) try() {
 	q.writing = true
-	for range 4 { // what others put meanwhile goes along, but not for ever
+	for range 4 { // with what others put meanwhile, but not for ever
 		batch := q.take()
 		q.mu.Unlock()
 		n := q.tryWrite(batch)
@@ -88,7 +88,7 @@ func (q *Queue) try() {
 	}
 	q.writing = false
 	if q.closed {
-		q.nudge()
+		q.wakeRun()
 	}
 }
 
@@ -116,14 +116,15 @@ func (q *Queue) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.nudge()
+	q.wakeRun()
 }
 
 // Done is closed when the writer is closed. A writer whose reader has stopped
 // reading must be broken first, by ending that reader.
 func (q *Queue) Done() <-chan struct{} { return q.done }
 
-func (q *Queue) nudge() {
+// wakeRun has run write what waits, or end.
+func (q *Queue) wakeRun() {
 	select {
 	case q.wake <- struct{}{}:
 	default:

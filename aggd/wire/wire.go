@@ -3,14 +3,16 @@
 // additions.
 //
 // The first line to the child is an array of Server. Every further line to it is
-// a Request, and every line from it is a Response with the request's id, a
-// Notification or a ServerRequest. Answers come in any order.
+// a request, and every line from it is the answer with the request's id, a
+// Notification or a ServerRequest. Answers come in any order. See aggd(8).
 package wire
 
 import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"hutch/fs/quantity"
 )
 
 // The limits of a line unless the aggregator is told others.
@@ -37,11 +39,11 @@ type Server struct {
 	Source           string            `json:"source"`
 	UnsupportedStdio bool              `json:"unsupported_stdio"`
 
-	Command string            `json:"command,omitempty"`
-	Args    []string          `json:"args,omitempty"`
-	Env     map[string]string `json:"env,omitempty"`
-	Dir     string            `json:"dir,omitempty"`
-	Type    string            `json:"type,omitempty"` // stdio, http, streamable-http or sse; found out where empty
+	Type string `json:"type,omitempty"` // stdio, http, streamable-http or sse; found out where empty
+
+	Program    `json:"-"` // of a stdio server; the aggregator gets the Descriptor in its place
+	Descriptor string     `json:"descriptor,omitempty"` // the key by which the host starts the program
+	Shared     bool       `json:"shared,omitempty"`     // one connection serves clients of all capabilities
 
 	IdleTimeout    Duration `json:"idle_timeout,omitempty"`    // a stdio server unused for so long is stopped
 	ConnectTimeout Duration `json:"connect_timeout,omitempty"` // to start, initialize and list
@@ -50,29 +52,30 @@ type Server struct {
 	// AllowedTools, where not nil, are the tools of the server, by their own
 	// names, that exist for the host; the others are neither listed nor called.
 	AllowedTools []string `json:"allowed_tools,omitempty"`
-	// Pin maps a tool's own name to the Tool.Hash it was approved with. A tool
-	// that has another hash now is held back: see Status.Held.
-	Pin map[string]string `json:"pin,omitempty"`
-	// AllowPrivate lists the hosts and CIDRs inside private networks that the
-	// built-in tools may reach. It means something for the server Local only.
-	AllowPrivate []string `json:"allow_private,omitempty"`
 }
 
-// UnmarshalJSON takes a server as enabled unless it says otherwise.
+// UnmarshalJSON takes a server as enabled unless it says otherwise, and one that
+// has a command and no descriptor as a stdio server that the host does not start.
 func (s *Server) UnmarshalJSON(data []byte) error {
 	type plain Server
-	p := plain{Enabled: true}
+	p := struct {
+		plain
+		Command string `json:"command"`
+	}{plain: plain{Enabled: true}}
 	if err := json.Unmarshal(data, &p); err != nil {
 		return err
 	}
-	*s = Server(p)
+	*s = Server(p.plain)
+	s.UnsupportedStdio = s.UnsupportedStdio || p.Command != "" && s.URL == "" && s.Descriptor == ""
 	return nil
 }
 
 // Stdio reports whether the server is a program to start.
-func (s Server) Stdio() bool { return s.Command != "" && s.URL == "" || s.Type == "stdio" }
+func (s Server) Stdio() bool {
+	return (s.Command != "" || s.Descriptor != "") && s.URL == "" || s.Type == "stdio"
+}
 
-// A Duration is written as Go writes it ("1m30s"); a bare number means seconds.
+// A Duration is written as "1m30s"; a bare number means seconds.
 type Duration time.Duration
 
 // MarshalJSON writes d as Go does.
@@ -80,7 +83,7 @@ func (d Duration) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Duration(d).String())
 }
 
-// UnmarshalJSON reads a duration as Go writes it, or a number of seconds.
+// UnmarshalJSON reads a time, or a number of seconds.
 func (d *Duration) UnmarshalJSON(data []byte) error {
 	var seconds float64
 	if json.Unmarshal(data, &seconds) == nil {
@@ -91,7 +94,7 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &text); err != nil {
 		return fmt.Errorf("duration %s: %w", data, err)
 	}
-	parsed, err := time.ParseDuration(text)
+	parsed, err := quantity.Time(text)
 	if err != nil {
 		return fmt.Errorf("duration: %w", err)
 	}
@@ -122,14 +125,22 @@ type Status struct {
 	ResourceCount int    `json:"resource_count"`
 	PromptCount   int    `json:"prompt_count"`
 
-	State           string            `json:"state"`
-	Error           string            `json:"error,omitempty"`
-	ProtocolVersion string            `json:"protocol_version,omitempty"`
-	TemplateCount   int               `json:"template_count,omitempty"`
-	Instructions    string            `json:"instructions,omitempty"`
-	Held            map[string]string `json:"held,omitempty"` // tools held back by Pin, with the hash they have now
+	State           string `json:"state"`
+	Error           string `json:"error,omitempty"`
+	ProtocolVersion string `json:"protocol_version,omitempty"`
+	TemplateCount   int    `json:"template_count,omitempty"`
+	Instructions    string `json:"instructions,omitempty"`
 
 	// What the server said of itself at initialize, as it came.
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`
 	ServerInfo   json.RawMessage `json:"server_info,omitempty"`
+}
+
+// Status returns the status of a server that has no connection.
+func (s Server) Status(state string, cause error) Status {
+	st := Status{Name: s.Name, URL: s.URL, Enabled: s.Enabled, Source: s.Source, IsStdio: s.Stdio(), State: state}
+	if cause != nil {
+		st.Error = cause.Error()
+	}
+	return st
 }

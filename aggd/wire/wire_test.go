@@ -9,8 +9,11 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"hutch/fs/duplex"
 )
 
 func TestReader(t *testing.T) {
@@ -26,7 +29,7 @@ func TestReader(t *testing.T) {
 			got = append(got, fmt.Sprintf("too long %s %d", e.ID, e.Size))
 			continue
 		case err == io.EOF:
-			want := []string{"one", "two", "too long 7 307216", "three", `too long "q" 307218`, "four"}
+			want := []string{"one", "two", "too long 7 307215", "three", `too long "q" 307217`, "four"}
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("%q, want %q", got, want)
 			}
@@ -55,10 +58,17 @@ func TestServerJSON(t *testing.T) {
 	if err != nil || !all[0].Enabled || all[1].Enabled || all[0].IdleTimeout != Duration(90*time.Second) || all[1].CallTimeout != all[0].IdleTimeout {
 		t.Errorf("%+v %v", all, err)
 	}
-	if all[0].Stdio() || !all[1].Stdio() {
-		t.Error("stdio")
+	if all[0].Stdio() || all[0].UnsupportedStdio || !all[1].UnsupportedStdio {
+		t.Error("stdio: one that the host does not start")
+	}
+	all[1].Program, all[1].Descriptor = Program{Command: "c", Env: map[string]string{"TOKEN": "x"}}, "7"
+	if !all[1].Stdio() {
+		t.Error("stdio: one that the host starts")
 	}
 	line, _ := json.Marshal(all[1])
+	if strings.Contains(string(line), "TOKEN") {
+		t.Errorf("the aggregator would be told %s", line)
+	}
 	var back Server
 	if err := json.Unmarshal(line, &back); err != nil || back.CallTimeout != all[1].CallTimeout || back.Enabled {
 		t.Errorf("%s %v", line, err)
@@ -93,7 +103,7 @@ func TestWriter(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {
-			if err := w.Write([]byte("line "), fmt.Append(nil, i%10)); err != nil {
+			if err := w.Write(fmt.Append(nil, "line ", i%10)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -228,4 +238,48 @@ func FuzzServers(f *testing.F) {
 			t.Fatalf("%v: %s", err, again)
 		}
 	})
+}
+
+// TestTake sends a pipe that blocks: what is taken must not.
+func TestTake(t *testing.T) {
+	conn, f, err := duplex.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := NewSocket(conn, 100)
+	defer from.Close()
+	fd, err := syscall.Dup(int(f.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	to, err := InheritSocket(uintptr(fd), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Drop()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := from.Send("x", int(w.Fd())); err != nil { // and Fd lets it block
+		t.Fatal(err)
+	}
+	w.Close()
+	var line string
+	if err := to.Read(&line); err != nil || line != "x" {
+		t.Fatal(line, err)
+	}
+	got, err := to.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Close()
+	if err := got.SetWriteDeadline(time.Now()); err != nil {
+		t.Errorf("a deadline: %v", err)
+	}
+	if _, err := to.Take(); err == nil {
+		t.Error("took what had not come")
+	}
 }

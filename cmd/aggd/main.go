@@ -11,12 +11,12 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"syscall"
 
 	"hutch/aggd"
+	"hutch/aggd/confine"
+	"hutch/aggd/programs"
 	"hutch/aggd/wire"
 )
 
@@ -26,20 +26,23 @@ func main() {
 	flag.IntVar(&cfg.MaxRequest, "max-request", number("AGGD_MAX_REQUEST", wire.MaxRequest), "the longest line from the host, in `bytes`")
 	flag.IntVar(&cfg.MaxResult, "max-result", number("AGGD_MAX_RESULT", wire.MaxResult), "the longest message from a server, in `bytes`")
 	flag.DurationVar(&cfg.ListWait, "list-wait", 0, "how long a list waits for servers that are late (5s)")
-	local := flag.String("local", beside("locald"), "the `program` of the built-in tools, or none")
+	socket := flag.Int("programs", 0, "the `descriptor` of a socket to hutchd, which starts stdio servers (none)")
 	flag.Parse()
 	if flag.NArg() > 0 || cfg.MaxRequest <= 0 || cfg.MaxResult <= 0 {
 		usage()
 		os.Exit(2)
 	}
-	if err := aggd.Harden(); err != nil {
+	if err := confine.Enter(max(2, *socket)); err != nil {
 		fail(err)
 	}
-	if *local != "none" {
-		cfg.Local = *local
+	if *socket > 0 {
+		c, err := programs.NewClient(uintptr(*socket))
+		if err != nil {
+			fail(err)
+		}
+		defer c.Close()
+		cfg.Programs = c
 	}
-	cfg.Environ = os.Environ()
-	cfg.Version = version()
 	cfg.Log = os.Stderr
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
@@ -59,27 +62,11 @@ func input(ctx context.Context) io.Reader {
 	return in
 }
 
-func beside(name string) string {
-	self, err := os.Executable()
-	if err != nil {
-		return "none"
-	}
-	return filepath.Join(filepath.Dir(self), name)
-}
-
 func number(env string, otherwise int) int {
 	if n, err := strconv.Atoi(os.Getenv(env)); err == nil {
 		return n
 	}
 	return otherwise
-}
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "devel"
-	}
-	return info.Main.Version
 }
 
 func fail(err error) {
@@ -88,6 +75,6 @@ func fail(err error) {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: aggd [-max-request bytes] [-max-result bytes] [-list-wait duration] [-local program]")
+	fmt.Fprintln(os.Stderr, "usage: aggd [-max-request bytes] [-max-result bytes] [-list-wait duration] [-programs descriptor]")
 	flag.PrintDefaults()
 }

@@ -9,12 +9,14 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
+	"hutch/aggd/child"
+	"hutch/aggd/wire"
 	"hutch/fs/need"
 )
 
-// TestProgram runs the program as its parent does: with nothing but its pipes,
-// except for a descriptor that the parent left open by mistake.
+// TestProgram runs the program as its parent does, with the built-in tools.
 func TestProgram(t *testing.T) {
 	need.Tool(t, "go")
 	dir := t.TempDir()
@@ -23,6 +25,34 @@ func TestProgram(t *testing.T) {
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
+	}
+	c, err := child.Start(t.Context(), child.Config{Path: filepath.Join(dir, "aggd"), Log: os.Stderr, Up: func() {}, Down: func(err error) { t.Error(err) }, Servers: []wire.Server{{
+		Name: wire.Local, Enabled: true, ConnectTimeout: wire.Duration(time.Minute),
+		Program: wire.Program{Command: filepath.Join(dir, "locald"), Confined: true},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	result, rpcError, err := c.Call(t.Context(), wire.Call{Server: wire.Local, Method: "tools/call", Params: []byte(`{"name":"echo","arguments":{"text":"hello"}}`)})
+	if err != nil || !strings.Contains(string(result), `{"content":[{"type":"text","text":"hello"}]}`) {
+		t.Errorf("%s %s %v", result, rpcError, err)
+	}
+	if runtime.GOOS == "linux" {
+		hardened(t, c.PID())
+		for _, p := range c.Programs() {
+			hardened(t, p.PID)
+		}
+	}
+}
+
+// TestInherited runs the program as somebody else does, who left a descriptor
+// open by mistake; and has it end with its input.
+func TestInherited(t *testing.T) {
+	need.Tool(t, "go")
+	dir := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", dir+"/", "hutch/cmd/aggd").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 	secret, err := os.Open("main.go")
 	if err != nil {
@@ -38,14 +68,14 @@ func TestProgram(t *testing.T) {
 		t.Fatal("cannot start")
 	}
 	lines := bufio.NewReader(out)
-	fmt.Fprintln(in, `[{"name":"local","connect_timeout":"1m"}]`)
-	fmt.Fprintln(in, `{"id":1,"method":"call_tool","params":{"name":"local__echo","arguments":{"text":"hello"}}}`)
+	fmt.Fprintln(in, `[{"name":"s","command":"/bin/true"}]`)
+	fmt.Fprintln(in, `{"id":1,"method":"list_servers"}`)
 	line, err := lines.ReadString('\n')
-	if err != nil || !strings.Contains(line, `{"id":1,"result":{"content":[{"type":"text","text":"hello"}]}}`) {
+	if err != nil || !strings.Contains(line, `"state":"unsupported"`) {
 		t.Errorf("%s %v", line, err)
 	}
 	if runtime.GOOS == "linux" {
-		hardened(t, fmt.Sprintf("/proc/%d", cmd.Process.Pid))
+		hardened(t, cmd.Process.Pid)
 	}
 	in.Close()
 	if line, err := lines.ReadString('\n'); err == nil {
@@ -56,7 +86,8 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-func hardened(t *testing.T, proc string) {
+func hardened(t *testing.T, pid int) {
+	proc := fmt.Sprintf("/proc/%d", pid)
 	status, err := os.ReadFile(proc + "/status")
 	if err != nil || !strings.Contains(string(status), "NoNewPrivs:\t1\n") {
 		t.Errorf("no_new_privs is not set: %v", err)
@@ -77,7 +108,7 @@ func TestUsage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, flag := range []string{"max-request", "max-result", "list-wait", "local"} {
+	for _, flag := range []string{"max-request", "max-result", "list-wait", "programs"} {
 		if !strings.Contains(string(page), `\-`+strings.ReplaceAll(flag, "-", `\-`)) {
 			t.Errorf("the manual does not have -%s", flag)
 		}

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"hutch/fs/ninep/client"
 )
 
 // A figure is one line of what bench prints.
@@ -32,7 +30,7 @@ type figure struct {
 // A bencher measures one service.
 type bencher struct {
 	ctx     context.Context
-	c       *client.Conn
+	c       *tree
 	mount   string // where the tree is mounted, or none
 	driver  string // of the VMs; "": the service's own choice
 	figures []figure
@@ -53,7 +51,7 @@ func bench(ctx context.Context, only, driver *string) error {
 		if err != nil {
 			return err
 		}
-		s, err := startService(ctx, bin, true)
+		s, err := startService(bin)
 		if err != nil {
 			return err
 		}
@@ -73,23 +71,24 @@ func bench(ctx context.Context, only, driver *string) error {
 var measures = []struct {
 	name string
 	run  func(*bencher) error
+	vm   bool // with one that runs
 }{
-	{"create", (*bencher).life},
-	{"boot", (*bencher).boot},
-	{"exec", (*bencher).execs},
-	{"mcp", (*bencher).mcp},
-	{"status", (*bencher).status},
-	{"stdout", (*bencher).throughput},
-	{"snapshot", (*bencher).snapshots},
-	{"suspend", (*bencher).suspends},
-	{"fork", (*bencher).forks},
-	{"ledger", (*bencher).ledger},
-	{"files", (*bencher).files},
-	{"memory", (*bencher).memory},
-	{"density", (*bencher).density},
+	{"create", (*bencher).life, false},
+	{"boot", (*bencher).boot, true},
+	{"exec", (*bencher).execs, true},
+	{"mcp", (*bencher).mcp, true},
+	{"status", (*bencher).status, true},
+	{"stdout", (*bencher).throughput, true},
+	{"snapshot", (*bencher).snapshots, true},
+	{"suspend", (*bencher).suspends, true},
+	{"fork", (*bencher).forks, true},
+	{"ledger", (*bencher).ledger, false},
+	{"files", (*bencher).files, false},
+	{"memory", (*bencher).memory, true},
+	{"density", (*bencher).density, false},
 }
 
-func benchService(ctx context.Context, c *client.Conn, only, driver string) error {
+func benchService(ctx context.Context, c *tree, only, driver string) error {
 	b := &bencher{ctx: ctx, c: c, mount: "none", driver: driver}
 	if text, err := readFile(c, "ctl"); err == nil {
 		b.mount = pairs(text)["mount"]
@@ -99,7 +98,11 @@ func benchService(ctx context.Context, c *client.Conn, only, driver string) erro
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "measuring %s …\n", m.name)
-		if err := m.run(b); err != nil {
+		run := m.run
+		if m.vm {
+			run = func(b *bencher) error { return b.withVM(func() error { return m.run(b) }) }
+		}
+		if err := run(b); err != nil {
 			return errors.Join(b.print(), fmt.Errorf("%s: %w", m.name, err))
 		}
 	}
@@ -188,21 +191,21 @@ func (b *bencher) how() string {
 // vm makes and starts a VM, and returns what removes it.
 func (b *bencher) vm(name string) (remove func() error, err error) {
 	dir := path.Join("vm", name)
-	if err := b.c.Mkdir(dir, 0o755); err != nil {
-		return nil, explain(b.c, dir, err)
+	if err := b.c.mkdir(dir, 0o755); err != nil {
+		return nil, err
 	}
 	remove = func() error {
 		if err := writeFile(b.c, dir+"/ctl", "kill\n"); err != nil {
 			return err
 		}
-		return orExplain(b.c, dir, b.c.Remove(dir))
+		return b.c.remove(dir)
 	}
 	begin := "start\n"
 	if b.driver != "" {
 		begin = "set driver " + b.driver + "\n" + begin
 	}
 	if err := writeFile(b.c, dir+"/ctl", begin); err != nil {
-		b.c.Remove(dir)
+		b.c.remove(dir)
 		return nil, err
 	}
 	return remove, nil
@@ -221,7 +224,7 @@ func (b *bencher) begin(vm, message string) (dir string, end func(), err error) 
 		cut()
 		ctl.Close()
 	}
-	if err := tell(b.c, ctl, path.Join("vm", vm), message); err != nil {
+	if err := tell(ctl, message); err != nil {
 		end()
 		return "", nil, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	"hutch/fs"
-	"hutch/fs/ninep/client"
 )
 
 // builds are the commands that make the programs of a service in bin/.
@@ -69,13 +69,13 @@ type service struct {
 
 // startService starts hutchd from bin on a new state folder, mounted beside
 // it if this machine can.
-func startService(ctx context.Context, bin string, mount bool) (*service, error) {
+func startService(bin string) (*service, error) {
 	dir, err := os.MkdirTemp("", "hutch-")
 	if err != nil {
 		return nil, err
 	}
 	s := &service{bin: bin, dir: dir, addr: "unix!" + filepath.Join(dir, "9p"), mount: "none"}
-	if mount && canMount() {
+	if canMount() {
 		s.mount = filepath.Join(dir, "mnt")
 	}
 	if s.out, err = os.Create(filepath.Join(dir, "log")); err != nil {
@@ -131,17 +131,14 @@ func (s *service) stop(err error) error {
 	if s.out != nil {
 		s.out.Close()
 	}
-	if rerr := os.RemoveAll(s.dir); err == nil {
-		err = rerr
-	}
-	return err
+	return cmp.Or(err, os.RemoveAll(s.dir))
 }
 
 // purge removes the VMs that an interrupt left: they would outlive hutchd.
 func (s *service) purge() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c, err := client.Dial(ctx, s.addr)
+	c, err := attach(ctx, s.addr)
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"hutch/fs/ninep/client"
 )
 
 // completions are scripts for shells. Each asks us, by completion words, what
@@ -89,7 +87,10 @@ func candidates(ctx context.Context, typed []string) []string {
 	}
 	if before := typed[len(typed)-2]; len(typed) > 2 && strings.HasPrefix(before, "-") {
 		if f := flags.Lookup(strings.TrimLeft(before, "-")); f != nil && !isSwitch(f) {
-			return begin(values(ctx, f.Name), last)
+			if f.Name == "image" {
+				return begin(names(ctx, "images"), last)
+			}
+			return nil
 		}
 	}
 	flags.Parse(typed[1 : len(typed)-1]) // what does not parse is the user's to mend
@@ -100,14 +101,6 @@ func candidates(ctx context.Context, typed []string) []string {
 func isSwitch(f *flag.Flag) bool {
 	b, ok := f.Value.(interface{ IsBoolFlag() bool })
 	return ok && b.IsBoolFlag()
-}
-
-// values returns what a flag may be given, where the tree knows.
-func values(ctx context.Context, name string) []string {
-	if name == "image" {
-		return names(ctx, "images")
-	}
-	return nil
 }
 
 // argument returns what the command's argument number n may be, as its line
@@ -142,18 +135,19 @@ func names(ctx context.Context, dir string) []string {
 		return nil
 	}
 	defer c.Close()
-	return folders(c, dir)
+	list, _ := folders(c, dir)
+	return list
 }
 
-func folders(c *client.Conn, dir string) []string {
-	var list []string
-	entries, _ := c.ReadDir(dir)
+// folders returns the names of the folders in dir.
+func folders(c *tree, dir string) (list []string, err error) {
+	entries, err := c.readDir(dir)
 	for _, e := range entries {
 		if e.Mode.IsDir() {
 			list = append(list, e.Name)
 		}
 	}
-	return list
+	return list, err
 }
 
 // begin returns those of list that begin so.

@@ -8,14 +8,14 @@ import (
 	"strings"
 
 	"hutch/fs"
-	"hutch/fs/ninep/client"
+	"hutch/profiles"
 )
 
 // defineConfig has the command that prints a VM's config, prints a line of
 // it, or changes one.
 func defineConfig(flags *flag.FlagSet) action {
 	asJSON := flags.Bool("json", false, "print it as JSON")
-	return connected(func(ctx context.Context, c *client.Conn, args []string) error {
+	return connected(func(ctx context.Context, c *tree, args []string) error {
 		dir, err := vmDir(args[0])
 		if err != nil {
 			return err
@@ -30,7 +30,7 @@ func defineConfig(flags *flag.FlagSet) action {
 		case len(args) == 2:
 			value, said := pairs(text)[args[1]]
 			if !said {
-				return fmt.Errorf("%w: config of VM %s has no line %q: it is unset, or no key; hutch(4) has the keys", fs.ErrNotExist, args[0], args[1])
+				return notSet(args[0], args[1])
 			}
 			_, err := fmt.Println(value)
 			return err
@@ -40,6 +40,14 @@ func defineConfig(flags *flag.FlagSet) action {
 		_, err = os.Stdout.WriteString(text)
 		return err
 	})
+}
+
+// notSet says why the config of a VM has no line of a key.
+func notSet(vm, key string) error {
+	if k := profiles.FindKey(key); k == nil || k.In&profiles.InConfig == 0 {
+		return profiles.UnknownKey(key)
+	}
+	return fmt.Errorf("%w: config of VM %s does not set %s: its profile or the default holds", fs.ErrNotExist, vm, key)
 }
 
 // pairs returns what key value lines say, of which the last of a key counts,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,11 +12,10 @@ import (
 	"syscall"
 
 	"hutch/fs"
-	"hutch/fs/ninep/client"
 )
 
 // cp copies a file, or a folder with all in it, into a VM or out of it.
-func cp(ctx context.Context, c *client.Conn, args []string) error {
+func cp(ctx context.Context, c *tree, args []string) error {
 	fromVM, from, out := place(args[0])
 	toVM, to, in := place(args[1])
 	if in == out {
@@ -26,7 +26,7 @@ func cp(ctx context.Context, c *client.Conn, args []string) error {
 		if err != nil {
 			return err
 		}
-		if st, err := c.Stat(dst); err == nil && st.Mode.IsDir() {
+		if mode, err := c.stat(dst); err == nil && mode.IsDir() {
 			dst = path.Join(dst, filepath.Base(from))
 		}
 		return copyIn(ctx, c, from, dst)
@@ -35,7 +35,7 @@ func cp(ctx context.Context, c *client.Conn, args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.Stat(src); fs.Errno(err) == fs.Errno(fs.ErrNotExist) {
+	if _, err := c.stat(src); fs.Errno(err) == fs.Errno(fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s", fs.ErrNotExist, args[0])
 	}
 	if st, err := os.Stat(to); err == nil && st.IsDir() {
@@ -56,13 +56,10 @@ func place(arg string) (vm, name string, inVM bool) {
 
 // guestPath returns where the tree has a path of a guest, which is relative
 // to its workspace.
-func guestPath(c *client.Conn, vm, name string) (string, error) {
-	dir, err := vmDir(vm)
+func guestPath(c *tree, vm, name string) (string, error) {
+	dir, err := existing(c, vm)
 	if err != nil {
 		return "", err
-	}
-	if _, err := c.Stat(dir); err != nil {
-		return "", noVM(vm, err)
 	}
 	const workspace = "/workspace"
 	if !path.IsAbs(name) {
@@ -79,7 +76,7 @@ func guestPath(c *client.Conn, vm, name string) (string, error) {
 }
 
 // copyIn copies from here to the tree.
-func copyIn(ctx context.Context, c *client.Conn, from, to string) error {
+func copyIn(ctx context.Context, c *tree, from, to string) error {
 	st, err := os.Lstat(from)
 	if err != nil {
 		return err
@@ -93,11 +90,11 @@ func copyIn(ctx context.Context, c *client.Conn, from, to string) error {
 		if err != nil {
 			return err
 		}
-		c.Remove(to)
-		return orExplain(c, to, c.Symlink(target, to))
+		c.remove(to)
+		return c.symlink(target, to)
 	case st.IsDir():
-		if err := c.Mkdir(to, st.Mode().Perm()); err != nil && fs.Errno(err) != fs.Errno(fs.ErrExist) {
-			return explain(c, to, err)
+		if err := c.mkdir(to, st.Mode().Perm()); err != nil && fs.Errno(err) != fs.Errno(fs.ErrExist) {
+			return err
 		}
 		list, err := os.ReadDir(from)
 		for _, e := range list {
@@ -112,33 +109,27 @@ func copyIn(ctx context.Context, c *client.Conn, from, to string) error {
 	return copyFileIn(c, from, to, st.Mode().Perm())
 }
 
-func copyFileIn(c *client.Conn, from, to string, mode os.FileMode) error {
+func copyFileIn(c *tree, from, to string, mode os.FileMode) error {
 	src, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	dst, err := c.Open(to, os.O_WRONLY|os.O_TRUNC)
+	dst, err := c.create(to, mode)
 	if err != nil {
-		dst, err = c.Create(to, os.O_WRONLY|os.O_TRUNC, mode)
-	}
-	if err != nil {
-		return explain(c, to, err)
+		return err
 	}
 	_, err = io.CopyBuffer(struct{ io.Writer }{dst}, struct{ io.Reader }{src}, make([]byte, 256<<10))
-	if cerr := dst.Close(); err == nil {
-		err = cerr
+	if err := cmp.Or(err, dst.Close()); err != nil {
+		return err
 	}
-	if err == nil {
-		err = c.Set(to, fs.Change{Mode: &mode})
-	}
-	return orExplain(c, to, err)
+	return c.chmod(to, mode)
 }
 
 // copyBack copies from the tree to here. The names come from the guest: one
 // that would lead elsewhere is refused, and no link that it made is followed.
-func copyBack(ctx context.Context, c *client.Conn, from, to string) error {
-	st, err := c.Stat(from)
+func copyBack(ctx context.Context, c *tree, from, to string) error {
+	mode, err := c.stat(from)
 	if err != nil {
 		return err
 	}
@@ -146,8 +137,8 @@ func copyBack(ctx context.Context, c *client.Conn, from, to string) error {
 		return ctx.Err()
 	}
 	switch {
-	case st.Mode&os.ModeSymlink != 0:
-		target, err := c.Readlink(from)
+	case mode&os.ModeSymlink != 0:
+		target, err := c.readlink(from)
 		if err != nil {
 			return err
 		}
@@ -155,29 +146,26 @@ func copyBack(ctx context.Context, c *client.Conn, from, to string) error {
 			os.Remove(to)
 		}
 		return os.Symlink(target, to)
-	case st.Mode.IsDir():
-		return copyFolderBack(ctx, c, from, to, st.Mode.Perm())
-	case !st.Mode.IsRegular():
+	case mode.IsDir():
+		return copyFolderBack(ctx, c, from, to, mode.Perm())
+	case !mode.IsRegular():
 		return fmt.Errorf("%w: %s is neither a file nor a folder", fs.ErrUnsupported, from)
 	}
-	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, st.Mode.Perm())
+	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, mode.Perm())
 	if err != nil {
 		return err
 	}
-	err = copyOut(ctx, c, dst, from)
-	if cerr := dst.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	err = copyFile(ctx, c, dst, from, os.O_RDONLY)
+	return cmp.Or(err, dst.Close())
 }
 
-func copyFolderBack(ctx context.Context, c *client.Conn, from, to string, mode os.FileMode) error {
+func copyFolderBack(ctx context.Context, c *tree, from, to string, mode os.FileMode) error {
 	if err := os.Mkdir(to, mode|0o700); err != nil {
 		if here, serr := os.Lstat(to); serr != nil || !here.IsDir() { // not through a link that the guest sent
 			return err
 		}
 	}
-	entries, err := c.ReadDir(from)
+	entries, err := c.readDir(from)
 	for _, e := range entries {
 		if e.Name == "" || e.Name == "." || e.Name == ".." || strings.ContainsAny(e.Name, "/\x00") {
 			return fmt.Errorf("%w: %s has a file named %q", fs.ErrInvalid, from, e.Name)

@@ -10,11 +10,11 @@ import (
 	"strings"
 
 	"hutch/fs"
-	"hutch/fs/ninep/client"
 )
 
 // settings are lines of a VM's config that flags say.
 type settings struct {
+	image   *string // "": none is said
 	options []option
 	mounts  words
 }
@@ -26,9 +26,9 @@ type option struct {
 
 // defineSettings declares the flags that say what machine is wanted.
 func defineSettings(flags *flag.FlagSet) *settings {
-	s := &settings{}
+	s := &settings{image: flags.String("image", "", "`image` to start from; host if not said")}
+	s.options = []option{{"image", s.image}}
 	for _, f := range []struct{ key, doc string }{
-		{"image", "`image` to start from; host if not said"},
 		{"profile", "`profile` of the sandbox; default if not said"},
 		{"driver", "`driver` that runs it"},
 		{"ram", "most memory: a `size` as 512MiB or 2GiB"},
@@ -65,24 +65,14 @@ func (s *settings) messages() []string {
 
 func defineCreate(flags *flag.FlagSet) action {
 	s := defineSettings(flags)
-	return connected(func(ctx context.Context, c *client.Conn, args []string) error {
+	return connected(func(ctx context.Context, c *tree, args []string) error {
 		return create(c, args[0], s)
 	})
 }
 
-// image is the image that is wanted; "" if none is said.
-func (s *settings) image() string {
-	for _, o := range s.options {
-		if o.key == "image" {
-			return *o.value
-		}
-	}
-	return ""
-}
-
 // known says that there is no such image as is wanted, if so.
-func (s *settings) known(c *client.Conn) error {
-	ref := s.image()
+func (s *settings) known(c *tree) error {
+	ref := *s.image
 	near := nearImage(c, ref)
 	switch {
 	case near == ref:
@@ -95,10 +85,10 @@ func (s *settings) known(c *client.Conn) error {
 
 // nearImage returns the image of that name, or the one that hutch pull makes
 // of that reference; "" if there is neither.
-func nearImage(c *client.Conn, ref string) string {
+func nearImage(c *tree, ref string) string {
 	for _, name := range []string{ref, imageName(ref)} {
 		if dir, err := imageDir(name); err == nil {
-			if _, err := c.Stat(dir); err == nil {
+			if _, err := c.stat(dir); err == nil {
 				return name
 			}
 		}
@@ -107,7 +97,7 @@ func nearImage(c *client.Conn, ref string) string {
 }
 
 // create makes a VM with settings that can be started, or leaves none.
-func create(c *client.Conn, vm string, s *settings) error {
+func create(c *tree, vm string, s *settings) error {
 	dir, err := vmDir(vm)
 	if err != nil {
 		return err
@@ -115,16 +105,16 @@ func create(c *client.Conn, vm string, s *settings) error {
 	if err := s.known(c); err != nil {
 		return err
 	}
-	err = c.Mkdir(dir, 0o755)
+	err = c.mkdir(dir, 0o755)
 	if fs.Errno(err) == fs.Errno(fs.ErrExist) {
 		return fmt.Errorf("%w: vm %q; hutch exec %s runs a command in it", fs.ErrExist, vm, vm)
 	}
 	if err != nil {
-		return explain(c, dir, err)
+		return err
 	}
 	for _, m := range append(s.messages(), "check") {
 		if err := writeFile(c, path.Join(dir, "ctl"), m+"\n"); err != nil {
-			c.Remove(dir)
+			c.remove(dir)
 			return err
 		}
 	}

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"hutch/fs"
-	"hutch/fs/ninep/client"
 )
 
 // demo builds everything, brings up a service of its own, and shows a
@@ -27,7 +26,7 @@ func demo(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	s, err := startService(ctx, bin, true)
+	s, err := startService(bin)
 	if err != nil {
 		return err
 	}
@@ -58,12 +57,12 @@ func sdkPrograms(ctx context.Context) (string, error) {
 	return dir, nil
 }
 
-// A show is the demo under way.
+// A show is the demo under way. Nothing of it is done after an error.
 type show struct {
 	*service
-	sdk  string
-	c    *client.Conn
-	http *exec.Cmd // an MCP server on loopback
+	sdk string
+	c   *tree
+	err error
 }
 
 func (d *show) all(ctx context.Context) error {
@@ -74,133 +73,110 @@ func (d *show) all(ctx context.Context) error {
 	defer c.Close()
 	d.c = c
 	if d.sdk != "" {
-		if err := d.servers(ctx); err != nil {
+		end, err := d.servers(ctx)
+		if err != nil {
 			return err
 		}
-		defer d.endServers()
+		defer end()
 	}
-	for _, act := range []func(context.Context) error{d.boot, d.commands, d.agent, d.ledger, d.over} {
-		if err := act(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	d.boot()
+	d.say("A command is a directory too.")
+	d.command("t", "sh uname -a; id; ls /; echo to stderr >&2; exit 3")
+	d.agent()
+	d.ledger(ctx)
+	d.echo("stop", "vm/dev/ctl")
+	d.do("rmdir vm/dev", func() error { return d.c.remove("vm/dev") })
+	d.say("Nothing is left of it. Start hutchd and read its README for the rest.")
+	return d.err
 }
 
-// servers starts an HTTP server of the SDK and writes a profile that names
-// it, and the same program as a stdio server.
-func (d *show) servers(ctx context.Context) error {
+// servers starts an HTTP server of the SDK, which end ends, and writes a
+// profile that names it, and the same program as a stdio server.
+func (d *show) servers(ctx context.Context) (end func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	addr := l.Addr().String()
 	l.Close()
 	everything := filepath.Join(d.sdk, "everything")
-	d.http = exec.CommandContext(ctx, everything, "-http", addr)
-	if err := d.http.Start(); err != nil {
-		return err
+	http := exec.CommandContext(ctx, everything, "-http", addr)
+	if err := http.Start(); err != nil {
+		return nil, err
 	}
-	return d.write("profiles/demo.toml", fmt.Sprintf(`[mcpServers.stdio]
-command = %q
-
-[mcpServers.http]
-url = "http://%s"
-`, everything, addr))
+	end = func() {
+		http.Process.Kill()
+		http.Wait()
+	}
+	f, err := d.c.create("profiles/demo.toml", 0o600)
+	if err == nil {
+		_, err = fmt.Fprintf(f, "[mcpServers.stdio]\ncommand = %q\n\n[mcpServers.http]\nurl = \"http://%s\"\n", everything, addr)
+		err = cmp.Or(err, f.Close())
+	}
+	if err != nil {
+		end()
+	}
+	return end, err
 }
 
-func (d *show) endServers() {
-	d.http.Process.Kill()
-	d.http.Wait()
-}
-
-func (d *show) boot(ctx context.Context) error {
+func (d *show) boot() {
 	where := "9P at " + d.addr
 	if d.mount != "none" {
 		where = "mounted at " + d.mount + ", and " + where
 	}
-	d.say("A service runs: %s.", where)
-	if err := d.cat("drivers"); err != nil {
-		return err
-	}
+	d.say("A service runs: " + where + ".")
+	d.cat("drivers")
 	d.say("A sandbox is a directory.")
-	d.typed("mkdir vm/dev")
-	if err := d.c.Mkdir("vm/dev", 0o755); err != nil {
-		return explain(d.c, "vm/dev", err)
-	}
+	d.mkdir("vm/dev")
 	if d.sdk != "" {
-		if err := d.echo("set profile demo", "vm/dev/ctl"); err != nil {
-			return err
-		}
+		d.echo("set profile demo", "vm/dev/ctl")
 	}
-	if err := d.echo("start", "vm/dev/ctl"); err != nil {
-		return err
-	}
-	return d.cat("vm/dev/status")
+	d.echo("start", "vm/dev/ctl")
+	d.cat("vm/dev/status")
 }
 
-func (d *show) commands(ctx context.Context) error {
-	d.say("A command is a directory too.")
-	return d.command("t", "sh uname -a; id; ls /; echo to stderr >&2; exit 3")
-}
-
-func (d *show) agent(ctx context.Context) error {
+func (d *show) agent() {
 	d.say("Inside, an agent finds MCP tools through hutch-relay.")
-	if err := d.command("echo", `exec hutch-relay call local__echo '{"text":"hello from the sandbox"}'`); err != nil {
-		return err
-	}
-	if err := d.command("file", `exec hutch-relay call file_write '{"path":"notes.txt","content":"written through MCP\n"}'`); err != nil {
-		return err
-	}
-	if err := d.cat("vm/dev/work/notes.txt"); err != nil {
-		return err
-	}
-	if err := d.command("refused", `exec hutch-relay call rm_rf '{"path":"/"}'`); err != nil {
-		return err
-	}
+	d.command("echo", `exec hutch-relay call local__echo '{"text":"hello from the sandbox"}'`)
+	d.command("file", `exec hutch-relay call file_write '{"path":"notes.txt","content":"written through MCP\n"}'`)
+	d.cat("vm/dev/work/notes.txt")
+	d.command("refused", `exec hutch-relay call rm_rf '{"path":"/"}'`)
 	if d.sdk == "" {
-		return nil
+		return
 	}
 	d.say("The official Go SDK's client, inside, lists what two servers of the SDK outside offer, and one is called.")
-	if err := copyFile(filepath.Join(d.sdk, "listfeatures"), d.c, "vm/dev/work/listfeatures"); err != nil {
-		return err
-	}
-	if err := d.command("list", "exec /workspace/listfeatures hutch-relay"); err != nil {
-		return err
-	}
-	if err := d.command("stdio", `exec hutch-relay call stdio__greet '{"name":"stdio"}'`); err != nil {
-		return err
-	}
-	return d.command("http", `exec hutch-relay call http__greet '{"name":"streamable HTTP"}'`)
+	d.do("", func() error {
+		return copyFileIn(d.c, filepath.Join(d.sdk, "listfeatures"), "vm/dev/work/listfeatures", 0o755)
+	})
+	d.command("list", "exec /workspace/listfeatures hutch-relay")
+	d.command("stdio", `exec hutch-relay call stdio__greet '{"name":"stdio"}'`)
+	d.command("http", `exec hutch-relay call http__greet '{"name":"streamable HTTP"}'`)
 }
 
 // ledger shows the calls as they stream, one of them made meanwhile.
-func (d *show) ledger(ctx context.Context) error {
+func (d *show) ledger(ctx context.Context) {
 	d.say("Each call was decided and recorded. mcp/calls has all of them, and goes on as more come (log/mcp ends).")
-	d.typed("cat vm/dev/mcp/calls | cut -c 1-150 &")
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	const last = "still streaming"
-	lines := &lineCutter{until: last, done: make(chan struct{})}
-	streamed := make(chan error, 1)
-	go func() { streamed <- copyOut(ctx, d.c, lines, "vm/dev/mcp/calls") }()
-	if err := d.quiet("late", `exec hutch-relay call local__echo '{"text":"`+last+`"}'`); err != nil {
-		return err
-	}
-	select {
-	case <-lines.done:
-		stop()
-		<-streamed
+	d.do("cat vm/dev/mcp/calls | cut -c 1-150 &", func() error {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		const last = "still streaming"
+		lines := &lineCutter{until: last, done: stop}
+		streamed := make(chan error, 1)
+		go func() { streamed <- copyFile(ctx, d.c, lines, "vm/dev/mcp/calls", os.O_RDONLY) }()
+		if err := d.quiet("late", `exec hutch-relay call local__echo '{"text":"`+last+`"}'`); err != nil {
+			return err
+		}
+		if err := <-streamed; !lines.over {
+			return err
+		}
 		return nil
-	case err := <-streamed:
-		return err
-	}
+	})
 }
 
-// A lineCutter prints the start of each line, until one has a text in it.
+// A lineCutter prints the start of each line, and is done when one has a text in it.
 type lineCutter struct {
 	until string
-	done  chan struct{}
+	done  func()
 	part  string
 	over  bool
 }
@@ -214,48 +190,29 @@ func (w *lineCutter) Write(p []byte) (int, error) {
 		}
 		w.part = rest
 		fmt.Printf("%.150s\n", line)
-		if strings.Contains(line, w.until) && !w.over {
+		if strings.Contains(line, w.until) {
 			w.over = true
-			close(w.done)
+			w.done()
 		}
 	}
-}
-
-func (d *show) over(ctx context.Context) error {
-	if err := d.echo("stop", "vm/dev/ctl"); err != nil {
-		return err
-	}
-	d.typed("rmdir vm/dev")
-	if err := d.c.Remove("vm/dev"); err != nil {
-		return explain(d.c, "vm/dev", err)
-	}
-	d.say("Nothing is left of it. Start hutchd and read its README for the rest.")
-	return nil
 }
 
 // command makes an exec, has it run message, and prints its files.
-func (d *show) command(name, message string) error {
+func (d *show) command(name, message string) {
 	dir := path.Join("vm/dev/exec", name)
-	d.typed("mkdir " + dir)
-	if err := d.c.Mkdir(dir, 0o755); err != nil {
-		return explain(d.c, dir, err)
-	}
-	if err := d.echo(message, dir+"/ctl"); err != nil {
-		return err
-	}
+	d.mkdir(dir)
+	d.echo(message, dir+"/ctl")
 	for _, f := range []string{"stdout", "stderr", "wait"} {
-		if err := d.cat(path.Join(dir, f)); err != nil {
-			return err
-		}
+		d.cat(path.Join(dir, f))
 	}
-	return d.c.Remove(dir)
+	d.do("", func() error { return d.c.remove(dir) })
 }
 
 // quiet does what command does, without printing.
 func (d *show) quiet(name, message string) error {
 	dir := path.Join("vm/dev/exec", name)
-	if err := d.c.Mkdir(dir, 0o755); err != nil {
-		return explain(d.c, dir, err)
+	if err := d.c.mkdir(dir, 0o755); err != nil {
+		return err
 	}
 	if err := writeFile(d.c, dir+"/ctl", message+"\n"); err != nil {
 		return err
@@ -263,15 +220,32 @@ func (d *show) quiet(name, message string) error {
 	if _, err := readFile(d.c, dir+"/wait"); err != nil {
 		return err
 	}
-	return d.c.Remove(dir)
+	return d.c.remove(dir)
 }
 
-func (d *show) say(format string, args ...any) { fmt.Printf("\n# "+format+"\n", args...) }
-func (d *show) typed(line string)              { fmt.Println("$ " + line) }
+func (d *show) say(text string) {
+	if d.err == nil {
+		fmt.Println("\n# " + text)
+	}
+}
 
-func (d *show) echo(text, file string) error {
-	d.typed("echo " + quoteForShell(text) + " >>" + file)
-	return writeFile(d.c, file, text+"\n")
+// do does what line says, and prints it if there is one.
+func (d *show) do(line string, act func() error) {
+	if d.err != nil {
+		return
+	}
+	if line != "" {
+		fmt.Println("$ " + line)
+	}
+	d.err = act()
+}
+
+func (d *show) mkdir(dir string) {
+	d.do("mkdir "+dir, func() error { return d.c.mkdir(dir, 0o755) })
+}
+
+func (d *show) echo(text, file string) {
+	d.do("echo "+quoteForShell(text)+" >>"+file, func() error { return writeFile(d.c, file, text+"\n") })
 }
 
 // quoteForShell shows text as a shell wants it.
@@ -282,48 +256,14 @@ func quoteForShell(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-func (d *show) cat(file string) error {
-	text, err := readFile(d.c, file)
-	if err != nil {
-		return explain(d.c, file, err)
-	}
-	if text == "" {
-		return nil
-	}
-	d.typed("cat " + file)
-	fmt.Print(text)
-	if !strings.HasSuffix(text, "\n") {
-		fmt.Println()
-	}
-	return nil
-}
-
-func (d *show) write(file, text string) error {
-	f, err := d.c.Create(file, os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return explain(d.c, file, err)
-	}
-	_, err = f.Write([]byte(text))
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
-}
-
-// copyFile copies a program of the host into the tree.
-func copyFile(from string, c *client.Conn, to string) error {
-	src, err := os.Open(from)
-	if err != nil {
+// cat prints a file that is not empty.
+func (d *show) cat(file string) {
+	d.do("", func() error {
+		text, err := readFile(d.c, file)
+		if err != nil || text == "" {
+			return err
+		}
+		_, err = fmt.Println("$ cat " + file + "\n" + strings.TrimSuffix(text, "\n"))
 		return err
-	}
-	defer src.Close()
-	dst, err := c.Create(to, os.O_WRONLY|os.O_TRUNC, 0o755)
-	if err != nil {
-		return explain(c, to, err)
-	}
-	_, err = io.Copy(dst, src)
-	if cerr := dst.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	})
 }

@@ -1,9 +1,8 @@
 package main
 
 import (
-	"path"
+	"cmp"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -18,9 +17,7 @@ func (b *bencher) density() (err error) {
 	var removes []func() error
 	defer func() {
 		for _, remove := range removes {
-			if rerr := remove(); err == nil {
-				err = rerr
-			}
+			err = cmp.Or(err, remove())
 		}
 	}()
 	began := time.Now()
@@ -40,11 +37,7 @@ func (b *bencher) density() (err error) {
 	}
 	total := 0.0
 	for _, name := range names {
-		text, err := b.settled(path.Join("vm", name, "status"))
-		if err != nil {
-			return err
-		}
-		mib, err := strconv.ParseFloat(strings.TrimSuffix(pairs(text)["memory"], "MiB"), 64)
+		mib, err := b.memoryOf(name)
 		if err != nil {
 			return err
 		}

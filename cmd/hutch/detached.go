@@ -7,21 +7,20 @@ import (
 	"strings"
 
 	"hutch/fs"
-	"hutch/fs/ninep/client"
 )
 
 // detached starts a command that stays until it is removed, and prints the
 // VM's name and its.
-func detached(c *client.Conn, vm string, words []string, o *options, messages []string) error {
+func detached(c *tree, vm string, words []string, o *options, messages []string) error {
 	dir := ""
 	for n := lastDetached(c, vm) + 1; ; n++ {
 		dir = path.Join(vm, "exec", detachedName(n))
-		err := c.Mkdir(dir, 0o755)
+		err := c.mkdir(dir, 0o755)
 		if err == nil {
 			break
 		}
 		if fs.Errno(err) != fs.Errno(fs.ErrExist) {
-			return explain(c, dir, err)
+			return err
 		}
 	}
 	if o.tty {
@@ -30,12 +29,12 @@ func detached(c *client.Conn, vm string, words []string, o *options, messages []
 	ctl := path.Join(dir, "ctl")
 	for _, m := range messages {
 		if err := writeFile(c, ctl, m+"\n"); err != nil {
-			c.Remove(dir)
+			c.remove(dir)
 			return unset(err)
 		}
 	}
 	if err := writeFile(c, ctl, execMessage(words)+"\n"); err != nil {
-		c.Remove(dir)
+		c.remove(dir)
 		return unfound(err)
 	}
 	o.began = true
@@ -48,9 +47,10 @@ func detachedName(n int) string { return fmt.Sprintf("d%d", n) }
 
 // lastDetached returns the number of the detached command that was begun last
 // of those that are there: each has one more than the others. 0: there is none.
-func lastDetached(c *client.Conn, vm string) int {
+func lastDetached(c *tree, vm string) int {
 	last := 0
-	for _, name := range folders(c, path.Join(vm, "exec")) {
+	names, _ := folders(c, path.Join(vm, "exec"))
+	for _, name := range names {
 		if n, err := strconv.Atoi(strings.TrimPrefix(name, "d")); err == nil && n > last && name == detachedName(n) {
 			last = n
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -18,25 +17,17 @@ type signaled syscall.Signal
 
 func (s signaled) Error() string { return "SIG" + signalNames[syscall.Signal(s)] }
 
-// lost is the end of a command whose VM ended under it.
-type lost struct {
-	vm, why string
-	how     error // the command's end
-}
-
-func (l *lost) Error() string { return strings.Replace(l.vm, "/", " ", 1) + ": " + l.why }
-
-// status is what shells make of the command's end.
-func (l *lost) status() int {
-	var code exit
-	var sig signaled
-	switch {
-	case errors.As(l.how, &code):
-		return int(code)
-	case errors.As(l.how, &sig):
-		return 128 + int(sig)
+// lost is the verdict on a command that ended as how tells, since the VM of
+// directory vm ended under it.
+func lost(vm, why string, how error) error {
+	status := 0
+	switch how := how.(type) {
+	case exit:
+		status = int(how)
+	case signaled:
+		status = 128 + int(how)
 	}
-	return 0
+	return verdict{strings.Replace(vm, "/", " ", 1) + ": " + why, status}
 }
 
 // machineEnd returns what a line of wait says of why the VM ended, if it did.

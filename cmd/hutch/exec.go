@@ -24,16 +24,13 @@ func defineExec(flags *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		c, err := dial(ctx)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		image, err := imageOf(c, dir)
-		if err != nil {
-			return noVM(vm, err)
-		}
-		o.defaults(image)
-		return execute(ctx, c, dir, words, o)
+		return connected(func(ctx context.Context, c *tree, words []string) error {
+			image, err := imageOf(c, dir)
+			if err != nil {
+				return noVM(vm, err)
+			}
+			o.defaults(image)
+			return execute(ctx, c, dir, words, o)
+		})(ctx, words)
 	}
 }

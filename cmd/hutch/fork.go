@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"path"
 	"strings"
 	"time"
@@ -8,41 +9,37 @@ import (
 
 // suspends measures how long a VM is away that is suspended and resumed.
 func (b *bencher) suspends() error {
-	return b.withVM(func() error {
-		ctl := path.Join("vm", benchVM, "ctl")
-		var away, back []time.Duration
-		err := b.times("suspend + resume", "≤ 250 ms p50", 20, func() error {
-			began := time.Now()
-			err := writeFile(b.c, ctl, "suspend\n")
-			away = append(away, time.Since(began))
-			if err != nil {
-				return err
-			}
-			began = time.Now()
-			err = writeFile(b.c, ctl, "resume\n")
-			back = append(back, time.Since(began))
-			return err
-		})
+	ctl := path.Join("vm", benchVM, "ctl")
+	var away, back []time.Duration
+	err := b.times("suspend + resume", "≤ 250 ms p50", 20, func() error {
+		began := time.Now()
+		err := writeFile(b.c, ctl, "suspend\n")
+		away = append(away, time.Since(began))
 		if err != nil {
 			return err
 		}
-		b.add("suspend", "", away, sum(away))
-		b.add("resume", "", back, sum(back))
-		return nil
+		began = time.Now()
+		err = writeFile(b.c, ctl, "resume\n")
+		back = append(back, time.Since(began))
+		return err
 	})
+	if err != nil {
+		return err
+	}
+	b.add("suspend", "", away, sum(away))
+	b.add("resume", "", back, sum(back))
+	return nil
 }
 
 // forks measures a copy of a VM that runs: a stopped one until it is there,
 // a live one until the first command in it has run.
 func (b *bencher) forks() error {
-	return b.withVM(func() error {
-		if err := b.copies("fork", "", "fork", nil); err != nil {
-			return err
-		}
-		return b.copies("live fork, ready for its first exec", "≤ 250 ms p50", "fork -live", func(name string) error {
-			_, err := b.exec(name, "exec echo ok")
-			return err
-		})
+	if err := b.copies("fork", "", "fork", nil); err != nil {
+		return err
+	}
+	return b.copies("live fork, ready for its first exec", "≤ 250 ms p50", "fork -live", func(name string) error {
+		_, err := b.exec(name, "exec echo ok")
+		return err
 	})
 }
 
@@ -62,7 +59,7 @@ func (b *bencher) copies(what, target, verb string, use func(name string) error)
 			}
 		}
 		there = false
-		return orExplain(b.c, dir, b.c.Remove(dir))
+		return b.c.remove(dir)
 	}
 	err := b.repeat(what, target, 20, remove, func() error {
 		if err := writeFile(b.c, path.Join("vm", benchVM, "ctl"), verb+" "+name+"\n"); err != nil {
@@ -74,8 +71,5 @@ func (b *bencher) copies(what, target, verb string, use func(name string) error)
 		}
 		return use(name)
 	})
-	if rerr := remove(); err == nil {
-		err = rerr
-	}
-	return err
+	return cmp.Or(err, remove())
 }

@@ -14,18 +14,17 @@ import (
 	"golang.org/x/term"
 
 	"hutch/fs"
-	"hutch/fs/ninep/client"
 )
 
 // defineImages has the command that lists the images.
 func defineImages(flags *flag.FlagSet) action {
 	asJSON := flags.Bool("json", false, "print a JSON object a line")
-	return connected(func(ctx context.Context, c *client.Conn, _ []string) error {
-		entries, err := c.ReadDir("images")
+	return connected(func(ctx context.Context, c *tree, _ []string) error {
+		entries, err := c.readDir("images")
 		if err != nil {
 			return err
 		}
-		t := newTable("IMAGE", "STATE", "KIND", "SIZE", "SOURCE")
+		t := newTable(*asJSON, "IMAGE", "STATE", "KIND", "SIZE", "SOURCE")
 		for _, e := range entries {
 			dir := path.Join("images", e.Name)
 			status, err := readFile(c, dir+"/status")
@@ -35,16 +34,10 @@ func defineImages(flags *flag.FlagSet) action {
 			info, _ := readFile(c, dir+"/info")
 			state, _, _ := strings.Cut(status, "\n")
 			said := pairs(info)
-			if *asJSON {
-				err = printJSON(os.Stdout, map[string]string{"image": e.Name, "state": state, "kind": said["kind"], "size": said["size"], "source": said["source"]})
-			}
-			if err != nil {
+			all := map[string]string{"image": e.Name, "state": state, "kind": said["kind"], "size": said["size"], "source": said["source"]}
+			if err := t.row(all, e.Name, t.state(state), said["kind"], bytesText(said["size"]), said["source"]); err != nil {
 				return err
 			}
-			t.row(e.Name, t.state(state), said["kind"], bytesText(said["size"]), said["source"])
-		}
-		if *asJSON {
-			return nil
 		}
 		return t.flush()
 	})
@@ -107,8 +100,8 @@ func fill(ctx context.Context, args []string, message string) error {
 		return err
 	}
 	defer c.Close()
-	if err := c.Mkdir(dir, 0o755); err != nil {
-		return explain(c, dir, err)
+	if err := c.mkdir(dir, 0o755); err != nil {
+		return err
 	}
 	filled := make(chan error, 1)
 	go func() { filled <- writeFile(c, dir+"/ctl", message+"\n") }()
@@ -131,8 +124,8 @@ func giveUp(dir string, why error) error {
 	}
 	defer c.Close()
 	writeFile(c, dir+"/ctl", "cancel\n") // there may be nothing to cancel
-	for ctx.Err() == nil && c.Remove(dir) != nil {
-		if _, err := c.Stat(dir); err != nil {
+	for ctx.Err() == nil && c.remove(dir) != nil {
+		if _, err := c.stat(dir); err != nil {
 			break
 		}
 		time.Sleep(50 * time.Millisecond) // the cancelled work ends
@@ -141,7 +134,7 @@ func giveUp(dir string, why error) error {
 }
 
 // progress draws on a terminal how far an image is, until it is filled.
-func progress(ctx context.Context, c *client.Conn, dir string, filled <-chan error) error {
+func progress(ctx context.Context, c *tree, dir string, filled <-chan error) error {
 	drawing := term.IsTerminal(2)
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -162,7 +155,7 @@ func progress(ctx context.Context, c *client.Conn, dir string, filled <-chan err
 	}
 }
 
-func draw(c *client.Conn, dir string) {
+func draw(c *tree, dir string) {
 	text, err := readFile(c, dir+"/status")
 	if err != nil {
 		return
@@ -180,14 +173,14 @@ func draw(c *client.Conn, dir string) {
 }
 
 // removeImage removes an image.
-func removeImage(c *client.Conn, name string) error {
+func removeImage(c *tree, name string) error {
 	dir, err := imageDir(name)
 	if err != nil {
 		return err
 	}
-	err = c.Remove(dir)
+	err = c.remove(dir)
 	if fs.Errno(err) == fs.Errno(fs.ErrNotExist) {
 		return fmt.Errorf("%w: no image %q; hutch images lists them", fs.ErrNotExist, name)
 	}
-	return orExplain(c, dir, err)
+	return err
 }

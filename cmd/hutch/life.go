@@ -9,13 +9,12 @@ import (
 	"strings"
 
 	"hutch/fs"
-	"hutch/fs/ninep/client"
 )
 
 // each has a command do something to every VM, or image, that its arguments
 // name. What fails is told, and does not keep the others from it.
-func each(do func(c *client.Conn, name string) error) action {
-	return connected(func(ctx context.Context, c *client.Conn, args []string) error {
+func each(do func(c *tree, name string) error) action {
+	return connected(func(ctx context.Context, c *tree, args []string) error {
 		var result error
 		for _, name := range args {
 			err := do(c, name)
@@ -35,19 +34,16 @@ func each(do func(c *client.Conn, name string) error) action {
 
 // control passes a message to the ctl of each VM.
 func control(message string) func(*flag.FlagSet) action {
-	return plain(each(func(c *client.Conn, vm string) error { return tellVM(c, vm, message) }))
+	return plain(each(func(c *tree, vm string) error { return tellVM(c, vm, message) }))
 }
 
 // tellVM writes a message to the ctl of a VM.
-func tellVM(c *client.Conn, vm, message string) error {
-	dir, err := vmDir(vm)
+func tellVM(c *tree, vm, message string) error {
+	dir, err := existing(c, vm)
 	if err != nil {
 		return err
 	}
-	if _, err := c.Stat(dir); err != nil {
-		return noVM(vm, err)
-	}
-	return orExplain(c, dir+"/ctl", writeFile(c, dir+"/ctl", message+"\n"))
+	return writeFile(c, dir+"/ctl", message+"\n")
 }
 
 // vmDir returns the directory of a VM, and imageDir that of an image. A name
@@ -62,6 +58,15 @@ func entryOf(dir, kind, name string) (string, error) {
 	return path.Join(dir, name), nil
 }
 
+// existing returns the directory of a VM that there is.
+func existing(c *tree, vm string) (string, error) {
+	dir, err := vmDir(vm)
+	if err == nil {
+		_, err = c.stat(dir)
+	}
+	return dir, noVM(vm, err)
+}
+
 // noVM tells that there is no such VM, if that is what err says.
 func noVM(vm string, err error) error {
 	if fs.Errno(err) == fs.Errno(fs.ErrNotExist) {
@@ -72,7 +77,7 @@ func noVM(vm string, err error) error {
 
 func defineRemove(flags *flag.FlagSet) action {
 	force := flags.Bool("f", false, "stop those that run, and forget what is suspended")
-	return each(func(c *client.Conn, vm string) error {
+	return each(func(c *tree, vm string) error {
 		dir, err := vmDir(vm)
 		if err != nil {
 			return err
@@ -84,7 +89,7 @@ func defineRemove(flags *flag.FlagSet) action {
 				}
 			}
 		}
-		return noVM(vm, orExplain(c, dir, c.Remove(dir)))
+		return noVM(vm, c.remove(dir))
 	})
 }
 
@@ -96,7 +101,7 @@ func alive(status string) bool {
 
 func defineFork(flags *flag.FlagSet) action {
 	live := flags.Bool("live", false, "with its memory: the copy runs on where the VM is")
-	return connected(func(ctx context.Context, c *client.Conn, args []string) error {
+	return connected(func(ctx context.Context, c *tree, args []string) error {
 		message := "fork "
 		if *live {
 			message += "-live "

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/term"
 
 	"hutch/fs"
-	"hutch/fs/ninep/client"
 )
 
 // A listed is what ps tells of a VM or of a command in one.
@@ -38,29 +37,21 @@ type listed struct {
 func definePs(flags *flag.FlagSet) action {
 	asJSON := flags.Bool("json", false, "print a JSON object a line")
 	quiet := flags.Bool("q", false, "print the names of the VMs alone")
-	return connected(func(ctx context.Context, c *client.Conn, _ []string) error {
+	return connected(func(ctx context.Context, c *tree, _ []string) error {
 		if *quiet {
-			for _, name := range folders(c, "vm") {
+			names, err := folders(c, "vm")
+			for _, name := range names {
 				if _, err := fmt.Println(name); err != nil {
 					return err
 				}
 			}
-			return nil
+			return err
 		}
 		text, err := readFile(c, "status")
 		if err != nil {
 			return err
 		}
-		list := details(c, strings.Split(strings.TrimSpace(text), "\n"))
-		if !*asJSON {
-			return printListed(list)
-		}
-		for _, l := range list {
-			if err := printJSON(os.Stdout, l); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printListed(details(c, strings.Split(strings.TrimSpace(text), "\n")), *asJSON)
 	})
 }
 
@@ -68,7 +59,7 @@ func definePs(flags *flag.FlagSet) action {
 const asking = 16
 
 // details asks each VM that lines of the service's status name.
-func details(c *client.Conn, lines []string) []listed {
+func details(c *tree, lines []string) []listed {
 	parts := make([][]listed, len(lines))
 	turns := make(chan struct{}, asking)
 	var all sync.WaitGroup
@@ -96,7 +87,7 @@ func details(c *client.Conn, lines []string) []listed {
 	return list
 }
 
-func detail(c *client.Conn, l listed) []listed {
+func detail(c *tree, l listed) []listed {
 	dir := path.Join("vm", l.VM)
 	if text, err := readFile(c, path.Join(dir, "status")); err == nil {
 		said := pairs(text)
@@ -105,18 +96,12 @@ func detail(c *client.Conn, l listed) []listed {
 		l.CPU = percent(said["cpu"], said["since"], time.Now())
 	}
 	list := []listed{l}
-	entries, err := c.ReadDir(path.Join(dir, "exec"))
-	if err != nil {
-		return list // the VM went meanwhile
-	}
-	for _, e := range entries {
-		if !e.Mode.IsDir() {
-			continue
-		}
-		cmd, _ := readFile(c, path.Join(dir, "exec", e.Name, "cmd"))
-		state, _ := readFile(c, path.Join(dir, "exec", e.Name, "status"))
+	execs, _ := folders(c, path.Join(dir, "exec")) // none if the VM went meanwhile
+	for _, name := range execs {
+		cmd, _ := readFile(c, path.Join(dir, "exec", name, "cmd"))
+		state, _ := readFile(c, path.Join(dir, "exec", name, "status"))
 		state, _, _ = strings.Cut(state, "\n")
-		list = append(list, listed{VM: l.VM, State: state, Exec: e.Name, Command: onLine(cmd)})
+		list = append(list, listed{VM: l.VM, State: state, Exec: name, Command: onLine(cmd)})
 	}
 	return list
 }
@@ -178,7 +163,7 @@ func cut(s string, n int) string {
 	return s
 }
 
-func printListed(list []listed) error {
+func printListed(list []listed, asJSON bool) error {
 	rows := [][]string{{"VM", "STATE", "UPTIME", "MEMORY", "CPU", "DRIVER", "IMAGE", "EXEC", "COMMAND"}}
 	for _, l := range list {
 		memory := l.Memory
@@ -192,19 +177,21 @@ func printListed(list []listed) error {
 		columns = 0
 	}
 	n := room(rows, columns)
-	t := newTable(rows[0]...)
-	for _, r := range rows[1:] {
+	t := newTable(asJSON, rows[0]...)
+	for i, r := range rows[1:] {
 		r[1], r[8] = t.state(r[1]), cut(r[8], n)
-		t.row(r...)
+		if err := t.row(list[i], r...); err != nil {
+			return err
+		}
 	}
 	return t.flush()
 }
 
 // calls prints a VM's MCP calls from the first on, until it is interrupted.
-func calls(ctx context.Context, c *client.Conn, args []string) error {
+func calls(ctx context.Context, c *tree, args []string) error {
 	vm, err := vmDir(args[0])
 	if err != nil {
 		return err
 	}
-	return noVM(args[0], copyOut(ctx, c, os.Stdout, path.Join(vm, "mcp", "calls")))
+	return noVM(args[0], copyFile(ctx, c, os.Stdout, path.Join(vm, "mcp", "calls"), os.O_RDONLY))
 }

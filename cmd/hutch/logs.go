@@ -8,25 +8,20 @@ import (
 	"os"
 	"path"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"hutch/fs"
-	"hutch/fs/ninep/client"
 )
 
 // defineLogs has the command that prints a log of a VM, or the output of a
 // command in it.
 func defineLogs(flags *flag.FlagSet) action {
 	follow := flags.Bool("f", false, "go on as more comes")
-	return connected(func(ctx context.Context, c *client.Conn, args []string) error {
-		vm, err := vmDir(args[0])
+	return connected(func(ctx context.Context, c *tree, args []string) error {
+		vm, err := existing(c, args[0])
 		if err != nil {
 			return err
-		}
-		if _, err := c.Stat(vm); err != nil {
-			return noVM(args[0], err)
 		}
 		status, err := readFile(c, path.Join(vm, "status"))
 		if err != nil {
@@ -47,23 +42,23 @@ func defineLogs(flags *flag.FlagSet) action {
 			return printLog(ctx, c, file, *follow)
 		}
 		dir := path.Join(vm, "exec", name)
-		if _, err := c.Stat(dir); err != nil {
+		if _, err := c.stat(dir); err != nil {
 			return fmt.Errorf("%w: VM %s has neither a log nor a command %q: %s%s", fs.ErrNotExist, args[0], name, logNames(c, vm), gone)
 		}
 		return printOutput(ctx, c, dir, *follow)
 	})
 }
 
-func isFile(c *client.Conn, name string) bool {
-	st, err := c.Stat(name)
-	return err == nil && !st.Mode.IsDir()
+func isFile(c *tree, name string) bool {
+	mode, err := c.stat(name)
+	return err == nil && !mode.IsDir()
 }
 
 // logNames tells what there is to print.
-func logNames(c *client.Conn, vm string) string {
+func logNames(c *tree, vm string) string {
 	var names []string
 	for _, dir := range []string{"log", "exec"} {
-		entries, _ := c.ReadDir(path.Join(vm, dir))
+		entries, _ := c.readDir(path.Join(vm, dir))
 		for _, e := range entries {
 			if e.Name != "clone" {
 				names = append(names, e.Name)
@@ -74,7 +69,7 @@ func logNames(c *client.Conn, vm string) string {
 }
 
 // printLog prints a file that grows, whose reads end.
-func printLog(ctx context.Context, c *client.Conn, name string, follow bool) error {
+func printLog(ctx context.Context, c *tree, name string, follow bool) error {
 	for off := int64(0); ; {
 		n, err := printFrom(c, name, off)
 		if err != nil || !follow {
@@ -93,39 +88,20 @@ func printLog(ctx context.Context, c *client.Conn, name string, follow bool) err
 
 // printFrom prints what the file has from off on, and returns how much. What
 // a read gives may be what was there at the open.
-func printFrom(c *client.Conn, name string, off int64) (int64, error) {
-	f, err := c.Open(name, os.O_RDONLY)
+func printFrom(c *tree, name string, off int64) (int64, error) {
+	f, err := c.open(name, os.O_RDONLY)
 	if err != nil {
-		return 0, explain(c, name, err)
+		return 0, err
 	}
 	defer f.Close()
 	return io.Copy(os.Stdout, io.NewSectionReader(f, off, 1<<62))
 }
 
 // printOutput prints both outputs of a command: all until now, or until it ends.
-func printOutput(ctx context.Context, c *client.Conn, dir string, follow bool) error {
+func printOutput(ctx context.Context, c *tree, dir string, follow bool) error {
 	flags := os.O_RDONLY
 	if !follow {
 		flags |= syscall.O_NONBLOCK
 	}
-	var copying sync.WaitGroup
-	outs := []struct {
-		name string
-		w    io.Writer
-	}{{"stdout", os.Stdout}, {"stderr", os.Stderr}}
-	errs := make([]error, len(outs))
-	for i, out := range outs {
-		copying.Add(1)
-		go func() {
-			defer copying.Done()
-			errs[i] = copyFrom(ctx, c, out.w, path.Join(dir, out.name), flags)
-		}()
-	}
-	copying.Wait()
-	for _, err := range errs {
-		if err != nil && fs.Errno(err) != syscall.EAGAIN { // that is where it stands
-			return err
-		}
-	}
-	return nil
+	return copyStreams(ctx, c, dir, flags, map[string]io.Writer{"stdout": os.Stdout, "stderr": os.Stderr})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -39,17 +40,15 @@ func (b *bencher) life() error {
 // boot measures a VM's start until its guest has run a command: one from its
 // image alone, the driver's own work.
 func (b *bencher) boot() error {
-	return b.withVM(func() error {
-		ctl := path.Join("vm", benchVM, "ctl")
-		return b.repeat("boot, ready for its first exec", "", 20, func() error {
-			return writeFile(b.c, ctl, "kill\n")
-		}, func() error {
-			if err := writeFile(b.c, ctl, "start\n"); err != nil {
-				return err
-			}
-			_, err := b.exec(benchVM, "exec echo ok")
+	ctl := path.Join("vm", benchVM, "ctl")
+	return b.repeat("boot, ready for its first exec", "", 20, func() error {
+		return writeFile(b.c, ctl, "kill\n")
+	}, func() error {
+		if err := writeFile(b.c, ctl, "start\n"); err != nil {
 			return err
-		})
+		}
+		_, err := b.exec(benchVM, "exec echo ok")
+		return err
 	})
 }
 
@@ -60,66 +59,57 @@ func (b *bencher) withVM(f func() error) error {
 		return err
 	}
 	err = f()
-	if rerr := remove(); err == nil {
-		err = rerr
-	}
-	return err
+	return cmp.Or(err, remove())
 }
 
 func (b *bencher) execs() error {
-	return b.withVM(func() error {
-		return b.times("exec echo ok", "≤ 5 ms p50", 300, func() error {
-			_, err := b.exec(benchVM, "exec echo ok")
-			return err
-		})
+	return b.times("exec echo ok", "≤ 5 ms p50", 300, func() error {
+		_, err := b.exec(benchVM, "exec echo ok")
+		return err
 	})
 }
 
 // mcp measures local__echo, called by a client in the guest through the
 // relay's way, at several calls at once.
 func (b *bencher) mcp() error {
-	return b.withVM(func() error {
-		for _, load := range []struct {
-			at, n  int
-			target string
-		}{{1, 5000, "≤ 0.3 ms p50"}, {10, 20000, ""}, {50, 20000, ""}, {200, 20000, "p99 ≤ 40 ms"}} {
-			out, err := b.exec(benchVM, fmt.Sprintf(`exec hutch-relay call -n %d -c %d -t %v local__echo '{"text":"ping"}'`, load.n, load.at, enough))
-			if err != nil {
-				return err
-			}
-			var f figure
-			if err := json.Unmarshal([]byte(out), &f); err != nil {
-				return fmt.Errorf("%w: %s", err, out)
-			}
-			f.What, f.Target, f.Unit = fmt.Sprintf("MCP echo, %d at once", load.at), load.target, "/s"
-			b.figures = append(b.figures, f)
+	for _, load := range []struct {
+		at, n  int
+		target string
+	}{{1, 5000, "≤ 0.3 ms p50"}, {10, 20000, ""}, {50, 20000, ""}, {200, 20000, "p99 ≤ 40 ms"}} {
+		out, err := b.exec(benchVM, fmt.Sprintf(`exec hutch-relay call -n %d -c %d -t %v local__echo '{"text":"ping"}'`, load.n, load.at, enough))
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+		var f figure
+		if err := json.Unmarshal([]byte(out), &f); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		f.What, f.Target, f.Unit = fmt.Sprintf("MCP echo, %d at once", load.at), load.target, "/s"
+		b.figures = append(b.figures, f)
+	}
+	return nil
 }
 
 // status measures a read of a VM's status from an open file.
 func (b *bencher) status() error {
-	return b.withVM(func() error {
-		name := path.Join("vm", benchVM, "status")
-		f, err := b.c.Open(name, os.O_RDONLY)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := b.readings("status read, 9P", f); err != nil {
-			return err
-		}
-		if b.mount == "none" || b.mount == "" {
-			return nil
-		}
-		m, err := os.Open(filepath.Join(b.mount, name))
-		if err != nil {
-			return err
-		}
-		defer m.Close()
-		return b.readings("status read, FUSE", m)
-	})
+	name := path.Join("vm", benchVM, "status")
+	f, err := b.c.open(name, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := b.readings("status read, 9P", f); err != nil {
+		return err
+	}
+	if b.mount == "none" || b.mount == "" {
+		return nil
+	}
+	m, err := os.Open(filepath.Join(b.mount, name))
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	return b.readings("status read, FUSE", m)
 }
 
 func (b *bencher) readings(what string, f io.ReaderAt) error {
@@ -135,38 +125,31 @@ func (b *bencher) readings(what string, f io.ReaderAt) error {
 // throughput measures how fast a command's output comes.
 func (b *bencher) throughput() error {
 	const mib = 1024
-	return b.withVM(func() error {
-		began := time.Now()
-		dir, end, err := b.begin(benchVM, fmt.Sprintf("exec head -c %dM /dev/zero", mib))
-		if err != nil {
-			return err
-		}
-		defer end()
-		f, err := b.c.Open(path.Join(dir, "stdout"), os.O_RDONLY)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		got, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{f}, make([]byte, 1<<20))
-		if err != nil || got != mib<<20 {
-			return fmt.Errorf("%d bytes of output: %v", got, err)
-		}
-		b.figures = append(b.figures, figure{What: "exec stdout", N: 1, Rate: mib / time.Since(began).Seconds(), Unit: "MiB/s"})
-		return nil
-	})
+	began := time.Now()
+	dir, end, err := b.begin(benchVM, fmt.Sprintf("exec head -c %dM /dev/zero", mib))
+	if err != nil {
+		return err
+	}
+	defer end()
+	f, err := b.c.open(path.Join(dir, "stdout"), os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	got, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{f}, make([]byte, 1<<20))
+	if err != nil || got != mib<<20 {
+		return fmt.Errorf("%d bytes of output: %v", got, err)
+	}
+	b.figures = append(b.figures, figure{What: "exec stdout", N: 1, Rate: mib / time.Since(began).Seconds(), Unit: "MiB/s"})
+	return nil
 }
 
 // ledger measures durable appends to a session database in the temporary folder.
 func (b *bencher) ledger() error {
-	for _, load := range []struct {
-		writers, n int
-		target     string
-	}{{16, 40000, "≥ 20k/s"}, {256, 400000, "≥ 150k/s"}} {
-		if err := b.appends(load.writers, load.n, load.target); err != nil {
-			return err
-		}
+	if err := b.appends(16, 40000, "≥ 20k/s"); err != nil {
+		return err
 	}
-	return nil
+	return b.appends(256, 400000, "≥ 150k/s")
 }
 
 func (b *bencher) appends(writers, n int, target string) error {
@@ -211,34 +194,30 @@ func (b *bencher) appends(writers, n int, target string) error {
 // memory measures what an idle sandbox holds: all its processes on the host,
 // its aggregator's included, pages shared with others in part.
 func (b *bencher) memory() error {
-	return b.withVM(func() error {
-		text, err := b.settled(path.Join("vm", benchVM, "status"))
-		if err != nil {
-			return err
-		}
-		size := strings.TrimSuffix(pairs(text)["memory"], "MiB")
-		mib, err := strconv.ParseFloat(size, 64)
-		if err != nil {
-			return fmt.Errorf("status has no memory: %s", text)
-		}
-		b.figures = append(b.figures, figure{What: "memory of an idle sandbox", N: 1, Rate: mib, Unit: "MiB", Target: "≤ 100 MiB"})
-		return nil
-	})
+	mib, err := b.memoryOf(benchVM)
+	if err != nil {
+		return err
+	}
+	b.figures = append(b.figures, figure{What: "memory of an idle sandbox", N: 1, Rate: mib, Unit: "MiB", Target: "≤ 100 MiB"})
+	return nil
 }
 
-// settled returns a VM's status once it tells its memory, which is measured
-// in the background.
-func (b *bencher) settled(name string) (string, error) {
+// memoryOf returns how many MiB a VM holds, as soon as its status tells them:
+// they are measured in the background.
+func (b *bencher) memoryOf(vm string) (float64, error) {
 	for range 50 {
-		text, err := readFile(b.c, name)
-		if err != nil || pairs(text)["memory"] != "" {
-			return text, err
+		text, err := readFile(b.c, path.Join("vm", vm, "status"))
+		if err != nil {
+			return 0, err
+		}
+		if size := pairs(text)["memory"]; size != "" {
+			return strconv.ParseFloat(strings.TrimSuffix(size, "MiB"), 64)
 		}
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-b.ctx.Done():
-			return "", b.ctx.Err()
+			return 0, b.ctx.Err()
 		}
 	}
-	return readFile(b.c, name)
+	return 0, fmt.Errorf("status of VM %s has no memory", vm)
 }

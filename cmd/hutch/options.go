@@ -1,18 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"os"
 	"path"
-	"strconv"
+	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/term"
 
 	"hutch/fs"
-	"hutch/fs/ninep/client"
+	"hutch/fs/quantity"
 )
 
 // options say how a command is run, where it is not as its image has it.
@@ -68,13 +68,11 @@ func (o *options) addVariable(kv string) error {
 
 // setTimeout takes what the guest's timeout verb does.
 func (o *options) setTimeout(s string) error {
-	d, err := time.ParseDuration(s)
-	if _, nerr := strconv.ParseUint(s, 10, 31); nerr == nil {
-		s += "s"
-	} else if err != nil || d < 0 {
-		return errors.New("want 60s, 5m or 1h30m")
+	d, err := quantity.Timeout(s)
+	if err != nil {
+		return err
 	}
-	o.timeout = s
+	o.timeout = quantity.TimeText(d)
 	return nil
 }
 
@@ -105,7 +103,7 @@ type imageConfig struct {
 }
 
 // imageOf reads what the image of a VM says.
-func imageOf(c *client.Conn, vm string) (imageConfig, error) {
+func imageOf(c *tree, vm string) (imageConfig, error) {
 	var i imageConfig
 	status, err := readFile(c, path.Join(vm, "status"))
 	if err != nil {
@@ -129,15 +127,10 @@ func (i imageConfig) command(args []string) []string {
 	if len(args) == 0 {
 		args = i.cmd
 	}
-	return append(append([]string(nil), i.entrypoint...), args...)
+	return slices.Concat(i.entrypoint, args)
 }
 
 // defaults has the image's user and folder hold where the user says none.
 func (o *options) defaults(i imageConfig) {
-	if o.user == "" {
-		o.user = i.user
-	}
-	if o.dir == "" {
-		o.dir = i.dir
-	}
+	o.user, o.dir = cmp.Or(o.user, i.user), cmp.Or(o.dir, i.dir)
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"hutch/fs"
-	"hutch/fs/ninep/client"
 )
 
 // defineRun has the command that makes a sandbox, runs a command in it, and
@@ -37,7 +36,7 @@ type runner struct {
 	remove           bool
 }
 
-func (r *runner) run(ctx context.Context, c *client.Conn, args []string) error {
+func (r *runner) run(ctx context.Context, c *tree, args []string) error {
 	if r.name != "" || r.detach {
 		return r.named(ctx, c, args)
 	}
@@ -51,20 +50,17 @@ func (r *runner) run(ctx context.Context, c *client.Conn, args []string) error {
 	defer ctl.Close()
 	vm := path.Join("vm", name)
 	for _, m := range append(r.settings.messages(), "start") {
-		if err := tell(c, ctl, vm, m); err != nil {
+		if err := tell(ctl, m); err != nil {
 			return err
 		}
 	}
 	err = r.command(ctx, c, vm, args)
-	if kerr := tell(c, ctl, vm, "kill"); err == nil {
-		err = kerr
-	}
-	return err
+	return cmp.Or(err, tell(ctl, "kill"))
 }
 
 // named runs the command in a VM that stays: stopped, or if it is not waited
 // for, running. If the command does not begin, nobody wants the VM.
-func (r *runner) named(ctx context.Context, c *client.Conn, args []string) error {
+func (r *runner) named(ctx context.Context, c *tree, args []string) error {
 	if r.name == "" {
 		r.name = fmt.Sprintf("run-%d", time.Now().UnixNano()/1e6)
 	}
@@ -79,19 +75,15 @@ func (r *runner) named(ctx context.Context, c *client.Conn, args []string) error
 	if r.detach && r.began {
 		return err
 	}
-	if kerr := tellVM(c, r.name, "kill"); err == nil {
-		err = kerr
-	}
+	err = cmp.Or(err, tellVM(c, r.name, "kill"))
 	if r.remove || !r.began {
-		if rerr := c.Remove(vm); err == nil {
-			err = orExplain(c, vm, rerr)
-		}
+		err = cmp.Or(err, c.remove(vm))
 	}
 	return err
 }
 
 // command runs what the image and args say.
-func (r *runner) command(ctx context.Context, c *client.Conn, vm string, args []string) error {
+func (r *runner) command(ctx context.Context, c *tree, vm string, args []string) error {
 	image, err := imageOf(c, vm)
 	if err != nil {
 		return err
@@ -111,7 +103,7 @@ func (r *runner) command(ctx context.Context, c *client.Conn, vm string, args []
 }
 
 // meant tells who has said an image where its command stands what is meant.
-func (r *runner) meant(c *client.Conn, args []string, err error) error {
+func (r *runner) meant(c *tree, args []string, err error) error {
 	if r.began || len(args) == 0 || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -8,20 +8,18 @@ import (
 	"os"
 	"path"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"hutch/fs"
-	"hutch/fs/ninep/client"
 )
 
 // A session is a command in a VM with our standard files.
 type session struct {
-	c   *client.Conn
+	c   *tree
 	vm  string // the VM's directory
 	dir string // the exec's directory
-	ctl *client.File
+	ctl *file
 	tty bool
 
 	timeout    string
@@ -34,7 +32,7 @@ var errUnheeded = errors.New("the command does nothing about interrupts: ended a
 
 // execute runs a command in the VM of directory vm as if it were here: its
 // input, output, terminal and signals are ours, and we end as it does.
-func execute(ctx context.Context, c *client.Conn, vm string, words []string, o *options) error {
+func execute(ctx context.Context, c *tree, vm string, words []string, o *options) error {
 	messages := o.messages()
 	if o.detach {
 		return detached(c, vm, words, o, messages)
@@ -50,7 +48,7 @@ func execute(ctx context.Context, c *client.Conn, vm string, words []string, o *
 	defer ctl.Close()
 	s.ctl, s.dir = ctl, path.Join(vm, "exec", n)
 	for _, m := range messages {
-		if err := tell(c, ctl, vm, m); err != nil {
+		if err := tell(ctl, m); err != nil {
 			return unset(err)
 		}
 	}
@@ -62,7 +60,7 @@ func execute(ctx context.Context, c *client.Conn, vm string, words []string, o *
 		defer restore()
 	}
 	defer s.forward()()
-	if err := tell(c, ctl, vm, execMessage(words)); err != nil {
+	if err := tell(ctl, execMessage(words)); err != nil {
 		return unfound(err)
 	}
 	o.began = true
@@ -73,39 +71,26 @@ func execMessage(words []string) string { return "exec " + fs.QuoteAll(words) }
 
 // attend copies the command's files until it ends, or the session does.
 func (s *session) attend(ctx context.Context) error {
-	go s.input()
-	var copying sync.WaitGroup
+	go s.input(ctx)
 	var line strings.Builder
-	outs := []struct {
-		name string
-		w    io.Writer
-	}{{"stdout", s.screen()}, {"stderr", os.Stderr}, {"wait", &line}}
-	errs := make([]error, len(outs))
-	for i, out := range outs {
-		copying.Add(1)
-		go func() {
-			defer copying.Done()
-			errs[i] = copyOut(ctx, s.c, out.w, path.Join(s.dir, out.name))
-		}()
-	}
-	copying.Wait()
-	switch err := context.Cause(ctx); {
-	case err == errUnheeded:
-		s.say(err)
+	err := copyStreams(ctx, s.c, s.dir, os.O_RDONLY, map[string]io.Writer{"stdout": s.screen(), "stderr": os.Stderr, "wait": &line})
+	switch cause := context.Cause(ctx); {
+	case cause == errUnheeded:
+		s.say(cause)
 		return signaled(syscall.SIGINT)
-	case err != nil:
-		return err
+	case cause != nil:
+		return cause
 	}
 	if why := machineEnd(line.String()); why != "" {
-		return &lost{s.vm, why, end(line.String())}
+		return lost(s.vm, why, end(line.String()))
 	}
-	if err := errors.Join(errs...); errors.Is(err, client.ErrLost) {
+	if errors.Is(err, errLost) {
 		return errDisconnected
 	} else if err != nil {
 		return err
 	}
 	if strings.HasSuffix(strings.TrimSpace(line.String()), " timeout") {
-		return timedOut(s.timeout)
+		return verdict{"timed out after " + s.timeout, 124}
 	}
 	return end(line.String())
 }
@@ -137,11 +122,11 @@ func (s *session) keys() io.Reader {
 
 // input copies our standard input to the command, and ends it there. It is
 // not waited for: a read of a terminal cannot be called back.
-func (s *session) input() {
-	f, err := s.c.Open(path.Join(s.dir, "stdin"), os.O_WRONLY)
+func (s *session) input(ctx context.Context) {
+	f, err := s.c.open(path.Join(s.dir, "stdin"), os.O_WRONLY)
 	if err != nil {
 		return
 	}
+	defer f.closeWith(ctx)()
 	io.Copy(f, s.keys())
-	f.Close()
 }

@@ -17,13 +17,11 @@ func (s *session) forward() func() {
 	notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH)
 	var done sync.WaitGroup
-	done.Add(1)
-	go func() {
-		defer done.Done()
+	done.Go(func() {
 		for sig := range signals {
 			s.pass(sig.(syscall.Signal))
 		}
-	}()
+	})
 	return func() {
 		signal.Stop(signals)
 		close(signals)
@@ -38,7 +36,7 @@ func (s *session) pass(sig syscall.Signal) {
 		}
 		return
 	}
-	tell(s.c, s.ctl, s.vm, "signal "+signalNames[sig])
+	tell(s.ctl, "signal "+signalNames[sig])
 	switch sig {
 	case syscall.SIGINT:
 		s.interrupts.signal()

@@ -27,6 +27,14 @@ func misused(name, what string) error {
 	return misuse(lookup(name).usage() + "\nhutch: " + what)
 }
 
+// A verdict is how a command ended that did not end by itself.
+type verdict struct {
+	text   string
+	status int // what shells make of it
+}
+
+func (v verdict) Error() string { return v.text }
+
 // An unstarted is why the command did not start.
 type unstarted struct {
 	error
@@ -47,13 +55,8 @@ func unfound(err error) error {
 	return unstarted{err, 126}
 }
 
-// A timedOut is the time after which the command was ended.
-type timedOut string
-
-func (t timedOut) Error() string { return "timed out after " + string(t) }
-
 // errDisconnected is why nobody can tell us the end of a command.
-var errDisconnected = errors.New("connection to hutchd lost: the command may run on")
+var errDisconnected = verdict{"connection to hutchd lost: the command may run on", 125}
 
 // plainText is the text of err without the system call that failed here.
 func plainText(err error) string {
@@ -76,12 +79,8 @@ func status(err error) int {
 	var sig signaled
 	var wrong misuse
 	var not unstarted
-	var gone *lost
-	var late timedOut
+	var ended verdict
 	switch {
-	case errors.As(err, &gone):
-		fmt.Fprintf(os.Stderr, "hutch: %s\n", gone)
-		return gone.status()
 	case errors.As(err, &sig):
 		sig.die()
 	case err == nil:
@@ -91,12 +90,9 @@ func status(err error) int {
 	case errors.As(err, &wrong):
 		fmt.Fprintln(os.Stderr, wrong.Error())
 		return 2
-	case errors.As(err, &late):
-		fmt.Fprintf(os.Stderr, "hutch: %s\n", late)
-		return 124
-	case errors.Is(err, errDisconnected):
-		fmt.Fprintf(os.Stderr, "hutch: %s\n", err)
-		return 125
+	case errors.As(err, &ended):
+		fmt.Fprintf(os.Stderr, "hutch: %s\n", ended)
+		return ended.status
 	case errors.Is(err, context.Canceled):
 		return 130
 	}

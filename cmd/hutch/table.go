@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,14 +12,17 @@ import (
 	"golang.org/x/term"
 )
 
-// A table is rows that are printed in columns, in colour on a terminal.
+// A table is rows that are printed in columns, in colour on a terminal, or
+// each as a JSON object on a line.
 type table struct {
+	json   bool
 	w      *tabwriter.Writer
 	colour bool
 }
 
-func newTable(columns ...string) *table {
+func newTable(asJSON bool, columns ...string) *table {
 	t := &table{
+		json:   asJSON,
 		w:      tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0),
 		colour: term.IsTerminal(1) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 	}
@@ -27,11 +31,20 @@ func newTable(columns ...string) *table {
 			columns[i] = t.state(c)
 		}
 	}
-	t.row(columns...)
+	if !asJSON {
+		t.row(nil, columns...)
+	}
 	return t
 }
 
-func (t *table) row(cells ...string) { fmt.Fprintln(t.w, strings.Join(cells, "\t")) }
+// row prints v, or its cells.
+func (t *table) row(v any, cells ...string) error {
+	if t.json {
+		return printJSON(os.Stdout, v)
+	}
+	_, err := fmt.Fprintln(t.w, strings.Join(cells, "\t"))
+	return err
+}
 
 // states are the colours of those that stand out.
 var states = map[string]int{"running": 32, "ready": 32, "failed": 31, "suspended": 33, "starting": 36, "stopping": 36}
@@ -42,11 +55,7 @@ func (t *table) state(s string) string {
 	if !t.colour {
 		return s
 	}
-	code := states[s]
-	if code == 0 {
-		code = 39
-	}
-	return fmt.Sprintf("\x1b[%dm%s\x1b[39m", code, s)
+	return fmt.Sprintf("\x1b[%dm%s\x1b[39m", cmp.Or(states[s], 39), s)
 }
 
 func (t *table) flush() error { return t.w.Flush() }

@@ -9,7 +9,7 @@ import (
 // terminal gives the command a terminal like ours, and puts ours in raw mode.
 func (s *session) terminal() (restore func(), err error) {
 	if !term.IsTerminal(1) {
-		err = tell(s.c, s.ctl, s.vm, usualSize)
+		err = tell(s.ctl, usualSize)
 	} else {
 		err = s.size()
 	}
@@ -32,7 +32,7 @@ func (s *session) size() error {
 	case err != nil:
 		return err
 	case rows == 0 || cols == 0: // a new pty has none
-		return tell(s.c, s.ctl, s.vm, usualSize)
+		return tell(s.ctl, usualSize)
 	}
-	return tell(s.c, s.ctl, s.vm, fmt.Sprintf("tty %d %d", rows, cols))
+	return tell(s.ctl, fmt.Sprintf("tty %d %d", rows, cols))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,31 +9,25 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
+	"syscall"
 
 	"hutch/fs"
 	"hutch/fs/ninep"
-	"hutch/fs/ninep/client"
 )
 
 // dial connects to hutchd, until ctx is done.
-func dial(ctx context.Context) (*client.Conn, error) {
-	addr := *address
-	if addr == "" {
-		addr = ninep.DefaultAddress()
+func dial(ctx context.Context) (*tree, error) {
+	addr := cmp.Or(*address, ninep.DefaultAddress())
+	c, err := attach(ctx, addr)
+	if hint := advice(addr, err); err != nil && hint != "" {
+		err = fmt.Errorf("%w: %s", err, hint)
 	}
-	c, err := client.Dial(ctx, addr)
-	if err != nil {
-		if hint := advice(addr, err); hint != "" {
-			err = fmt.Errorf("%w: %s", err, hint)
-		}
-		return nil, err
-	}
-	context.AfterFunc(ctx, func() { c.Close() })
-	return c, nil
+	return c, err
 }
 
 // connected has a command do act with a connection to hutchd.
-func connected(act func(ctx context.Context, c *client.Conn, args []string) error) action {
+func connected(act func(ctx context.Context, c *tree, args []string) error) action {
 	return func(ctx context.Context, args []string) error {
 		c, err := dial(ctx)
 		if err != nil {
@@ -55,26 +50,20 @@ func advice(addr string, err error) string {
 }
 
 // writeFile writes text to a file of the tree, as echo does.
-func writeFile(c *client.Conn, name, text string) error {
-	f, err := c.Open(name, os.O_WRONLY|os.O_TRUNC)
+func writeFile(c *tree, name, text string) error {
+	f, err := c.open(name, os.O_WRONLY|os.O_TRUNC)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write([]byte(text))
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return explain(c, name, err)
-	}
-	return nil
+	return cmp.Or(err, f.Close())
 }
 
 // clone makes an anonymous object of dir. It lives as long as the file.
-func clone(c *client.Conn, dir string) (*client.File, string, error) {
-	f, err := c.Open(path.Join(dir, "clone"), os.O_RDWR)
+func clone(c *tree, dir string) (*file, string, error) {
+	f, err := c.open(path.Join(dir, "clone"), os.O_RDWR)
 	if err != nil {
-		return nil, "", explain(c, path.Join(dir, "clone"), err)
+		return nil, "", err
 	}
 	p := make([]byte, 32)
 	n, err := f.ReadAt(p, 0)
@@ -85,71 +74,46 @@ func clone(c *client.Conn, dir string) (*client.File, string, error) {
 	return f, strings.TrimSpace(string(p[:n])), nil
 }
 
-// tell writes a message to an open ctl of the object in dir.
-func tell(c *client.Conn, ctl *client.File, dir, message string) error {
-	if _, err := ctl.WriteAt([]byte(message+"\n"), 0); err != nil {
-		return explain(c, path.Join(dir, "ctl"), err)
-	}
-	return nil
+// tell writes a message to an open ctl.
+func tell(ctl *file, message string) error {
+	_, err := ctl.WriteAt([]byte(message+"\n"), 0)
+	return err
 }
-
-// explain adds the text of an error about name, of which the protocol carries
-// the number alone. The service keeps the last one of each connection; one of
-// another kind is of another request that was under way on ours.
-func explain(c *client.Conn, name string, err error) error {
-	text, terr := c.LastError()
-	if terr != nil || !sameKind(text, err) {
-		return err
-	}
-	return &told{text, err}
-}
-
-// sameKind says whether text says more of err than that it is of its kind.
-func sameKind(text string, err error) bool {
-	kind, _, _ := strings.Cut(fs.Text(err), ":")
-	return strings.HasPrefix(text, kind+": ")
-}
-
-// told is an error with the text that the service keeps of it.
-type told struct {
-	text string
-	err  error
-}
-
-func (t *told) Error() string { return t.text }
-func (t *told) Unwrap() error { return t.err }
 
 // readFile reads a file of the tree to its end.
-func readFile(c *client.Conn, name string) (string, error) {
-	f, err := c.Open(name, os.O_RDONLY)
-	if err != nil {
-		return "", explain(c, name, err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(f)
-	return string(text), orExplain(c, name, err)
+func readFile(c *tree, name string) (string, error) {
+	var text strings.Builder
+	err := copyFile(context.Background(), c, &text, name, os.O_RDONLY)
+	return text.String(), err
 }
 
-// copyOut copies a file of the tree, which may block, to w until it ends or
-// ctx is done.
-func copyOut(ctx context.Context, c *client.Conn, w io.Writer, name string) error {
-	return copyFrom(ctx, c, w, name, os.O_RDONLY)
-}
-
-func copyFrom(ctx context.Context, c *client.Conn, w io.Writer, name string, flags int) error {
-	f, err := c.Open(name, flags)
+// copyFile copies a file of the tree to w until it ends or ctx is done.
+func copyFile(ctx context.Context, c *tree, w io.Writer, name string, flags int) error {
+	f, err := c.open(name, flags)
 	if err != nil {
-		return explain(c, name, err)
+		return err
 	}
-	stop := context.AfterFunc(ctx, func() { f.Close() })
-	defer func() {
-		if stop() {
-			f.Close()
-		}
-	}()
+	defer f.closeWith(ctx)()
 	_, err = io.Copy(w, f)
-	if ctx.Err() != nil {
-		return ctx.Err()
+	return cmp.Or(ctx.Err(), err)
+}
+
+// copyStreams copies files of dir at once. One that would block, opened so
+// that it does not, ends where it stands.
+func copyStreams(ctx context.Context, c *tree, dir string, flags int, to map[string]io.Writer) error {
+	var copying sync.WaitGroup
+	var mu sync.Mutex // guards result
+	var result error
+	for name, w := range to {
+		copying.Go(func() {
+			err := copyFile(ctx, c, w, path.Join(dir, name), flags)
+			if fs.Errno(err) != syscall.EAGAIN {
+				mu.Lock()
+				result = errors.Join(result, err)
+				mu.Unlock()
+			}
+		})
 	}
-	return orExplain(c, name, err)
+	copying.Wait()
+	return result
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 
+	"hutch/cmd/hutchd/sandbox"
 	"hutch/cmd/hutchd/tree"
 	"hutch/vmm"
 	"hutch/vmm/cgroup"
@@ -15,19 +16,24 @@ import (
 	"hutch/vmm/vz"
 )
 
-// groups names the control groups of the service with a state folder: there
-// may be several on a machine.
-func groups(state string) string { return fmt.Sprintf("hutch-%08x", crc32.ChecksumIEEE([]byte(state))) }
+// groupName names the control group of the service with a state folder: there
+// may be several services on a machine.
+func groupName(state string) string {
+	return fmt.Sprintf("hutch-%08x", crc32.ChecksumIEEE([]byte(state)))
+}
 
-// config says what the tree stands on, but for how it ends.
-func config(o options, l *logs) tree.Config {
+// treeConfig says what the tree stands on, but for how it ends.
+func treeConfig(o options, l *logs) tree.Config {
 	return tree.Config{
-		State:   o.state,
-		Drivers: drivers(o),
-		Aggd:    filepath.Join(o.bin, "aggd"),
-		Locald:  filepath.Join(o.bin, "locald"),
-		Log:     l.log, Level: l.level, ServiceLog: l.memory, CrashLog: l.crash,
-		Groups: cgroup.Find(groups(o.state)),
+		Config: sandbox.Config{
+			State:   o.state,
+			Drivers: drivers(o),
+			Groups:  cgroup.Find(groupName(o.state)),
+			Aggd:    filepath.Join(o.bin, "aggd"),
+			Locald:  filepath.Join(o.bin, "locald"),
+			Log:     l.log,
+		},
+		Level: l.level, ServiceLog: l.memory, CrashLog: l.crash,
 		Listen: o.listen,
 	}
 }

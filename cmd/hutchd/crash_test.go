@@ -3,7 +3,6 @@
 package main_test
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -19,8 +18,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"hutch/fs/ninep/client"
 )
 
 var (
@@ -261,21 +258,12 @@ func (c *crasher) killAggd(v *victim) {
 
 func (c *crasher) killLocald(v *victim) {
 	var pid int
-	poll(c.t, "locald", func() bool { pid = child(c.value(v.name, "aggregator")); return pid != 0 })
+	poll(c.t, "locald", func() bool {
+		_, rest, _ := strings.Cut(c.read("vm/"+v.name+"/status"), "\nserver local ")
+		fmt.Sscan(rest, &pid)
+		return pid != 0
+	})
 	c.told(v.name, `"server.died"`, func() { syscall.Kill(pid, syscall.SIGKILL) })
-}
-
-// child returns a process that pid has started.
-func child(pid int) int {
-	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, list := range lists {
-		text, _ := os.ReadFile(list)
-		for _, word := range strings.Fields(string(text)) {
-			n, _ := strconv.Atoi(word)
-			return n
-		}
-	}
-	return 0
 }
 
 func (c *crasher) killSandbox(v *victim) {
@@ -388,7 +376,7 @@ func follow(addr, name string) *follower {
 
 // read reads what there is until the connection ends.
 func (f *follower) read(addr, name string) {
-	conn, err := client.Dial(context.Background(), addr)
+	conn, err := dialTree(addr)
 	if err != nil {
 		return
 	}

@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"hutch/fs/ninep/client"
 )
 
 // TestFewDescriptors has clients take every descriptor that hutchd may have,
@@ -29,10 +27,10 @@ func TestFewDescriptors(t *testing.T) {
 	if err := unix.Prlimit(s.cmd.Process.Pid, unix.RLIMIT_NOFILE, &few, nil); err != nil {
 		t.Fatal(err)
 	}
-	var held []*client.File
+	var held []*remoteFile
 	var err error
 	for err == nil && len(held) < 300 {
-		var f *client.File
+		var f *remoteFile
 		if f, err = s.client().Open("vm/first/work/x", os.O_RDONLY); err == nil {
 			held = append(held, f)
 		}

@@ -10,9 +10,9 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"hutch/cmd/hutchd/tree"
+	"hutch/fs"
 	"hutch/fs/fuse"
 	"hutch/fs/ninep"
 )
@@ -36,18 +36,12 @@ func newFront(log *slog.Logger) *front {
 
 // maxConns is how many 9P connections there may be: each is a descriptor, and
 // guests and VMs need some as well.
-func maxConns() int {
-	var l syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
-		return 64
-	}
-	return int(min(l.Cur/8, 1024))
-}
+func maxConns() int { return int(min(fs.Descriptors()/8, 1024)) }
 
-// serve serves tree until ctx is done, and says on standard output when it
+// serve serves the tree of s until ctx is done, and says on standard output when it
 // has begun to.
-func (f *front) serve(ctx context.Context, o options, tree *tree.Server) error {
-	f.ninep.Root = tree.Root()
+func (f *front) serve(ctx context.Context, o options, s *tree.Server) error {
+	f.ninep.Root = s.Root()
 	l, err := ninep.Listen(o.listen)
 	if err != nil {
 		return err
@@ -64,7 +58,7 @@ func (f *front) serve(ctx context.Context, o options, tree *tree.Server) error {
 		<-served
 	}()
 	if o.mount != "none" {
-		m, err := f.attach(o.mount, false, o, tree)
+		m, err := f.attach(o.mount, false, o, s)
 		switch {
 		case err == nil:
 			f.mount.Store(o.mount)
@@ -77,13 +71,13 @@ func (f *front) serve(ctx context.Context, o options, tree *tree.Server) error {
 		}
 	}
 	if o.rawMount != "" {
-		m, err := f.attach(o.rawMount, true, o, tree)
+		m, err := f.attach(o.rawMount, true, o, s)
 		if err != nil {
 			return err
 		}
 		defer m.Close()
 	}
-	spare()
+	addProcessors()
 	f.log.Info("serving", "listen", o.listen, "mount", o.mount, "state", o.state)
 	fmt.Printf("ready %s %s\n", o.listen, o.mount)
 	if err := tellReady(); err != nil {
@@ -102,10 +96,10 @@ func (f *front) serve(ctx context.Context, o options, tree *tree.Server) error {
 	}
 }
 
-// spare gives the runtime two processors more than the library of FUSE has taken
+// addProcessors gives the runtime two processors more than the library of FUSE has taken
 // for its readers. When all are in system calls, the runtime has a thread look
 // for work at each of them: small files cost a quarter more by that.
-func spare() { runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)) + 2) }
+func addProcessors() { runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)) + 2) }
 
 // tellReady has a service manager that waits for it know that the tree is
 // served, as sd_notify(3).
@@ -124,12 +118,12 @@ func tellReady() error {
 	return err
 }
 
-// attach mounts the tree, once more with the links of guests as they are.
-func (f *front) attach(dir string, raw bool, o options, tree *tree.Server) (*fuse.Server, error) {
-	m, err := fuse.Mount(dir, tree.Root(), fuse.Options{
+// attach mounts the tree of s on dir; raw, with the links of guests as they are.
+func (f *front) attach(dir string, raw bool, o options, s *tree.Server) (*fuse.Server, error) {
+	m, err := fuse.Mount(dir, s.Root(), fuse.Options{
 		Name: "hutch", Log: slog.NewLogLogger(f.log.Handler(), slog.LevelInfo), Counters: &f.fuse,
 		AllowOther: o.allowOther, RawLinks: raw,
-		Locked: func(f fuse.HostFile) { tree.Locked(f.Path, f.Dev, f.Ino) },
+		Locked: func(f fuse.HostFile) { s.Locked(f.Path, f.Dev, f.Ino) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("mount: %w", err)

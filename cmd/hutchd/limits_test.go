@@ -79,7 +79,7 @@ func TestOutOfMemory(t *testing.T) {
 	s.mkdir("vm/big/exec/t")
 	s.write("vm/big/exec/t/ctl", "sh head -c 400m /dev/zero | tail\n")
 	s.tells("big", `"event":"oom"`)
-	s.stopped("big", "failed", "out of memory: ram is 128MiB")
+	s.stopped("big", "failed", "out of memory: ram is 128MiB by config")
 	if out, status := s.sh("other", "echo unmoved"); out != "unmoved\n" || status != "0" {
 		t.Errorf("the other VM: %q, %s", out, status)
 	}
@@ -233,5 +233,5 @@ func TestLimitsAfterKill(t *testing.T) {
 	}
 	s.mkdir("vm/big/exec/t")
 	s.write("vm/big/exec/t/ctl", "sh head -c 400m /dev/zero | tail\n")
-	s.stopped("big", "failed", "out of memory: ram is 128MiB")
+	s.stopped("big", "failed", "out of memory: ram is 128MiB by config")
 }

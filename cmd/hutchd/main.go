@@ -2,14 +2,15 @@
 //
 // Usage:
 //
-//	hutchd [-state DIR] [-mount DIR] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-debug]
+//	hutchd [-state DIR] [-mount DIR] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-strict] [-debug]
 //
 // The defaults for root are /var/lib/hutch, /mnt/hutch and unix!/run/hutch/9p;
 // for others hutch in the XDG data folder, ~/hutch, and hutch/9p in the XDG
 // runtime folder. -mount none serves 9P only. -rawmount mounts the tree once
 // more, with links of guests as they are and never followed; -allow-other lets
 // other users use the mounts. -bin is the folder of guest,
-// runsc, aggd and locald: beside hutchd if not said. See hutchd(8).
+// runsc, aggd and locald: beside hutchd if not said. -strict ends it where this
+// machine cannot confine aggd and locald wholly. See hutchd(8).
 package main
 
 import (
@@ -31,6 +32,7 @@ func main() {
 	flag.BoolVar(&o.allowOther, "allow-other", false, "let other users use the mounts, as modes and owners allow")
 	flag.StringVar(&o.listen, "listen", def.listen, "`address` to serve 9P on, unix!PATH or tcp!127.0.0.1!PORT")
 	flag.StringVar(&o.bin, "bin", def.bin, "`folder` of guest, runsc, aggd and locald")
+	flag.BoolVar(&o.strict, "strict", false, "end if this machine cannot confine aggd and locald wholly")
 	flag.BoolVar(&o.debug, "debug", false, "log more")
 	flag.Usage = usage
 	flag.Parse()
@@ -48,6 +50,6 @@ func main() {
 }
 
 func usage() {
-	fmt.Fprintf(os.Stderr, "usage: hutchd [-state DIR] [-mount DIR|none] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-debug]\n\n")
+	fmt.Fprintf(os.Stderr, "usage: hutchd [-state DIR] [-mount DIR|none] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-strict] [-debug]\n\n")
 	flag.PrintDefaults()
 }

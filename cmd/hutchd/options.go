@@ -12,6 +12,7 @@ type options struct {
 	state, mount, rawMount, listen, bin string
 
 	allowOther bool // other users may use the mounts
+	strict     bool // aggd and locald are confined wholly, or there is no service
 	debug      bool
 	mustMount  bool // -mount was said: without a mount there is no service
 }

@@ -15,13 +15,13 @@ import (
 
 const scripts = "tree/testdata/*.txt"
 
-// The scripts that the tests of fs run on machines made of goroutines hold on
-// the real thing, over each way in.
+// The scripts that the tests of cmd/hutchd/tree run with vmmtest, whose machines
+// are goroutines, hold on real machines, over each way in.
 
 func TestScriptsLinux(t *testing.T) {
 	t.Parallel()
 	scripttest.Run(t, scripts, imagetest.Variables(t, "gvisor"), func(t *testing.T) scripttest.Frontend {
-		return scripttest.Linux(serve(t, false).client())
+		return scripttest.Linux(serve(t, false).client().Conn)
 	})
 }
 
@@ -45,7 +45,7 @@ func TestScriptsQEMU(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
 	scripttest.Run(t, scripts, imagetest.Variables(t, "qemu"), func(t *testing.T) scripttest.Frontend {
-		return scripttest.Linux(serveQEMU(t).client())
+		return scripttest.Linux(serveQEMU(t).client().Conn)
 	})
 	t.Logf("the scripts took %s", time.Since(began).Round(time.Second))
 }

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"hutch/aggd/confine"
 	"hutch/cmd/hutchd/tree"
 )
 
@@ -15,6 +18,10 @@ import (
 func serve(ctx context.Context, o options) error {
 	ctx, shutdown := context.WithCancel(ctx)
 	defer shutdown()
+	lacks := confine.Lacking()
+	if o.strict && len(lacks) > 0 {
+		return fmt.Errorf("this machine cannot confine the network's processes: %s", strings.Join(lacks, "; "))
+	}
 	state, err := filepath.Abs(o.state)
 	if err != nil {
 		return err
@@ -28,23 +35,28 @@ func serve(ctx context.Context, o options) error {
 		return err
 	}
 	defer lock.Close()
+	// When ctx is done the lock says so. What is deferred is the stop function
+	// that AfterFunc returns, for a lock that is closed before that.
 	defer context.AfterFunc(ctx, func() { tellEnding(lock) })()
 	l := openLogs(o)
 	defer l.close()
 
+	for _, lack := range lacks {
+		l.log.Warn("not all that confines the network's processes is here", "without", lack)
+	}
 	f := newFront(l.log)
-	cfg := config(o, l)
+	cfg := treeConfig(o, l)
 	cfg.Shutdown, cfg.Gauges, cfg.Mount, cfg.Gone = shutdown, f.metrics, f.mounted, f.gone
-	tree, err := tree.New(cfg)
+	s, err := tree.New(cfg)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		if err := tree.Close(ctx); err != nil {
+		if err := s.Close(ctx); err != nil {
 			l.log.Error("not closed in order", "err", err)
 		}
 	}()
-	return f.serve(ctx, o, tree)
+	return f.serve(ctx, o, s)
 }

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"hutch/fs/need"
-	"hutch/fs/ninep/client"
 )
 
 // limit bounds what a test waits for; nothing is measured by it.
@@ -38,7 +37,7 @@ type service struct {
 	cmd   *exec.Cmd           // hutchd, if it runs
 	ended chan struct{}       // closed when it has ended, with err
 	err   error
-	c     *client.Conn
+	c     *remote
 	last  func() // done when hutchd has ended for good
 }
 
@@ -200,7 +199,7 @@ func processes(what string) map[int]string {
 }
 
 // client returns a connection to the service, kept until it ends.
-func (s *service) client() *client.Conn {
+func (s *service) client() *remote {
 	s.t.Helper()
 	if s.c == nil {
 		s.c = s.dial()
@@ -208,9 +207,9 @@ func (s *service) client() *client.Conn {
 	return s.c
 }
 
-func (s *service) dial() *client.Conn {
+func (s *service) dial() *remote {
 	s.t.Helper()
-	c, err := client.Dial(context.Background(), s.addr)
+	c, err := dialTree(s.addr)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -230,7 +229,7 @@ func (s *service) read(name string) string {
 	return string(text)
 }
 
-func (s *service) open(name string, flags int) *client.File {
+func (s *service) open(name string, flags int) *remoteFile {
 	s.t.Helper()
 	f, err := s.client().Open(name, flags)
 	if err != nil {

@@ -3,8 +3,6 @@
 package main_test
 
 import (
-	"bytes"
-	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"hutch/fs/inotify"
 )
 
 // TestKillAtStep kills hutchd as soon as the disk shows that a verb has come
@@ -129,13 +129,10 @@ func (s *service) killAt(verb, folder, step string) {
 
 // named says whether one of the events of inotify in p is of such a name.
 func named(p []byte, start string) bool {
-	for len(p) >= unix.SizeofInotifyEvent {
-		size := int(binary.NativeEndian.Uint32(p[12:]))
-		name := bytes.TrimRight(p[unix.SizeofInotifyEvent:unix.SizeofInotifyEvent+size], "\x00")
-		if strings.HasPrefix(string(name), start) {
+	for e := range inotify.Events(p) {
+		if strings.HasPrefix(e.Name, start) {
 			return true
 		}
-		p = p[unix.SizeofInotifyEvent+size:]
 	}
 	return false
 }

@@ -44,7 +44,6 @@ type session struct {
 	s    *service
 	dir  string
 	said *text
-	last int
 }
 
 const hello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n"

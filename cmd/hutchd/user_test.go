@@ -5,7 +5,6 @@ package main_test
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,14 +28,7 @@ func ordinary(t *testing.T) *service {
 	}
 	s := newService(t, true)
 	s.ns = strconv.Itoa(need.Namespace(t, s.dir))
-	bin := filepath.Join(s.dir, "bin")
-	if err := os.Mkdir(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"hutchd", "hutch", "guest", "runsc", "aggd", "locald"} {
-		install(t, filepath.Join(s.bin, name), bin)
-	}
-	s.bin = bin
+	s.bin = copyPrograms(t, s)
 	if err := os.Chown(s.dir, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}

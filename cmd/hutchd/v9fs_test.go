@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"hutch/fs/need"
+	"hutch/relay/guest"
 	"hutch/vmm"
-	"hutch/vmm/guest"
 	"hutch/vmm/image"
 	"hutch/vmm/qemu"
 	"hutch/vmm/qemu/kernel"

@@ -5,24 +5,23 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 
-	"hutch/aggd"
+	"hutch/aggd/confine"
 	"hutch/aggd/local"
 	"hutch/aggd/proxy"
+	"hutch/aggd/wire"
 )
 
 func main() {
 	var cfg local.Config
 	flag.Usage = usage
-	allow := flag.String("allow-private", os.Getenv("LOCALD_ALLOW_PRIVATE"), "`hosts` and CIDRs, with commas between, that may be reached though they are not public")
+	allow := flag.String("allow-private", "", "`hosts` and CIDRs, with commas between, that may be reached though they are not public")
 	flag.Int64Var(&cfg.MaxBody, "max-body", 10<<20, "the most `bytes` of a page that are read")
 	flag.DurationVar(&cfg.Timeout, "timeout", 0, "the longest a call may take (30s)")
 	flag.Parse()
@@ -30,7 +29,7 @@ func main() {
 		usage()
 		os.Exit(2)
 	}
-	if err := aggd.Harden(); err != nil {
+	if err := confine.Enter(2); err != nil {
 		fail(err)
 	}
 	if flag.NArg() == 1 {
@@ -40,7 +39,6 @@ func main() {
 		return
 	}
 	cfg.AllowPrivate = strings.Split(*allow, ",")
-	cfg.Version = "1"
 	s, err := local.New(cfg)
 	if err != nil {
 		fail(err)
@@ -55,16 +53,11 @@ func main() {
 
 // serveProxy serves the connections that come on the standard input until that ends.
 func serveProxy() error {
-	in, err := net.FileConn(os.Stdin)
+	in, err := wire.InheritSocket(0, proxy.MaxLine)
 	if err != nil {
 		return fmt.Errorf("standard input: %w", err)
 	}
-	os.Stdin.Close()
-	c, ok := in.(*net.UnixConn)
-	if !ok {
-		return errors.New("standard input is not a unix socket: locald proxy is started by hutchd")
-	}
-	return proxy.Serve(context.Background(), c, os.Stdout, os.Stderr)
+	return proxy.Serve(context.Background(), in, os.Stdout, os.Stderr)
 }
 
 func fail(err error) {

@@ -238,7 +238,7 @@ func (n *file) open(flags int, perm os.FileMode) (fs.Handle, error) {
 		return &wholeHandle{f: n.f, w: w, append: flags&os.O_APPEND != 0}, nil
 	}
 	if text, ok := n.pending(); ok {
-		return &cutHandle{text: string(text)}, nil
+		return fs.OpenText(string(text)), nil
 	}
 	return n.openHandle(flags, perm)
 }

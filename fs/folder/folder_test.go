@@ -55,6 +55,12 @@ func TestFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := root.Mkdir(t.Context(), "sub", 0o755); fs.Text(err) != "file already exists: sub" {
+		t.Errorf("sub again: %q", fs.Text(err))
+	}
+	if _, err := sub.Walk(t.Context(), "nope"); fs.Text(err) != "file does not exist: sub/nope" {
+		t.Errorf("nope: %q", fs.Text(err))
+	}
 	a := create(t, sub, "a", "hello")
 	if got, err := text(t, a); got != "hello" || err != nil {
 		t.Errorf("a is %q, %v", got, err)

@@ -11,6 +11,7 @@ import (
 
 // handle is an open regular file.
 type handle struct {
+	fs.MadeUp
 	f      *os.File
 	append bool
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"hutch/fs"
 	"hutch/fs/ninep"
@@ -101,7 +102,7 @@ func TestSwapServed(t *testing.T) {
 	var serving sync.WaitGroup
 	serving.Go(func() { (&ninep.Server{Root: f.Root()}).ServeConn(t.Context(), theirs) })
 	defer serving.Wait()
-	c, err := client.New(ours)
+	c, err := client.New(t.Context(), ours, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,14 +111,14 @@ func TestSwapServed(t *testing.T) {
 	for _, path := range []string{"file", "sub/file"} {
 		readers.Go(func() {
 			for range swaps {
-				if h, err := c.Open(path, os.O_RDONLY); err == nil {
-					h.Close()
+				if h, err := c.Open(t.Context(), client.Path(path), os.O_RDONLY); err == nil {
+					h.Clunk()
 				}
 			}
 		})
 	}
 	readers.Wait()
-	if err := c.Err(); err != nil {
+	if err := c.Ended(); err != nil {
 		t.Error(err)
 	}
 }

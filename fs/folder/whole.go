@@ -284,6 +284,7 @@ func (n *file) pending() (text []byte, ok bool) {
 
 // wholeHandle is a whole that is open for writing.
 type wholeHandle struct {
+	fs.MadeUp
 	f      *Folder
 	w      *whole
 	append bool
@@ -383,16 +384,3 @@ func (h *wholeHandle) close() error {
 	h.w.on.Close()
 	return err
 }
-
-// cutHandle is a file opened to be read after it was truncated.
-type cutHandle struct{ text string }
-
-func (h *cutHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
-	return fs.ReadText(h.text, p, off), nil
-}
-
-func (h *cutHandle) WriteAt(context.Context, []byte, int64) (int, error) {
-	return 0, fs.ErrPermission
-}
-
-func (h *cutHandle) Close() error { return nil }

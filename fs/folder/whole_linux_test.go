@@ -235,7 +235,7 @@ func TestWholeInPieces(t *testing.T) {
 	if n, err := h.ReadAt(ctx, got, 0); err != nil || !bytes.Equal(got[:n], want) {
 		t.Errorf("reads %d bytes of something else, %v", n, err)
 	}
-	if err := errors.Join(h.(fs.Flusher).Flush(ctx), h.Close()); err != nil {
+	if err := errors.Join(h.Flush(ctx), h.Close()); err != nil {
 		t.Error(err)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "K")); err != nil || !bytes.Equal(text, want) {

@@ -37,15 +37,6 @@ func (m *made) allows(flags int) error {
 	return nil
 }
 
-// unwritable and unreadable refuse what a handle of one direction cannot do.
-type unwritable struct{}
-type unreadable struct{}
-
-func (unwritable) WriteAt(context.Context, []byte, int64) (int, error) {
-	return 0, fs.ErrNotPermitted
-}
-func (unreadable) ReadAt(context.Context, []byte, int64) (int, error) { return 0, nil }
-
 // A dir is a directory of fixed entries.
 type dir struct {
 	made
@@ -87,7 +78,6 @@ type textFile struct {
 
 type textHandle struct {
 	open
-	unwritable
 	text string
 }
 
@@ -97,29 +87,23 @@ func (f *textFile) Open(_ context.Context, flags int) (fs.Handle, error) {
 	if err := f.allows(flags); err != nil {
 		return nil, err
 	}
-	f.t.opened()
-	return &textHandle{open: open{t: f.t}, text: f.text}, nil
+	return &textHandle{f.t.opened(), f.text}, nil
 }
 
 func (h *textHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
-	if off >= int64(len(h.text)) {
-		return 0, nil
-	}
-	return copy(p, h.text[off:]), nil
+	return fs.ReadText(h.text, p, off), nil
 }
 
 // A ctlFile records messages.
 type ctlFile struct{ made }
 
-type ctlHandle struct {
-	open
-	unreadable
-}
+type ctlHandle struct{ open }
 
 func (f *ctlFile) Open(context.Context, int) (fs.Handle, error) {
-	f.t.opened()
-	return &ctlHandle{open: open{t: f.t}}, nil
+	return &ctlHandle{f.t.opened()}, nil
 }
+
+func (h *ctlHandle) ReadAt(context.Context, []byte, int64) (int, error) { return 0, nil }
 
 func (h *ctlHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {
 	switch strings.TrimSpace(string(p)) {
@@ -139,7 +123,6 @@ type eventFile struct{ made }
 
 type eventHandle struct {
 	open
-	unwritable
 	nonblock bool
 }
 
@@ -147,8 +130,7 @@ func (f *eventFile) Open(_ context.Context, flags int) (fs.Handle, error) {
 	if err := f.allows(flags); err != nil {
 		return nil, err
 	}
-	f.t.opened()
-	return &eventHandle{open: open{t: f.t}, nonblock: flags&syscall.O_NONBLOCK != 0}, nil
+	return &eventHandle{f.t.opened(), flags&syscall.O_NONBLOCK != 0}, nil
 }
 
 func (h *eventHandle) Stream() bool { return true }
@@ -184,8 +166,7 @@ type waitFile struct{ made }
 type waitHandle struct{ open }
 
 func (f *waitFile) Open(context.Context, int) (fs.Handle, error) {
-	f.t.opened()
-	return &waitHandle{open{t: f.t}}, nil
+	return &waitHandle{f.t.opened()}, nil
 }
 
 func (h *waitHandle) Stream() bool { return true }
@@ -201,20 +182,13 @@ func (h *waitHandle) WriteAt(ctx context.Context, _ []byte, _ int64) (int, error
 // A bigFile has many zeros.
 type bigFile struct{ made }
 
-type bigHandle struct {
-	open
-	unwritable
-}
-
-func (f *bigFile) size() uint64 {
-	f.t.mu.Lock()
-	defer f.t.mu.Unlock()
-	return f.t.big
-}
+type bigHandle struct{ open }
 
 func (f *bigFile) Stat(context.Context) (fs.Stat, error) {
+	f.t.mu.Lock()
+	defer f.t.mu.Unlock()
 	st := f.stat
-	st.Size = f.size()
+	st.Size = f.t.big
 	return st, nil
 }
 
@@ -222,8 +196,7 @@ func (f *bigFile) Open(_ context.Context, flags int) (fs.Handle, error) {
 	if err := f.allows(flags); err != nil {
 		return nil, err
 	}
-	f.t.opened()
-	return &bigHandle{open: open{t: f.t}}, nil
+	return &bigHandle{f.t.opened()}, nil
 }
 
 func (h *bigHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {

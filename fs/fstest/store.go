@@ -307,6 +307,3 @@ func (h *storedHandle) WriteAt(_ context.Context, p []byte, off int64) (int, err
 	h.in.touch()
 	return len(p), nil
 }
-
-// Sync has nothing to do: the store is memory.
-func (h *storedHandle) Sync(context.Context) error { return nil }

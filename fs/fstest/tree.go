@@ -176,11 +176,15 @@ func (t *Tree) qid() uint64 {
 	return t.lastQid
 }
 
-// opened counts a handle.
-func (t *Tree) opened() { t.update(func() { t.handles++ }) }
+// opened counts a handle, and returns what it is to have.
+func (t *Tree) opened() open {
+	t.update(func() { t.handles++ })
+	return open{t: t}
+}
 
 // open is what all handles share: it is counted until it is closed, once.
 type open struct {
+	fs.MadeUp
 	t    *Tree
 	done bool
 }
@@ -188,7 +192,7 @@ type open struct {
 func (o *open) Close() error {
 	o.t.update(func() {
 		if o.done {
-			panic("nodetest: handle closed twice")
+			panic("fstest: handle closed twice")
 		}
 		o.done = true
 		o.t.handles--

@@ -29,7 +29,7 @@ func (e *entry) OpendirHandle(ctx context.Context, _ uint32) (gofs.FileHandle, u
 
 // load lists the directory; d is not shared yet, or mu is held.
 func (d *listing) load(ctx context.Context) error {
-	entries, err := d.of.node().List(ctx)
+	entries, err := d.of.node(ctx).List(ctx)
 	if err != nil {
 		return err
 	}
@@ -90,9 +90,8 @@ func (d *listing) Lookup(ctx context.Context, name string, out *gofuse.EntryOut)
 func (d *listing) Fsyncdir(context.Context, uint32) syscall.Errno { return 0 }
 
 var (
-	_ gofs.NodeOpendirHandler = (*entry)(nil)
-	_ gofs.FileReaddirenter   = (*listing)(nil)
-	_ gofs.FileSeekdirer      = (*listing)(nil)
-	_ gofs.FileLookuper       = (*listing)(nil)
-	_ gofs.FileFsyncdirer     = (*listing)(nil)
+	_ gofs.FileReaddirenter = (*listing)(nil)
+	_ gofs.FileSeekdirer    = (*listing)(nil)
+	_ gofs.FileLookuper     = (*listing)(nil)
+	_ gofs.FileFsyncdirer   = (*listing)(nil)
 )

@@ -13,8 +13,6 @@ import (
 	"hutch/fs"
 )
 
-const maxName = 255
-
 // stays is how long the kernel keeps a name that leads to the same directory
 // always, before it asks once more.
 const stays = time.Hour
@@ -36,23 +34,22 @@ func (s *Server) entry(n fs.Node) *entry {
 	return e
 }
 
-func (e *entry) node() fs.Node { return *e.of.Load() }
-
-// checkName refuses what no node is asked for. The kernel keeps "/", "." and
-// ".." to itself.
-func checkName(name string) error {
-	if len(name) > maxName {
-		return fs.ErrTooLong
+// node returns the node as who makes the request has it: the kernel has one
+// entry for all.
+func (e *entry) node(ctx context.Context) fs.Node {
+	who := fs.Principal{UID: fs.NoUID}
+	if client, ok := gofuse.FromContext(ctx); ok {
+		who.UID = client.Uid
 	}
-	return nil
+	return fs.For(*e.of.Load(), who)
 }
 
 func (e *entry) Lookup(ctx context.Context, name string, out *gofuse.EntryOut) (child *gofs.Inode, errno syscall.Errno) {
 	errno = e.s.do(ctx, func(ctx context.Context) error {
-		if err := checkName(name); err != nil {
+		if err := fs.CheckName(name); err != nil {
 			return err
 		}
-		n, err := e.node().Walk(ctx, name)
+		n, err := e.node(ctx).Walk(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -142,7 +139,7 @@ func (e *entry) Getattr(ctx context.Context, f gofs.FileHandle, out *gofuse.Attr
 }
 
 func (e *entry) stat(ctx context.Context, out *gofuse.AttrOut) error {
-	st, err := e.node().Stat(ctx)
+	st, err := e.node(ctx).Stat(ctx)
 	if err != nil {
 		return err
 	}
@@ -155,7 +152,7 @@ func (e *entry) stat(ctx context.Context, out *gofuse.AttrOut) error {
 
 func (e *entry) Setattr(ctx context.Context, _ gofs.FileHandle, in *gofuse.SetAttrIn, out *gofuse.AttrOut) syscall.Errno {
 	return e.s.do(ctx, func(ctx context.Context) error {
-		if err := e.node().Set(ctx, change(in)); err != nil {
+		if err := e.node(ctx).Set(ctx, change(in)); err != nil {
 			return err
 		}
 		return e.stat(ctx, out)
@@ -164,7 +161,7 @@ func (e *entry) Setattr(ctx context.Context, _ gofs.FileHandle, in *gofuse.SetAt
 
 func (e *entry) Readlink(ctx context.Context) (target []byte, errno syscall.Errno) {
 	errno = e.s.do(ctx, func(ctx context.Context) error {
-		to, err := e.node().Readlink(ctx)
+		to, err := e.node(ctx).Readlink(ctx)
 		if err == nil {
 			_, dir := e.Parent()
 			target = []byte(e.s.link(dir, e.links, to))
@@ -176,7 +173,7 @@ func (e *entry) Readlink(ctx context.Context) (target []byte, errno syscall.Errn
 
 func (e *entry) Open(ctx context.Context, flags uint32) (f gofs.FileHandle, how uint32, errno syscall.Errno) {
 	errno = e.s.do(ctx, func(ctx context.Context) error {
-		h, err := e.node().Open(ctx, openFlags(flags))
+		h, err := e.node(ctx).Open(ctx, openFlags(flags))
 		if err != nil {
 			return err
 		}
@@ -192,21 +189,38 @@ func (e *entry) stored() bool { return e.s.opt.Stored && e.keeps.Load() }
 // Statfs tells the room there is, and the length of names.
 func (e *entry) Statfs(ctx context.Context, out *gofuse.StatfsOut) syscall.Errno {
 	return e.s.do(ctx, func(ctx context.Context) error {
-		sp, err := fs.SpaceOf(ctx, e.node())
+		sp, err := fs.SpaceOf(ctx, e.node(ctx))
 		if err != nil {
 			return err
 		}
-		out.Bsize, out.Frsize, out.NameLen = sp.Block, sp.Block, maxName
+		out.Bsize, out.Frsize, out.NameLen = sp.Block, sp.Block, fs.MaxName
 		out.Blocks, out.Bfree, out.Bavail, out.Files, out.Ffree = sp.Blocks, sp.Free, sp.Avail, sp.Files, sp.FilesFree
 		return nil
 	})
 }
 
-var (
-	_ gofs.NodeLookuper   = (*entry)(nil)
-	_ gofs.NodeGetattrer  = (*entry)(nil)
-	_ gofs.NodeSetattrer  = (*entry)(nil)
-	_ gofs.NodeReadlinker = (*entry)(nil)
-	_ gofs.NodeOpener     = (*entry)(nil)
-	_ gofs.NodeStatfser   = (*entry)(nil)
-)
+// A kernelNode answers what the kernel asks of a file, made-up or of a host folder.
+type kernelNode interface {
+	gofs.NodeLookuper
+	gofs.NodeGetattrer
+	gofs.NodeSetattrer
+	gofs.NodeStatxer
+	gofs.NodeStatfser
+	gofs.NodeReadlinker
+	gofs.NodeOpener
+	gofs.NodeOpendirHandler
+	gofs.NodeCreater
+	gofs.NodeMkdirer
+	gofs.NodeMknoder
+	gofs.NodeSymlinker
+	gofs.NodeLinker
+	gofs.NodeUnlinker
+	gofs.NodeRmdirer
+	gofs.NodeRenamer
+	gofs.NodeGetxattrer
+	gofs.NodeSetxattrer
+	gofs.NodeRemovexattrer
+	gofs.NodeListxattrer
+}
+
+var _ kernelNode = (*entry)(nil)

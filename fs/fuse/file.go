@@ -32,10 +32,7 @@ type file struct {
 // file returns what serves h, and how the kernel is to treat it: pages of a
 // stored file can be kept.
 func (s *Server) file(h fs.Handle, flags uint32, stored bool) (*file, uint32, error) {
-	f := &file{Handle: h, s: s}
-	if st, ok := h.(fs.Streamer); ok {
-		f.stream = st.Stream()
-	}
+	f := &file{Handle: h, s: s, stream: h.Stream()}
 	// Streams too can be sought in: head and the shells' read take more
 	// than they need and seek back to what they leave.
 	how := uint32(gofuse.FOPEN_DIRECT_IO)
@@ -49,7 +46,7 @@ func (s *Server) file(h fs.Handle, flags uint32, stored bool) (*file, uint32, er
 		how |= gofuse.FOPEN_STREAM
 		f.turn = make(chan struct{}, 1)
 	}
-	if _, ok := h.(fs.Flusher); !ok || flags&syscall.O_ACCMODE == syscall.O_RDONLY {
+	if flags&syscall.O_ACCMODE == syscall.O_RDONLY {
 		how |= gofuse.FOPEN_NOFLUSH
 	}
 	if !s.keep(f) {
@@ -120,31 +117,20 @@ func (f *file) Write(ctx context.Context, data []byte, off int64) (uint32, sysca
 // stat describes a file that is not where it was when it was opened, if the
 // handle can; if not it returns err.
 func (f *file) stat(ctx context.Context, out *gofuse.AttrOut, err error) error {
-	h, ok := f.Handle.(fs.Statter)
-	if !ok {
+	st, herr := f.Handle.Stat(ctx)
+	if herr != nil {
 		return err
 	}
-	st, err := h.Stat(ctx)
-	if err == nil {
-		setAttr(&out.Attr, st)
-	}
-	return err
+	setAttr(&out.Attr, st)
+	return nil
 }
 
 func (f *file) Flush(ctx context.Context) syscall.Errno {
-	fl, ok := f.Handle.(fs.Flusher)
-	if !ok {
-		return 0
-	}
-	return f.s.do(ctx, fl.Flush)
+	return f.s.do(ctx, f.Handle.Flush)
 }
 
 func (f *file) Fsync(ctx context.Context, _ uint32) syscall.Errno {
-	sy, ok := f.Handle.(fs.Syncer)
-	if !ok {
-		return 0
-	}
-	return f.s.do(ctx, sy.Sync)
+	return f.s.do(ctx, f.Handle.Sync)
 }
 
 func (f *file) Release(context.Context) syscall.Errno {

@@ -91,9 +91,9 @@ type Server struct {
 	raw     *gofuse.Server
 	top     gofs.InodeEmbedder // serves the root
 	birth   atomic.Uint64      // tells apart the kernel's inodes of one writable file
-	pins    pins
 	places  places
-	dirs    dirs
+	dirs    found // of host folders
+	files   found
 	watch   watch
 	writers writers
 	calls   sync.WaitGroup
@@ -286,8 +286,8 @@ func (s *Server) release() {
 		s.opt.Counters.Open.Add(-1)
 		c.Close()
 	}
-	s.pins.close()
 	s.dirs.close()
+	s.files.close()
 }
 
 // keep remembers an open file, which the server closes if the client cannot.

@@ -5,68 +5,104 @@ import (
 	"path"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"hutch/fs"
 
 	"golang.org/x/sys/unix"
 )
 
 // A file of a host folder that lost its name is still there for who has it: an
-// open one, and the directory that a process stands in. So a file that is open
-// is asked by a descriptor of its, and of the directories that were used last
-// descriptors are held.
-type dirs struct {
-	mu   sync.Mutex // guards what follows, and the held of every directory
-	list list.List  // of *hostNode, the last used first
-	max  int        // 0: not known yet
-	done bool       // nothing more is held
+// open one, the directory that a process stands in, and what the kernel looked
+// up and is about to open. So an open file is asked by a descriptor of its, and
+// of the directories and of the other files that were found last descriptors
+// are held until the kernel forgets them; of files not for long, since the disk
+// has no room again for one that was removed while somebody has it.
+type found struct {
+	mu    sync.Mutex // guards what follows, and the held of every node
+	list  list.List  // of *hostNode, the last used first
+	max   int        // 0: not known yet
+	timed bool       // expire will be called
+	done  bool       // nothing more is held
 }
 
-// A held is what a hostNode has of a descriptor of a directory.
+// fileHeld is for how long a file is held at least that nobody asks for.
+const fileHeld = time.Second
+
+// A held is what a hostNode has of a descriptor.
 type held struct {
-	fd int
-	at *list.Element // in dirs; nil: there is no descriptor
+	fd   int
+	at   *list.Element // in found; nil: there is no descriptor
+	used time.Time
 }
 
-// most returns how many directories are held at most: a thirty-second part of
-// the descriptors that this process may have. mu is held.
-func (d *dirs) most() int {
-	var l syscall.Rlimit
+// most returns how many nodes are held at most: a thirty-second part of the
+// descriptors that this process may have. mu is held.
+func (d *found) most() int {
 	if d.max == 0 {
-		syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l)
-		d.max = int(max(8, min(l.Cur/32, 1024)))
+		d.max = int(max(8, min(fs.Descriptors()/32, 1024)))
 	}
 	return d.max
 }
 
-// hold takes over fd, which is the directory n.
-func (d *dirs) hold(n *hostNode, fd int) {
+// found returns what holds n.
+func (n *hostNode) found() *found {
+	if n.id.kind == unix.S_IFDIR {
+		return &n.f.s.dirs
+	}
+	return &n.f.s.files
+}
+
+// hold takes over fd, which is the file n.
+func (n *hostNode) hold(fd int) {
+	d := n.found()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.done || n.held.at != nil {
 		unix.Close(fd)
 		return
 	}
-	n.held = held{fd, d.list.PushFront(n)}
+	n.held = held{fd, d.list.PushFront(n), time.Now()}
+	if !d.timed && d == &n.f.s.files {
+		d.timed = true
+		time.AfterFunc(fileHeld, d.expire)
+	}
 	for d.list.Len() > d.most() {
 		d.let(d.list.Back().Value.(*hostNode))
 	}
 }
 
-// get returns a descriptor of the directory n, if it is held.
-func (d *dirs) get(n *hostNode) (fd int, ok bool) {
+// holds returns a descriptor of n, if it is held.
+func (n *hostNode) holds() (fd int, ok bool) {
+	d := n.found()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if n.held.at == nil {
 		return -1, false
 	}
 	d.list.MoveToFront(n.held.at)
+	n.held.used = time.Now()
 	fd, err := unix.FcntlInt(uintptr(n.held.fd), unix.F_DUPFD_CLOEXEC, 0)
 	return fd, err == nil
 }
 
+// expire lets go of what nobody asked for lately.
+func (d *found) expire() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.list.Len() > 0 {
+		last := d.list.Back().Value.(*hostNode)
+		if time.Since(last.held.used) < fileHeld {
+			time.AfterFunc(fileHeld, d.expire)
+			return
+		}
+		d.let(last)
+	}
+	d.timed = false
+}
+
 // let closes what is held of n; mu is held.
-func (d *dirs) let(n *hostNode) {
+func (d *found) let(n *hostNode) {
 	if n.held.at != nil {
 		unix.Close(n.held.fd)
 		d.list.Remove(n.held.at)
@@ -74,13 +110,15 @@ func (d *dirs) let(n *hostNode) {
 	}
 }
 
-func (d *dirs) drop(n *hostNode) {
+// lets has n not be held.
+func (n *hostNode) lets() {
+	d := n.found()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.let(n)
 }
 
-func (d *dirs) close() {
+func (d *found) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.done = true
@@ -91,7 +129,7 @@ func (d *dirs) close() {
 
 // OnForget is told that the kernel knows n no more, nor what is below it.
 func (n *hostNode) OnForget() {
-	n.f.s.dirs.drop(n)
+	n.lets()
 	n.f.s.watch.forget(n)
 	if n == n.f.top {
 		n.f.close()
@@ -101,8 +139,8 @@ func (n *hostNode) OnForget() {
 // has returns a descriptor of the file that someone has, whatever it is called
 // now.
 func (n *hostNode) has() (fd int, ok bool) {
-	if n.id.kind == unix.S_IFDIR {
-		return n.f.s.dirs.get(n)
+	if fd, ok = n.holds(); ok {
+		return fd, ok
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -169,7 +207,7 @@ func (n *hostNode) near() (fd int, below string, err error) {
 		}
 		below, at = path.Join(name, below), up
 		if h, ok := up.Operations().(*hostNode); ok && up != top {
-			if fd, ok := n.f.s.dirs.get(h); ok {
+			if fd, ok := h.holds(); ok {
 				return fd, below, nil
 			}
 		}

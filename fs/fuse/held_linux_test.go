@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -157,6 +159,39 @@ func TestHeldDirectory(t *testing.T) {
 				t.Errorf("in the directory:\n%s, want\n%s", out, want)
 			}
 		})
+	}
+}
+
+// A file that was looked at does not take room on the disk for long after it
+// was removed.
+func TestHeldFileIsLetGo(t *testing.T) {
+	s := serving(t)
+	name := filepath.Join(s.work, "looked-at")
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(s.path("work/looked-at")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	dir := fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		fds, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := slices.ContainsFunc(fds, func(e os.DirEntry) bool {
+			to, _ := os.Readlink(filepath.Join(dir, e.Name()))
+			return strings.Contains(to, "looked-at")
+		})
+		if !has {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("the server has it still")
+		}
 	}
 }
 

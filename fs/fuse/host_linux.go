@@ -138,33 +138,14 @@ func (f *hostFolder) close() {
 
 // with calls do with a descriptor of the file itself, opened for nothing
 // (O_PATH). Where the file is not what it was when the kernel asked for it,
-// ESTALE makes the kernel look it up again.
-func (n *hostNode) with(ctx context.Context, do func(fd int) error) syscall.Errno {
-	errno := n.on(ctx, do)
-	if errno != syscall.ESTALE {
-		n.f.s.pins.drop(threadOf(ctx))
-	}
-	return errno
-}
-
-// on is with for what the kernel asks on its way to the file that it is to find.
-func (n *hostNode) on(ctx context.Context, do func(fd int) error) syscall.Errno {
-	pins, thread := &n.f.s.pins, threadOf(ctx)
+// ESTALE makes the kernel look it up again, once.
+func (n *hostNode) with(do func(fd int) error) syscall.Errno {
 	fd, err := n.find()
-	if err == unix.ESTALE {
-		if pinned, ok := pins.get(thread, n.id); ok {
-			fd, err = pinned, nil
-		}
-	}
 	if err == nil {
 		err = do(fd)
 		unix.Close(fd)
 	}
-	errno := gofs.ToErrno(err)
-	if errno == syscall.ESTALE {
-		pins.stale(thread)
-	}
-	return errno
+	return gofs.ToErrno(err)
 }
 
 // find returns a descriptor of the file: one that there is, or one that is
@@ -240,11 +221,7 @@ func (n *hostNode) child(ctx context.Context, dir int, name string, out *gofuse.
 	if over && calm(&out.Attr) && n.f.s.watch.keeps(n, seen, name, ch) {
 		found.keepEntry(out)
 	}
-	if found.id.kind == unix.S_IFDIR {
-		n.f.s.dirs.hold(found, fd)
-	} else {
-		n.f.s.pins.add(threadOf(ctx), found.id, fd)
-	}
+	found.hold(fd)
 	return ch, nil
 }
 
@@ -275,7 +252,7 @@ func (n *hostNode) inode(ctx context.Context, fd int, name string, out *gofuse.E
 }
 
 func (n *hostNode) Lookup(ctx context.Context, name string, out *gofuse.EntryOut) (child *gofs.Inode, errno syscall.Errno) {
-	errno = n.on(ctx, func(dir int) (err error) {
+	errno = n.with(func(dir int) (err error) {
 		child, err = n.child(ctx, dir, name, out)
 		return err
 	})
@@ -304,7 +281,7 @@ func (n *hostNode) Getattr(ctx context.Context, f gofs.FileHandle, out *gofuse.A
 	if held {
 		return open.with(stat)
 	}
-	return n.on(ctx, stat)
+	return n.with(stat)
 }
 
 // Statx is Getattr with the time of birth.
@@ -315,7 +292,7 @@ func (n *hostNode) Statx(ctx context.Context, f gofs.FileHandle, _, _ uint32, ou
 	}
 	setStatx(&out.Statx, &attr.Attr)
 	out.Blksize = attr.Blksize
-	return n.on(ctx, func(fd int) error {
+	return n.with(func(fd int) error {
 		st, err := statx(fd)
 		if err != nil {
 			return err
@@ -330,7 +307,7 @@ func (n *hostNode) Statx(ctx context.Context, f gofs.FileHandle, _, _ uint32, ou
 }
 
 func (n *hostNode) Readlink(ctx context.Context) (target []byte, errno syscall.Errno) {
-	errno = n.on(ctx, func(fd int) error {
+	errno = n.with(func(fd int) error {
 		_, dir := n.Parent()
 		to, err := n.link(fd, dir)
 		target = []byte(to)
@@ -355,7 +332,7 @@ func (n *hostNode) linkSize(fd int, dir *gofs.Inode) (uint64, error) {
 }
 
 func (n *hostNode) Statfs(ctx context.Context, out *gofuse.StatfsOut) syscall.Errno {
-	return n.with(ctx, func(fd int) error {
+	return n.with(func(fd int) error {
 		var st syscall.Statfs_t
 		if err := syscall.Fstatfs(fd, &st); err != nil {
 			return err
@@ -365,10 +342,7 @@ func (n *hostNode) Statfs(ctx context.Context, out *gofuse.StatfsOut) syscall.Er
 	})
 }
 
-var (
-	_ gofs.NodeLookuper   = (*hostNode)(nil)
-	_ gofs.NodeGetattrer  = (*hostNode)(nil)
-	_ gofs.NodeStatxer    = (*hostNode)(nil)
-	_ gofs.NodeReadlinker = (*hostNode)(nil)
-	_ gofs.NodeStatfser   = (*hostNode)(nil)
-)
+var _ interface {
+	kernelNode
+	gofs.NodeTmpfiler
+} = (*hostNode)(nil)

@@ -28,13 +28,9 @@ type HostFile struct {
 	Dev, Ino uint64 // on the host
 }
 
-type dirs struct{}
+type found struct{}
 
-func (*dirs) close() {}
-
-type pins struct{}
-
-func (*pins) close() {}
+func (*found) close() {}
 
 type watch struct{}
 

@@ -67,7 +67,7 @@ func (h *hostFile) Ioctl(context.Context, uint32, uint64, []byte, []byte) (int32
 }
 
 func (n *hostNode) Open(ctx context.Context, flags uint32) (f gofs.FileHandle, how uint32, errno syscall.Errno) {
-	errno = n.with(ctx, func(fd int) error {
+	errno = n.with(func(fd int) error {
 		h, err := n.reopen(fd, flags)
 		if err != nil {
 			return err
@@ -187,7 +187,7 @@ type hostStream interface {
 }
 
 func (n *hostNode) OpendirHandle(ctx context.Context, _ uint32) (l gofs.FileHandle, _ uint32, errno syscall.Errno) {
-	errno = n.with(ctx, func(fd int) error {
+	errno = n.with(func(fd int) error {
 		dir, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err
@@ -235,8 +235,6 @@ func (l *hostListing) Readdirent(ctx context.Context) (*gofuse.DirEntry, syscall
 }
 
 var (
-	_ gofs.NodeOpener          = (*hostNode)(nil)
-	_ gofs.NodeOpendirHandler  = (*hostNode)(nil)
 	_ gofs.FilePassthroughFder = (*hostFile)(nil)
 	_ gofs.FileReleaser        = (*hostFile)(nil)
 	_ gofs.FileIoctler         = (*hostFile)(nil)

@@ -13,7 +13,7 @@ import (
 // made answers a call that makes an entry called name in the directory n.
 // What make made is taken back by undo if it cannot be served.
 func (n *hostNode) made(ctx context.Context, name string, out *gofuse.EntryOut, make func(dir int) error, undo int) (child *gofs.Inode, errno syscall.Errno) {
-	errno = n.with(ctx, func(dir int) (err error) {
+	errno = n.with(func(dir int) (err error) {
 		if err := make(dir); err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func (n *hostNode) Tmpfile(ctx context.Context, flags, mode uint32, out *gofuse.
 // create has open make the file called name and open it.
 func (n *hostNode) create(ctx context.Context, name string, flags, mode uint32, out *gofuse.EntryOut, open func(dir int) (int, error)) (child *gofs.Inode, f gofs.FileHandle, how uint32, errno syscall.Errno) {
 	var h *hostFile
-	errno = n.with(ctx, func(dir int) error {
+	errno = n.with(func(dir int) error {
 		fd, err := open(dir)
 		if err != nil {
 			return err
@@ -129,8 +129,8 @@ func (n *hostNode) Link(ctx context.Context, target gofs.InodeEmbedder, name str
 	if !ok || to.f != n.f {
 		return nil, syscall.EXDEV
 	}
-	errno = n.with(ctx, func(dir int) error {
-		errno := to.with(ctx, func(fd int) error {
+	errno = n.with(func(dir int) error {
+		errno := to.with(func(fd int) error {
 			return unix.Linkat(unix.AT_FDCWD, procPath(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
 		})
 		if errno != 0 {
@@ -144,11 +144,11 @@ func (n *hostNode) Link(ctx context.Context, target gofs.InodeEmbedder, name str
 }
 
 func (n *hostNode) Unlink(ctx context.Context, name string) syscall.Errno {
-	return n.with(ctx, func(dir int) error { return unix.Unlinkat(dir, name, 0) })
+	return n.with(func(dir int) error { return unix.Unlinkat(dir, name, 0) })
 }
 
 func (n *hostNode) Rmdir(ctx context.Context, name string) syscall.Errno {
-	return n.with(ctx, func(dir int) error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
+	return n.with(func(dir int) error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
 }
 
 func (n *hostNode) Rename(ctx context.Context, name string, parent gofs.InodeEmbedder, newname string, flags uint32) syscall.Errno {
@@ -160,8 +160,8 @@ func (n *hostNode) Rename(ctx context.Context, name string, parent gofs.InodeEmb
 		return syscall.EINVAL
 	}
 	n.f.s.places.moves.Add(1)
-	return n.with(ctx, func(from int) error {
-		errno := to.with(ctx, func(dst int) error {
+	return n.with(func(from int) error {
+		errno := to.with(func(dst int) error {
 			return unix.Renameat2(from, name, dst, newname, uint(flags))
 		})
 		return asError(errno)
@@ -181,10 +181,10 @@ func (n *hostNode) Setattr(ctx context.Context, f gofs.FileHandle, in *gofuse.Se
 	if h, ok := f.(*hostFile); ok {
 		errno = h.with(func(fd int) error { return setHost(fd, in, true) })
 	} else {
-		errno = n.with(ctx, func(fd int) error { return setHost(fd, in, false) })
+		errno = n.with(func(fd int) error { return setHost(fd, in, false) })
 	}
 	if _, sized := in.GetSize(); sized && errno == 0 && in.Valid&gofuse.FATTR_KILL_SUIDGID != 0 {
-		errno = n.with(ctx, func(fd int) error { return unprivilege(ctx, fd) })
+		errno = n.with(func(fd int) error { return unprivilege(ctx, fd) })
 	}
 	if errno != 0 {
 		return errno
@@ -239,16 +239,3 @@ func setTimes(fd int, in *gofuse.SetAttrIn) error {
 	}
 	return unix.UtimesNanoAt(fd, "", ts, unix.AT_EMPTY_PATH)
 }
-
-var (
-	_ gofs.NodeCreater   = (*hostNode)(nil)
-	_ gofs.NodeMkdirer   = (*hostNode)(nil)
-	_ gofs.NodeTmpfiler  = (*hostNode)(nil)
-	_ gofs.NodeMknoder   = (*hostNode)(nil)
-	_ gofs.NodeSymlinker = (*hostNode)(nil)
-	_ gofs.NodeLinker    = (*hostNode)(nil)
-	_ gofs.NodeUnlinker  = (*hostNode)(nil)
-	_ gofs.NodeRmdirer   = (*hostNode)(nil)
-	_ gofs.NodeRenamer   = (*hostNode)(nil)
-	_ gofs.NodeSetattrer = (*hostNode)(nil)
-)

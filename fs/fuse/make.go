@@ -22,7 +22,7 @@ func (e *entry) made(ctx context.Context, name string, out *gofuse.EntryOut, mak
 		return nil, syscall.EACCES
 	}
 	errno = e.s.do(ctx, func(ctx context.Context) error {
-		if err := checkName(name); err != nil {
+		if err := fs.CheckName(name); err != nil {
 			return err
 		}
 		n, err := make(ctx)
@@ -37,7 +37,7 @@ func (e *entry) made(ctx context.Context, name string, out *gofuse.EntryOut, mak
 
 func (e *entry) Create(ctx context.Context, name string, flags, mode uint32, out *gofuse.EntryOut) (child *gofs.Inode, f gofs.FileHandle, how uint32, errno syscall.Errno) {
 	child, errno = e.made(ctx, name, out, func(ctx context.Context) (fs.Node, error) {
-		n, h, err := e.node().Create(ctx, name, openFlags(flags), permissions(mode))
+		n, h, err := e.node(ctx).Create(ctx, name, openFlags(flags), permissions(mode))
 		if err != nil {
 			return nil, err
 		}
@@ -52,13 +52,13 @@ func (e *entry) Create(ctx context.Context, name string, flags, mode uint32, out
 
 func (e *entry) Mkdir(ctx context.Context, name string, mode uint32, out *gofuse.EntryOut) (*gofs.Inode, syscall.Errno) {
 	return e.made(ctx, name, out, func(ctx context.Context) (fs.Node, error) {
-		return e.node().Mkdir(ctx, name, permissions(mode))
+		return e.node(ctx).Mkdir(ctx, name, permissions(mode))
 	})
 }
 
 func (e *entry) Symlink(ctx context.Context, target, name string, out *gofuse.EntryOut) (*gofs.Inode, syscall.Errno) {
 	return e.made(ctx, name, out, func(ctx context.Context) (fs.Node, error) {
-		return e.node().Symlink(ctx, name, e.s.stored(e.links, target))
+		return e.node(ctx).Symlink(ctx, name, e.s.stored(e.links, target))
 	})
 }
 
@@ -68,7 +68,7 @@ func (e *entry) Link(ctx context.Context, target gofs.InodeEmbedder, name string
 		return nil, syscall.EXDEV
 	}
 	return e.made(ctx, name, out, func(ctx context.Context) (fs.Node, error) {
-		return e.node().Link(ctx, name, to.node())
+		return e.node(ctx).Link(ctx, name, to.node(ctx))
 	})
 }
 
@@ -78,7 +78,7 @@ func (e *entry) Mknod(ctx context.Context, name string, mode, _ uint32, out *gof
 		return nil, syscall.EPERM
 	}
 	return e.made(ctx, name, out, func(ctx context.Context) (fs.Node, error) {
-		n, h, err := e.node().Create(ctx, name, os.O_WRONLY|os.O_EXCL, permissions(mode))
+		n, h, err := e.node(ctx).Create(ctx, name, os.O_WRONLY|os.O_EXCL, permissions(mode))
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +95,7 @@ func (e *entry) Rmdir(ctx context.Context, name string) syscall.Errno {
 }
 
 func (e *entry) remove(ctx context.Context, name string, dir bool) syscall.Errno {
-	return e.s.do(ctx, func(ctx context.Context) error { return e.node().Remove(ctx, name, dir) })
+	return e.s.do(ctx, func(ctx context.Context) error { return e.node(ctx).Remove(ctx, name, dir) })
 }
 
 func (e *entry) Rename(ctx context.Context, name string, parent gofs.InodeEmbedder, newname string, flags uint32) syscall.Errno {
@@ -108,19 +108,19 @@ func (e *entry) Rename(ctx context.Context, name string, parent gofs.InodeEmbedd
 	}
 	e.s.places.moves.Add(1)
 	return e.s.do(ctx, func(ctx context.Context) error {
-		if err := checkName(newname); err != nil {
+		if err := fs.CheckName(newname); err != nil {
 			return err
 		}
 		if flags&renameNoReplace != 0 {
-			switch _, err := dst.node().Walk(ctx, newname); {
+			switch _, err := dst.node(ctx).Walk(ctx, newname); {
 			case err == nil:
 				return fmt.Errorf("%w: %s", fs.ErrExist, newname)
 			case fs.Errno(err) != syscall.ENOENT:
 				return err
 			}
 		}
-		err := e.node().Rename(ctx, name, dst.node(), newname)
-		if to, ok := fs.Inner(ctx, dst.node()).(fs.Pathed); ok && err == nil {
+		err := e.node(ctx).Rename(ctx, name, dst.node(ctx), newname)
+		if to, ok := fs.Inner(ctx, dst.node(ctx)).(fs.Pathed); ok && err == nil {
 			moved(e.GetChild(name), to.At(newname))
 		}
 		return err
@@ -143,14 +143,3 @@ func moved(in *gofs.Inode, to fs.Node) {
 		moved(child, dir.At(name))
 	}
 }
-
-var (
-	_ gofs.NodeCreater   = (*entry)(nil)
-	_ gofs.NodeMkdirer   = (*entry)(nil)
-	_ gofs.NodeSymlinker = (*entry)(nil)
-	_ gofs.NodeLinker    = (*entry)(nil)
-	_ gofs.NodeMknoder   = (*entry)(nil)
-	_ gofs.NodeUnlinker  = (*entry)(nil)
-	_ gofs.NodeRmdirer   = (*entry)(nil)
-	_ gofs.NodeRenamer   = (*entry)(nil)
-)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hutch/fs"
+	"hutch/fs/mountinfo"
 )
 
 // letGo is how long an ordinary user's Close waits for other processes to
@@ -37,7 +38,7 @@ const killPriv = gofuse.CAP_HANDLE_KILLPRIV_V2
 // know it, and say nothing.
 func (s *Server) followsNone() error {
 	m, err := mountedOn(s.dir)
-	if err == nil && (m == nil || !slices.Contains(strings.Split(m.flags, ","), "nosymfollow")) {
+	if err == nil && (m == nil || !slices.Contains(strings.Split(m.Flags, ","), "nosymfollow")) {
 		err = fmt.Errorf("%w: a mount on which no link is followed; Linux 5.10 has it", fs.ErrUnsupported)
 	}
 	return err
@@ -125,54 +126,15 @@ func clear(dir string) error {
 	}
 }
 
-// A mounted is a line of /proc/self/mountinfo.
-type mounted struct {
-	device  string // major:minor
-	dir     string
-	kind    string
-	source  string
-	options string
-	flags   string // of the mount, not of the file system
-}
-
-func (m *mounted) String() string {
-	who := ""
-	for _, o := range strings.Split(m.options, ",") {
-		if id, ok := strings.CutPrefix(o, "user_id="); ok {
-			who = " of user " + id
-		}
-	}
-	return fmt.Sprintf("%s (%s)%s", m.source, m.kind, who)
-}
-
 // mountedOn returns what is mounted on dir, the uppermost if there are several, or nil.
-func mountedOn(dir string) (*mounted, error) {
-	table, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	var top *mounted
-	for line := range strings.Lines(string(table)) {
-		if m := parseMounted(line); m != nil && m.dir == dir {
-			top = m
+func mountedOn(dir string) (*mountinfo.Mount, error) {
+	list, err := mountinfo.Read(mountinfo.Own)
+	for _, m := range slices.Backward(list) {
+		if m.Dir == dir {
+			return &m, nil
 		}
 	}
-	return top, nil
-}
-
-// parseMounted returns nil for a line that it does not understand.
-func parseMounted(line string) *mounted {
-	left, right, ok := strings.Cut(line, " - ")
-	l, r := strings.Fields(left), strings.Fields(right)
-	if !ok || len(l) < 6 || len(r) < 3 {
-		return nil
-	}
-	return &mounted{device: l[2], dir: unescape(l[4]), kind: r[0], source: unescape(r[1]), options: r[2], flags: l[5]}
-}
-
-// unescape undoes the octal escapes of mount tables.
-func unescape(s string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`, `\043`, "#").Replace(s)
+	return nil, err
 }
 
 // device returns the number that tells this mount from others on dir.
@@ -181,7 +143,7 @@ func (s *Server) device() (string, error) {
 	if err != nil || m == nil {
 		return "", err
 	}
-	return m.device, nil
+	return m.Device, nil
 }
 
 // unmount takes the mount away.
@@ -192,7 +154,7 @@ func (s *Server) unmount() error {
 		return err
 	case m == nil: // someone took it out of sight
 		return s.cut()
-	case m.device != s.number:
+	case m.Device != s.number:
 		return fmt.Errorf("%w: %s is mounted over it", fs.ErrBusy, m)
 	}
 	if direct() {

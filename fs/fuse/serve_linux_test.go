@@ -23,6 +23,7 @@ import (
 	"hutch/fs"
 	"hutch/fs/folder"
 	"hutch/fs/fstest"
+	"hutch/fs/inotify"
 	"hutch/fs/need"
 )
 
@@ -141,7 +142,7 @@ func serve(dir, work string, all bool, links string) error {
 		case "told":
 			answer(nil, s.watch.whenTold(arg))
 		case "overflow":
-			s.watch.tell(0, unix.IN_Q_OVERFLOW, "")
+			s.watch.tell(inotify.Event{Mask: unix.IN_Q_OVERFLOW})
 			answer(nil)
 		case "close":
 			answer(s.Close())

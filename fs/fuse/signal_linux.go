@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,11 +18,11 @@ const idleSignals = 1<<(unix.SIGCHLD-1) | 1<<(unix.SIGCONT-1) | 1<<(unix.SIGURG-
 // idle says whether the client of a request was interrupted by idle signals
 // only. It has them still: a signal is delivered when the call is answered.
 func idle(client context.Context) bool {
-	thread := threadOf(client)
-	if thread == 0 {
+	caller, ok := gofuse.FromContext(client)
+	if !ok || caller.Pid == 0 { // a thread that this process cannot see
 		return false
 	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", thread))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", caller.Pid))
 	return err == nil && pendingSignals(string(status))&^idleSignals == 0
 }
 

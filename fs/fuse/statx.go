@@ -31,5 +31,3 @@ func setStatx(x *gofuse.Statx, a *gofuse.Attr) {
 	x.Mtime = gofuse.SxTime{Sec: a.Mtime, Nsec: a.Mtimensec}
 	x.Ctime = gofuse.SxTime{Sec: a.Ctime, Nsec: a.Ctimensec}
 }
-
-var _ gofs.NodeStatxer = (*entry)(nil)

@@ -1,8 +1,6 @@
 package fuse
 
 import (
-	"bytes"
-	"encoding/binary"
 	"os"
 	"strconv"
 	"strings"
@@ -11,6 +9,8 @@ import (
 
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 	"golang.org/x/sys/unix"
+
+	"hutch/fs/inotify"
 )
 
 // A watch has the host's kernel tell what changes in directories of host
@@ -136,11 +136,8 @@ func (w *watch) read(fd int, buf []byte) (any bool) {
 			break
 		}
 		any = true
-		for b := buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
-			size := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
-			name, _, _ := bytes.Cut(b[unix.SizeofInotifyEvent:size], []byte{0})
-			w.tell(int32(binary.NativeEndian.Uint32(b)), binary.NativeEndian.Uint32(b[4:]), string(name))
-			b = b[size:]
+		for e := range inotify.Events(buf[:n]) {
+			w.tell(e)
 		}
 	}
 	w.mu.Lock()
@@ -199,23 +196,22 @@ func (w *watch) blinded() time.Duration {
 	return time.Until(w.blind)
 }
 
-// tell passes on one change: of the entry called name in a directory, or, if
-// that is empty, of the directory itself.
-func (w *watch) tell(wd int32, mask uint32, name string) {
-	linked := mask&(unix.IN_CREATE|unix.IN_ISDIR) == unix.IN_CREATE && w.linked(wd, name)
+// tell passes on one change.
+func (w *watch) tell(e inotify.Event) {
+	linked := e.Mask&(unix.IN_CREATE|unix.IN_ISDIR) == unix.IN_CREATE && w.linked(e.Watch, e.Name)
 	w.mu.Lock()
-	n := w.dirs[wd]
+	n := w.dirs[e.Watch]
 	var old []kept
 	switch {
-	case mask&unix.IN_Q_OVERFLOW != 0:
+	case e.Mask&unix.IN_Q_OVERFLOW != 0:
 		old = w.lose(nil)
 	case n == nil:
-	case mask&unix.IN_IGNORED != 0: // the directory went
+	case e.Mask&unix.IN_IGNORED != 0: // the directory went
 		w.let(n)
 	case linked || n.f.storms():
 		old = w.lose(n.f)
 	default:
-		old = n.changes(name, mask&ofNames != 0)
+		old = n.changes(e.Name, e.Mask&ofNames != 0)
 	}
 	w.mu.Unlock()
 	for _, k := range old {

@@ -3,8 +3,6 @@ package fuse
 import (
 	"context"
 	"syscall"
-
-	gofs "github.com/hanwen/go-fuse/v2/fs"
 )
 
 // Made-up files have no extended attributes.
@@ -22,10 +20,3 @@ func (e *entry) Removexattr(context.Context, string) syscall.Errno { return sysc
 func (e *entry) Listxattr(context.Context, []byte) (uint32, syscall.Errno) {
 	return 0, syscall.EOPNOTSUPP
 }
-
-var (
-	_ gofs.NodeGetxattrer    = (*entry)(nil)
-	_ gofs.NodeSetxattrer    = (*entry)(nil)
-	_ gofs.NodeRemovexattrer = (*entry)(nil)
-	_ gofs.NodeListxattrer   = (*entry)(nil)
-)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"syscall"
 
-	gofs "github.com/hanwen/go-fuse/v2/fs"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,15 +17,15 @@ import (
 const userAttrs = "user."
 
 // attr does do by the path of a descriptor if it is to be asked about name.
-func (n *hostNode) attr(ctx context.Context, name string, do func(path string) error) syscall.Errno {
+func (n *hostNode) attr(name string, do func(path string) error) syscall.Errno {
 	if !strings.HasPrefix(name, userAttrs) {
 		return syscall.EOPNOTSUPP
 	}
-	return n.with(ctx, func(fd int) error { return do(procPath(fd)) })
+	return n.with(func(fd int) error { return do(procPath(fd)) })
 }
 
-func (n *hostNode) Getxattr(ctx context.Context, name string, dest []byte) (size uint32, errno syscall.Errno) {
-	errno = n.attr(ctx, name, func(path string) error {
+func (n *hostNode) Getxattr(_ context.Context, name string, dest []byte) (size uint32, errno syscall.Errno) {
+	errno = n.attr(name, func(path string) error {
 		got, err := unix.Getxattr(path, name, dest)
 		size = uint32(max(got, 0))
 		return err
@@ -34,16 +33,16 @@ func (n *hostNode) Getxattr(ctx context.Context, name string, dest []byte) (size
 	return size, errno
 }
 
-func (n *hostNode) Setxattr(ctx context.Context, name string, value []byte, flags uint32) syscall.Errno {
-	return n.attr(ctx, name, func(path string) error { return unix.Setxattr(path, name, value, int(flags)) })
+func (n *hostNode) Setxattr(_ context.Context, name string, value []byte, flags uint32) syscall.Errno {
+	return n.attr(name, func(path string) error { return unix.Setxattr(path, name, value, int(flags)) })
 }
 
-func (n *hostNode) Removexattr(ctx context.Context, name string) syscall.Errno {
-	return n.attr(ctx, name, func(path string) error { return unix.Removexattr(path, name) })
+func (n *hostNode) Removexattr(_ context.Context, name string) syscall.Errno {
+	return n.attr(name, func(path string) error { return unix.Removexattr(path, name) })
 }
 
-func (n *hostNode) Listxattr(ctx context.Context, dest []byte) (size uint32, errno syscall.Errno) {
-	errno = n.with(ctx, func(fd int) error {
+func (n *hostNode) Listxattr(_ context.Context, dest []byte) (size uint32, errno syscall.Errno) {
+	errno = n.with(func(fd int) error {
 		all := make([]byte, maxAttrs)
 		got, err := unix.Listxattr(procPath(fd), all)
 		if err != nil {
@@ -64,10 +63,3 @@ func (n *hostNode) Listxattr(ctx context.Context, dest []byte) (size uint32, err
 }
 
 const maxAttrs = 64 << 10 // the kernel's limit of a list
-
-var (
-	_ gofs.NodeGetxattrer    = (*hostNode)(nil)
-	_ gofs.NodeSetxattrer    = (*hostNode)(nil)
-	_ gofs.NodeRemovexattrer = (*hostNode)(nil)
-	_ gofs.NodeListxattrer   = (*hostNode)(nil)
-)

@@ -5,16 +5,17 @@ import (
 	"strings"
 
 	"hutch/fs"
+	"hutch/fs/ninep/wire"
 )
 
 // auth serves Tauth: who may connect was decided before. Clients of 9P2000.L
 // (diod's among them) take error 0 for that, those of 9P2000 any error.
 func (s *session) auth(o *op) error {
 	if s.dialect == linux {
-		o.rtyp, o.out = Rlerror, put32(o.out, 0)
+		o.rtyp, o.out = wire.Rlerror, wire.Put32(o.out, 0)
 		return nil
 	}
-	o.rtyp, o.out = Rerror, putString(o.out, "no authentication needed")
+	o.rtyp, o.out = wire.Rerror, wire.PutString(o.out, "no authentication needed")
 	return nil
 }
 
@@ -26,31 +27,26 @@ func (s *session) attach(o *op) error {
 	if err != nil {
 		return err
 	}
-	o.out = putQid(o.out, q)
+	o.out = wire.PutQid(o.out, q)
 	return nil
 }
 
-func (s *session) root(o *op) (*place, qid, error) {
-	if o.fid2 != nofid {
-		return nil, qid{}, fmt.Errorf("%w: no authentication needed", fs.ErrInvalid)
+func (s *session) root(o *op) (*place, wire.Qid, error) {
+	if o.fid2 != wire.NoFid {
+		return nil, wire.Qid{}, fmt.Errorf("%w: no authentication needed", fs.ErrInvalid)
 	}
-	at := &place{node: s.srv.Root, dir: true}
+	who := fs.Principal{UID: s.c.uid, User: o.name}
+	at := &place{node: fs.For(s.srv.Root, who), dir: true}
 	if o.name2 == errName {
 		at.node, o.name2 = &s.err, ""
 	}
-	for name := range strings.SplitSeq(o.name2, "/") {
-		if name == "" || name == "." {
-			continue
-		}
-		next, _, err := s.step(o.ctx, at, name)
-		if err != nil {
-			return nil, qid{}, err
-		}
-		at = next
+	at, err := s.steps(o.ctx, at, strings.FieldsFunc(o.name2, func(c rune) bool { return c == '/' }))
+	if err != nil {
+		return nil, wire.Qid{}, err
 	}
 	q, _, err := s.qidOf(o.ctx, at.node)
 	if err != nil {
-		return nil, qid{}, err
+		return nil, wire.Qid{}, err
 	}
-	return &place{node: at.node, dir: q.typ&qtDir != 0, qid: q.path}, q, nil // nothing is above it
+	return &place{node: at.node, dir: q.Type&qtDir != 0, qid: q.Path}, q, nil // nothing is above it
 }

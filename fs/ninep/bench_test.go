@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"hutch/fs/ninep/wire"
 )
 
 // Benchmarks over a unix socket by a bare client, so that they measure the
@@ -59,8 +61,8 @@ func (c *bareClient) do(req []byte) int {
 			c.b.Fatal(err)
 		}
 		if n += m; n >= 4 && n == int(le.Uint32(c.buf)) {
-			if c.buf[4] == Rlerror {
-				c.b.Fatalf("error %d to request of type %d", le.Uint32(c.buf[frameHead:]), req[4])
+			if c.buf[4] == wire.Rlerror {
+				c.b.Fatalf("error %d to request of type %d", le.Uint32(c.buf[wire.HeadLen:]), req[4])
 			}
 			return n
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hutch/fs"
+	"hutch/fs/ninep/wire"
 )
 
 // What a client may take. Where it can, a client waits: a request for a slot
@@ -22,8 +23,8 @@ const (
 	connRoom = 64 << 20  // the same, while
 	allRoom  = 128 << 20 // those of all connections hold less than this
 
-	streamBuffer = 64<<10 - readHead // of a read of a stream, which may last
-	listBuffer   = 64<<10 - readHead // of a read of a directory, which needs no slot
+	streamBuffer = 64<<10 - wire.ReadLen // of a read of a stream, which may last
+	listBuffer   = 64<<10 - wire.ReadLen // of a read of a directory, which needs no slot
 
 	maxFids    = 1 << 16
 	maxAllFids = 1 << 18 // of all connections
@@ -40,20 +41,19 @@ const (
 
 // streams says whether reads may block at the end of what is open.
 func (o *opened) streams() bool {
-	st, ok := o.handle.(fs.Streamer)
-	return ok && st.Stream()
+	return o.handle != nil && o.handle.Stream()
 }
 
 // weigh returns how many bytes a request holds, with its reply.
 func (s *session) weigh(o *op) int {
-	count := min(o.count, s.msize-readHead)
+	count := min(o.count, s.msize-wire.ReadLen)
 	switch {
-	case o.typ == Twrite:
+	case o.typ == wire.Twrite:
 		count = 0
 	case o.open != nil && o.open.streams():
 		count = min(count, streamBuffer)
 	}
-	return bufferSize(len(o.in.b)) + bufferSize(readHead+int(count))
+	return bufferSize(len(o.in.b)) + bufferSize(wire.ReadLen+int(count))
 }
 
 // admit gives o a slot, if there is one and room for what o holds; mu is held.
@@ -115,7 +115,7 @@ func (o *op) pay() { o.s.c.add(load{owed: -1, waiting: -cap(o.buf.b)}) }
 func (o *op) weight() int { return opRoom + bufferSize(len(o.in.b)) }
 
 // brief says whether o is a read that ends soon, or else waits for the client.
-func (o *op) brief() bool { return o.typ == Tread && (o.open == nil || !o.open.streams()) }
+func (o *op) brief() bool { return o.typ == wire.Tread && (o.open == nil || !o.open.streams()) }
 
 // A load is what a client has under way.
 type load struct {

@@ -24,6 +24,7 @@ import (
 // A spring is a file that never ends.
 type spring struct {
 	fs.Refuse
+	fs.MadeUp
 	reads *atomic.Int64
 }
 
@@ -114,6 +115,7 @@ func TestNeverReads(t *testing.T) {
 // A leaf is a small file, which is made anew for who opens it.
 type leaf struct {
 	fs.Refuse
+	fs.MadeUp
 	text []byte
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"hutch/fs"
+	"hutch/fs/ninep/wire"
 )
 
 // A conn is a connection: what is the same before and after a Tversion.
@@ -20,6 +21,7 @@ type conn struct {
 	ctx     context.Context
 	srv     *Server
 	rw      net.Conn
+	uid     uint32 // of the client's process, or fs.NoUID
 	r       *bufio.Reader
 	msize   uint32   // the limit of messages that come in
 	session *session // nil until a version is agreed on
@@ -40,7 +42,7 @@ type conn struct {
 const firstMsize = 8192
 
 func newConn(ctx context.Context, s *Server, c net.Conn) *conn {
-	n := &conn{ctx: ctx, srv: s, rw: c, r: bufio.NewReaderSize(c, 16<<10), msize: firstMsize}
+	n := &conn{ctx: ctx, srv: s, rw: c, uid: clientUID(c), r: bufio.NewReaderSize(c, 16<<10), msize: firstMsize}
 	n.paid.L = &n.owing
 	n.heard.Store(int64(time.Since(epoch)))
 	return n
@@ -58,7 +60,7 @@ func (c *conn) serve() error {
 		}
 		c.heard.Store(int64(time.Since(epoch)))
 		switch {
-		case in.b[4] == Tversion:
+		case in.b[4] == wire.Tversion:
 			err = c.version(in)
 			in.free()
 		case c.session == nil:
@@ -75,7 +77,7 @@ func (c *conn) serve() error {
 
 // readFrame reads one message.
 func (c *conn) readFrame() (*buffer, error) {
-	head, err := c.r.Peek(frameHead)
+	head, err := c.r.Peek(wire.HeadLen)
 	if err != nil {
 		if len(head) > 0 && errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
@@ -83,7 +85,7 @@ func (c *conn) readFrame() (*buffer, error) {
 		return nil, err
 	}
 	size := le.Uint32(head)
-	if size < frameHead || size > c.msize {
+	if size < wire.HeadLen || size > c.msize {
 		return nil, fmt.Errorf("message of %d bytes: limit is %d", size, c.msize)
 	}
 	in := newBuffer(int(size))
@@ -133,32 +135,33 @@ func (c *conn) leave() {
 // version begins a new session, whose dialect and message size the client
 // proposes. What was open in the old one is closed before the answer.
 func (c *conn) version(in *buffer) error {
-	cut := cutter{b: in.b[frameHead:]}
-	msize, proposed := cut.u32(), cut.str()
-	if err := cut.end(); err != nil {
+	cut := wire.Cutter{B: in.b[wire.HeadLen:]}
+	msize, proposed := cut.U32(), cut.Str()
+	if err := cut.End(); err != nil {
 		return fmt.Errorf("Tversion: %w", err)
 	}
 	c.endSession()
 	c.msize = firstMsize
 	d, name := pickDialect(proposed)
 	msize = min(msize, c.srv.msize())
-	out := make([]byte, frameHead, 160)
-	typ := uint8(Rversion)
+	out := make([]byte, wire.HeadLen, 160)
+	typ := uint8(wire.Rversion)
 	switch {
 	case msize < minMsize:
 		err := fmt.Errorf("%w: message size below %d", fs.ErrInvalid, minMsize)
 		typ, out = d.putError(out, err)
 	default:
-		out = putString(put32(out, msize), name)
+		out = wire.PutString(wire.Put32(out, msize), name)
 		if d != 0 {
 			c.msize = max(msize, firstMsize)
 			c.session = newSession(c, d, msize)
+			c.session.plain = name == wire.HutchVersion
 			c.now.Store(c.session)
 		}
 	}
 	c.wmu.Lock()
 	defer c.wmu.Unlock()
-	c.write(seal(out, typ, le.Uint16(in.b[5:])))
+	c.write(wire.Seal(out, typ, le.Uint16(in.b[5:])))
 	return nil
 }
 
@@ -166,8 +169,10 @@ func (c *conn) version(in *buffer) error {
 // version, and the version to answer; 0 and "unknown" if there is none.
 func pickDialect(proposed string) (dialect, string) {
 	switch {
-	case proposed == "9P2000.L" || strings.HasPrefix(proposed, "9P2000.L."):
-		return linux, "9P2000.L"
+	case proposed == wire.HutchVersion:
+		return linux, proposed
+	case proposed == wire.LinuxVersion || strings.HasPrefix(proposed, wire.LinuxVersion+"."):
+		return linux, wire.LinuxVersion
 	case strings.HasPrefix(proposed, "9P"):
 		return classic, "9P2000"
 	}

@@ -3,9 +3,9 @@ package ninep
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"hutch/fs"
+	"hutch/fs/ninep/wire"
 )
 
 // A listing is an open directory: a snapshot of its entries, made when it is
@@ -37,6 +37,14 @@ func (l *listing) take(ctx context.Context) error {
 
 func (l *listing) done() { <-l.turn }
 
+// listing waits for the listing of the open directory of o.
+func (o *op) listing() (*listing, error) {
+	if o.open == nil || o.open.list == nil {
+		return nil, fmt.Errorf("%w: fid %d is no open directory", errBadFd, o.fid)
+	}
+	return o.open.list, o.open.list.take(o.ctx)
+}
+
 // refresh makes the snapshot.
 func (l *listing) refresh(ctx context.Context, dir fs.Node) error {
 	entries, err := dir.List(ctx)
@@ -63,14 +71,14 @@ func (s *session) readStats(o *op) error {
 	if !l.made || o.offset != l.off {
 		return fmt.Errorf("%w: bad offset %d in a directory", fs.ErrInvalid, o.offset)
 	}
-	room := int(min(o.count, s.msize-readHead, listBuffer))
-	o.out = put32(o.reply(4+room), 0)
+	room := int(min(o.count, s.msize-wire.ReadLen, listBuffer))
+	o.out = wire.Put32(o.reply(4+room), 0)
 	for l.next < len(l.entries) {
 		b, err := s.nextStat(o, l)
 		if err != nil {
 			return err
 		}
-		if len(o.out)+len(b) > readHead+room {
+		if len(o.out)+len(b) > wire.ReadLen+room {
 			l.held = b
 			break
 		}
@@ -78,12 +86,18 @@ func (s *session) readStats(o *op) error {
 		l.held = nil
 		l.next++
 	}
-	n := len(o.out) - readHead
-	if n == 0 && l.next < len(l.entries) {
+	l.off += uint64(len(o.out) - wire.ReadLen)
+	return o.listed(room, l.next < len(l.entries))
+}
+
+// listed completes the reply to a read of a directory, which is to have an
+// entry if there is one.
+func (o *op) listed(room int, more bool) error {
+	n := len(o.out) - wire.ReadLen
+	if n == 0 && more {
 		return fmt.Errorf("%w: no room for an entry in %d bytes", fs.ErrInvalid, room)
 	}
-	l.off += uint64(n)
-	le.PutUint32(o.out[frameHead:], uint32(n))
+	le.PutUint32(o.out[wire.HeadLen:], uint32(n))
 	return nil
 }
 
@@ -120,11 +134,8 @@ func statOf(ctx context.Context, dir fs.Node, name string) (fs.Stat, error) {
 // readdir serves Treaddir. The offset of an entry is its place in the
 // snapshot; "." and ".." are the first two.
 func (s *session) readdir(o *op) error {
-	if o.open == nil || o.open.list == nil {
-		return fmt.Errorf("%w: fid %d is no open directory", errBadFd, o.fid)
-	}
-	l := o.open.list
-	if err := l.take(o.ctx); err != nil {
+	l, err := o.listing()
+	if err != nil {
 		return err
 	}
 	defer l.done()
@@ -133,24 +144,19 @@ func (s *session) readdir(o *op) error {
 			return err
 		}
 	}
-	room := int(min(o.count, s.msize-readHead))
-	o.out = put32(o.reply(4+room), 0)
+	room := int(min(o.count, s.msize-wire.ReadLen))
+	o.out = wire.Put32(o.reply(4+room), 0)
 	full := false
 	for i := o.offset; i < uint64(len(l.entries))+2 && !full; i++ {
 		e, err := l.entry(o.ctx, o.at, int(i))
 		if err != nil {
 			return err
 		}
-		if full = len(o.out)+qidLen+8+1+2+len(e.Name) > readHead+room; !full {
+		if full = len(o.out)+wire.QidLen+8+1+2+len(e.Name) > wire.ReadLen+room; !full {
 			o.out = s.putEntry(o.out, e, i+1)
 		}
 	}
-	n := len(o.out) - readHead
-	if n == 0 && full {
-		return fmt.Errorf("%w: no room for an entry in %d bytes", fs.ErrInvalid, room)
-	}
-	le.PutUint32(o.out[frameHead:], uint32(n))
-	return nil
+	return o.listed(room, full)
 }
 
 // readdirplus serves Treaddirplus, of directories that can tell what their
@@ -161,7 +167,10 @@ func (s *session) readdir(o *op) error {
 // There is no "." and no "..".
 func (s *session) readdirplus(o *op) error {
 	if len(o.names) > 0 {
-		at, err := s.below(o)
+		if len(o.names) > wire.MaxWalk {
+			return tooDeep()
+		}
+		at, err := s.steps(o.ctx, o.at, o.names)
 		if err != nil {
 			return err
 		}
@@ -171,11 +180,8 @@ func (s *session) readdirplus(o *op) error {
 		}
 		return s.putDescribed(o, list)
 	}
-	if o.open == nil || o.open.list == nil {
-		return fmt.Errorf("%w: fid %d is no open directory", errBadFd, o.fid)
-	}
-	l := o.open.list
-	if err := l.take(o.ctx); err != nil {
+	l, err := o.listing()
+	if err != nil {
 		return err
 	}
 	defer l.done()
@@ -189,39 +195,20 @@ func (s *session) readdirplus(o *op) error {
 	return s.putDescribed(o, l.plus)
 }
 
-// below returns the directory that the names of o lead to.
-func (s *session) below(o *op) (at *place, err error) {
-	if len(o.names) > maxWalk {
-		return nil, fmt.Errorf("%w: walk of more than %d names", fs.ErrInvalid, maxWalk)
-	}
-	at = o.at
-	for _, name := range o.names {
-		if at, _, err = s.step(o.ctx, at, name); err != nil {
-			return nil, err
-		}
-	}
-	return at, nil
-}
-
 // putDescribed puts what there is room for into the reply.
 func (s *session) putDescribed(o *op, list []fs.Described) error {
-	room := int(min(o.count, s.msize-readHead))
-	o.out = put32(o.reply(4+room), 0)
+	room := int(min(o.count, s.msize-wire.ReadLen))
+	o.out = wire.Put32(o.reply(4+room), 0)
 	for i := o.offset; i < uint64(len(list)); i++ {
 		e := &list[i]
-		if len(o.out)+8+2+len(e.Name)+2+len(e.Target)+attrLen > readHead+room {
+		if len(o.out)+8+2+len(e.Name)+2+len(e.Target)+wire.AttrLen > wire.ReadLen+room {
 			break
 		}
 		next := (i + 1) % uint64(len(list))
-		o.out = putString(putString(put64(o.out, next), e.Name), e.Target)
-		o.out = putAttr(o.out, s.dialect.qid(e.Mode, e.Qid, e.Vers), e.Stat)
+		o.out = wire.PutString(wire.PutString(wire.Put64(o.out, next), e.Name), e.Target)
+		o.out = wire.PutAttr(o.out, s.dialect.qid(e.Mode, e.Qid, e.Vers), e.Stat)
 	}
-	n := len(o.out) - readHead
-	if n == 0 && o.offset < uint64(len(list)) {
-		return fmt.Errorf("%w: no room for an entry in %d bytes", fs.ErrInvalid, room)
-	}
-	le.PutUint32(o.out[frameHead:], uint32(n))
-	return nil
+	return o.listed(room, o.offset < uint64(len(list)))
 }
 
 // entry returns the i'th entry of the directory at, with "." and "..".
@@ -241,10 +228,7 @@ func (l *listing) entry(ctx context.Context, at *place, i int) (fs.Entry, error)
 }
 
 func (s *session) putEntry(b []byte, e fs.Entry, next uint64) []byte {
-	b = putQid(b, s.dialect.qid(e.Mode, e.Qid, 0))
-	b = put64(b, next)
-	return putString(append(b, direntType(e.Mode)), e.Name)
+	b = wire.PutQid(b, s.dialect.qid(e.Mode, e.Qid, 0))
+	b = wire.Put64(b, next)
+	return wire.PutString(append(b, wire.TypeByte(e.Mode)), e.Name)
 }
-
-// direntType returns Linux' DT_ number of a file's type.
-func direntType(mode os.FileMode) uint8 { return uint8(typeBits(mode) >> 12) }

@@ -5,6 +5,7 @@ import (
 
 	"hutch/fs"
 	"hutch/fs/ninep/errno"
+	"hutch/fs/ninep/wire"
 )
 
 // maxRerror is the longest text of an error that Plan 9 takes: ERRMAX-1.
@@ -14,9 +15,9 @@ const maxRerror = 127
 // dialect of a connection without one yet is taken to be 9P2000.
 func (d dialect) putError(b []byte, err error) (uint8, []byte) {
 	if d == linux {
-		return Rlerror, put32(b, errno.Linux(fs.Errno(err)))
+		return wire.Rlerror, wire.Put32(b, errno.Linux(fs.Errno(err)))
 	}
-	return Rerror, putString(b, cut(fs.Text(err), maxRerror))
+	return wire.Rerror, wire.PutString(b, cut(fs.Text(err), maxRerror))
 }
 
 // cut returns at most n bytes of s and no part of a rune.

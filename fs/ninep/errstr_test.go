@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"hutch/fs"
+	"hutch/fs/ninep/wire"
 )
 
 // errstrs is how plan9port's 9pfuse makes an errno of an error's text: the
@@ -74,8 +75,8 @@ func TestErrstr(t *testing.T) {
 		}
 		for _, err := range []error{test.err, fmt.Errorf("%w: vm dev: 3 of 4", test.err), fmt.Errorf("vm dev: %w", test.err)} {
 			_, b := classic.putError(nil, err)
-			c := cutter{b: b}
-			if got := errstr(c.str()); got != test.classic {
+			c := wire.Cutter{B: b}
+			if got := errstr(c.Str()); got != test.classic {
 				t.Errorf("%v in 9P2000: %v, want %v", err, got, test.classic)
 			}
 			if _, b := linux.putError(nil, err); syscall.Errno(le.Uint32(b)) != test.linux {

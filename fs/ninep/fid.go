@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"hutch/fs"
+	"hutch/fs/ninep/wire"
 )
 
 // A place is a file and the way to it. Places do not change.
@@ -103,7 +104,7 @@ func bindWalk(s *session, o *op) error {
 
 // reserve puts a fid without a place into the table; mu is held.
 func (s *session) reserve(num uint32) (*fid, error) {
-	if num == nofid {
+	if num == wire.NoFid {
 		return nil, badFid(num)
 	}
 	if s.fids[num] != nil {
@@ -217,13 +218,10 @@ func (f *fid) shut() error {
 // flush has an open file do what was written but not finished, as closing a
 // descriptor of it does. A lost connection finishes nothing.
 func (f *fid) flush(ctx context.Context) error {
-	if f.open == nil {
+	if f.open == nil || f.open.handle == nil {
 		return nil
 	}
-	if h, ok := f.open.handle.(fs.Flusher); ok {
-		return h.Flush(ctx)
-	}
-	return nil
+	return f.open.handle.Flush(ctx)
 }
 
 // clunk serves Tclunk. The fid is gone whatever the answer; an error is that

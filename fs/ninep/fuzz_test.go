@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"hutch/fs/fstest"
+	"hutch/fs/ninep/wire"
 )
 
 func FuzzL(f *testing.F)       { fuzz(f, linux, "9P2000.L") }
@@ -36,9 +37,9 @@ func decodeAll(d dialect, b []byte) {
 	for typ := range messages {
 		if m := &messages[typ]; m.dialects&d != 0 {
 			var r request
-			c := cutter{b: b}
+			c := wire.Cutter{B: b}
 			m.get(&c, &r)
-			c.end()
+			c.End()
 			getStat(r.data)
 		}
 	}

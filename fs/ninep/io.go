@@ -8,12 +8,13 @@ import (
 	"sync"
 
 	"hutch/fs"
+	"hutch/fs/ninep/wire"
 )
 
 // A stream remembers where the last read of a stream left off. Linux repeats
 // a read until its buffer is full or it gets nothing, and would keep what it
 // has from the program until then; so the exact continuation of a short read
-// gets nothing, once.
+// gets nothing, once. Our own client asks to be spared that, by its version.
 type stream struct {
 	mu    sync.Mutex // guards all below
 	off   uint64
@@ -46,7 +47,7 @@ func (s *session) read(o *op) error {
 	case open.handle == nil:
 		return fs.ErrIsDir
 	}
-	count := min(o.count, s.msize-readHead)
+	count := min(o.count, s.msize-wire.ReadLen)
 	streams := open.streams()
 	if streams {
 		count = min(count, streamBuffer)
@@ -55,11 +56,11 @@ func (s *session) read(o *op) error {
 		return fmt.Errorf("%w: offset %d", fs.ErrInvalid, o.offset)
 	}
 	if streams && open.stream.continued(o.offset, o.count) {
-		o.out = put32(o.out, 0)
+		o.out = wire.Put32(o.out, 0)
 		return nil
 	}
 	o.out = o.reply(4 + int(count)) // an error goes there too
-	p := o.buf.b[readHead : readHead+count]
+	p := o.buf.b[wire.ReadLen : wire.ReadLen+count]
 	n, err := open.handle.ReadAt(o.ctx, p, int64(o.offset))
 	s.srv.settle()
 	if n < 0 || n > len(p) {
@@ -68,11 +69,11 @@ func (s *session) read(o *op) error {
 	if err != nil && n == 0 && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if streams && n > 0 && n < int(o.count) {
+	if streams && !s.plain && n > 0 && n < int(o.count) {
 		open.stream.shortened(o.offset+uint64(n), o.count-uint32(n))
 	}
-	o.out = o.buf.b[:readHead+n]
-	le.PutUint32(o.out[frameHead:], uint32(n))
+	o.out = o.buf.b[:wire.ReadLen+n]
+	le.PutUint32(o.out[wire.HeadLen:], uint32(n))
 	s.srv.counters.read.Add(int64(n))
 	return nil
 }
@@ -100,7 +101,7 @@ func (s *session) write(o *op) error {
 	if err != nil && (n == 0 || n == len(o.data)) {
 		return err // after a part, the next write tells
 	}
-	o.out = put32(o.out, uint32(n))
+	o.out = wire.Put32(o.out, uint32(n))
 	s.srv.counters.written.Add(int64(n))
 	return nil
 }
@@ -108,11 +109,8 @@ func (s *session) write(o *op) error {
 // sync serves Tfsync, and changes of nothing: what was written to an open
 // file becomes durable, where that means something.
 func (s *session) sync(o *op) error {
-	if o.open == nil {
+	if o.open == nil || o.open.handle == nil {
 		return nil
 	}
-	if h, ok := o.open.handle.(fs.Syncer); ok {
-		return h.Sync(o.ctx)
-	}
-	return nil
+	return o.open.handle.Sync(o.ctx)
 }

@@ -3,7 +3,6 @@ package ninep
 import (
 	"context"
 	"os"
-	"sync"
 
 	"hutch/fs"
 )
@@ -13,9 +12,7 @@ import (
 // it meant, and gets nobody else's.
 type lastErr struct {
 	fs.Refuse
-
-	mu   sync.Mutex // guards text
-	text string
+	last fs.LastErr
 }
 
 // errName is the name to attach to.
@@ -23,18 +20,6 @@ const errName = "err"
 
 // errQid is no file's of a tree: those have but 48 bits.
 const errQid = 1 << 48
-
-func (e *lastErr) set(err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.text = fs.Text(err) + "\n"
-}
-
-func (e *lastErr) get() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.text
-}
 
 func (e *lastErr) Stat(context.Context) (fs.Stat, error) {
 	return fs.Stat{
@@ -47,18 +32,5 @@ func (e *lastErr) Open(_ context.Context, flags int) (fs.Handle, error) {
 	if flags&(os.O_WRONLY|os.O_RDWR) != 0 {
 		return nil, fs.ErrPermission
 	}
-	return textHandle(e.get()), nil
+	return fs.OpenText(e.last.Text()), nil
 }
-
-// textHandle is an open file of a text that does not change.
-type textHandle string
-
-func (h textHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
-	return fs.ReadText(string(h), p, off), nil
-}
-
-func (textHandle) WriteAt(context.Context, []byte, int64) (int, error) {
-	return 0, fs.ErrPermission
-}
-
-func (textHandle) Close() error { return nil }

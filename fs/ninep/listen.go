@@ -101,19 +101,29 @@ func removeStale(path string) error {
 	return nil
 }
 
+// clientUID returns the user of the process that connected, as far as the kernel
+// tells.
+func clientUID(c net.Conn) uint32 {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return fs.NoUID
+	}
+	uid, err := peerUID(u)
+	if err != nil {
+		return fs.NoUID
+	}
+	return uid
+}
+
 // PeerCheck lets in who connects to a unix socket as this process's user or
 // as root, and who comes over the loopback.
 func PeerCheck(c net.Conn) error {
 	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok && a.IP.IsLoopback() {
 		return nil
 	}
-	u, ok := c.(*net.UnixConn)
-	if !ok {
+	uid := clientUID(c)
+	if uid == fs.NoUID {
 		return fmt.Errorf("%w: unknown peer %v", fs.ErrPermission, c.RemoteAddr())
-	}
-	uid, err := peerUID(u)
-	if err != nil {
-		return fmt.Errorf("%w: peer of a 9P connection: %w", fs.ErrPermission, err)
 	}
 	if uid != 0 && uid != uint32(os.Geteuid()) {
 		return fmt.Errorf("%w: peer is user %d", fs.ErrPermission, uid)

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"hutch/fs"
+	"hutch/fs/ninep/wire"
 )
 
 // Types and answers of Tlock.
@@ -141,7 +142,7 @@ func (k *locks) drop(which func(lock) bool) {
 
 // asked returns the lock that a Tlock or Tgetlock speaks of, and its file.
 func (s *session) asked(o *op) (lock, uint64, error) {
-	if o.perm > unlock || o.perm == unlock && o.typ == Tgetlock {
+	if o.perm > unlock || o.perm == unlock && o.typ == wire.Tgetlock {
 		return lock{}, 0, fmt.Errorf("%w: lock type %d", fs.ErrInvalid, o.perm)
 	}
 	if len(o.name) > maxLocker {
@@ -155,7 +156,7 @@ func (s *session) asked(o *op) (lock, uint64, error) {
 	if o.size > 0 && o.size < math.MaxUint64-o.offset {
 		l.end = o.offset + o.size
 	}
-	return l, q.path, err
+	return l, q.Path, err
 }
 
 // lock serves Tlock.
@@ -200,7 +201,7 @@ func (s *session) getlock(o *op) error {
 			size = 0
 		}
 	}
-	b := put64(put64(append(o.out, typ), start), size)
-	o.out = putString(put32(b, pid), client)
+	b := wire.Put64(wire.Put64(append(o.out, typ), start), size)
+	o.out = wire.PutString(wire.Put32(b, pid), client)
 	return nil
 }

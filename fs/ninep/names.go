@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"hutch/fs"
+	"hutch/fs/ninep/wire"
 )
 
 // made makes the reply to a request that made a file.
@@ -13,7 +14,7 @@ func (s *session) made(o *op, n fs.Node, err error) error {
 		return err
 	}
 	q, _, err := s.qidOf(o.ctx, n)
-	o.out = putQid(o.out, q)
+	o.out = wire.PutQid(o.out, q)
 	return err
 }
 
@@ -22,21 +23,15 @@ func newIn(at *place, name string) error {
 	if !at.dir {
 		return fs.ErrNotDir
 	}
-	return checkNew(name)
+	return fs.CheckName(name)
 }
 
 func (s *session) mkdir(o *op) error {
-	if err := newIn(o.at, o.name); err != nil {
-		return err
-	}
-	n, err := o.at.node.Mkdir(o.ctx, o.name, unixMode(o.perm))
+	n, err := o.at.node.Mkdir(o.ctx, o.name, wire.Perm(o.perm))
 	return s.made(o, n, err)
 }
 
 func (s *session) symlink(o *op) error {
-	if err := newIn(o.at, o.name); err != nil {
-		return err
-	}
 	n, err := o.at.node.Symlink(o.ctx, o.name, o.name2)
 	return s.made(o, n, err)
 }
@@ -46,15 +41,12 @@ func (s *session) readlink(o *op) error {
 	if err != nil {
 		return err
 	}
-	o.out = putString(o.out, target)
+	o.out = wire.PutString(o.out, target)
 	return nil
 }
 
 // link serves Tlink: the second fid gets another name in the first.
 func (s *session) link(o *op) error {
-	if err := newIn(o.at, o.name); err != nil {
-		return err
-	}
 	_, err := o.at.node.Link(o.ctx, o.name, o.at2.node)
 	return err
 }
@@ -62,13 +54,10 @@ func (s *session) link(o *op) error {
 // mknod serves Tmknod. Linux makes ordinary files by it now and then; there
 // are no devices here.
 func (s *session) mknod(o *op) error {
-	if t := o.perm & linuxType; t != linuxReg && t != 0 {
+	if o.perm&wire.TypeMask != 0 && !wire.Mode(o.perm).IsRegular() {
 		return fmt.Errorf("%w: mknod of a special file", fs.ErrNotPermitted)
 	}
-	if err := newIn(o.at, o.name); err != nil {
-		return err
-	}
-	n, h, err := o.at.node.Create(o.ctx, o.name, os.O_WRONLY|os.O_EXCL, unixMode(o.perm).Perm())
+	n, h, err := o.at.node.Create(o.ctx, o.name, os.O_WRONLY|os.O_EXCL, wire.Perm(o.perm).Perm())
 	if err != nil {
 		return err
 	}
@@ -79,10 +68,7 @@ func (s *session) mknod(o *op) error {
 }
 
 func (s *session) unlinkat(o *op) error {
-	if err := newIn(o.at, o.name); err != nil {
-		return err
-	}
-	return o.at.node.Remove(o.ctx, o.name, o.flags&unlinkAsDir != 0)
+	return o.at.node.Remove(o.ctx, o.name, o.flags&wire.RemoveDir != 0)
 }
 
 // renameat serves Trenameat.

@@ -3,18 +3,9 @@ package ninep
 import (
 	"fmt"
 	"os"
-	"syscall"
 
 	"hutch/fs"
-)
-
-// Flags of Tlopen and Tlcreate: Linux' numbers, whatever the system.
-const (
-	linuxExcl      = 0o200
-	linuxTrunc     = 0o1000
-	linuxAppend    = 0o2000
-	linuxNonblock  = 0o4000
-	linuxDirectory = 0o200000
+	"hutch/fs/ninep/wire"
 )
 
 // The mode of Topen and Tcreate.
@@ -23,25 +14,6 @@ const (
 	modeTrunc  = 0x10
 	modeRclose = 0x40
 )
-
-// linuxFlags returns what fs.Open takes for the flags of 9P2000.L.
-func linuxFlags(f uint32) int {
-	flags := int(f & 3)
-	for _, bit := range [...]struct {
-		from uint32
-		to   int
-	}{
-		{linuxExcl, os.O_EXCL},
-		{linuxTrunc, os.O_TRUNC},
-		{linuxAppend, os.O_APPEND},
-		{linuxNonblock, syscall.O_NONBLOCK},
-	} {
-		if f&bit.from != 0 {
-			flags |= bit.to
-		}
-	}
-	return flags
-}
 
 // classicFlags returns what fs.Open takes for a mode of 9P2000.
 func classicFlags(mode uint32) int {
@@ -69,10 +41,10 @@ func (s *session) openLinux(o *op) error {
 	if o.flags&3 == 3 {
 		return fmt.Errorf("%w: open for nothing", fs.ErrInvalid)
 	}
-	if o.flags&linuxDirectory != 0 && !o.at.dir {
+	if o.flags&wire.Directory != 0 && !o.at.dir {
 		return fs.ErrNotDir
 	}
-	return s.openFid(o, linuxFlags(o.flags)&^os.O_EXCL, false)
+	return s.openFid(o, wire.Flags(o.flags)&^os.O_EXCL, false)
 }
 
 // openFid opens the fid of o.
@@ -86,20 +58,11 @@ func (s *session) openFid(o *op, flags int, remove bool) error {
 	open := &opened{remove: remove}
 	open.read, open.write = access(flags)
 	err := s.openPlace(o, open, flags)
-	var q qid
+	var q wire.Qid
 	if err == nil {
 		q, _, err = s.qidOf(o.ctx, o.at.node)
 	}
-	if err != nil {
-		if open.handle != nil {
-			open.handle.Close()
-		}
-		s.endOpen(o, o.at, nil)
-		return err
-	}
-	s.endOpen(o, o.at, open)
-	s.opened(o, q)
-	return nil
+	return s.endOpen(o, o.at, q, open, err)
 }
 
 // openPlace opens the file at o.at; a directory is only listed.
@@ -130,16 +93,21 @@ func (s *session) beginOpen(o *op) error {
 	return nil
 }
 
-func (s *session) endOpen(o *op, at *place, open *opened) {
+// endOpen makes the fid of o the open file at, and the reply to an open or
+// create; after an error, it leaves the fid as it was.
+func (s *session) endOpen(o *op, at *place, q wire.Qid, open *opened, err error) error {
+	if err != nil && open.handle != nil {
+		open.handle.Close()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o.f.busy = false
+	if err != nil {
+		return err
+	}
 	o.f.place, o.f.open = at, open
-}
-
-// opened makes the reply to an open or create.
-func (s *session) opened(o *op, q qid) {
-	o.out = put32(putQid(o.out, q), s.msize-ioHead)
+	o.out = wire.Put32(wire.PutQid(o.out, q), s.msize-ioHead)
+	return nil
 }
 
 // ioHead is what clients take off the message size for the head of a Twrite.
@@ -149,7 +117,7 @@ func (s *session) createLinux(o *op) error {
 	if o.flags&3 == 3 {
 		return fmt.Errorf("%w: create for nothing", fs.ErrInvalid)
 	}
-	return s.create(o, linuxFlags(o.flags), unixMode(o.perm).Perm(), false)
+	return s.create(o, wire.Flags(o.flags), wire.Perm(o.perm).Perm(), false)
 }
 
 // createClassic serves Tcreate, whose permissions are limited by those of the
@@ -195,7 +163,7 @@ func (s *session) createDir(o *op, perm os.FileMode) error {
 
 // become makes a file and turns the fid of o into it.
 func (s *session) become(o *op, open *opened, build func() (fs.Node, error)) error {
-	if err := checkNew(o.name); err != nil {
+	if err := fs.CheckName(o.name); err != nil {
 		return err
 	}
 	if !o.at.dir {
@@ -206,18 +174,9 @@ func (s *session) become(o *op, open *opened, build func() (fs.Node, error)) err
 	}
 	n, err := build()
 	var at *place
-	var q qid
+	var q wire.Qid
 	if err == nil {
 		at, q, err = s.enter(o.ctx, o.at, n, o.name)
 	}
-	if err != nil {
-		if open.handle != nil {
-			open.handle.Close()
-		}
-		s.endOpen(o, o.at, nil)
-		return err
-	}
-	s.endOpen(o, at, open)
-	s.opened(o, q)
-	return nil
+	return s.endOpen(o, at, q, open, err)
 }

@@ -22,14 +22,14 @@ var epoch = time.Now()
 
 var errGaveWay = errors.New("it had no file open and said nothing, and another waited for its place")
 
-// A crowd is a server's connections.
-type crowd struct {
+// Places are a server's connections.
+type places struct {
 	mu   sync.Mutex // guards what follows
 	here map[*conn]bool
 	out  *conn // the one that makes room
 }
 
-func (w *crowd) enter(c *conn) {
+func (w *places) enter(c *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.here == nil {
@@ -39,7 +39,7 @@ func (w *crowd) enter(c *conn) {
 }
 
 // leave says whether c made room for another.
-func (w *crowd) leave(c *conn) bool {
+func (w *places) leave(c *conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.here, c)
@@ -73,7 +73,7 @@ func (s *Server) await(ctx context.Context, room chan<- struct{}) bool {
 
 // makeRoom ends a connection, if there is one that can be spared.
 func (s *Server) makeRoom() {
-	w := &s.crowd
+	w := &s.places
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.out != nil { // it is about to end

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"hutch/fs"
+	"hutch/fs/ninep/wire"
 )
 
 // lines runs lines of a trace.
@@ -167,6 +168,7 @@ func TestOthersGoOn(t *testing.T) {
 // A flusher is a file whose handle says what it was told.
 type flusher struct {
 	fs.Refuse
+	fs.MadeUp
 	log *[]string
 }
 
@@ -217,12 +219,12 @@ func TestFinish(t *testing.T) {
 func TestLongError(t *testing.T) {
 	long := strings.Repeat("é", 200)
 	_, b := classic.putError(nil, fmt.Errorf("%w: %s", fs.ErrInvalid, long))
-	c := cutter{b: b}
-	got := c.str()
+	c := wire.Cutter{B: b}
+	got := c.Str()
 	if len(got) > 127 || len(got) < 126 || !strings.HasPrefix("invalid argument: "+long, got) {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
-	if typ, b := linux.putError(nil, errors.New("x")); typ != Rlerror || le.Uint32(b) != 5 {
+	if typ, b := linux.putError(nil, errors.New("x")); typ != wire.Rlerror || le.Uint32(b) != 5 {
 		t.Errorf("type %d, %x", typ, b)
 	}
 }

@@ -4,8 +4,8 @@
 // dialect, and with it the messages that are understood (message.go) and the
 // form of errors: 9P2000 carries their text, 9P2000.L their number.
 //
-// The server is our own, because github.com/hugelgupf/p9, the library of
-// package client, holds server-wide locks while a handler runs and cannot
+// The server is our own, because github.com/hugelgupf/p9, whose client the
+// hutch command uses, holds server-wide locks while a handler runs and cannot
 // cancel one: a blocked read would stop every rename, and an interrupted one
 // would leave its process unkillable. Here no lock is held while a node or a
 // handle works, and every request has a context.
@@ -23,7 +23,7 @@
 // # Locks
 //
 // conn.wmu is held for the write of one reply; session.mu, which may be taken
-// under it, for changes of the tables of tags and fids. crowd.mu is taken before
+// under it, for changes of the tables of tags and fids. places.mu is taken before
 // session.mu. None is ever held across a call of a node or a handle.
 package ninep
 
@@ -68,7 +68,7 @@ type Server struct {
 	locks    locks
 	held     atomic.Int64 // bytes of the requests that have a slot
 	giving   atomic.Bool  // memory goes back soon
-	crowd    crowd
+	places   places
 }
 
 // A Count tells what a server did so far, and does now.
@@ -183,9 +183,9 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) error {
 	n := newConn(ctx, s, c)
 	stop := context.AfterFunc(ctx, n.leave)
 	defer stop()
-	s.crowd.enter(n)
+	s.places.enter(n)
 	err := s.serveConn(n)
-	if s.crowd.leave(n) {
+	if s.places.leave(n) {
 		return errGaveWay
 	}
 	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {

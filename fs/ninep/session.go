@@ -7,15 +7,15 @@ import (
 	"sync"
 
 	"hutch/fs"
+	"hutch/fs/ninep/wire"
 )
-
-const nofid = ^uint32(0)
 
 // A session is what lies between two Tversions of a connection.
 type session struct {
 	c       *conn
 	srv     *Server
 	dialect dialect
+	plain   bool // the client needs no trick for short reads
 	msize   uint32
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -105,10 +105,10 @@ func (s *session) end() {
 func (s *session) accept(in *buffer) {
 	s.srv.counters.requests.Add(1)
 	o := &op{s: s, in: in}
-	o.buf = newBuffer(frameHead)
+	o.buf = newBuffer(wire.HeadLen)
 	o.out = o.buf.b
 	err := s.parse(o)
-	if err == nil && o.typ == Tflush {
+	if err == nil && o.typ == wire.Tflush {
 		s.flush(o)
 		return
 	}
@@ -147,9 +147,9 @@ func (s *session) parse(o *op) error {
 	if o.m.dialects&s.dialect == 0 {
 		return fmt.Errorf("%w: message of type %d", fs.ErrUnsupported, o.typ)
 	}
-	cut := cutter{b: o.in.b[frameHead:]}
+	cut := wire.Cutter{B: o.in.b[wire.HeadLen:]}
 	o.m.get(&cut, &o.request)
-	if err := cut.end(); err != nil {
+	if err := cut.End(); err != nil {
 		return fmt.Errorf("%w: %s: %w", fs.ErrInvalid, o.m.name, err)
 	}
 	return nil
@@ -185,7 +185,13 @@ func (s *session) seat(o *op) bool {
 // run serves o, and starts those that waited for its slot.
 func (s *session) run(o *op) {
 	slot, cost, brief := o.m.slot, o.cost, o.brief()
-	err := o.m.serve(s, o)
+	var err error
+	if o.m.entry {
+		err = newIn(o.at, o.name)
+	}
+	if err == nil {
+		err = o.m.serve(s, o)
+	}
 	s.finish(o, err)
 	if slot {
 		if brief {
@@ -207,14 +213,14 @@ func (s *session) finish(o *op, err error) {
 		s.fail(o, err)
 	}
 	o.owe()
-	b := seal(o.out, o.rtyp, o.tag)
+	b := wire.Seal(o.out, o.rtyp, o.tag)
 	s.c.wmu.Lock()
 	s.mu.Lock()
 	ended := s.ended
 	delete(s.tags, o.tag)
 	for _, tag := range o.flushes {
 		delete(s.tags, tag)
-		b = append(b, frameHead, 0, 0, 0, Rflush, byte(tag), byte(tag>>8))
+		b = append(b, wire.HeadLen, 0, 0, 0, wire.Rflush, byte(tag), byte(tag>>8))
 	}
 	s.mu.Unlock()
 	if !ended {
@@ -231,14 +237,14 @@ func (s *session) finish(o *op, err error) {
 // fail makes the reply of o an error.
 func (s *session) fail(o *op, err error) {
 	s.srv.counters.errors.Add(1)
-	s.err.set(err)
-	o.rtyp, o.out = s.dialect.putError(o.out[:frameHead], err)
+	s.err.last.Set(err)
+	o.rtyp, o.out = s.dialect.putError(o.out[:wire.HeadLen], err)
 }
 
 // refuse answers a request that was never started.
 func (s *session) refuse(o *op, err error) {
 	s.fail(o, err)
-	s.send(seal(o.out, o.rtyp, o.tag))
+	s.send(wire.Seal(o.out, o.rtyp, o.tag))
 	o.in.free()
 	o.buf.free()
 }
@@ -292,7 +298,7 @@ func (s *session) flush(o *op) {
 	}
 	s.mu.Unlock()
 	if old == nil {
-		s.send(seal(o.out, Rflush, o.tag))
+		s.send(wire.Seal(o.out, wire.Rflush, o.tag))
 	}
 	o.in.free()
 	o.buf.free()
@@ -300,9 +306,9 @@ func (s *session) flush(o *op) {
 
 // reply returns the reply's buffer with room for n bytes after its head.
 func (o *op) reply(n int) []byte {
-	if frameHead+n > cap(o.buf.b) {
+	if wire.HeadLen+n > cap(o.buf.b) {
 		o.buf.free()
-		o.buf = newBuffer(frameHead + n)
+		o.buf = newBuffer(wire.HeadLen + n)
 	}
-	return o.buf.b[:frameHead]
+	return o.buf.b[:wire.HeadLen]
 }

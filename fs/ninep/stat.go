@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hutch/fs"
+	"hutch/fs/ninep/wire"
 )
 
 // Bits of a mode of 9P2000; the high byte is also the qid's type.
@@ -47,7 +48,7 @@ func dmBits(mode os.FileMode) uint32 {
 type dirStat struct {
 	typ                  uint16
 	dev                  uint32
-	qid                  qid
+	qid                  wire.Qid
 	mode, atime, mtime   uint32
 	length               uint64
 	name, uid, gid, muid string
@@ -56,7 +57,7 @@ type dirStat struct {
 // untouched is the stat of a Twstat that changes nothing.
 var untouched = dirStat{
 	typ: math.MaxUint16, dev: math.MaxUint32,
-	qid:  qid{math.MaxUint8, math.MaxUint32, math.MaxUint64},
+	qid:  wire.Qid{Type: math.MaxUint8, Vers: math.MaxUint32, Path: math.MaxUint64},
 	mode: math.MaxUint32, atime: math.MaxUint32, mtime: math.MaxUint32,
 	length: math.MaxUint64,
 }
@@ -83,26 +84,26 @@ func seconds(t time.Time) uint32 {
 func (s *session) putStat(b []byte, st fs.Stat) []byte {
 	d := s.dirStat(st)
 	start := len(b)
-	b = put32(put16(put16(b, 0), d.typ), d.dev)
-	b = put32(put32(put32(putQid(b, d.qid), d.mode), d.atime), d.mtime)
-	b = putString(putString(put64(b, d.length), d.name), d.uid)
-	b = putString(putString(b, d.gid), d.muid)
+	b = wire.Put32(wire.Put16(wire.Put16(b, 0), d.typ), d.dev)
+	b = wire.Put32(wire.Put32(wire.Put32(wire.PutQid(b, d.qid), d.mode), d.atime), d.mtime)
+	b = wire.PutString(wire.PutString(wire.Put64(b, d.length), d.name), d.uid)
+	b = wire.PutString(wire.PutString(b, d.gid), d.muid)
 	le.PutUint16(b[start:], uint16(len(b)-start-2))
 	return b
 }
 
 // getStat takes a stat apart.
 func getStat(b []byte) (dirStat, error) {
-	c := cutter{b: b}
-	if int(c.u16()) != len(c.b) {
-		return dirStat{}, errMalformed
+	c := wire.Cutter{B: b}
+	if int(c.U16()) != len(c.B) {
+		return dirStat{}, wire.ErrMalformed
 	}
 	var d dirStat
-	d.typ, d.dev = c.u16(), c.u32()
-	d.qid = qid{c.u8(), c.u32(), c.u64()}
-	d.mode, d.atime, d.mtime, d.length = c.u32(), c.u32(), c.u32(), c.u64()
-	d.name, d.uid, d.gid, d.muid = c.str(), c.str(), c.str(), c.str()
-	return d, c.end()
+	d.typ, d.dev = c.U16(), c.U32()
+	d.qid = c.Qid()
+	d.mode, d.atime, d.mtime, d.length = c.U32(), c.U32(), c.U32(), c.U64()
+	d.name, d.uid, d.gid, d.muid = c.Str(), c.Str(), c.Str(), c.Str()
+	return d, c.End()
 }
 
 // named returns the stat of the file at, under the name it was walked by.
@@ -121,8 +122,8 @@ func (s *session) stat(o *op) error {
 	if err != nil {
 		return err
 	}
-	o.out = s.putStat(put16(o.out, 0), st)
-	le.PutUint16(o.out[frameHead:], uint16(len(o.out)-frameHead-2))
+	o.out = s.putStat(wire.Put16(o.out, 0), st)
+	le.PutUint16(o.out[wire.HeadLen:], uint16(len(o.out)-wire.HeadLen-2))
 	return nil
 }
 
@@ -185,7 +186,7 @@ func (d dirStat) sameAs(is dirStat) error {
 		what = "type"
 	case d.dev != u.dev && d.dev != is.dev:
 		what = "dev"
-	case d.qid.path != u.qid.path && d.qid.path != is.qid.path:
+	case d.qid.Path != u.qid.Path && d.qid.Path != is.qid.Path:
 		what = "qid"
 	case d.mode != u.mode && (d.mode^is.mode)&kind != 0:
 		what = "kind of file"
@@ -233,7 +234,7 @@ func (s *session) mayRename(o *op, name string, over bool) error {
 	if o.at.up == nil {
 		return fmt.Errorf("%w: rename of the root", fs.ErrNotPermitted)
 	}
-	if err := checkNew(name); err != nil || over {
+	if err := fs.CheckName(name); err != nil || over {
 		return err
 	}
 	_, err := o.at.up.node.Walk(o.ctx, name)

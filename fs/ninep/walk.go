@@ -4,20 +4,17 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"syscall"
 
 	"hutch/fs"
+	"hutch/fs/ninep/wire"
 )
-
-// maxName is the longest name of a file.
-const maxName = 255
 
 // walk serves Twalk. When a name but the first leads nowhere, the reply has
 // the qids up to it, and newfid stays unused.
 func (s *session) walk(o *op) error {
 	at, err := s.walkNames(o)
-	partial := err == nil && len(o.names) > 0 && len(o.out) < frameHead+2+len(o.names)*qidLen
+	partial := err == nil && len(o.names) > 0 && len(o.out) < wire.HeadLen+2+len(o.names)*wire.QidLen
 	if err == nil && o.f2 == nil && !partial {
 		err = s.move(o, at)
 	}
@@ -32,25 +29,29 @@ func (s *session) walk(o *op) error {
 
 // walkNames walks from o.at and puts the qids into the reply.
 func (s *session) walkNames(o *op) (*place, error) {
-	if len(o.names) > maxWalk {
-		return nil, fmt.Errorf("%w: walk of more than %d names", fs.ErrInvalid, maxWalk)
+	if len(o.names) > wire.MaxWalk {
+		return nil, tooDeep()
 	}
 	at := o.at
-	o.out = put16(o.out, 0)
+	o.out = wire.Put16(o.out, 0)
 	for i, name := range o.names {
 		next, q, err := s.step(o.ctx, at, name)
 		if err != nil && i == 0 {
 			return nil, s.missing(err)
 		}
 		if err != nil {
-			s.err.set(err)
+			s.err.last.Set(err)
 			return nil, nil
 		}
 		at = next
-		o.out = putQid(o.out, q)
-		le.PutUint16(o.out[frameHead:], uint16(i+1))
+		o.out = wire.PutQid(o.out, q)
+		le.PutUint16(o.out[wire.HeadLen:], uint16(i+1))
 	}
 	return at, nil
+}
+
+func tooDeep() error {
+	return fmt.Errorf("%w: walk of more than %d names", fs.ErrInvalid, wire.MaxWalk)
 }
 
 // missing returns the error of a first name that leads nowhere. It is the bare
@@ -75,9 +76,9 @@ func (s *session) move(o *op, at *place) error {
 }
 
 // step walks one name.
-func (s *session) step(ctx context.Context, at *place, name string) (*place, qid, error) {
+func (s *session) step(ctx context.Context, at *place, name string) (*place, wire.Qid, error) {
 	if !at.dir {
-		return nil, qid{}, fmt.Errorf("%w: walk in %q", fs.ErrNotDir, at.name)
+		return nil, wire.Qid{}, fmt.Errorf("%w: walk in %q", fs.ErrNotDir, at.name)
 	}
 	if name == ".." && at.up != nil {
 		at = at.up
@@ -86,30 +87,40 @@ func (s *session) step(ctx context.Context, at *place, name string) (*place, qid
 		q, _, err := s.qidOf(ctx, at.node)
 		return at, q, err
 	}
-	if err := checkName(name); err != nil {
-		return nil, qid{}, err
+	if err := fs.CheckName(name); err != nil {
+		return nil, wire.Qid{}, err
 	}
 	n, err := at.node.Walk(ctx, name)
 	if err != nil {
-		return nil, qid{}, err
+		return nil, wire.Qid{}, err
 	}
 	return s.enter(ctx, at, n, name)
 }
 
+// steps walks names, however many.
+func (s *session) steps(ctx context.Context, at *place, names []string) (_ *place, err error) {
+	for _, name := range names {
+		if at, _, err = s.step(ctx, at, name); err != nil {
+			return nil, err
+		}
+	}
+	return at, nil
+}
+
 // enter returns the place of n, which is called name in up.
-func (s *session) enter(ctx context.Context, up *place, n fs.Node, name string) (*place, qid, error) {
+func (s *session) enter(ctx context.Context, up *place, n fs.Node, name string) (*place, wire.Qid, error) {
 	q, _, err := s.qidOf(ctx, n)
 	if err != nil {
-		return nil, qid{}, err
+		return nil, wire.Qid{}, err
 	}
-	return &place{node: n, name: name, up: up, dir: q.typ&qtDir != 0, qid: q.path}, q, nil
+	return &place{node: n, name: name, up: up, dir: q.Type&qtDir != 0, qid: q.Path}, q, nil
 }
 
 // qidOf returns the qid of a file, and its stat, from which it is made.
-func (s *session) qidOf(ctx context.Context, n fs.Node) (qid, fs.Stat, error) {
+func (s *session) qidOf(ctx context.Context, n fs.Node) (wire.Qid, fs.Stat, error) {
 	st, err := n.Stat(ctx)
 	if err != nil {
-		return qid{}, fs.Stat{}, err
+		return wire.Qid{}, fs.Stat{}, err
 	}
 	return s.dialect.qid(st.Mode, st.Qid, st.Vers), st, nil
 }
@@ -125,35 +136,16 @@ const (
 
 // qid makes a qid. Linux takes the append and exclusive bits of 9P2000 for
 // leave to cache what it must not, so it gets none.
-func (d dialect) qid(mode os.FileMode, path uint64, vers uint32) qid {
-	q := qid{path: path, vers: vers}
+func (d dialect) qid(mode os.FileMode, path uint64, vers uint32) wire.Qid {
+	q := wire.Qid{Path: path, Vers: vers}
 	switch {
 	case mode.IsDir():
-		q.typ = qtDir
+		q.Type = qtDir
 	case mode&os.ModeSymlink != 0:
-		q.typ = qtSymlink
+		q.Type = qtSymlink
 	}
 	if d == classic {
-		q.typ |= uint8(dmBits(mode) >> 24)
+		q.Type |= uint8(dmBits(mode) >> 24)
 	}
 	return q
-}
-
-// checkName refuses what no file can be called.
-func checkName(name string) error {
-	switch {
-	case name == "" || strings.ContainsAny(name, "/\x00"):
-		return fmt.Errorf("%w: bad file name %q", fs.ErrInvalid, cut(name, 40))
-	case len(name) > maxName:
-		return fs.ErrTooLong
-	}
-	return nil
-}
-
-// checkNew refuses what no file that is made, removed or renamed can be called.
-func checkNew(name string) error {
-	if name == "." || name == ".." {
-		return fmt.Errorf("%w: bad file name %q", fs.ErrInvalid, name)
-	}
-	return checkName(name)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"hutch/fs/ninep/wire"
 )
 
 // The traces' language: a message is its name and pairs of a field and a
@@ -171,12 +173,12 @@ func number(field, value string, none bool) (uint64, error) {
 
 // encode makes the message.
 func (n note) encode(tag uint16) ([]byte, error) {
-	b := make([]byte, frameHead)
+	b := make([]byte, wire.HeadLen)
 	b, err := n.put(b, formats[n.name].fields, false)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", n.name, err)
 	}
-	return seal(b, formats[n.name].typ, tag), nil
+	return wire.Seal(b, formats[n.name].typ, tag), nil
 }
 
 func (n note) put(b []byte, fields string, none bool) ([]byte, error) {
@@ -185,23 +187,23 @@ func (n note) put(b []byte, fields string, none bool) ([]byte, error) {
 		value := n.fields[field]
 		switch kind {
 		case "s":
-			b = putString(b, value)
+			b = wire.PutString(b, value)
 		case "S":
 			list := listOf(value)
-			b = put16(b, uint16(len(list)))
+			b = wire.Put16(b, uint16(len(list)))
 			for _, s := range list {
-				b = putString(b, s)
+				b = wire.PutString(b, s)
 			}
 		case "b":
-			b = append(put32(b, uint32(len(value))), value...)
+			b = append(wire.Put32(b, uint32(len(value))), value...)
 		case "q":
-			b = putQid(b, untouched.qid)
+			b = wire.PutQid(b, untouched.qid)
 		case "w":
 			stat, err := n.put(nil, statFields, true)
 			if err != nil {
 				return nil, err
 			}
-			b = put16(put16(b, uint16(len(stat)+2)), uint16(len(stat)))
+			b = wire.Put16(wire.Put16(b, uint16(len(stat)+2)), uint16(len(stat)))
 			b = append(b, stat...)
 		default:
 			v, err := number(field, value, none)
@@ -209,7 +211,7 @@ func (n note) put(b []byte, fields string, none bool) ([]byte, error) {
 				return nil, err
 			}
 			size, _ := strconv.Atoi(kind)
-			b = append(b, put64(nil, v)[:size]...)
+			b = append(b, wire.Put64(nil, v)[:size]...)
 		}
 	}
 	return b, nil
@@ -217,53 +219,53 @@ func (n note) put(b []byte, fields string, none bool) ([]byte, error) {
 
 // decode makes a note of a reply.
 func decodeNote(frame []byte) (note, uint16, error) {
-	c := &cutter{b: frame}
-	if int(c.u32()) != len(frame) {
+	c := &wire.Cutter{B: frame}
+	if int(c.U32()) != len(frame) {
 		return note{}, 0, fmt.Errorf("reply has a wrong size")
 	}
-	typ, tag := c.u8(), c.u16()
+	typ, tag := c.U8(), c.U16()
 	name, ok := names[typ]
 	if !ok {
 		return note{}, tag, fmt.Errorf("reply of type %d", typ)
 	}
 	n := note{name: name, tag: strconv.Itoa(int(tag)), fields: map[string]string{}}
 	n.get(c, formats[name].fields)
-	if err := c.end(); err != nil {
+	if err := c.End(); err != nil {
 		return n, tag, fmt.Errorf("%s: %w", name, err)
 	}
 	return n, tag, nil
 }
 
-func (n note) get(c *cutter, fields string) {
+func (n note) get(c *wire.Cutter, fields string) {
 	for _, f := range strings.Fields(fields) {
 		field, kind, _ := strings.Cut(f, ":")
 		switch kind {
 		case "s":
-			n.fields[field] = c.str()
+			n.fields[field] = c.Str()
 		case "q":
 			n.fields[field] = getQid(c)
 		case "Q":
 			var list []string
-			for range c.u16() {
+			for range c.U16() {
 				list = append(list, getQid(c))
 			}
 			n.fields[field] = strings.Join(list, " ")
 			n.fields["nwqid"] = strconv.Itoa(len(list))
 		case "b":
-			data := string(c.data())
+			data := string(c.Data())
 			n.fields[field] = data
 			n.fields["count"] = strconv.Itoa(len(data))
 			n.fields["names"] = statNames(data)
 		case "w":
-			c.u16()
-			c.u16()
+			c.U16()
+			c.U16()
 			n.get(c, statFields)
 		case "D":
 			n.getEntries(c)
 		default:
 			size, _ := strconv.Atoi(kind)
 			var v [8]byte
-			copy(v[:], c.take(size))
+			copy(v[:], c.Take(size))
 			n.fields[field] = strconv.FormatUint(le.Uint64(v[:]), 10)
 		}
 	}
@@ -271,24 +273,24 @@ func (n note) get(c *cutter, fields string) {
 
 // getEntries takes the data of an Rreaddir; each entry is shown with its
 // offset and type.
-func (n note) getEntries(c *cutter) {
-	d := &cutter{b: c.data()}
+func (n note) getEntries(c *wire.Cutter) {
+	d := &wire.Cutter{B: c.Data()}
 	var list, bare []string
-	for len(d.b) > 0 && !d.bad {
+	for len(d.B) > 0 && !d.Bad {
 		q := getQid(d)
-		off, typ, name := d.u64(), d.u8(), d.str()
+		off, typ, name := d.U64(), d.U8(), d.Str()
 		list = append(list, fmt.Sprintf("%s:%d:%d%s", name, off, typ, q[strings.LastIndex(q, "."):]))
 		bare = append(bare, name)
 	}
-	c.bad = c.bad || d.bad
+	c.Bad = c.Bad || d.Bad
 	n.fields["entries"] = "[" + strings.Join(list, " ") + "]"
 	n.fields["names"] = "[" + strings.Join(bare, " ") + "]"
 	n.fields["count"] = strconv.Itoa(len(list))
 }
 
 // getQid shows a qid as its version and the letters of its type.
-func getQid(c *cutter) string {
-	typ, vers, _ := c.u8(), c.u32(), c.u64()
+func getQid(c *wire.Cutter) string {
+	typ, vers, _ := c.U8(), c.U32(), c.U64()
 	s := fmt.Sprintf("%d.", vers)
 	for i, letter := range "dalMATLH" {
 		if typ&(0x80>>i) != 0 {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"hutch/fs"
 )
@@ -53,12 +54,8 @@ func (s *script) wantErr(w []string) error {
 
 // kindOf returns the kind that an error text starts with.
 func kindOf(text string) error {
-	for _, k := range []error{
-		fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrNotPermitted, fs.ErrInvalid, fs.ErrBusy,
-		fs.ErrNotDir, fs.ErrIsDir, fs.ErrNotEmpty, fs.ErrTimedOut, fs.ErrAgain, fs.ErrPipe,
-		fs.ErrReadOnly, fs.ErrNoSpace, fs.ErrTooLong, fs.ErrArgs, fs.ErrStale, fs.ErrNoLocks, fs.ErrUnsupported, fs.ErrIO,
-	} {
-		if strings.HasPrefix(text, k.Error()) {
+	for n := syscall.Errno(1); n < 1<<8; n++ {
+		if k := fs.Kind(n); strings.HasPrefix(text, k.Error()) {
 			return k
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -12,49 +11,43 @@ import (
 	"time"
 )
 
-// scriptCommands is the table of commands, with how many words each takes.
-var scriptCommands map[string]struct {
-	words int
+// A command is a row of the table of commands.
+type command struct {
+	words int // that it takes
 	do    func(s *script, w []string) error
 }
 
-func init() {
-	type row = struct {
-		words int
-		do    func(s *script, w []string) error
-	}
-	scriptCommands = map[string]struct {
-		words int
-		do    func(s *script, w []string) error
-	}{
-		"mkdir":   row{1, func(s *script, w []string) error { return s.f.mkdir(w[0]) }},
-		"rmdir":   row{1, func(s *script, w []string) error { return s.f.remove(w[0], true) }},
-		"rm":      row{1, func(s *script, w []string) error { return s.f.remove(w[0], false) }},
-		"mv":      row{2, func(s *script, w []string) error { return s.f.rename(w[0], w[1]) }},
-		"write":   row{2, func(s *script, w []string) error { return s.write(w, os.O_WRONLY|os.O_TRUNC, false) }},
-		"append":  row{2, func(s *script, w []string) error { return s.write(w, os.O_WRONLY|os.O_APPEND, false) }},
-		"pieces":  row{2, (*script).pieces},
-		"create":  row{2, func(s *script, w []string) error { return s.write(w, os.O_WRONLY|os.O_TRUNC, true) }},
-		"read":    row{1, (*script).read},
-		"ls":      row{1, (*script).ls},
-		"stat":    row{1, (*script).stat},
-		"open":    row{3, (*script).openFile},
-		"fread":   row{1, (*script).fread},
-		"fwrite":  row{2, func(s *script, w []string) error { return s.fwrite(w) }},
-		"fclose":  row{1, (*script).fclose},
-		"bg":      row{2, (*script).background},
-		"join":    row{1, (*script).join},
-		"cancel":  row{1, (*script).cancel},
-		"head":    row{2, (*script).head},
-		"want":    row{1, (*script).want},
-		"match":   row{1, func(s *script, w []string) error { return s.match(w[0], true) }},
-		"nomatch": row{1, func(s *script, w []string) error { return s.match(w[0], false) }},
-		"err":     row{1, (*script).wantErr},
+func commands() map[string]command {
+	return map[string]command{
+		"mkdir":   {1, func(s *script, w []string) error { return s.f.mkdir(w[0]) }},
+		"rmdir":   {1, func(s *script, w []string) error { return s.f.remove(w[0], true) }},
+		"rm":      {1, func(s *script, w []string) error { return s.f.remove(w[0], false) }},
+		"mv":      {2, func(s *script, w []string) error { return s.f.rename(w[0], w[1]) }},
+		"write":   {2, func(s *script, w []string) error { return s.write(w, os.O_WRONLY|os.O_TRUNC, false) }},
+		"append":  {2, func(s *script, w []string) error { return s.write(w, os.O_WRONLY|os.O_APPEND, false) }},
+		"pieces":  {2, (*script).pieces},
+		"create":  {2, func(s *script, w []string) error { return s.write(w, os.O_WRONLY|os.O_TRUNC, true) }},
+		"read":    {1, (*script).read},
+		"ls":      {1, (*script).ls},
+		"stat":    {1, (*script).stat},
+		"open":    {3, (*script).openFile},
+		"fread":   {1, (*script).fread},
+		"fwrite":  {2, (*script).fwrite},
+		"fsync":   {1, func(s *script, w []string) error { return s.open[w[0]].sync() }},
+		"fclose":  {1, (*script).fclose},
+		"bg":      {2, (*script).background},
+		"join":    {1, (*script).join},
+		"cancel":  {1, (*script).cancel},
+		"head":    {2, (*script).head},
+		"want":    {1, (*script).want},
+		"match":   {1, func(s *script, w []string) error { return s.match(w[0], true) }},
+		"nomatch": {1, func(s *script, w []string) error { return s.match(w[0], false) }},
+		"err":     {1, (*script).wantErr},
 	}
 }
 
 func (s *script) do(words []string) error {
-	c, ok := scriptCommands[words[0]]
+	c, ok := commands()[words[0]]
 	if !ok || len(words)-1 != c.words {
 		s.t.Fatalf("%s: no such command with %d words", s.at, len(words)-1)
 	}
@@ -95,9 +88,6 @@ func readTo(ctx context.Context, f file, off int64, enough func(text string) boo
 		n, err := f.readAt(ctx, p, off+int64(b.Len()))
 		b.Write(p[:n])
 		if n == 0 || err != nil || enough(b.String()) {
-			if err == io.EOF {
-				err = nil
-			}
 			return b.String(), err
 		}
 	}
@@ -165,9 +155,6 @@ func (s *script) fread(w []string) error {
 	f.off += int64(n)
 	if s.said[w[0]] == "" {
 		s.said[w[0]] = strings.TrimSpace(s.got)
-	}
-	if err == io.EOF {
-		err = nil
 	}
 	return err
 }

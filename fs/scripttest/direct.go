@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path"
-	"strings"
 
 	"hutch/fs"
+	"hutch/fs/ninep/client"
 )
 
 type direct struct{ root fs.Node }
@@ -21,7 +20,7 @@ func (d direct) can(string) bool { return true }
 func (d direct) walk(names []string) (fs.Node, error) {
 	n := d.root
 	for _, name := range names {
-		next, err := n.Walk(context.Background(), name)
+		next, err := n.Walk(background, name)
 		if err != nil {
 			return nil, err
 		}
@@ -30,19 +29,22 @@ func (d direct) walk(names []string) (fs.Node, error) {
 	return n, nil
 }
 
-// parent returns the directory of name, and its last element.
-func (d direct) parent(name string) (fs.Node, string, error) {
-	names := elements(name)
-	n, err := d.walk(names[:len(names)-1])
-	return n, names[len(names)-1], err
+// in does something in the directory of name, where that has its last element.
+func (d direct) in(name string, do func(dir fs.Node, last string) error) error {
+	names := client.Path(name)
+	dir, err := d.walk(names[:len(names)-1])
+	if err != nil {
+		return err
+	}
+	return do(dir, names[len(names)-1])
 }
 
 func (d direct) open(name string, flags int) (file, error) {
-	n, err := d.walk(elements(name))
+	n, err := d.walk(client.Path(name))
 	if err != nil {
 		return nil, err
 	}
-	h, err := n.Open(context.Background(), flags)
+	h, err := n.Open(background, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -50,65 +52,53 @@ func (d direct) open(name string, flags int) (file, error) {
 }
 
 func (d direct) create(name string, flags int) (file, error) {
-	dir, last, err := d.parent(name)
-	if err != nil {
-		return nil, err
-	}
-	_, h, err := dir.Create(context.Background(), last, flags|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	return directFile{h}, nil
+	var f directFile
+	err := d.in(name, func(dir fs.Node, last string) (err error) {
+		_, f.Handle, err = dir.Create(background, last, flags|os.O_CREATE, 0o644)
+		return err
+	})
+	return f, err
 }
 
 func (d direct) mkdir(name string) error {
-	dir, last, err := d.parent(name)
-	if err != nil {
+	return d.in(name, func(dir fs.Node, last string) error {
+		_, err := dir.Mkdir(background, last, 0o755)
 		return err
-	}
-	_, err = dir.Mkdir(context.Background(), last, 0o755)
-	return err
+	})
 }
 
 func (d direct) remove(name string, isDir bool) error {
-	dir, last, err := d.parent(name)
-	if err != nil {
-		return err
-	}
-	return dir.Remove(context.Background(), last, isDir)
+	return d.in(name, func(dir fs.Node, last string) error { return dir.Remove(background, last, isDir) })
 }
 
 func (d direct) rename(from, to string) error {
-	dir, last, err := d.parent(from)
-	if err != nil {
-		return err
-	}
-	dst, newname, err := d.parent(to)
-	if err != nil {
-		return err
-	}
-	return dir.Rename(context.Background(), last, dst, newname)
+	return d.in(from, func(dir fs.Node, last string) error {
+		return d.in(to, func(dst fs.Node, newname string) error { return dir.Rename(background, last, dst, newname) })
+	})
 }
 
 func (d direct) list(name string) ([]string, error) {
-	n, err := d.walk(elements(name))
+	n, err := d.walk(client.Path(name))
 	if err != nil {
 		return nil, err
 	}
-	entries, err := n.List(context.Background())
-	var names []string
+	entries, err := n.List(background)
+	return namesOf(entries), err
+}
+
+func namesOf(entries []fs.Entry) (names []string) {
 	for _, e := range entries {
 		names = append(names, e.Name)
 	}
-	return names, err
+	return names
 }
 
 func (d direct) stat(name string) (bool, uint64, error) {
-	n, err := d.walk(elements(name))
+	n, err := d.walk(client.Path(name))
 	if err != nil {
 		return false, 0, err
 	}
-	st, err := n.Stat(context.Background())
+	st, err := n.Stat(background)
 	return st.Mode.IsDir(), st.Size, err
 }
 
@@ -119,23 +109,12 @@ func (f directFile) readAt(ctx context.Context, p []byte, off int64) (int, error
 }
 
 func (f directFile) writeAt(p []byte, off int64) error {
-	_, err := f.WriteAt(context.Background(), p, off)
+	_, err := f.WriteAt(background, p, off)
 	return err
 }
 
-func (f directFile) close() error {
-	var err error
-	if fl, ok := f.Handle.(fs.Flusher); ok {
-		err = fl.Flush(context.Background())
-	}
-	return errors.Join(err, f.Close())
-}
+func (f directFile) sync() error { return f.Sync(background) }
 
-// elements returns the elements of a path.
-func elements(name string) []string {
-	name = strings.Trim(path.Clean("/"+name), "/")
-	if name == "" {
-		return nil
-	}
-	return strings.Split(name, "/")
+func (f directFile) close() error {
+	return errors.Join(f.Flush(background), f.Close())
 }

@@ -2,11 +2,16 @@ package scripttest
 
 import (
 	"context"
+	"path"
 
 	"hutch/fs/ninep/client"
 )
 
+// linux is the tree over 9P2000.L. What is to be cancelled has a context of
+// its own.
 type linux struct{ c *client.Conn }
+
+var background = context.Background()
 
 // Linux returns the tree over 9P2000.L.
 func Linux(c *client.Conn) Frontend { return linux{c} }
@@ -15,7 +20,7 @@ func (l linux) hasText() bool   { return false }
 func (l linux) can(string) bool { return true }
 
 func (l linux) open(name string, flags int) (file, error) {
-	f, err := l.c.Open(name, flags)
+	f, err := l.c.Open(background, client.Path(name), flags)
 	if err != nil {
 		return nil, err
 	}
@@ -23,43 +28,57 @@ func (l linux) open(name string, flags int) (file, error) {
 }
 
 func (l linux) create(name string, flags int) (file, error) {
-	f, err := l.c.Create(name, flags, 0o644)
+	f, err := l.c.Walk(background, client.Path(path.Dir(name)))
 	if err != nil {
+		return nil, err
+	}
+	if err := f.Create(background, path.Base(name), flags, 0o644); err != nil {
+		f.Clunk()
 		return nil, err
 	}
 	return linuxFile{f}, nil
 }
 
-func (l linux) mkdir(name string) error          { return l.c.Mkdir(name, 0o755) }
-func (l linux) remove(name string, _ bool) error { return l.c.Remove(name) }
-func (l linux) rename(from, to string) error     { return l.c.Rename(from, to) }
+func (l linux) in(name string, do func(dir *client.Fid) error) error {
+	return l.c.At(background, client.Path(path.Dir(name)), do)
+}
+
+func (l linux) mkdir(name string) error {
+	return l.in(name, func(dir *client.Fid) error { return dir.Mkdir(background, path.Base(name), 0o755) })
+}
+
+func (l linux) remove(name string, isDir bool) error {
+	return l.in(name, func(dir *client.Fid) error { return dir.Remove(background, path.Base(name), isDir) })
+}
+
+func (l linux) rename(from, to string) error {
+	return l.in(from, func(dir *client.Fid) error {
+		return l.in(to, func(todir *client.Fid) error {
+			return dir.Rename(background, path.Base(from), todir, path.Base(to))
+		})
+	})
+}
+
 func (l linux) list(name string) ([]string, error) {
-	entries, err := l.c.ReadDir(name)
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name)
-	}
-	return names, err
+	entries, err := l.c.List(background, client.Path(name))
+	return namesOf(entries), err
 }
 
 func (l linux) stat(name string) (bool, uint64, error) {
-	st, err := l.c.Stat(name)
+	st, err := l.c.Stat(background, client.Path(name))
 	return st.Mode.IsDir(), st.Size, err
 }
 
-type linuxFile struct{ f *client.File }
+type linuxFile struct{ *client.Fid }
 
-// readAt ends with ctx by a clunk of the file, which the server answers by
-// ending its reads.
 func (f linuxFile) readAt(ctx context.Context, p []byte, off int64) (int, error) {
-	stop := context.AfterFunc(ctx, func() { f.f.Close() })
-	defer stop()
-	return f.f.ReadAt(p, off)
+	return f.ReadAt(ctx, client.Stream, p, off)
 }
 
 func (f linuxFile) writeAt(p []byte, off int64) error {
-	_, err := f.f.WriteAt(p, off)
+	_, err := f.Write(background, client.Stream, p, off)
 	return err
 }
 
-func (f linuxFile) close() error { return f.f.Close() }
+func (f linuxFile) sync() error  { return f.Sync(background) }
+func (f linuxFile) close() error { return f.Close(background) }

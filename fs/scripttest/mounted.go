@@ -101,4 +101,5 @@ func (f *mountedFile) writeAt(p []byte, _ int64) error {
 	return err
 }
 
+func (f *mountedFile) sync() error  { return f.f.Sync() }
 func (f *mountedFile) close() error { return f.f.Close() }

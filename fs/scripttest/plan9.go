@@ -171,6 +171,13 @@ func (f *plan9File) writeAt(p []byte, off int64) error {
 	return err
 }
 
+// sync is a change of nothing.
+func (f *plan9File) sync() error {
+	var d plan9.Dir
+	d.Null()
+	return f.fid.Wstat(&d)
+}
+
 func (f *plan9File) close() error {
 	err := f.fid.Close()
 	f.c.Close()

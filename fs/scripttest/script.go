@@ -53,6 +53,7 @@ type Frontend interface {
 type file interface {
 	readAt(ctx context.Context, p []byte, off int64) (int, error)
 	writeAt(p []byte, off int64) error
+	sync() error
 	close() error
 }
 

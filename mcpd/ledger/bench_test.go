@@ -77,7 +77,7 @@ func BenchmarkBegin(b *testing.B) {
 		b.Run(fmt.Sprint(writers), func(b *testing.B) {
 			db := open(b, temp(b), Options{})
 			concurrently(b, writers, func() error {
-				id, err := db.Begin(bg, benchCall)
+				id, err := db.beginWait(bg, benchCall)
 				if err != nil {
 					return err
 				}
@@ -93,7 +93,7 @@ func BenchmarkFollow(b *testing.B) {
 	buf := make([]byte, 64<<10)
 	var off int64
 	concurrently(b, 1, func() error {
-		id, err := db.Begin(bg, benchCall)
+		id, err := db.beginWait(bg, benchCall)
 		if err == nil {
 			err = db.End(id, benchOutcome)
 		}

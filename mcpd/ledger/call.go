@@ -1,12 +1,14 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"strconv"
+	"slices"
 	"time"
 
 	"hutch/fs"
+	"hutch/mcpd/redact"
 )
 
 // What became of a call.
@@ -16,14 +18,17 @@ const (
 	Interrupted = "interrupted" // nobody knows: the service was killed, or the caller gave up
 )
 
-// A Call is what is known of an MCP request when it has been decided.
+// Pending is the decision of a call that is not decided yet.
+const Pending = "pending"
+
+// A Call is what is known of an MCP request when it begins.
 type Call struct {
 	Time         time.Time // when it came; zero is now
 	Server       string    // "builtin", "file" or the external server's name
 	Method       string
 	Tool         string
 	RequestID    string
-	Decision     string // allowed, denied or error
+	Decision     string // allowed, denied or error; Pending if Decide is to follow
 	Request      []byte // previewed and redacted before it is kept
 	Process      string // the guest process, as it calls itself
 	BytesSent    int64
@@ -32,6 +37,10 @@ type Call struct {
 	PolicyReason string
 	TraceID      string
 }
+
+// A Verdict is what was decided about a call: allowed, denied or error, and
+// what the policy said.
+type Verdict struct{ Decision, PolicyAction, PolicyRule, PolicyReason string }
 
 // An Outcome is what came of a call.
 type Outcome struct {
@@ -43,87 +52,48 @@ type Outcome struct {
 	Outcome       string // empty is OK, or Failed where Error is set
 }
 
-// A pending is a call under way. Its line is the one that the log will hold
-// if no outcome ever comes; the parts between the cuts are the same in the
-// line that End makes.
+// A pending is a call under way. Whoever began it decides and ends it, one
+// after the other.
 type pending struct {
 	begun    time.Time
 	decision string
-	line     []byte
-	cuts     [6]int // ends of the parts: …request_id | decision, duration | request_preview | response, error | …bytes_sent | bytes_received | …trace_id
-
-	// Both are guarded by DB.mu.
-	batch *batch // that writes the line, until it is taken
-	index int    // of the line in the batch
+	head     []byte   // of the line: number and time
+	values   [][]byte // of the columns of mcp_calls, as they stand in the line
+	size     int      // of the line as it was last written; guarded by DB.mu
 }
 
 func (db *DB) newPending(id uint64, c *Call) *pending {
-	p := &pending{begun: time.Now(), decision: db.red.word(c.Decision)}
+	p := &pending{begun: time.Now(), decision: c.Decision, values: make([][]byte, len(tables[calls].columns))}
 	when := c.Time
 	if when.IsZero() {
 		when = p.begun
 	}
-	b := make([]byte, 0, 640+min(len(c.Request), textMax))
-	b = appendHead(b, id)
-	b = append(b, `,"timestamp":`...)
-	b = appendTime(b, when)
-	b = db.red.appendWord(b, `,"server_name":`, c.Server)
-	b = db.red.appendWord(b, `,"method":`, c.Method)
-	b = db.red.appendWord(b, `,"tool_name":`, c.Tool)
-	b = db.red.appendWord(b, `,"request_id":`, c.RequestID)
-	p.cuts[0] = len(b)
-	b = append(b, `,"decision":`...)
-	b = appendText(b, p.decision)
-	b = append(b, `,"duration_ms":null`...)
-	p.cuts[1] = len(b)
-	b = append(b, `,"request_preview":`...)
-	b = appendText(b, db.red.Preview(c.Request, textMax))
-	p.cuts[2] = len(b)
-	b = append(b, `,"response_preview":null,"error_message":"`+Interrupted+`"`...)
-	p.cuts[3] = len(b)
-	b = db.red.appendWord(b, `,"process_name":`, c.Process)
-	b = append(b, `,"bytes_sent":`...)
-	b = strconv.AppendInt(b, c.BytesSent, 10)
-	p.cuts[4] = len(b)
-	b = append(b, `,"bytes_received":0`...)
-	p.cuts[5] = len(b)
-	b = db.red.appendWord(b, `,"policy_action":`, c.PolicyAction)
-	b = db.red.appendWord(b, `,"policy_rule":`, c.PolicyRule)
-	b = append(b, `,"policy_reason":`...)
-	b = appendText(b, db.red.previewString(c.PolicyReason, textMax))
-	b = db.red.appendWord(b, `,"trace_id":`, c.TraceID)
-	p.line = append(b, `,"outcome":"`+Interrupted+`"}`+"\n"...)
+	p.head = appendTime(append(appendHead(nil, id), `,"timestamp":`...), when)
+	p.set(db.red, Row{
+		"server_name": c.Server, "method": c.Method, "tool_name": c.Tool, "request_id": c.RequestID,
+		"request_preview": c.Request, "process_name": c.Process, "bytes_sent": c.BytesSent, "trace_id": c.TraceID,
+		"decision": c.Decision, "policy_action": c.PolicyAction, "policy_rule": c.PolicyRule, "policy_reason": c.PolicyReason,
+		// what the log will hold if no outcome ever comes
+		"outcome": Interrupted, "error_message": Interrupted, "duration_ms": nil, "response_preview": nil, "bytes_received": 0,
+	})
 	return p
 }
 
-// ended returns the line of the call with its outcome.
-func (p *pending) ended(red *Redactor, o *Outcome) []byte {
-	const tail = len(`,"outcome":"` + Interrupted + `"}` + "\n")
-	d := o.Duration
-	if d == 0 {
-		d = time.Since(p.begun)
+// set changes columns of the call's line.
+func (p *pending) set(red *redact.Redactor, r Row) {
+	for i, c := range tables[calls].columns {
+		if v, ok := r[c.name]; ok {
+			p.values[i], _ = c.append(nil, red, v) // which takes the types of a Call
+		}
 	}
-	decision := p.decision
-	if o.Decision != "" {
-		decision = red.word(o.Decision)
+}
+
+// line returns the call's line.
+func (p *pending) line() []byte {
+	b := slices.Clone(p.head)
+	for i, c := range tables[calls].columns {
+		b = append(appendKey(b, c.name), p.values[i]...)
 	}
-	b := make([]byte, 0, len(p.line)+128+min(len(o.Response), textMax))
-	b = append(b, p.line[:p.cuts[0]]...)
-	b = append(b, `,"decision":`...)
-	b = appendText(b, decision)
-	b = append(b, `,"duration_ms":`...)
-	b = appendMillis(b, d)
-	b = append(b, p.line[p.cuts[1]:p.cuts[2]]...)
-	b = append(b, `,"response_preview":`...)
-	b = appendText(b, red.Preview(o.Response, textMax))
-	b = append(b, `,"error_message":`...)
-	b = appendText(b, red.previewString(o.Error, textMax))
-	b = append(b, p.line[p.cuts[3]:p.cuts[4]]...)
-	b = append(b, `,"bytes_received":`...)
-	b = strconv.AppendInt(b, o.BytesReceived, 10)
-	b = append(b, p.line[p.cuts[5]:len(p.line)-tail]...)
-	b = append(b, `,"outcome":`...)
-	b = appendText(b, red.word(o.word()))
 	return append(b, '}', '\n')
 }
 
@@ -137,55 +107,53 @@ func (o *Outcome) word() string {
 	return OK
 }
 
-// Begin records a call and returns its number when the record is durable.
-// If it fails there is no record, and End must not be called.
-func (db *DB) Begin(ctx context.Context, c Call) (uint64, error) {
-	id, wait, err := db.BeginAsync(ctx, c)
-	if err != nil {
-		return 0, err
-	}
-	if err := wait(ctx); err != nil {
-		if ctx.Err() != nil {
-			// It may be durable all the same: then it gets its line.
-			db.End(id, Outcome{Error: Interrupted, Outcome: Interrupted})
-		} else {
-			db.forget(id)
-		}
-		return 0, err
-	}
-	return id, nil
-}
-
-// BeginAsync is Begin for a caller that has something to do while the
-// record is committed. No answer may leave before wait has returned nil. End
-// must be called whatever wait returns: a call that ran leaves a record, if
-// only once there is space again.
-func (db *DB) BeginAsync(ctx context.Context, c Call) (id uint64, wait func(context.Context) error, err error) {
+// Begin records a call and returns its number, and how to wait until the record
+// is durable: no answer may leave before wait has returned nil. End must be
+// called whatever wait returns: a call that ran leaves a record, if only once
+// there is space again.
+func (db *DB) Begin(ctx context.Context, c Call) (id uint64, wait func(context.Context) error, err error) {
 	id = db.nextCall.Add(1)
 	p := db.newPending(id, &c)
-	b, err := db.enqueue(ctx, op{kind: begin, call: id, line: p.line}, p)
+	line := p.line()
+	p.size = len(line)
+	b, err := db.enqueue(ctx, op{kind: begin, call: id, line: line}, p)
 	if err != nil {
 		return 0, nil, err
 	}
 	return id, b.wait, nil
 }
 
+// Decide records what was decided about a call under way, and returns how to
+// wait until that is durable: then the beginning is, too. It may be said anew.
+func (db *DB) Decide(id uint64, v Verdict) (wait func(context.Context) error, err error) {
+	db.mu.Lock()
+	p := db.pending[id]
+	db.mu.Unlock()
+	if p == nil {
+		return nil, noCall(id)
+	}
+	p.set(db.red, Row{
+		"decision": v.Decision, "policy_action": v.PolicyAction, "policy_rule": v.PolicyRule, "policy_reason": v.PolicyReason,
+	})
+	line := p.line()
+	db.mu.Lock()
+	db.held += int64(len(line) - p.size)
+	p.size = len(line)
+	db.mu.Unlock()
+	b, err := db.add(op{kind: begin, call: id, line: line}, db.wake)
+	if err != nil {
+		return nil, err
+	}
+	return b.wait, nil
+}
+
+func noCall(id uint64) error { return fmt.Errorf("%w: no call %d is under way", fs.ErrNotExist, id) }
+
 // End records the outcome of a call. It is queued and not waited for; it
 // fails only if no such call is under way or the database is closed.
 func (db *DB) End(id uint64, o Outcome) error {
 	_, err := db.end(id, &o)
 	return err
-}
-
-// EndWait is End for a caller that wants the outcome to be durable. If it
-// fails for want of space the outcome is still queued.
-func (db *DB) EndWait(ctx context.Context, id uint64, o Outcome) error {
-	b, err := db.end(id, &o)
-	if err != nil {
-		return err
-	}
-	db.poke()
-	return b.wait(ctx)
 }
 
 func (db *DB) end(id uint64, o *Outcome) (*batch, error) {
@@ -197,16 +165,15 @@ func (db *DB) end(id uint64, o *Outcome) (*batch, error) {
 	}
 	db.mu.Unlock()
 	if p == nil {
-		return nil, fmt.Errorf("%w: no call %d is under way", fs.ErrNotExist, id)
+		return nil, noCall(id)
 	}
-	return db.enqueueEnd(op{kind: end, call: id, line: p.ended(db.red, o)}, p)
-}
-
-func (db *DB) forget(id uint64) {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if p := db.pending[id]; p != nil {
-		delete(db.pending, id)
-		db.release(p)
+	r := Row{
+		"duration_ms": cmp.Or(o.Duration, time.Since(p.begun)), "response_preview": o.Response, "error_message": o.Error,
+		"bytes_received": o.BytesReceived, "outcome": o.word(),
 	}
+	if o.Decision != "" {
+		r["decision"] = o.Decision
+	}
+	p.set(db.red, r)
+	return db.add(op{kind: end, queued: true, call: id, line: p.line()}, db.soon)
 }

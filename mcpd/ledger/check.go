@@ -7,51 +7,51 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// What is read of bbolt's pages: the flags and the count of the head, and the
-// page that an element of a branch leads to.
+// A page of bbolt is a head with its flags and the count of its elements; in a
+// branch each element ends with the number of a page.
 const (
 	pageHead   = 16
 	branchFlag = 1
 	branchSize = 16
 )
 
-// check refuses a file in which two ways lead to one page: bbolt would go round
-// in such a tree for ever, and take all memory for it.
+// check refuses a file in which two ways lead to one page. It reads bbolt's
+// pages by hand because bbolt, its own Check too, goes round in such a tree for
+// ever, and nothing stops it before it has taken all memory.
 func (db *DB) check(tx *bolt.Tx) error {
-	seen := make([]bool, tx.Size()/int64(db.bolt.Info().PageSize)) // by page
-	if err := db.checkTree(tx, uint64(tx.Cursor().Bucket().Root()), seen); err != nil {
+	page := make([]byte, db.bolt.Info().PageSize)
+	seen := make([]bool, tx.Size()/int64(len(page))) // by page
+	if err := db.checkTree(tx.Cursor().Bucket(), page, seen); err != nil {
 		return err
 	}
-	return tx.ForEach(func(_ []byte, b *bolt.Bucket) error {
-		return db.checkTree(tx, uint64(b.Root()), seen)
-	})
+	return tx.ForEach(func(_ []byte, b *bolt.Bucket) error { return db.checkTree(b, page, seen) })
 }
 
-// checkTree looks at the pages below root, 0 for a bucket without pages of its own.
-func (db *DB) checkTree(tx *bolt.Tx, root uint64, seen []bool) error {
-	if root == 0 {
-		return nil
+// checkTree looks at b's pages.
+func (db *DB) checkTree(b *bolt.Bucket, page []byte, seen []bool) error {
+	todo := []uint64{uint64(b.Root())}
+	if todo[0] == 0 {
+		return nil // it is within its parent's page
 	}
-	size := int64(db.bolt.Info().PageSize)
-	page := make([]byte, size)
-	for todo := []uint64{root}; len(todo) > 0; {
+	for len(todo) > 0 {
 		id := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		if id >= uint64(len(seen)) || seen[id] {
 			return fmt.Errorf("%w: a way to page %d that cannot be", ErrCorrupt, id)
 		}
 		seen[id] = true
-		head := page[:pageHead]
-		if _, err := db.file.ReadAt(head, int64(id)*size); err != nil {
+		at := int64(id) * int64(len(page))
+		if _, err := db.file.ReadAt(page[:pageHead], at); err != nil {
 			return err
 		}
-		if binary.NativeEndian.Uint16(head[8:])&branchFlag == 0 {
+		if binary.NativeEndian.Uint16(page[8:])&branchFlag == 0 {
 			continue
 		}
-		if _, err := db.file.ReadAt(page, int64(id)*size); err != nil {
+		if _, err := db.file.ReadAt(page, at); err != nil {
 			return err
 		}
-		for at := pageHead; at < pageHead+branchSize*int(binary.NativeEndian.Uint16(page[10:])) && at+branchSize <= len(page); at += branchSize {
+		count := int(binary.NativeEndian.Uint16(page[10:]))
+		for at := pageHead; count > 0 && at < len(page); at, count = at+branchSize, count-1 {
 			todo = append(todo, binary.NativeEndian.Uint64(page[at+8:]))
 		}
 	}

@@ -26,15 +26,13 @@ type opKind byte
 
 const (
 	row   opKind = iota // a line without its number
-	begin               // a call's line for the pending bucket
+	begin               // a call's line for the pending bucket, in place of the one there
 	end                 // a call's line for its table, and off with the pending one
 )
 
 type op struct {
 	kind   opKind
 	queued bool // nobody is told of a failure: try again
-	skip   bool // a begin whose end is in the same batch
-	fresh  bool // an end whose begin is in the same batch
 	table  int
 	call   uint64
 	line   []byte
@@ -91,12 +89,15 @@ func (db *DB) enqueue(ctx context.Context, o op, p *pending) (*batch, error) {
 					db.mu.Unlock()
 					return nil, err
 				}
-				p.batch, p.index = b, len(b.ops)
 				db.pending[o.call] = p
 			}
 			b.add(o)
 			db.mu.Unlock()
-			db.poke()
+			if p != nil && p.decision == Pending {
+				signal(db.soon)
+			} else {
+				db.poke()
+			}
 			return b, nil
 		}
 		db.mu.Unlock()
@@ -108,28 +109,16 @@ func (db *DB) enqueue(ctx context.Context, o op, p *pending) (*batch, error) {
 	}
 }
 
-// enqueueEnd adds the end of p, however full the batch is: there are no more
-// ends than there were begins. If the begin is in the same batch only the
-// end is written.
-func (db *DB) enqueueEnd(o op, p *pending) (*batch, error) {
-	o.queued = true
+// add adds o to the batch however full that is: of a call that has begun.
+func (db *DB) add(o op, wake chan struct{}) (*batch, error) {
 	db.mu.Lock()
+	defer db.mu.Unlock()
 	if err := db.refusal(false); err != nil {
-		db.mu.Unlock()
 		return nil, err
 	}
-	b := db.batch
-	if p.batch == b {
-		b.ops[p.index].skip = true
-		o.fresh = true
-	}
-	b.add(o)
-	db.mu.Unlock()
-	select {
-	case db.ended <- struct{}{}:
-	default:
-	}
-	return b, nil
+	db.batch.add(o)
+	signal(wake)
+	return db.batch, nil
 }
 
 // refusal returns why nothing can be written now. Its caller holds db.mu.
@@ -143,9 +132,11 @@ func (db *DB) refusal(queued bool) error {
 	return nil
 }
 
-func (db *DB) poke() {
+func (db *DB) poke() { signal(db.wake) }
+
+func signal(c chan struct{}) {
 	select {
-	case db.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -172,8 +163,8 @@ func (db *DB) run() {
 	for {
 		select {
 		case <-db.wake:
-		case <-db.ended:
-			db.awaitBegin()
+		case <-db.soon:
+			db.awaitCompany()
 		case <-retry:
 		}
 		b, closed := db.take()
@@ -188,14 +179,15 @@ func (db *DB) run() {
 	}
 }
 
-// endDelay is how long the end of a call waits for company.
-const endDelay = 2 * time.Millisecond
+// companyDelay is how long what nobody waits for yet waits for company.
+const companyDelay = 2 * time.Millisecond
 
-// awaitBegin lets the end of a call wait for the next begin, whose caller
-// waits for a commit anyway: a lone caller then costs one commit a call, and
-// never waits for that of the call before.
-func (db *DB) awaitBegin() {
-	t := time.NewTimer(endDelay)
+// awaitCompany lets the end of a call wait for the next one, whose caller waits
+// for a commit anyway, and the beginning of a call for its decision, which most
+// have at once: a lone caller then costs one commit a call, and never waits for
+// that of the call before.
+func (db *DB) awaitCompany() {
+	t := time.NewTimer(companyDelay)
 	defer t.Stop()
 	select {
 	case <-db.wake:
@@ -288,28 +280,23 @@ func (db *DB) apply(tx *bolt.Tx, ops []op, adds []addition) error {
 	var waiting *bolt.Bucket
 	for i := range ops {
 		o := &ops[i]
-		if o.skip {
-			continue
-		}
 		if o.kind != row && waiting == nil {
 			var err error
 			if waiting, err = tx.CreateBucketIfNotExists([]byte(pendingBucket)); err != nil {
 				return err
 			}
 		}
-		if o.kind == begin {
-			if err := waiting.Put(key(o.call), o.line); err != nil {
-				return err
-			}
-			continue
+		var err error
+		switch o.kind {
+		case begin:
+			err = waiting.Put(key(o.call), o.line)
+		case end:
+			err = errors.Join(db.append(tx, &adds[o.table], o), waiting.Delete(key(o.call)))
+		case row:
+			err = db.append(tx, &adds[o.table], o)
 		}
-		if err := db.append(tx, &adds[o.table], o); err != nil {
+		if err != nil {
 			return err
-		}
-		if o.kind == end && !o.fresh {
-			if err := waiting.Delete(key(o.call)); err != nil {
-				return err
-			}
 		}
 	}
 	if waiting != nil {

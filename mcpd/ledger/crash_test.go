@@ -37,7 +37,7 @@ func child(path string) {
 	for w := range 8 {
 		go func() {
 			for i := 0; ; i++ {
-				id, err := db.Begin(bg, Call{Tool: "t", Request: []byte(strings.Repeat("r", i%3000))})
+				id, err := db.beginWait(bg, Call{Tool: "t", Request: []byte(strings.Repeat("r", i%3000))})
 				if err != nil {
 					os.Exit(1)
 				}
@@ -45,7 +45,7 @@ func child(path string) {
 				if (i+w)%5 == 0 {
 					continue
 				}
-				if err := db.EndWait(bg, id, Outcome{}); err != nil {
+				if err := db.endWait(bg, id, Outcome{}); err != nil {
 					os.Exit(1)
 				}
 				say("e %d\n", id)

@@ -10,26 +10,22 @@ import (
 	"sync/atomic"
 	"time"
 
+	"hutch/fs"
+	"hutch/mcpd/redact"
+
 	bolt "go.etcd.io/bbolt"
 )
 
 // Options are the settings of a database; the zero value is good.
 type Options struct {
-	LockTimeout time.Duration // how long to wait for another process to let go of the file; default 1 s
-	Tail        int           // bytes at the end of each table that are kept in memory; default 256 KiB
-	Limit       int64         // see SetLimit
-	Told        func(string)  // is told of records that were dropped; must not block, and may be nil
+	Limit int64        // see SetLimit
+	Told  func(string) // is told of records that were dropped; must not block, and may be nil
 }
 
-func (o Options) withDefaults() Options {
-	if o.LockTimeout <= 0 {
-		o.LockTimeout = time.Second
-	}
-	if o.Tail <= 0 {
-		o.Tail = 256 << 10
-	}
-	return o
-}
+const (
+	lockTimeout = time.Second // for another process to let go of the file
+	tailKept    = 256 << 10   // bytes at the end of each table that stay in memory
+)
 
 // mapped is how much address space a new file gets. Below that the file
 // grows without waiting for readers.
@@ -43,7 +39,7 @@ type DB struct {
 	path string
 	file *os.File // bolt's own
 	bolt *bolt.DB
-	red  *Redactor
+	red  *redact.Redactor
 	logs []*Log // one for each table
 	tell func(string)
 
@@ -52,7 +48,7 @@ type DB struct {
 
 	nextCall atomic.Uint64 // the last number that was given to a call
 	wake     chan struct{} // there is something in the batch
-	ended    chan struct{} // there is the end of a call in the batch
+	soon     chan struct{} // what there is in the batch can wait a little
 	ran      chan struct{} // closed when the committer has ended
 	over     chan struct{} // closed by Close: followers see the end
 
@@ -76,12 +72,11 @@ type DB struct {
 // process has open gives fs.ErrBusy, a damaged one ErrCorrupt; then
 // SetAside makes room for a new one.
 func Open(path string, opt Options) (*DB, error) {
-	opt = opt.withDefaults()
 	db := &DB{
 		path:    path,
-		red:     new(Redactor),
+		red:     new(redact.Redactor),
 		wake:    make(chan struct{}, 1),
-		ended:   make(chan struct{}, 1),
+		soon:    make(chan struct{}, 1),
 		ran:     make(chan struct{}),
 		over:    make(chan struct{}),
 		lastID:  make([]uint64, len(tables)),
@@ -94,9 +89,9 @@ func Open(path string, opt Options) (*DB, error) {
 	}
 	db.SetLimit(opt.Limit)
 	for _, t := range tables {
-		db.logs = append(db.logs, &Log{db: db, name: []byte(t.name), keep: opt.Tail})
+		db.logs = append(db.logs, &Log{db: db, name: []byte(t.name), keep: tailKept})
 	}
-	if err := db.open(opt); err != nil {
+	if err := db.open(); err != nil {
 		return nil, err
 	}
 	var left []op
@@ -124,12 +119,12 @@ func Open(path string, opt Options) (*DB, error) {
 
 // open opens the file. bbolt panics on some damage, and leaves the file open
 // and locked when it does.
-func (db *DB) open(opt Options) error {
+func (db *DB) open() error {
 	_, err := os.Stat(db.path)
 	made := errors.Is(err, os.ErrNotExist)
 	err = guard(func() (err error) {
 		db.bolt, err = bolt.Open(db.path, 0o600, &bolt.Options{
-			Timeout:         opt.LockTimeout,
+			Timeout:         lockTimeout,
 			FreelistType:    bolt.FreelistMapType,
 			InitialMmapSize: mapped,
 			OpenFile: func(name string, flag int, perm os.FileMode) (_ *os.File, err error) {
@@ -148,19 +143,9 @@ func (db *DB) open(opt Options) error {
 	db.bolt.AllocSize = growth
 	db.pageSize = int64(db.bolt.Info().PageSize)
 	if made {
-		return syncDir(filepath.Dir(db.path))
+		return fs.SyncFolder(filepath.Dir(db.path))
 	}
 	return nil
-}
-
-// syncDir makes the entry of a new file durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // load reads the ends of the tables, and the calls that never ended.
@@ -206,7 +191,7 @@ func (db *DB) load(tx *bolt.Tx) (left []op, err error) {
 func (db *DB) AddSecrets(values ...string) { db.red.Add(values...) }
 
 // Redactor returns what redacts this database's texts.
-func (db *DB) Redactor() *Redactor { return db.red }
+func (db *DB) Redactor() *redact.Redactor { return db.red }
 
 // Log returns the table called name as a growing text, or nil.
 func (db *DB) Log(name string) *Log {

@@ -30,6 +30,13 @@ func open(t testing.TB, path string, opt Options) *DB {
 	return db
 }
 
+// keepTails has n bytes at the end of each table kept in memory.
+func keepTails(db *DB, n int) {
+	for _, l := range db.logs {
+		l.keep = n
+	}
+}
+
 func temp(t testing.TB) string { return filepath.Join(t.TempDir(), "session.db") }
 
 // all returns the whole text of a table.
@@ -85,9 +92,48 @@ func keys(t *testing.T, line string) (names []string) {
 	return names
 }
 
+// beginWait returns when the beginning is durable. If it fails there is no
+// record, and End must not be called.
+func (db *DB) beginWait(ctx context.Context, c Call) (uint64, error) {
+	id, wait, err := db.Begin(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	if err := wait(ctx); err != nil {
+		if ctx.Err() != nil {
+			// It may be durable all the same: then it gets its line.
+			db.End(id, Outcome{Error: Interrupted, Outcome: Interrupted})
+		} else {
+			db.forget(id)
+		}
+		return 0, err
+	}
+	return id, nil
+}
+
+func (db *DB) forget(id uint64) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if p := db.pending[id]; p != nil {
+		delete(db.pending, id)
+		db.release(p)
+	}
+}
+
+// endWait returns when the outcome is durable. If it fails for want of space
+// the outcome is still queued.
+func (db *DB) endWait(ctx context.Context, id uint64, o Outcome) error {
+	b, err := db.end(id, &o)
+	if err != nil {
+		return err
+	}
+	db.poke()
+	return b.wait(ctx)
+}
+
 func begin1(t testing.TB, db *DB, c Call) uint64 {
 	t.Helper()
-	id, err := db.Begin(bg, c)
+	id, err := db.beginWait(bg, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +142,7 @@ func begin1(t testing.TB, db *DB, c Call) uint64 {
 
 func end1(t testing.TB, db *DB, id uint64, o Outcome) {
 	t.Helper()
-	if err := db.EndWait(bg, id, o); err != nil {
+	if err := db.endWait(bg, id, o); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -158,7 +204,7 @@ func TestCall(t *testing.T) {
 func TestCallAsync(t *testing.T) {
 	db := open(t, temp(t), Options{})
 	for range 100 {
-		id, wait, err := db.BeginAsync(bg, Call{Tool: "t"})
+		id, wait, err := db.Begin(bg, Call{Tool: "t"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +234,7 @@ func TestBeginCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(bg)
 	cancel()
 	for range 50 {
-		if id, err := db.Begin(ctx, Call{Tool: "t"}); err == nil {
+		if id, err := db.beginWait(ctx, Call{Tool: "t"}); err == nil {
 			end1(t, db, id, Outcome{})
 		}
 	}
@@ -266,7 +312,8 @@ func TestQueueMany(t *testing.T) {
 // Every offset reads the same from memory, from the file, and after a restart.
 func TestOffsets(t *testing.T) {
 	path := temp(t)
-	db := open(t, path, Options{Tail: 2000})
+	db := open(t, path, Options{})
+	keepTails(db, 2000)
 	for i := range 300 {
 		if err := db.Queue(bg, VMs, Row{"event": "e", "text": strings.Repeat("x", i*i%5000)}); err != nil {
 			t.Fatal(err)
@@ -299,7 +346,8 @@ func TestOffsets(t *testing.T) {
 	}
 	check()
 	db.Close()
-	db = open(t, path, Options{Tail: 2000})
+	db = open(t, path, Options{})
+	keepTails(db, 2000)
 	check()
 	if err := db.Append(bg, VMs, Row{"event": "last"}); err != nil {
 		t.Fatal(err)
@@ -336,7 +384,7 @@ func TestClose(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Errorf("a second Close: %v", err)
 	}
-	_, err := db.Begin(bg, Call{})
+	_, err := db.beginWait(bg, Call{})
 	for _, err := range []error{err, db.End(id, Outcome{}), db.Append(bg, VMs, Row{}), db.Queue(bg, VMs, Row{}), db.Flush(bg)} {
 		if !errors.Is(err, fs.ErrPipe) {
 			t.Errorf("after Close: %v", err)
@@ -350,7 +398,7 @@ func TestClose(t *testing.T) {
 func TestOpenTwice(t *testing.T) {
 	path := temp(t)
 	open(t, path, Options{})
-	if _, err := Open(path, Options{LockTimeout: time.Millisecond}); !errors.Is(err, fs.ErrBusy) {
+	if _, err := Open(path, Options{}); !errors.Is(err, fs.ErrBusy) {
 		t.Errorf("a second Open: %v", err)
 	}
 	if _, err := Open(filepath.Join(t.TempDir(), "no", "session.db"), Options{}); fs.Errno(err) != fs.Errno(fs.ErrNotExist) {
@@ -377,7 +425,7 @@ func TestDamaged(t *testing.T) {
 	db := open(t, path, Options{})
 	for i := range 200 {
 		db.Queue(bg, VMs, Row{"text": strings.Repeat(fmt.Sprint(i), 100)})
-		db.Begin(bg, Call{})
+		db.beginWait(bg, Call{})
 	}
 	db.Close()
 	good, err := os.ReadFile(path)

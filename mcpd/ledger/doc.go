@@ -12,10 +12,10 @@
 // So a lone record waits for one commit and many share one. Records can be
 // read as soon as they are durable, never before.
 //
-// A call has two moments. Begin makes the request and the decision durable,
-// in a bucket beside the tables; End moves them with the outcome to the
-// table mcp_calls. A call whose End never came is moved there by the next
-// Open, its outcome "interrupted". So each call has exactly one line, and
+// A call has three moments. Begin makes the request durable, in a bucket
+// beside the tables, and Decide the decision, which may take a person's time;
+// End moves them with the outcome to the table mcp_calls. A call whose End
+// never came is moved there by the next Open, its outcome "interrupted". So each call has exactly one line, and
 // the lines stand in the order in which the calls ended.
 //
 // The freelist is written with every commit: it is small in a file that only
@@ -25,7 +25,7 @@
 //
 // # Secrets
 //
-// Every text is redacted before it is written; see Redactor.
+// Every text is redacted before it is written; see package redact.
 //
 // # Locks
 //

@@ -13,8 +13,9 @@ import (
 // up or lags.
 func TestFollow(t *testing.T) {
 	const writers, each, followers = 16, 100, 8
-	db := open(t, temp(t), Options{Tail: 4096})
-	db.Begin(bg, Call{Tool: "first"})
+	db := open(t, temp(t), Options{})
+	keepTails(db, 4096)
+	db.beginWait(bg, Call{Tool: "first"})
 	total := writers * each
 
 	texts := make([]string, followers)
@@ -40,7 +41,7 @@ func TestFollow(t *testing.T) {
 	for w := range writers {
 		writing.Go(func() {
 			for i := range each {
-				id, err := db.Begin(bg, Call{Tool: fmt.Sprintf("w%d-%d", w, i), Request: []byte(strings.Repeat("x", i))})
+				id, err := db.beginWait(bg, Call{Tool: fmt.Sprintf("w%d-%d", w, i), Request: []byte(strings.Repeat("x", i))})
 				if err == nil {
 					err = db.End(id, Outcome{})
 				}

@@ -41,7 +41,7 @@ func TestDiskFull(t *testing.T) {
 		if n == 10000 {
 			t.Fatal("the disk is never full")
 		}
-		id, wait, err := db.BeginAsync(bg, Call{Tool: "more", Request: make([]byte, 4000)})
+		id, wait, err := db.Begin(bg, Call{Tool: "more", Request: make([]byte, 4000)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,14 +52,14 @@ func TestDiskFull(t *testing.T) {
 	if fs.Errno(full) != syscall.ENOSPC || full.Error() != "no space left on device: session database" {
 		t.Errorf("full disk: %v", full)
 	}
-	if _, err := db.Begin(bg, Call{Request: make([]byte, 4000)}); fs.Errno(err) != syscall.ENOSPC {
+	if _, err := db.beginWait(bg, Call{Request: make([]byte, 4000)}); fs.Errno(err) != syscall.ENOSPC {
 		t.Errorf("Begin on a full disk: %v", err)
 	}
 	big := Outcome{Response: []byte(strings.Repeat("y", 4000))}
 	db.End(first, big)
 	db.End(ran, big)
-	if err := db.EndWait(bg, second, big); fs.Errno(err) != syscall.ENOSPC {
-		t.Errorf("EndWait on a full disk: %v", err)
+	if err := db.endWait(bg, second, big); fs.Errno(err) != syscall.ENOSPC {
+		t.Errorf("endWait on a full disk: %v", err)
 	}
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
@@ -143,11 +143,11 @@ func TestReserve(t *testing.T) {
 	ballast := filepath.Join(dir, "ballast")
 	fill(t, ballast)
 	record := func(i int) error {
-		id, err := db.Begin(bg, Call{Tool: fmt.Sprint(i), Request: make([]byte, 200)})
+		id, err := db.beginWait(bg, Call{Tool: fmt.Sprint(i), Request: make([]byte, 200)})
 		if err != nil {
 			return err
 		}
-		return db.EndWait(bg, id, Outcome{})
+		return db.endWait(bg, id, Outcome{})
 	}
 	n := 1
 	for ; n < 100000; n++ {

@@ -43,15 +43,15 @@ func (db *DB) batchLimit() int { return int(min(batchBytes, db.limit.Load()/16))
 // admit refuses a call when the ones under way alone would fill a quarter of
 // the file: they are never dropped. The caller holds db.mu.
 func (db *DB) admit(p *pending) error {
-	if db.held+int64(len(p.line)) > db.limit.Load()/4 {
+	if db.held+int64(p.size) > db.limit.Load()/4 {
 		return fmt.Errorf("%w: session database: too many calls are under way", fs.ErrNoSpace)
 	}
-	db.held += int64(len(p.line))
+	db.held += int64(p.size)
 	return nil
 }
 
 // release undoes admit. The caller holds db.mu.
-func (db *DB) release(p *pending) { db.held -= int64(len(p.line)) }
+func (db *DB) release(p *pending) { db.held -= int64(p.size) }
 
 // short says whether tx, which is to write lines that take n bytes of pages,
 // would grow the file over its limit.

@@ -53,7 +53,8 @@ func TestLimit(t *testing.T) {
 	const limit, little = 4 << 20, 3 << 20
 	path := temp(t)
 	var told []string
-	db := open(t, path, Options{Limit: limit, Tail: 64 << 10, Told: func(s string) { told = append(told, s) }})
+	db := open(t, path, Options{Limit: limit, Told: func(s string) { told = append(told, s) }})
+	keepTails(db, 64<<10)
 	if err := db.Append(bg, Security, Row{"event": "seen", "text": "the only one"}); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func TestLimit(t *testing.T) {
 	const calls, each = 200, 16
 	for i := range calls {
 		for k := range each {
-			id, _, err := db.BeginAsync(bg, Call{Tool: fmt.Sprint(i*each + k), Request: []byte(strings.Repeat("x", i*37%4000))})
+			id, _, err := db.Begin(bg, Call{Tool: fmt.Sprint(i*each + k), Request: []byte(strings.Repeat("x", i*37%4000))})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +155,8 @@ func readLag(t *testing.T, r *Reader, off int64) string {
 // Who follows and keeps up gets every line, however many were dropped.
 func TestLimitFollowed(t *testing.T) {
 	const rows = 20000
-	db := open(t, temp(t), Options{Limit: 1 << 20, Tail: 16 << 10})
+	db := open(t, temp(t), Options{Limit: 1 << 20})
+	keepTails(db, 16<<10)
 	lines := make(chan int)
 	ctx, cancel := context.WithCancel(bg)
 	defer cancel()
@@ -199,7 +201,7 @@ func TestLimitUnderWay(t *testing.T) {
 	request, _ := json.Marshal(strings.Repeat("x", 3000))
 	var ids []uint64
 	for {
-		id, err := db.Begin(bg, Call{Request: request})
+		id, err := db.beginWait(bg, Call{Request: request})
 		if err != nil {
 			if !errors.Is(err, fs.ErrNoSpace) || !strings.Contains(err.Error(), "too many calls are under way") {
 				t.Fatal(err)

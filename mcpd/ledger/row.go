@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hutch/fs"
+	"hutch/mcpd/redact"
 )
 
 // A Row is a record of any table but mcp_calls, by column. A column that is
@@ -17,7 +18,7 @@ type Row map[string]any
 
 // encode returns the record's line without its head: the committer numbers
 // the records of a table in the order in which they are written.
-func (t *table) encode(red *Redactor, r Row) ([]byte, error) {
+func (t *table) encode(red *redact.Redactor, r Row) ([]byte, error) {
 	when := time.Now()
 	if v, ok := r["timestamp"]; ok {
 		if when, ok = v.(time.Time); !ok {
@@ -33,11 +34,8 @@ func (t *table) encode(red *Redactor, r Row) ([]byte, error) {
 		if ok {
 			seen++
 		}
-		b = append(b, ',', '"')
-		b = append(b, c.name...)
-		b = append(b, '"', ':')
 		var err error
-		if b, err = c.append(b, red, v); err != nil {
+		if b, err = c.append(appendKey(b, c.name), red, v); err != nil {
 			return nil, fmt.Errorf("%w: table %s, column %s", err, t.name, c.name)
 		}
 	}
@@ -56,7 +54,12 @@ func appendHead(b []byte, id uint64) []byte {
 	return strconv.AppendUint(b, id, 10)
 }
 
-func (c *column) append(b []byte, red *Redactor, v any) ([]byte, error) {
+// appendKey appends what stands before the value of a column.
+func appendKey(b []byte, name string) []byte {
+	return append(append(append(b, `,"`...), name...), `":`...)
+}
+
+func (c *column) append(b []byte, red *redact.Redactor, v any) ([]byte, error) {
 	if v == nil {
 		return append(b, "null"...), nil
 	}
@@ -69,7 +72,7 @@ func (c *column) append(b []byte, red *Redactor, v any) ([]byte, error) {
 	}
 	switch v := v.(type) {
 	case string:
-		return appendText(b, red.Preview([]byte(v), limit)), nil
+		return appendText(b, red.PreviewString(v, limit)), nil
 	case []byte:
 		return appendText(b, red.Preview(v, limit)), nil
 	}

@@ -3,9 +3,9 @@ package workspace
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"mime"
 	"os"
@@ -47,11 +47,7 @@ type blob struct {
 	Blob     string `json:"blob"`
 }
 
-func fileRead(_ context.Context, root *os.Root, raw json.RawMessage) (*result, error) {
-	a := readArgs{Encoding: "auto"}
-	if err := decode(raw, &a); err != nil {
-		return nil, err
-	}
+func fileRead(_ context.Context, in place, a readArgs) (*result, error) {
 	limit, err := bounds(a.Offset, a.Limit, readDefault, readMax)
 	if err != nil {
 		return nil, err
@@ -60,12 +56,12 @@ func fileRead(_ context.Context, root *os.Root, raw json.RawMessage) (*result, e
 	if err != nil {
 		return nil, err
 	}
-	f, info, err := openRegular(root, name, os.O_RDONLY)
+	f, info, err := openRegular(in.root, name, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := readAt(f, a.Offset, limit)
+	data, err := io.ReadAll(io.NewSectionReader(f, a.Offset, limit))
 	if err != nil {
 		return nil, at(name, err)
 	}
@@ -156,11 +152,7 @@ type written struct {
 	Size   int64  `json:"size"`
 }
 
-func fileWrite(_ context.Context, root *os.Root, raw json.RawMessage) (*result, error) {
-	a := writeArgs{Encoding: "utf-8", Mode: "overwrite", Parents: true}
-	if err := decode(raw, &a); err != nil {
-		return nil, err
-	}
+func fileWrite(_ context.Context, in place, a writeArgs) (*result, error) {
 	data, err := a.data()
 	if err != nil {
 		return nil, err
@@ -174,11 +166,11 @@ func fileWrite(_ context.Context, root *os.Root, raw json.RawMessage) (*result, 
 		return nil, err
 	}
 	if a.Parents {
-		if err := mkdirAll(root, path.Dir(name)); err != nil {
+		if err := mkdirAll(in.root, path.Dir(name)); err != nil {
 			return nil, err
 		}
 	}
-	size, err := write(root, name, flags, data)
+	size, err := write(in.root, name, flags, data)
 	if err != nil {
 		return nil, err
 	}
@@ -222,48 +214,42 @@ func write(root *os.Root, name string, flags int, data []byte) (size int64, err 
 	return info.Size(), nil
 }
 
-type pathArgs struct {
-	Path    string `json:"path"`
-	Parents bool   `json:"parents"`
+type deleteArgs struct {
+	Path string `json:"path"`
 }
 
-func fileDelete(_ context.Context, root *os.Root, raw json.RawMessage) (*result, error) {
-	var a struct {
-		Path string `json:"path"`
-	}
-	if err := decode(raw, &a); err != nil {
-		return nil, err
-	}
+func fileDelete(_ context.Context, in place, a deleteArgs) (*result, error) {
 	name, err := clean(a.Path)
 	if err != nil {
 		return nil, err
 	}
-	info, err := root.Lstat(name)
+	info, err := in.root.Lstat(name)
 	if err != nil {
 		return nil, at(name, err)
 	}
 	if info.IsDir() {
 		return nil, at(name, errors.New("is a directory"))
 	}
-	if err := root.Remove(name); err != nil {
+	if err := in.root.Remove(name); err != nil {
 		return nil, at(name, err)
 	}
 	return &result{Content: []any{text("deleted %s", name)}}, nil
 }
 
-func dirCreate(_ context.Context, root *os.Root, raw json.RawMessage) (*result, error) {
-	a := pathArgs{Parents: true}
-	if err := decode(raw, &a); err != nil {
-		return nil, err
-	}
+type createArgs struct {
+	Path    string `json:"path"`
+	Parents bool   `json:"parents"`
+}
+
+func dirCreate(_ context.Context, in place, a createArgs) (*result, error) {
 	name, err := clean(a.Path)
 	if err != nil {
 		return nil, err
 	}
 	if a.Parents {
-		err = mkdirAll(root, name)
-	} else if err = root.Mkdir(name, 0o755); err != nil {
-		err = isDir(root, name, err)
+		err = mkdirAll(in.root, name)
+	} else if err = in.root.Mkdir(name, 0o755); err != nil {
+		err = isDir(in.root, name, err)
 	}
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -46,28 +45,22 @@ type listing struct {
 	visited int
 }
 
-func dirList(ctx context.Context, root *os.Root, raw json.RawMessage) (*result, error) {
-	l := &listing{root: root, args: listArgs{Path: "."}}
-	if err := decode(raw, &l.args); err != nil {
-		return nil, err
-	}
-	if l.args.Pattern != "" {
+func dirList(ctx context.Context, in place, a listArgs) (*result, error) {
+	if a.Pattern != "" {
 		return nil, fmt.Errorf("arguments: unknown field \"pattern\"")
 	}
+	l := &listing{root: in.root, args: a}
 	l.want = func(string, fs.DirEntry) bool { return true }
 	return l.run(ctx)
 }
 
-func fileList(ctx context.Context, root *os.Root, raw json.RawMessage) (*result, error) {
-	l := &listing{root: root, args: listArgs{Path: ".", Recursive: true}}
-	if err := decode(raw, &l.args); err != nil {
-		return nil, err
-	}
-	if _, err := path.Match(l.args.Pattern, ""); err != nil {
+func fileList(ctx context.Context, in place, a listArgs) (*result, error) {
+	if _, err := path.Match(a.Pattern, ""); err != nil {
 		return nil, fmt.Errorf("argument \"pattern\": %w", err)
 	}
+	l := &listing{root: in.root, args: a}
 	l.want = func(rel string, d fs.DirEntry) bool {
-		return d.Type().IsRegular() && matches(l.args.Pattern, rel)
+		return d.Type().IsRegular() && matches(a.Pattern, rel)
 	}
 	return l.run(ctx)
 }

@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,28 +20,26 @@ type reverted struct {
 	Action   string `json:"action"` // restored or deleted
 }
 
+type revertArgs struct {
+	Path     string `json:"path"`
+	Snapshot string `json:"snapshot"`
+}
+
 // snapshotsRevert makes one file what it was in a snapshot: the newest that
 // has it, if none is named.
-func snapshotsRevert(ctx context.Context, s Snapshots, root *os.Root, raw json.RawMessage) (*result, error) {
-	var a struct {
-		Path     string `json:"path"`
-		Snapshot string `json:"snapshot"`
-	}
-	if err := decode(raw, &a); err != nil {
-		return nil, err
-	}
+func snapshotsRevert(ctx context.Context, in place, a revertArgs) (*result, error) {
 	name, err := clean(a.Path)
 	if err != nil {
 		return nil, err
 	}
-	if st, err := root.Lstat(name); err == nil && st.IsDir() {
+	if st, err := in.root.Lstat(name); err == nil && st.IsDir() {
 		return nil, at(name, errors.New("is a directory"))
 	}
 	r := reverted{Path: name, Snapshot: a.Snapshot}
 	if a.Snapshot != "" {
-		r.Action, err = s.revert(ctx, root, name, a.Snapshot)
+		r.Action, err = in.snaps.revert(ctx, in.root, name, a.Snapshot)
 	} else {
-		r.Snapshot, r.Action, err = s.revertNewest(ctx, root, name)
+		r.Snapshot, r.Action, err = in.snaps.revertNewest(ctx, in.root, name)
 	}
 	if err != nil {
 		return nil, err

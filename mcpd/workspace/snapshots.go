@@ -2,10 +2,8 @@ package workspace
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 )
@@ -42,42 +40,15 @@ const now = "now"
 // changesMost is how much of the changes is told.
 const changesMost = 256 << 10
 
-// snapshotTool is a row of the table of tools for snapshots.
-type snapshotTool struct {
-	name string
-	raw  string
-	room room
-	call func(ctx context.Context, s Snapshots, root *os.Root, args json.RawMessage) (*result, error)
+type takeArgs struct {
+	Name string `json:"name"`
 }
 
-var snapshotTools = []snapshotTool{
-	{"snapshots_changes", snapshotsChangesRaw, comparing, snapshotsChanges},
-	{"snapshots_create", snapshotsCreateRaw, changing, snapshotsCreate},
-	{"snapshots_delete", snapshotsDeleteRaw, changing, snapshotsDelete},
-	{"snapshots_list", snapshotsListRaw, quick, snapshotsList},
-	{"snapshots_revert", snapshotsRevertRaw, changing, snapshotsRevert},
-}
-
-func findSnapshot(name string) *snapshotTool {
-	for i := range snapshotTools {
-		if snapshotTools[i].name == name {
-			return &snapshotTools[i]
-		}
-	}
-	return nil
-}
-
-func snapshotsCreate(ctx context.Context, s Snapshots, _ *os.Root, raw json.RawMessage) (*result, error) {
-	var a struct {
-		Name string `json:"name"`
-	}
-	if err := decode(raw, &a); err != nil {
-		return nil, err
-	}
+func snapshotsCreate(ctx context.Context, in place, a takeArgs) (*result, error) {
 	if a.Name == "" {
 		return nil, errors.New("name is missing")
 	}
-	list, err := s.List()
+	list, err := in.snaps.List()
 	if err != nil {
 		return nil, err
 	}
@@ -91,33 +62,28 @@ func snapshotsCreate(ctx context.Context, s Snapshots, _ *os.Root, raw json.RawM
 		return nil, fmt.Errorf("there are %d snapshots taken by tools: delete one first", own)
 	}
 	name := agentPrefix + a.Name
-	if err := s.Take(ctx, name); err != nil {
+	if err := in.snaps.Take(ctx, name); err != nil {
 		return nil, err
 	}
 	return &result{Content: []any{text("took %s", name)}, Structured: map[string]string{"snapshot": name}}, nil
 }
 
-func snapshotsDelete(ctx context.Context, s Snapshots, _ *os.Root, raw json.RawMessage) (*result, error) {
-	var a struct {
-		Snapshot string `json:"snapshot"`
-	}
-	if err := decode(raw, &a); err != nil {
-		return nil, err
-	}
+type dropArgs struct {
+	Snapshot string `json:"snapshot"`
+}
+
+func snapshotsDelete(ctx context.Context, in place, a dropArgs) (*result, error) {
 	if !strings.HasPrefix(a.Snapshot, agentPrefix) {
 		return nil, fmt.Errorf("snapshot %q was not taken by a tool: only those can be deleted by one", a.Snapshot)
 	}
-	if err := s.Drop(ctx, a.Snapshot); err != nil {
+	if err := in.snaps.Drop(ctx, a.Snapshot); err != nil {
 		return nil, err
 	}
 	return &result{Content: []any{text("deleted %s", a.Snapshot)}}, nil
 }
 
-func snapshotsList(_ context.Context, s Snapshots, _ *os.Root, raw json.RawMessage) (*result, error) {
-	if err := decode(raw, &struct{}{}); err != nil {
-		return nil, err
-	}
-	list, err := s.List()
+func snapshotsList(_ context.Context, in place, _ struct{}) (*result, error) {
+	list, err := in.snaps.List()
 	if err != nil {
 		return nil, err
 	}
@@ -131,16 +97,14 @@ func snapshotsList(_ context.Context, s Snapshots, _ *os.Root, raw json.RawMessa
 	return &result{Content: []any{text("%s", b.String())}, Structured: map[string]any{"snapshots": slices.Concat([]Snapshot{}, list)}}, nil
 }
 
-func snapshotsChanges(ctx context.Context, s Snapshots, _ *os.Root, raw json.RawMessage) (*result, error) {
-	a := struct {
-		From string `json:"from"`
-		To   string `json:"to"`
-	}{To: now}
-	if err := decode(raw, &a); err != nil {
-		return nil, err
-	}
+type changesArgs struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+func snapshotsChanges(ctx context.Context, in place, a changesArgs) (*result, error) {
 	if a.From == "" {
-		list, err := s.List()
+		list, err := in.snaps.List()
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +113,7 @@ func snapshotsChanges(ctx context.Context, s Snapshots, _ *os.Root, raw json.Raw
 		}
 		a.From = list[len(list)-1].Name
 	}
-	changes, err := s.Changes(ctx, a.From, a.To)
+	changes, err := in.snaps.Changes(ctx, a.From, a.To)
 	if err != nil {
 		return nil, err
 	}

@@ -9,15 +9,17 @@ package workspace
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"strings"
 	"syscall"
+
+	"hutch/aggd/rawjson"
 )
 
 // guestPath is where the guest has the workspace. Paths below it are taken
@@ -32,49 +34,84 @@ type Tool struct {
 
 // tool is a row of the table of tools.
 type tool struct {
-	name string
-	raw  string
-	call func(ctx context.Context, root *os.Root, args json.RawMessage) (*result, error)
+	name  string
+	room  room
+	snaps bool // it is for snapshots
+	call  func(ctx context.Context, in place, args json.RawMessage) (*result, error)
+}
+
+// A place is where a tool works.
+type place struct {
+	root  *os.Root
+	snaps Snapshots
 }
 
 var tools = []tool{
-	{"dir_create", dirCreateRaw, dirCreate},
-	{"dir_list", dirListRaw, dirList},
-	{"file_delete", fileDeleteRaw, fileDelete},
-	{"file_list", fileListRaw, fileList},
-	{"file_read", fileReadRaw, fileRead},
-	{"file_write", fileWriteRaw, fileWrite},
+	{name: "dir_create", call: taking(createArgs{Parents: true}, dirCreate)},
+	{name: "dir_list", call: taking(listArgs{Path: "."}, dirList)},
+	{name: "file_delete", call: taking(deleteArgs{}, fileDelete)},
+	{name: "file_list", call: taking(listArgs{Path: ".", Recursive: true}, fileList)},
+	{name: "file_read", call: taking(readArgs{Encoding: "auto"}, fileRead)},
+	{name: "file_write", call: taking(writeArgs{Encoding: "utf-8", Mode: "overwrite", Parents: true}, fileWrite)},
+	{name: "snapshots_changes", room: comparing, snaps: true, call: taking(changesArgs{To: now}, snapshotsChanges)},
+	{name: "snapshots_create", room: changing, snaps: true, call: taking(takeArgs{}, snapshotsCreate)},
+	{name: "snapshots_delete", room: changing, snaps: true, call: taking(dropArgs{}, snapshotsDelete)},
+	{name: "snapshots_list", snaps: true, call: taking(struct{}{}, snapshotsList)},
+	{name: "snapshots_revert", room: changing, snaps: true, call: taking(revertArgs{}, snapshotsRevert)},
 }
 
-// Tools returns the tools, sorted by name.
-func Tools() []Tool {
-	var list []Tool
-	for _, t := range tools {
-		list = append(list, Tool{t.name, json.RawMessage(t.raw)})
-	}
-	for _, t := range snapshotTools {
-		list = append(list, Tool{t.name, json.RawMessage(t.raw)})
-	}
-	return list
-}
-
-// Has reports whether there is a tool of that name.
-func Has(name string) bool { return find(name) != nil || findSnapshot(name) != nil }
-
-func find(name string) *tool {
-	for i := range tools {
-		if tools[i].name == name {
-			return &tools[i]
+// taking returns what a tool does with its arguments; those that are not given
+// are as in standard.
+func taking[A any](standard A, do func(context.Context, place, A) (*result, error)) func(context.Context, place, json.RawMessage) (*result, error) {
+	return func(ctx context.Context, in place, args json.RawMessage) (*result, error) {
+		a := standard
+		if err := decode(args, &a); err != nil {
+			return nil, err
 		}
+		return do(ctx, in, a)
 	}
-	return nil
 }
+
+// shown is the tools as tools/list shows them, by name.
+//
+//go:embed tools.json
+var shown []byte
 
 // A Workspace is that of a VM.
 type Workspace struct {
 	dir   string
 	snaps Snapshots
 	rooms [len(roomFor)]chan struct{}
+}
+
+// Tools returns the tools, sorted by name.
+func (w *Workspace) Tools() []Tool {
+	var list []Tool
+	for i := range tools {
+		if t := &tools[i]; w.offers(t) {
+			var line bytes.Buffer
+			json.Compact(&line, rawjson.Get(shown, t.name))
+			list = append(list, Tool{t.name, line.Bytes()})
+		}
+	}
+	return list
+}
+
+// offers says whether there is what the tool is for.
+func (w *Workspace) offers(t *tool) bool {
+	return w.dir != "" && (!t.snaps || w.snaps.List != nil)
+}
+
+// Has reports whether there is a tool of that name.
+func (w *Workspace) Has(name string) bool { return w.find(name) != nil }
+
+func (w *Workspace) find(name string) *tool {
+	for i := range tools {
+		if t := &tools[i]; t.name == name && w.offers(t) {
+			return t
+		}
+	}
+	return nil
 }
 
 // A room is where calls run that may run beside each other; the others wait. A
@@ -91,6 +128,7 @@ const (
 var roomFor = [...]int{quick: 16, changing: 1, comparing: 1}
 
 // New returns the workspace in the folder dir, of a VM with these snapshots.
+// Without a folder there are no tools, and without snapshots none for them.
 func New(dir string, s Snapshots) *Workspace {
 	w := &Workspace{dir: dir, snaps: s}
 	for i, n := range roomFor {
@@ -101,19 +139,13 @@ func New(dir string, s Snapshots) *Workspace {
 
 // Call calls a tool and returns its tools/call result.
 func (w *Workspace) Call(ctx context.Context, name string, args json.RawMessage) json.RawMessage {
-	t, of := find(name), findSnapshot(name)
-	in := quick
-	switch {
-	case t == nil && of == nil:
+	t := w.find(name)
+	if t == nil {
 		return refusal(fmt.Errorf("no tool %q", name))
-	case of != nil && w.snaps.List == nil:
-		return refusal(fmt.Errorf("%s: there are no snapshots here", name))
-	case of != nil:
-		in = of.room
 	}
 	select {
-	case w.rooms[in] <- struct{}{}:
-		defer func() { <-w.rooms[in] }()
+	case w.rooms[t.room] <- struct{}{}:
+		defer func() { <-w.rooms[t.room] }()
 	case <-ctx.Done():
 		return refusal(fmt.Errorf("%s: %w", name, context.Cause(ctx)))
 	}
@@ -122,12 +154,7 @@ func (w *Workspace) Call(ctx context.Context, name string, args json.RawMessage)
 		return refusal(fmt.Errorf("%s: workspace: %w", name, bare(err)))
 	}
 	defer root.Close()
-	var r *result
-	if t != nil {
-		r, err = t.call(ctx, root, args)
-	} else {
-		r, err = of.call(ctx, w.snaps, root, args)
-	}
+	r, err := t.call(ctx, place{root, w.snaps}, args)
 	if err != nil {
 		return refusal(fmt.Errorf("%s: %w", name, err))
 	}
@@ -155,13 +182,11 @@ func text(format string, args ...any) textBlock {
 }
 
 func (r *result) encode() json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(r); err != nil {
+	b, err := rawjson.Encode(r)
+	if err != nil {
 		return refusal(err)
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return b
 }
 
 func refusal(err error) json.RawMessage {
@@ -259,13 +284,4 @@ func kind(m fs.FileMode) string {
 		return "socket"
 	}
 	return "device"
-}
-
-// readAt reads up to n bytes at off.
-func readAt(f *os.File, off, n int64) ([]byte, error) {
-	b, err := io.ReadAll(io.NewSectionReader(f, off, n))
-	if err != nil {
-		return nil, bare(err)
-	}
-	return b, nil
 }

@@ -49,7 +49,7 @@ func put(t *testing.T, dir, name, data string) {
 
 func TestSchemas(t *testing.T) {
 	names := []string{}
-	for _, tool := range Tools() {
+	for _, tool := range New(t.TempDir(), (&album{}).snapshots()).Tools() {
 		var v struct {
 			Name        string
 			InputSchema struct {
@@ -73,6 +73,27 @@ func TestSchemas(t *testing.T) {
 	}
 	if !slices.IsSorted(names) || len(names) != 11 {
 		t.Errorf("tools: %v", names)
+	}
+}
+
+// Tools for what is not there do not exist.
+func TestAbsent(t *testing.T) {
+	for _, tt := range []struct {
+		w    *Workspace
+		want int
+	}{
+		{New(t.TempDir(), Snapshots{}), 6}, {New("", Snapshots{}), 0}, {New("", (&album{}).snapshots()), 0},
+	} {
+		names := ""
+		for _, tool := range tt.w.Tools() {
+			names += tool.Name + " "
+		}
+		if n := len(tt.w.Tools()); n != tt.want || strings.Contains(names, "snapshots_") || tt.w.Has("snapshots_list") || tt.w.Has("file_read") != (n > 0) {
+			t.Errorf("tools: %s, want %d", names, tt.want)
+		}
+		if got := string(tt.w.Call(t.Context(), "snapshots_list", nil)); !strings.Contains(got, `no tool \"snapshots_list\"`) || !strings.Contains(got, `"isError":true`) {
+			t.Errorf("snapshots_list: %s", got)
+		}
 	}
 }
 

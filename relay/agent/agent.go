@@ -66,12 +66,12 @@ type Agent struct {
 
 	down     chan struct{} // closed by Shutdown
 	downOnce sync.Once
+	last     fs.LastErr
 
 	mu       sync.Mutex // guards what follows
 	commands map[string]*command
 	num      uint64
 	env      variables
-	last     error
 }
 
 // New returns an agent with no commands.
@@ -153,18 +153,6 @@ func (a *Agent) names() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Sorted(maps.Keys(a.commands))
-}
-
-func (a *Agent) fail(err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.last = err
-}
-
-func (a *Agent) lastError() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return errorLine(a.last)
 }
 
 // Prepare makes the folders that programs expect and a bare image lacks, and

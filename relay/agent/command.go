@@ -44,6 +44,7 @@ type command struct {
 	ended          chan struct{} // closed when the process is collected
 	dropped        chan struct{}
 	work           sync.WaitGroup // copiers of output, the timeout
+	last           fs.LastErr
 
 	mu       sync.Mutex // guards what follows
 	conf     settings
@@ -58,7 +59,6 @@ type command struct {
 	timer    *time.Timer
 	opens    holders
 	gone     bool
-	last     error
 }
 
 func newCommand(a *Agent, name string, num uint64) *command {
@@ -75,7 +75,7 @@ func (c *command) change(f func(*settings) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state != stateNew {
-		return fmt.Errorf("%w: exec %s is %s", fs.ErrBusy, c.name, c.state)
+		return fmt.Errorf("%w: exec %s is %s: make another one", fs.ErrBusy, c.name, c.state)
 	}
 	return f(&c.conf)
 }
@@ -95,7 +95,7 @@ func (c *command) run(argv []string) error {
 	c.mu.Lock()
 	if c.state != stateNew {
 		defer c.mu.Unlock()
-		return fmt.Errorf("%w: exec %s is %s", fs.ErrBusy, c.name, c.state)
+		return fmt.Errorf("%w: exec %s is %s: make another one", fs.ErrBusy, c.name, c.state)
 	}
 	c.state = stateStarting
 	c.begun = time.Now()
@@ -362,23 +362,4 @@ func (c *command) cmd() string {
 		return ""
 	}
 	return c.line + "\n"
-}
-
-func (c *command) fail(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last = err
-}
-
-func (c *command) lastError() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return errorLine(c.last)
-}
-
-func errorLine(err error) string {
-	if err == nil {
-		return ""
-	}
-	return fs.Text(err) + "\n"
 }

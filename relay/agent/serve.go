@@ -9,11 +9,7 @@ import (
 	"time"
 
 	"hutch/fs/ninep"
-)
-
-const (
-	firstPause = time.Millisecond
-	lastPause  = time.Second
+	"hutch/relay/port"
 )
 
 // Run serves the tree to the host, over one connection after the other,
@@ -24,7 +20,13 @@ func (a *Agent) Run(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		a.redial(serving)
+		port.Redial(serving, a.dial, func(conn net.Conn) bool {
+			a.log.Debug("connected to the host")
+			if err := a.Serve(serving, conn); err != nil {
+				a.log.Debug("connection to the host lost", "err", err)
+			}
+			return true
+		})
 	}()
 	select {
 	case <-ctx.Done():
@@ -36,26 +38,13 @@ func (a *Agent) Run(ctx context.Context) error {
 	return a.Close()
 }
 
-// redial serves connection after connection. It dials at once when one that
-// worked is lost, and waits longer and longer while the host does not answer.
-func (a *Agent) redial(ctx context.Context) {
-	pause := firstPause
-	for ctx.Err() == nil {
-		conn, err := a.cfg.Dial(ctx)
-		if err == nil {
-			pause = firstPause
-			a.log.Debug("connected to the host")
-			err = a.Serve(ctx, conn)
-		}
-		if err != nil {
-			a.log.Debug("no connection to the host", "err", err, "pause", pause)
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-		pause = min(2*pause, lastPause)
+// dial connects to the host.
+func (a *Agent) dial(ctx context.Context) (net.Conn, error) {
+	conn, err := a.cfg.Dial(ctx)
+	if err != nil {
+		a.log.Debug("no connection to the host", "err", err)
 	}
+	return conn, err
 }
 
 // Serve serves the tree on one connection until that is lost. It replaces

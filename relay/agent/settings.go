@@ -3,7 +3,6 @@ package agent
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,30 +62,6 @@ func parseSize(rows, cols string) (*size, error) {
 		return nil, fmt.Errorf("%w: terminal size %q %q", fs.ErrInvalid, rows, cols)
 	}
 	return &size{uint16(r), uint16(c)}, nil
-}
-
-// parseBytes reads a number of bytes: 4096, 64k, 16MiB.
-func parseBytes(s string) (int64, error) {
-	digits := strings.TrimRight(s, "kKmMgGiB")
-	shift, ok := map[string]uint{
-		"": 0, "b": 0, "k": 10, "kb": 10, "kib": 10, "m": 20, "mb": 20, "mib": 20, "g": 30, "gb": 30, "gib": 30,
-	}[strings.ToLower(s[len(digits):])]
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if !ok || err != nil || n < 0 || n > math.MaxInt64>>shift {
-		return 0, fmt.Errorf("%w: size %q: want a number of bytes, KiB, MiB or GiB", fs.ErrInvalid, s)
-	}
-	return n << shift, nil
-}
-
-func parseTimeout(s string) (time.Duration, error) {
-	d, err := time.ParseDuration(s)
-	if n, nerr := strconv.ParseUint(s, 10, 31); nerr == nil {
-		d, err = time.Duration(n)*time.Second, nil
-	}
-	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%w: time %q: want 60s, 5m or 1h30m", fs.ErrInvalid, s)
-	}
-	return d, nil
 }
 
 // checkEnv refuses what no environment can hold.

@@ -193,6 +193,7 @@ func (in *input) write(ctx context.Context, p []byte) (int, error) {
 
 // A stdinHandle is an open stdin.
 type stdinHandle struct {
+	fs.MadeUp
 	in   *input
 	from *session
 }

@@ -36,9 +36,9 @@ func ident(at place) uint64 {
 
 // failed keeps the last error for the err files.
 func failed(at place, err error) {
-	at.a.fail(err)
+	at.a.last.Set(err)
 	if at.c != nil {
-		at.c.fail(err)
+		at.c.last.Set(err)
 	}
 }
 
@@ -99,9 +99,9 @@ func dropExec(c call, name string) error { return c.At.a.remove(name) }
 
 func readErr(c call) (string, error) {
 	if c.At.c != nil {
-		return c.At.c.lastError(), nil
+		return c.At.c.last.Text(), nil
 	}
-	return c.At.a.lastError(), nil
+	return c.At.a.last.Text(), nil
 }
 
 func readEnv(c call) (string, error)      { return c.At.a.envText(), nil }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hutch/fs"
+	"hutch/fs/quantity"
 )
 
 type verb = fs.Verb[place]
@@ -120,18 +121,18 @@ func doTTY(c call, args []string) error {
 }
 
 func doTimeout(c call, args []string) error {
-	d, err := parseTimeout(args[0])
+	d, err := quantity.Timeout(args[0])
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: timeout %w", fs.ErrInvalid, err)
 	}
 	c.At.c.set(func(s *settings) { s.timeout = d })
 	return nil
 }
 
 func doLimit(c call, args []string) error {
-	n, err := parseBytes(args[0])
+	n, err := quantity.Size(args[0])
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: limit %w", fs.ErrInvalid, err)
 	}
 	if n < minLimit {
 		return fmt.Errorf("%w: limit %s: at least %d bytes", fs.ErrInvalid, args[0], minLimit)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
 	"hutch/fs"
 )
 
@@ -74,6 +75,7 @@ func parseSignal(s string) (unix.Signal, error) {
 
 // A waitHandle is an open wait.
 type waitHandle struct {
+	fs.MadeUp
 	c        *command
 	nonblock bool
 }
@@ -81,43 +83,30 @@ type waitHandle struct {
 func (h *waitHandle) Stream() bool { return true }
 
 func (h *waitHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	select {
-	case <-h.c.ended:
-		return fs.ReadText(h.c.result()+"\n", p, off), nil
-	default:
-	}
-	if h.nonblock {
-		return 0, fs.ErrAgain
-	}
-	select {
-	case <-h.c.ended:
-		return fs.ReadText(h.c.result()+"\n", p, off), nil
-	case <-h.c.dropped:
-		return h.afterDrop(ctx, p, off)
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-}
-
-// afterDrop waits for a command that ran when it was dropped, and so was
-// killed.
-func (h *waitHandle) afterDrop(ctx context.Context, p []byte, off int64) (int, error) {
-	h.c.mu.Lock()
-	ran := h.c.pid != 0
-	h.c.mu.Unlock()
-	if !ran {
-		return 0, fmt.Errorf("%w: exec %s is gone and never ran", fs.ErrNotExist, h.c.name)
-	}
-	select {
-	case <-h.c.ended:
-		return fs.ReadText(h.c.result()+"\n", p, off), nil
-	case <-ctx.Done():
-		return 0, ctx.Err()
+	for dropped := h.c.dropped; ; {
+		select {
+		case <-h.c.ended:
+			return fs.ReadText(h.c.result()+"\n", p, off), nil
+		default:
+		}
+		if h.nonblock {
+			return 0, fs.ErrAgain
+		}
+		select {
+		case <-h.c.ended:
+		case <-dropped:
+			if !h.c.ran() {
+				return 0, fmt.Errorf("%w: exec %s is gone and never ran", fs.ErrNotExist, h.c.name)
+			}
+			dropped = nil // it was killed, and ends
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
 	}
 }
 
-func (h *waitHandle) WriteAt(context.Context, []byte, int64) (int, error) {
-	return 0, fs.ErrPermission
+func (c *command) ran() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pid != 0
 }
-
-func (h *waitHandle) Close() error { return nil }

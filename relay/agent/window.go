@@ -211,6 +211,7 @@ func (w *window) open(nonblock bool) *windowReader {
 // before it has arrived; what was merely answered may have been lost with
 // the connection.
 type windowReader struct {
+	fs.MadeUp
 	w        *window
 	nonblock bool
 	pos      int64 // guarded by w.mu
@@ -272,10 +273,6 @@ func (w *window) copy(p []byte, off int64) int {
 		}
 	}
 	return n
-}
-
-func (r *windowReader) WriteAt(context.Context, []byte, int64) (int, error) {
-	return 0, fs.ErrPermission
 }
 
 func (r *windowReader) Close() error {

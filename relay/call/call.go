@@ -15,11 +15,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"hutch/aggd/jsonrpc"
+	"hutch/fs"
 	"hutch/mcpd/frame"
 )
-
-// Version is the MCP revision that the client offers.
-const Version = "2025-11-25"
 
 // A Client is one MCP session.
 type Client struct {
@@ -29,40 +28,26 @@ type Client struct {
 
 	mu      sync.Mutex // guards what follows; held over a write, so that streams are numbered in order
 	stream  uint32
-	waiting map[uint32]chan response
+	waiting map[uint32]chan jsonrpc.Message
 	err     error // why no more answers come
 
 	read sync.WaitGroup
 }
 
-// response is what is read of an answer.
-type response struct {
-	Result json.RawMessage `json:"result"`
-	Error  *Error          `json:"error"`
-}
-
-// An Error is a JSON-RPC error, as the endpoint or the server gave it.
-type Error struct {
-	Code    int    `json:"code"`
-	Message string `json:"message"`
-}
-
-func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
-
 // New starts a session on conn for the program called name.
 func New(ctx context.Context, conn net.Conn, name string) (*Client, error) {
-	c := &Client{conn: conn, w: frame.NewWriter(conn), name: name, waiting: map[uint32]chan response{}}
+	c := &Client{conn: conn, w: frame.NewWriter(conn), name: name, waiting: map[uint32]chan jsonrpc.Message{}}
 	if err := c.w.Preamble(name); err != nil {
 		conn.Close()
 		return nil, err
 	}
 	c.read.Add(1)
 	go c.receive()
-	_, err := c.Do(ctx, "initialize", json.RawMessage(`{"protocolVersion":"`+Version+
-		`","capabilities":{},"clientInfo":{"name":"hutch-relay call","version":"1"}}`))
+	_, err := c.Do(ctx, "initialize", json.RawMessage(`{"protocolVersion":"`+jsonrpc.Newest+
+		`","capabilities":{},"clientInfo":{"name":"hutch-relay call","version":"`+fs.Version+`"}}`))
 	if err == nil {
 		err = c.w.WriteFrame(frame.Frame{Version: 2, Flags: frame.Notification, Process: name,
-			Payload: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)})
+			Payload: jsonrpc.Notification("notifications/initialized", nil)})
 	}
 	if err != nil {
 		c.Close()
@@ -95,11 +80,11 @@ func (c *Client) receive() {
 		if answer == nil {
 			continue // a notification, or the answer to one who gave up
 		}
-		var resp response
-		if err := json.Unmarshal(f.Payload, &resp); err != nil {
-			resp.Error = &Error{-32700, err.Error()}
+		m, err := jsonrpc.Parse(f.Payload)
+		if err != nil {
+			m.Error = jsonrpc.Errorf(jsonrpc.CodeParse, "%v", err).Raw()
 		}
-		answer <- resp
+		answer <- m
 	}
 }
 
@@ -119,25 +104,26 @@ func (c *Client) fail(err error) {
 
 // Do makes a request and returns its result.
 func (c *Client) Do(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	answer := make(chan response, 1)
+	answer := make(chan jsonrpc.Message, 1)
 	if err := c.send(method, params, answer); err != nil {
 		return nil, err
 	}
 	select {
-	case resp, ok := <-answer:
+	case m, ok := <-answer:
 		switch {
 		case !ok:
 			return nil, c.err
-		case resp.Error != nil:
-			return nil, resp.Error
+		case m.Error != nil:
+			e := jsonrpc.Received(m.Error)
+			return nil, fmt.Errorf("%w (%d)", e, e.Code)
 		}
-		return resp.Result, nil
+		return m.Result, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-func (c *Client) send(method string, params json.RawMessage, answer chan response) error {
+func (c *Client) send(method string, params json.RawMessage, answer chan jsonrpc.Message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -145,8 +131,8 @@ func (c *Client) send(method string, params json.RawMessage, answer chan respons
 	}
 	c.stream++
 	c.waiting[c.stream] = answer
-	payload := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, c.stream, method, params)
-	return c.w.WriteFrame(frame.Frame{Version: 2, Stream: c.stream, Process: c.name, Payload: payload})
+	return c.w.WriteFrame(frame.Frame{Version: 2, Stream: c.stream, Process: c.name,
+		Payload: jsonrpc.Request(uint64(c.stream), method, params)})
 }
 
 // Tool calls a tool with the arguments args, a JSON object.

@@ -1,6 +1,5 @@
-// Package ports is the helper process of a virtual machine's init. It
-// connects the guest with the ports of its host, and mounts the folders that
-// the host shows.
+// Package ports is the helper process of a virtual machine's init (relay/boot): it
+// connects the guest with the ports of its host, and mounts the host's folders.
 //
 // The ports are unix sockets in /run/hutch, as in a sandbox without a kernel
 // of its own. What connects to them goes over the serial port called "hutch"
@@ -16,12 +15,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"sync"
 
 	"hutch/fs/accept"
+	"hutch/fs/duplex"
 	"hutch/relay/boot"
 	"hutch/relay/port"
 )
@@ -95,30 +94,7 @@ func forward(ctx context.Context, l net.Listener, n uint32, dial func(context.Co
 			if err != nil {
 				return
 			}
-			defer far.Close()
-			stop := context.AfterFunc(ctx, func() { c.Close(); far.Close() })
-			defer stop()
-			splice(c, far)
+			duplex.Join(ctx, c, far)
 		})
 	}, nil)
-}
-
-// splice copies both ways until both have ended, passing on each end.
-func splice(a, b net.Conn) {
-	var other sync.WaitGroup
-	other.Go(func() { passOn(a, b) })
-	passOn(b, a)
-	other.Wait()
-}
-
-// passOn copies until from ends. A connection that was lost, not ended, is
-// the end of both ways.
-func passOn(to, from net.Conn) {
-	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, 64<<10))
-	if w, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
-		w.CloseWrite()
-		return
-	}
-	to.Close()
-	from.Close()
 }

@@ -12,8 +12,8 @@ import (
 
 	"hutch/fs/fuse"
 	"hutch/relay/boot"
+	"hutch/relay/guest"
 	"hutch/relay/port"
-	"hutch/vmm/guest"
 )
 
 // mountShares mounts the folders that the host shows. The function that it
@@ -62,34 +62,21 @@ func options(s boot.Share) fuse.Options {
 	return o
 }
 
-const (
-	firstPause = time.Millisecond
-	lastPause  = time.Second
-)
-
 // attach gives host one connection after the other.
 func attach(ctx context.Context, host *guest.Guest) {
-	pause := firstPause
-	for ctx.Err() == nil {
-		c, err := port.Dial(ctx, port.Share)
-		if err == nil {
-			pause = firstPause
-			if c.RemoteAddr().Network() == "vsock" {
-				readClock()
-			}
-			w := &watched{Conn: c, closed: make(chan struct{})}
-			host.Attach(w)
-			select {
-			case <-w.closed:
-			case <-ctx.Done():
-			}
+	dial := func(ctx context.Context) (net.Conn, error) { return port.Dial(ctx, port.Share) }
+	port.Redial(ctx, dial, func(c net.Conn) bool {
+		if c.RemoteAddr().Network() == "vsock" {
+			readClock()
 		}
+		w := &watched{Conn: c, closed: make(chan struct{})}
+		host.Attach(w)
 		select {
-		case <-time.After(pause):
+		case <-w.closed:
 		case <-ctx.Done():
 		}
-		pause = min(2*pause, lastPause)
-	}
+		return true
+	})
 }
 
 // A watched connection tells when its user has closed it, which is when it

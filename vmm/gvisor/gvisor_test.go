@@ -26,6 +26,7 @@ import (
 	"hutch/vmm"
 	"hutch/vmm/gvisor"
 	"hutch/vmm/image"
+	"hutch/vmm/process"
 )
 
 // runsc returns the runsc to test with: $HUTCH_RUNSC, or the one that mk
@@ -499,7 +500,7 @@ func BenchmarkStart(b *testing.B) {
 		<-g.conns
 		up = append(up, time.Since(begin))
 		if i == 0 {
-			b.ReportMetric(float64(vmm.Memory(m.PIDs()))/(1<<20), "MiB")
+			b.ReportMetric(float64(process.Memory(m.PIDs()))/(1<<20), "MiB")
 			b.ReportMetric(float64(started.Sub(begin).Microseconds())/1000, "first-runsc-ms")
 		}
 		begin = time.Now()

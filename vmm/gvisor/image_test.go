@@ -59,7 +59,9 @@ func TestImageWithoutShell(t *testing.T) {
 	newBench(t)
 	table := openTable(t, t.TempDir())
 	defer func() {
-		table.StopAll(limit(t))
+		for _, v := range table.List() {
+			v.Stop(limit(t))
+		}
 		table.Close(limit(t))
 	}()
 	lone(t, table.Images())

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"hutch/fs"
+	"hutch/relay/guest"
 	"hutch/vmm"
-	"hutch/vmm/guest"
 )
 
 const (

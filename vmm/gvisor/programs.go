@@ -82,7 +82,7 @@ func (d *Driver) look(path string) (origin, error) {
 	if err != nil {
 		return origin{}, err
 	}
-	if l := d.looked[path]; vmm.SameFile(l.info, fi) {
+	if l := d.looked[path]; fs.SameFile(l.info, fi) {
 		return l.origin, nil
 	}
 	o, err := copyTo(io.Discard, path)

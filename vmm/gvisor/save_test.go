@@ -138,7 +138,7 @@ func TestRestore(t *testing.T) {
 	copied := b.spec("copy")
 	for _, pair := range [][2]string{{g.spec.Layer, copied.spec.Layer}, {g.spec.Work, copied.spec.Work}} {
 		os.Remove(pair[1])
-		if _, err := replica.Copy(limit(t), pair[0], pair[1]); err != nil {
+		if _, err := replica.New(pair[0], pair[1]).Copy(limit(t)); err != nil {
 			t.Fatal(err)
 		}
 	}

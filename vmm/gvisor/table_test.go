@@ -76,7 +76,7 @@ func TestTable(t *testing.T) {
 	if s := v.Status(); !strings.HasPrefix(s, "running\n") || !strings.Contains(s, "\npid ") {
 		t.Errorf("status %q", s)
 	}
-	if err := table.StopAll(limit(t)); err != nil {
+	if err := v.Stop(limit(t)); err != nil {
 		t.Error(err)
 	}
 	if err := table.Remove(limit(t), "dev"); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"hutch/fs"
 	"hutch/vmm/image/layer"
+	"hutch/vmm/replica"
 )
 
 // What one image may have, unless the store says otherwise.
@@ -127,7 +128,7 @@ func (s *Store) fetch(ctx context.Context, j *job, l packed, b *layer.Budget) (s
 		err = s.keep(tmp, name)
 	}
 	if err != nil {
-		removeAll(tmp)
+		replica.Remove(tmp)
 		if l.hex != "" && ctx.Err() == nil {
 			err = fmt.Errorf("layer sha256:%s: %w", l.hex, err)
 		}
@@ -173,7 +174,7 @@ func (s *Store) keep(tmp, name string) error {
 	}
 	err := os.Rename(tmp, filepath.Join(s.layers(), name))
 	if errors.Is(err, os.ErrExist) {
-		return removeAll(tmp)
+		return replica.Remove(tmp)
 	}
 	return err
 }

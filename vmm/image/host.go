@@ -1,13 +1,15 @@
 package image
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"hutch/fs"
 )
 
 // viewed are the top-level folders of the machine that hold programs. Where
@@ -31,12 +33,12 @@ var copied = []string{
 // folders are made empty: places to mount on and places to write to.
 var folders = []struct {
 	name string
-	mode fs.FileMode
+	mode os.FileMode
 }{
-	{"dev", 0o755}, {"proc", 0o555}, {"sys", 0o555}, {"tmp", 0o777 | fs.ModeSticky},
+	{"dev", 0o755}, {"proc", 0o555}, {"sys", 0o555}, {"tmp", 0o777 | os.ModeSticky},
 	{"run", 0o755}, {"run/hutch", 0o755}, {"workspace", 0o755}, {"opt/hutch/bin", 0o755},
 	{"root", 0o700}, {"home", 0o755}, {"mnt", 0o755}, {"srv", 0o755}, {"etc/profile.d", 0o755},
-	{"var/lib", 0o755}, {"var/cache", 0o755}, {"var/log", 0o755}, {"var/tmp", 0o777 | fs.ModeSticky},
+	{"var/lib", 0o755}, {"var/cache", 0o755}, {"var/log", 0o755}, {"var/tmp", 0o777 | os.ModeSticky},
 }
 
 // written are the files that the image has in place of the machine's own.
@@ -94,7 +96,7 @@ func skeleton(root string) error {
 		}
 	}
 	for name, target := range links {
-		if err := os.Symlink(target, filepath.Join(root, name)); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.Symlink(target, filepath.Join(root, name)); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
 	}
@@ -121,7 +123,7 @@ func view(root, name string) (*Bind, error) {
 	switch {
 	case err != nil:
 		return nil, nil
-	case st.Mode().Type() == fs.ModeSymlink:
+	case st.Mode().Type() == os.ModeSymlink:
 		target, err := os.Readlink(from)
 		if err == nil {
 			err = relink(target, to)
@@ -130,7 +132,7 @@ func view(root, name string) (*Bind, error) {
 	case !st.IsDir():
 		return nil, nil
 	}
-	if err := os.Mkdir(to, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(to, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
 	return &Bind{from, from}, nil
@@ -143,7 +145,7 @@ func refresh(from, to string) error {
 	if err != nil {
 		return nil
 	}
-	if src.Mode().Type() == fs.ModeSymlink {
+	if src.Mode().Type() == os.ModeSymlink {
 		target, err := os.Readlink(from)
 		if err != nil {
 			return nil
@@ -170,11 +172,11 @@ func refresh(from, to string) error {
 
 // same says whether dst is a copy of src: a folder's time changes when
 // entries come and go, and package managers replace files, never edit them.
-func same(src, dst fs.FileInfo) bool {
+func same(src, dst os.FileInfo) bool {
 	return src.Mode() == dst.Mode() && src.ModTime().Equal(dst.ModTime()) && (src.IsDir() || src.Size() == dst.Size())
 }
 
-func refreshDir(from, to string, src fs.FileInfo) error {
+func refreshDir(from, to string, src os.FileInfo) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
 		return nil
@@ -208,31 +210,19 @@ func refreshDir(from, to string, src fs.FileInfo) error {
 
 // copyFile puts a copy of from in the place of to in one step, since VMs may
 // be reading the old one.
-func copyFile(from, to string, src fs.FileInfo) error {
+func copyFile(from, to string, src os.FileInfo) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return nil
 	}
 	defer in.Close()
-	out, err := os.CreateTemp(filepath.Dir(to), ".new-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(out.Name())
-	_, err = io.Copy(out, in)
-	if err == nil {
-		err = out.Chmod(src.Mode().Perm())
-	}
-	if cerr := out.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Chtimes(out.Name(), src.ModTime(), src.ModTime())
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(out.Name(), to)
+	return fs.Replace(to, false, func(out *os.File) error {
+		_, err := io.Copy(out, in)
+		if err == nil {
+			err = out.Chmod(src.Mode().Perm())
+		}
+		return cmp.Or(err, os.Chtimes(out.Name(), src.ModTime(), src.ModTime()))
+	})
 }
 
 // relink makes to a link to target, in one step.

@@ -96,10 +96,6 @@ func plain(s string) string {
 	return q[1 : len(q)-1]
 }
 
-func validName(name string) bool {
-	return name != "" && name[0] != '.' && !strings.ContainsAny(name, "/\x00")
-}
-
 func isDir(path string) bool {
 	st, err := os.Stat(path)
 	return err == nil && st.IsDir()

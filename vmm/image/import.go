@@ -2,6 +2,7 @@ package image
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"hutch/fs"
 	"hutch/vmm/image/layer"
+	"hutch/vmm/replica"
 )
 
 // load makes an image of the folder or file at path, by what it is.
@@ -126,7 +128,7 @@ func (s *Store) loadArchive(ctx context.Context, j *job, path string) (record, s
 	if err != nil {
 		return record{}, "", err
 	}
-	defer removeAll(tmp)
+	defer replica.Remove(tmp)
 	f := packed{open: func(context.Context) (io.ReadCloser, error) { return os.Open(path) }}
 	if _, _, err := s.unpack(ctx, &job{}, f, tmp, layer.NewBudget(s.maxBytes, s.maxEntries)); err != nil {
 		return record{}, "", err
@@ -165,28 +167,14 @@ func readJSON(root *os.Root, name string, to any) error {
 // opener opens the file called name below dir, when it is its turn.
 func opener(dir, name string) func(context.Context) (io.ReadCloser, error) {
 	return func(context.Context) (io.ReadCloser, error) {
-		root, err := os.OpenRoot(dir)
+		f, err := os.OpenInRoot(dir, name)
 		if err != nil {
 			return nil, err
 		}
-		defer root.Close()
-		f, err := root.Open(name)
-		if err == nil {
-			st, serr := f.Stat()
-			if err = serr; err == nil && !st.Mode().IsRegular() {
-				err = fmt.Errorf("%w: %s is no file", fs.ErrInvalid, name)
-			}
-		}
-		if err != nil {
-			return nil, errors.Join(err, closeNil(f))
+		if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+			f.Close()
+			return nil, cmp.Or(err, fmt.Errorf("%w: %s is no file", fs.ErrInvalid, name))
 		}
 		return f, nil
 	}
-}
-
-func closeNil(f *os.File) error {
-	if f == nil {
-		return nil
-	}
-	return f.Close()
 }

@@ -70,19 +70,5 @@ func (r record) save(dir string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, ".new-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(data, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, recordName))
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return fs.WriteFile(filepath.Join(dir, recordName), append(data, '\n'), true)
 }

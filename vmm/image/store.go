@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hutch/fs"
+	"hutch/vmm/replica"
 )
 
 // A Store is a folder of images.
@@ -76,7 +77,7 @@ func (s *Store) List() ([]string, error) {
 
 // Has says whether there is an image called name, with files or without.
 func (s *Store) Has(name string) bool {
-	return name == Host || validName(name) && (exists(filepath.Join(s.path(name), recordName)) || isDir(filepath.Join(s.path(name), "rootfs")))
+	return name == Host || fs.CheckName(name) == nil && name[0] != '.' && (exists(filepath.Join(s.path(name), recordName)) || isDir(filepath.Join(s.path(name), "rootfs")))
 }
 
 // Lookup returns the image called name, ready to start from. The host's is
@@ -110,7 +111,7 @@ func (s *Store) Lookup(name string) (Image, error) {
 
 // look returns the image called name, ready or not.
 func (s *Store) look(name string) (Image, error) {
-	if !validName(name) {
+	if fs.CheckName(name) != nil || name[0] == '.' {
 		return Image{}, fmt.Errorf("%w: image %q", fs.ErrNotExist, name)
 	}
 	r, err := load(s.path(name))
@@ -135,8 +136,8 @@ func (s *Store) Info(name string) (string, error) {
 
 // Make makes the image called name, without files.
 func (s *Store) Make(name string) error {
-	if !validName(name) {
-		return fmt.Errorf("%w: %q is not a name", fs.ErrInvalid, name)
+	if err := fs.CheckWord("image", name); err != nil {
+		return err
 	}
 	s.sharing.Lock()
 	defer s.sharing.Unlock()
@@ -201,16 +202,11 @@ func (s *Store) Remove(name string, used func() error) error {
 
 // discard takes path out of sight at once, and off the disk in the background.
 func (s *Store) discard(path string) error {
-	trash, err := os.MkdirTemp(s.dir, ".gone-")
-	if err != nil {
-		return err
+	trash, err := replica.Trash(s.dir, path)
+	if err == nil {
+		s.tasks.Go(func() { replica.Remove(trash) })
 	}
-	if err := os.Rename(path, filepath.Join(trash, "it")); err != nil {
-		os.Remove(trash)
-		return err
-	}
-	s.tasks.Go(func() { removeAll(trash) })
-	return nil
+	return err
 }
 
 // dropLayers discards the layers that no image has, unless one is being made.
@@ -257,7 +253,7 @@ func (s *Store) sweep() {
 		path := s.path(e.Name())
 		switch {
 		case strings.HasPrefix(e.Name(), ".new-"), strings.HasPrefix(e.Name(), ".gone-"):
-			s.tasks.Go(func() { removeAll(path) })
+			s.tasks.Go(func() { replica.Remove(path) })
 		case e.Name() != Host && s.Has(e.Name()):
 			// The files come first, then the word that they are all there.
 			if r, err := load(path); err == nil && r.State != ready && isDir(filepath.Join(path, "rootfs")) {
@@ -266,18 +262,4 @@ func (s *Store) sweep() {
 		}
 	}
 	s.dropLayers()
-}
-
-// removeAll removes dir, also where its folders are not to be written to.
-func removeAll(dir string) error {
-	if err := os.RemoveAll(dir); err == nil || os.Geteuid() == 0 {
-		return err
-	}
-	filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
 }

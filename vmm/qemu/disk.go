@@ -4,7 +4,6 @@ package qemu
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -35,16 +34,10 @@ func (d *Driver) layerDisk(ctx context.Context, layer string) (string, error) {
 		return "", err
 	}
 	defer in.Close()
-	out, err := os.CreateTemp(layer, ".new-")
-	if err != nil {
-		return "", err
-	}
-	defer os.Remove(out.Name())
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Close()); err != nil {
-		return "", err
-	}
-	return path, os.Rename(out.Name(), path)
+	return path, fs.Replace(path, false, func(out *os.File) error {
+		_, err := io.Copy(out, in)
+		return err
+	})
 }
 
 // emptyDisk returns a disk with an empty file system, which is made once.

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hutch/fs"
-	"hutch/vmm/guest"
+	"hutch/relay/guest"
 	"hutch/vmm/qemu/initrd"
 	"hutch/vmm/qemu/kernel"
 	"hutch/vmm/qemu/qmp"

@@ -10,7 +10,6 @@ import (
 	"os"
 
 	"hutch/fs"
-	"hutch/vmm"
 )
 
 // A machine has its kernel and the guest's program in its memory, saved or
@@ -45,7 +44,7 @@ func (d *Driver) guestSum() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if vmm.SameFile(d.guest, fi) {
+	if fs.SameFile(d.guest, fi) {
 		return d.sum, nil
 	}
 	h := sha256.New()

@@ -65,7 +65,7 @@ func (d *Driver) Enforces(key string, c vmm.Config) string { return vmm.MachineE
 // Mounts says that guests can see folders of the host.
 func (d *Driver) Mounts() bool { return true }
 
-// Boots says that machines have a kernel.
+// Boots makes the driver a vmm.KernelBooter: its machines have a kernel.
 func (d *Driver) Boots() {}
 
 // Name returns "qemu".

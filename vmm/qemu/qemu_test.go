@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"hutch/fs/need"
+	"hutch/relay/guest"
 	"hutch/vmm"
-	"hutch/vmm/guest"
 	"hutch/vmm/qemu"
 	"hutch/vmm/vmmtest"
 )
@@ -103,7 +103,9 @@ func TestLife(t *testing.T) {
 	if !testing.Short() { // as it is beside the race detector: guests that boot take long
 		boots(t, table, v)
 	}
-	table.StopAll(limit(t))
+	for _, v := range table.List() {
+		v.Stop(limit(t))
+	}
 	if err := errors.Join(table.Remove(limit(t), "dev"), table.Close(limit(t))); err != nil {
 		t.Error(err)
 	}

@@ -9,68 +9,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Attributes are set in an order in which none undoes another: owner,
+// dress gives the entry called name of the folder dir of the replica the
+// attributes of the original, in an order in which none undoes another: owner,
 // extended attributes, times, mode.
+func dress(from, to attrs, dir int, name string, st *unix.Stat_t) error {
+	err := own(dir, name, st)
+	if err == nil {
+		err = copyAttrs(from, to)
+	}
+	if err == nil {
+		err = unix.UtimesNanoAt(dir, name, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
+	}
+	if err == nil && stampOf(st).kind() != unix.S_IFLNK {
+		err = unix.Fchmodat(dir, name, permissions(st), 0)
+	}
+	return err
+}
 
-// dress gives a folder of the replica the attributes of the original.
-func (p *pass) dress(from, to *folder, st *unix.Stat_t) error {
-	err := own(st, func(uid, gid int) error { return unix.Fchown(to.fd(), uid, gid) })
-	if err == nil {
-		err = copyAttrs(attrsOf(from.fd()), attrsOf(to.fd()))
-	}
-	if err == nil {
-		err = unix.UtimesNanoAt(to.fd(), ".", times(st), 0)
-	}
-	if err == nil {
-		err = unix.Fchmod(to.fd(), permissions(st))
-	}
-	if err != nil {
+// dressFolder gives an open folder of the replica those of the original.
+func dressFolder(from, to *folder, st *unix.Stat_t) error {
+	if err := dress(attrsOf(from.fd()), attrsOf(to.fd()), to.fd(), ".", st); err != nil {
 		return pathError(from.path(), err)
 	}
 	return nil
 }
 
-// dressFile gives an open file of the replica those of the original.
-func dressFile(in, out *os.File, to *folder, name string, st *unix.Stat_t) error {
-	fd := int(out.Fd())
-	err := own(st, func(uid, gid int) error { return unix.Fchown(fd, uid, gid) })
-	if err == nil {
-		err = copyAttrs(attrsOf(int(in.Fd())), attrsOf(fd))
-	}
-	if err == nil {
-		err = unix.UtimesNanoAt(to.fd(), name, times(st), unix.AT_SYMLINK_NOFOLLOW)
-	}
-	if err == nil {
-		err = unix.Fchmod(fd, permissions(st))
-	}
-	return err
-}
-
-// label gives what cannot be opened, a link or a device, those of the original.
-func label(from, to *folder, name string, st *unix.Stat_t) error {
-	err := own(st, func(uid, gid int) error {
-		return unix.Fchownat(to.fd(), name, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
-	})
-	if err == nil {
-		err = copyAttrs(attrsAt(from.fd(), name), attrsAt(to.fd(), name))
-	}
-	if err == nil {
-		err = unix.UtimesNanoAt(to.fd(), name, times(st), unix.AT_SYMLINK_NOFOLLOW)
-	}
-	if err == nil && stampOf(st).kind() != unix.S_IFLNK {
-		err = unix.Fchmodat(to.fd(), name, permissions(st), 0)
-	}
-	return err
-}
-
-func times(st *unix.Stat_t) []unix.Timespec { return []unix.Timespec{st.Atim, st.Mtim} }
-func permissions(st *unix.Stat_t) uint32    { return uint32(st.Mode) & 0o7777 }
-func superuser() bool                       { return os.Geteuid() == 0 }
+func permissions(st *unix.Stat_t) uint32 { return uint32(st.Mode) & 0o7777 }
+func superuser() bool                    { return os.Geteuid() == 0 }
 
 // own sets an owner. Ordinary users can give nothing away, and where users
 // are mapped not all exist.
-func own(st *unix.Stat_t, chown func(uid, gid int) error) error {
-	err := chown(int(st.Uid), int(st.Gid))
+func own(dir int, name string, st *unix.Stat_t) error {
+	err := unix.Fchownat(dir, name, int(st.Uid), int(st.Gid), unix.AT_SYMLINK_NOFOLLOW)
 	if errors.Is(err, unix.EPERM) && !superuser() || errors.Is(err, unix.EINVAL) {
 		return nil
 	}

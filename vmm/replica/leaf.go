@@ -1,11 +1,14 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"os"
 	"time"
+
+	"hutch/fs/sparse"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,7 +43,7 @@ func (p *pass) leaf(from, to *folder, name string, st *unix.Stat_t, old *entry, 
 		}
 	}
 	if err == nil && !e.skipped && stampOf(st).kind() != unix.S_IFREG {
-		err = label(from, to, name, st)
+		err = dress(attrsAt(from.fd(), name), attrsAt(to.fd(), name), to.fd(), name, st)
 	}
 	p.work += perFile + e.copied
 	e.stamp = stampOf(st)
@@ -73,11 +76,8 @@ func (p *pass) regular(from, to *folder, name string, st *unix.Stat_t, e *entry)
 	if err != nil {
 		return err
 	}
-	err = dressFile(in, out, to, name, st)
-	if cerr := out.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	err = dress(attrsOf(int(in.Fd())), attrsOf(int(out.Fd())), to.fd(), name, st)
+	return cmp.Or(err, out.Close())
 }
 
 // contents makes the file called name in to with what in has in it.
@@ -117,50 +117,38 @@ func create(dir int, name string) (*os.File, error) {
 // copy copies the data of in to out, and leaves its holes. It returns how
 // much that was.
 func (p *pass) copy(in, out *os.File) (int64, error) {
-	var sum, at int64
-	for {
-		begin, err := in.Seek(at, unix.SEEK_DATA)
-		if errors.Is(err, unix.ENXIO) { // no more data
-			break
-		}
-		end := int64(-1)
-		if err == nil {
-			end, err = in.Seek(begin, unix.SEEK_HOLE)
-		}
-		if err != nil { // the file system knows no holes
-			begin, end = at, -1
-		}
+	fi, err := in.Stat()
+	if err != nil {
+		return 0, err
+	}
+	size, sum := fi.Size(), int64(0)
+	data := sparse.Of(in, size)
+	for begin, end := data.From(0); begin < end; begin, end = data.From(end) {
 		n, err := p.extent(in, out, begin, end)
 		sum += n
 		if err != nil {
 			return sum, err
 		}
-		if end < 0 || begin+n < end { // that was the end of the file
+		if begin+n < end { // it has become shorter
+			size = begin + n
 			break
 		}
-		at = end
 	}
-	fi, err := in.Stat()
-	if err != nil {
-		return sum, err
-	}
-	return sum, out.Truncate(fi.Size())
+	return sum, out.Truncate(size)
 }
 
 // chunk is how much is copied before the context is asked.
 const chunk = 4 << 20
 
-// extent copies the bytes from begin to end; a negative end is that of the file.
+// extent copies the bytes from begin to end, or to that of the file if it has
+// become shorter.
 func (p *pass) extent(in, out *os.File, begin, end int64) (int64, error) {
 	at, buf := begin, []byte(nil)
-	for end < 0 || at < end {
+	for at < end {
 		if p.ctx.Err() != nil {
 			return at - begin, context.Cause(p.ctx)
 		}
-		want := int64(chunk)
-		if end >= 0 {
-			want = min(want, end-at)
-		}
+		want := min(chunk, end-at)
 		n, err := int64(0), error(unix.ENOSYS)
 		if buf == nil {
 			n, err = transfer(in, out, at, want)

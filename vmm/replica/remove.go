@@ -38,33 +38,28 @@ func Remove(dir string) error {
 	}
 }
 
+// Trash moves what is at path into a new folder of dir, whose name begins with
+// ".gone-", and returns that, for Remove. So it goes at once. What is not there
+// is no error.
+func Trash(dir, path string) (string, error) {
+	trash, err := os.MkdirTemp(dir, ".gone-")
+	if err != nil {
+		return "", err
+	}
+	if err := os.Rename(path, filepath.Join(trash, "it")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		os.Remove(trash)
+		return "", err
+	}
+	return trash, nil
+}
+
 // removeDepth is how deep a removal goes in. What lies deeper is brought up
 // first, beside the first folder: so it takes no more descriptors.
 const removeDepth = 50
 
 // removeAt removes the entry called name of the folder dir. One that is not
 // there is fine.
-func removeAt(dir int, name string) error {
-	err := unix.Unlinkat(dir, name, 0)
-	if err == nil || errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	if derr := unix.Unlinkat(dir, name, unix.AT_REMOVEDIR); derr == nil || errors.Is(derr, unix.ENOENT) {
-		return nil
-	} else if errors.Is(derr, unix.ENOTDIR) {
-		return err
-	}
-	top, err := openBelow(dir, name)
-	if err != nil {
-		return err
-	}
-	defer top.Close()
-	r := &removal{top: top}
-	if err := r.empty(top, 1); err != nil {
-		return err
-	}
-	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
-}
+func removeAt(dir int, name string) error { return (&removal{}).remove(dir, name, 0) }
 
 // openBelow opens the folder called name, also one that its owner may not.
 func openBelow(dir int, name string) (*os.File, error) {
@@ -79,10 +74,10 @@ func openBelow(dir int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// A removal empties a folder.
+// A removal removes a folder.
 type removal struct {
-	top *os.File
-	n   int // folders that were brought up
+	top *os.File // the folder itself, once it is open
+	n   int      // folders that were brought up
 }
 
 // empty removes what is in f, which is so deep in the top folder.
@@ -90,7 +85,7 @@ func (r *removal) empty(f *os.File, depth int) error {
 	for {
 		names, err := f.Readdirnames(256)
 		for _, name := range names {
-			if err := r.remove(f, name, depth); err != nil {
+			if err := r.remove(int(f.Fd()), name, depth); err != nil {
 				return err
 			}
 		}
@@ -103,8 +98,8 @@ func (r *removal) empty(f *os.File, depth int) error {
 	}
 }
 
-func (r *removal) remove(f *os.File, name string, depth int) error {
-	dir := int(f.Fd())
+// remove removes an entry of the folder dir, which is so deep in the top one.
+func (r *removal) remove(dir int, name string, depth int) error {
 	err := unix.Unlinkat(dir, name, 0)
 	if err == nil || errors.Is(err, unix.ENOENT) {
 		return nil
@@ -123,6 +118,9 @@ func (r *removal) remove(f *os.File, name string, depth int) error {
 		return err
 	}
 	defer below.Close()
+	if r.top == nil {
+		r.top = below
+	}
 	if err := r.empty(below, depth+1); err != nil {
 		return err
 	}

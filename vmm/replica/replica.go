@@ -63,10 +63,6 @@ func (c *Cost) Add(d Cost) {
 // which is not there yet. Both are on the host, and nobody else writes to to.
 func New(from, to string) *Replica { return &Replica{from: from, to: to} }
 
-// Copy returns a replica of the folder from, in the new folder to.
-// If it fails, what it has made is left for the caller to remove.
-func Copy(ctx context.Context, from, to string) (Cost, error) { return New(from, to).Copy(ctx) }
-
 // Ahead copies what has changed since the last pass, of a folder that may be
 // in use. What is made is not a replica yet: it is a mixture of what was
 // there at different times. Where much has changed while it was copied, that
@@ -91,7 +87,8 @@ const (
 )
 
 // Copy copies what has changed since the last pass, and makes the replica
-// complete. Files that come and go meanwhile may be in it or not.
+// complete. Files that come and go meanwhile may be in it or not. If it fails,
+// what it has made is left for the caller to remove.
 func (r *Replica) Copy(ctx context.Context) (Cost, error) {
 	p, err := r.pass(ctx, true)
 	return p.cost, err
@@ -152,7 +149,7 @@ func (p *pass) run() error {
 	p.r.known = &entry{kids: kids}
 	p.cost.Folders++
 	if p.last {
-		return p.dress(from, to, &st)
+		return dressFolder(from, to, &st)
 	}
 	return nil
 }

@@ -158,7 +158,7 @@ func folders(t testing.TB) (from, to string) {
 func TestCopy(t *testing.T) {
 	from, to := folders(t)
 	furnish(t, from)
-	c, err := replica.Copy(t.Context(), from, to)
+	c, err := replica.New(from, to).Copy(t.Context())
 	must(t, err)
 	same(t, from, to)
 	if c.Files < 14 || c.Folders != 3 || c.Skipped != 0 || c.Bytes != c.Shared+c.Copied || c.Bytes < 1<<20 {
@@ -261,7 +261,7 @@ func TestHoles(t *testing.T) {
 	_, err = f.WriteAt([]byte("middle"), 64<<20)
 	must(t, err, f.Truncate(1<<30), f.Close())
 	must(t, os.WriteFile(from+"/hole", nil, 0o600), os.Truncate(from+"/hole", 1<<20))
-	c, err := replica.Copy(t.Context(), from, to)
+	c, err := replica.New(from, to).Copy(t.Context())
 	must(t, err)
 	var st unix.Stat_t
 	must(t, unix.Stat(to+"/sparse", &st))
@@ -284,7 +284,7 @@ func TestHoles(t *testing.T) {
 func TestDeep(t *testing.T) {
 	from, to := folders(t)
 	write(t, from+strings.Repeat("/d", 390)+"/file", "down here")
-	_, err := replica.Copy(t.Context(), from, to)
+	_, err := replica.New(from, to).Copy(t.Context())
 	must(t, err)
 	if text, err := os.ReadFile(to + strings.Repeat("/d", 390) + "/file"); string(text) != "down here" {
 		t.Errorf("at the bottom: %q, %v", text, err)
@@ -296,13 +296,13 @@ func TestCancelled(t *testing.T) {
 	furnish(t, from)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := replica.Copy(ctx, from, to); !errors.Is(err, context.Canceled) {
+	if _, err := replica.New(from, to).Copy(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v", err)
 	}
-	if _, err := replica.Copy(t.Context(), from, from+"/plain"); !errors.Is(err, os.ErrExist) {
+	if _, err := replica.New(from, from+"/plain").Copy(t.Context()); !errors.Is(err, os.ErrExist) {
 		t.Errorf("copy over a file: %v", err)
 	}
-	if _, err := replica.Copy(t.Context(), from+"/none", to+"2"); !errors.Is(err, os.ErrNotExist) {
+	if _, err := replica.New(from+"/none", to+"2").Copy(t.Context()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("copy of nothing: %v", err)
 	}
 }
@@ -345,7 +345,7 @@ func TestShared(t *testing.T) {
 			from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
 			must(t, os.Mkdir(from, 0o755))
 			furnish(t, from)
-			c, err := replica.Copy(t.Context(), from, to)
+			c, err := replica.New(from, to).Copy(t.Context())
 			must(t, err)
 			same(t, from, to)
 			if c.Shared != c.Bytes || c.Copied != 0 {
@@ -360,7 +360,7 @@ func TestShared(t *testing.T) {
 				t.Errorf("replica begins with %q", text[:4])
 			}
 			// To elsewhere it copies.
-			if c, err = replica.Copy(t.Context(), from, filepath.Join(t.TempDir(), "to")); err != nil || c.Shared != 0 || c.Copied != c.Bytes {
+			if c, err = replica.New(from, filepath.Join(t.TempDir(), "to")).Copy(t.Context()); err != nil || c.Shared != 0 || c.Copied != c.Bytes {
 				t.Errorf("cost is %+v, error %v", c, err)
 			}
 		})

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -191,11 +192,7 @@ func (p *pass) branch(from, to *folder, name string, st *unix.Stat_t, old *entry
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if lerr := f.leave(); err == nil {
-			err = lerr
-		}
-	}()
+	defer func() { err = cmp.Or(err, f.leave()) }()
 	if old == nil {
 		if err := unix.Mkdirat(to.fd(), name, 0o700); err != nil {
 			return nil, err
@@ -209,18 +206,14 @@ func (p *pass) branch(from, to *folder, name string, st *unix.Stat_t, old *entry
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if lerr := t.leave(); err == nil {
-			err = lerr
-		}
-	}()
+	defer func() { err = cmp.Or(err, t.leave()) }()
 	kids, err := p.folder(f, t, old)
 	if err != nil {
 		return nil, err
 	}
 	p.cost.Folders++
 	if p.last {
-		if err := p.dress(f, t, st); err != nil {
+		if err := dressFolder(f, t, st); err != nil {
 			return nil, err
 		}
 	}

@@ -17,17 +17,16 @@ import (
 
 // A Draft is a snapshot in the making.
 type Draft struct {
+	replica.Set
 	s     *Store
 	name  string
 	dir   string
-	parts map[string]*replica.Replica
 	cost  replica.Cost
 	began time.Time
 }
 
-// Begin begins a snapshot called name of the folders, each by the name of
-// the part that it is.
-func (s *Store) Begin(name string, folders map[string]string) (*Draft, error) {
+// Begin begins a snapshot called name of the folders called parts in from.
+func (s *Store) Begin(name, from string, parts ...string) (*Draft, error) {
 	if _, err := os.Lstat(s.Dir(name)); err == nil {
 		return nil, exist(name)
 	}
@@ -38,37 +37,19 @@ func (s *Store) Begin(name string, folders map[string]string) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Draft{s: s, name: name, dir: dir, parts: make(map[string]*replica.Replica), began: time.Now()}
-	for part, from := range folders {
-		d.parts[part] = replica.New(from, filepath.Join(dir, part))
-		s.since(part, d.parts[part])
+	d := &Draft{Set: replica.NewSet(from, dir, parts...), s: s, name: name, dir: dir, began: time.Now()}
+	for part, r := range d.Set {
+		s.since(part, r)
 	}
 	return d, nil
 }
 
 func exist(name string) error { return fmt.Errorf("%w: snapshot %q", fs.ErrExist, name) }
 
-// Ahead copies what is there now, of folders that may be in use.
-func (d *Draft) Ahead(ctx context.Context) error {
-	for _, r := range d.parts {
-		if err := r.Ahead(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Copy copies what has changed since, of folders that nobody writes to.
-func (d *Draft) Copy(ctx context.Context) error {
-	d.cost = replica.Cost{}
-	for _, r := range d.parts {
-		c, err := r.Copy(ctx)
-		if err != nil {
-			return err
-		}
-		d.cost.Add(c)
-	}
-	return nil
+// Copy copies what has changed since Ahead, of folders that nobody writes to.
+func (d *Draft) Copy(ctx context.Context) (err error) {
+	d.cost, err = d.Set.Copy(ctx)
+	return err
 }
 
 // Commit gives the snapshot its name, when it is on the disk. What i says
@@ -80,7 +61,7 @@ func (d *Draft) Commit(i Info) error {
 	if err != nil {
 		return err
 	}
-	for part, r := range d.parts {
+	for part, r := range d.Set {
 		if err := remember(filepath.Join(d.dir, part+seen), r.Record()); err != nil {
 			return err
 		}

@@ -143,9 +143,5 @@ func (s *Store) unname(name string) (string, error) {
 	if s.users[name] > 0 {
 		return "", fmt.Errorf("%w: snapshot %q is being read", fs.ErrBusy, name)
 	}
-	gone, err := os.MkdirTemp(s.dir, ".gone-")
-	if err != nil {
-		return "", err
-	}
-	return gone, os.Rename(s.Dir(name), filepath.Join(gone, name))
+	return replica.Trash(s.dir, s.Dir(name))
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 
+	"hutch/fs/duplex"
 	"hutch/relay/agent"
 	"hutch/vmm"
 )
@@ -43,7 +44,7 @@ func Agent(ctx context.Context, g Guest) {
 }
 
 func (m *Machine) dial(port uint32) (net.Conn, error) {
-	near, host, err := Pair()
+	near, host, err := duplex.Conns()
 	if err != nil {
 		return nil, err
 	}
@@ -61,31 +62,6 @@ func (m *Machine) dial(port uint32) (net.Conn, error) {
 	}
 	conn(port, host)
 	return near, nil
-}
-
-// Pair returns the two ends of a connection, which nothing that is started
-// meanwhile has a share in.
-func Pair() (net.Conn, net.Conn, error) {
-	syscall.ForkLock.RLock()
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err == nil {
-		syscall.CloseOnExec(fds[0])
-		syscall.CloseOnExec(fds[1])
-	}
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		return nil, nil, err
-	}
-	var ends [2]net.Conn
-	for i, fd := range fds {
-		f := os.NewFile(uintptr(fd), "fake guest")
-		ends[i], err = net.FileConn(f)
-		f.Close()
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	return ends[0], ends[1], nil
 }
 
 // Die ends the machine as if it had died for the reason err: at once, with

@@ -21,6 +21,7 @@ func wantBoth(flags int) error {
 // last of its files is closed. Reading it completes a message that has no
 // newline, and gives the object's name.
 type cloneHandle struct {
+	fs.MadeUp
 	name    func() string // which a VM can change
 	message *fs.Writer
 	at      at
@@ -55,7 +56,7 @@ func (h *cloneHandle) Flush(ctx context.Context) error { return h.fail(h.message
 // fail tells the object, which is not the one that the file clone is of.
 func (h *cloneHandle) fail(err error) error {
 	if err != nil && h.at.vm != nil {
-		h.at.vm.err.set(err)
+		h.at.vm.LastErr.Set(err)
 	}
 	return err
 }
@@ -70,51 +71,9 @@ func (h *cloneHandle) Close() error {
 func hold(a at) func() {
 	switch {
 	case a.exec != nil:
-		return a.exec.hold()
+		return a.exec.Hold()
 	case a.vm != nil:
-		return a.vm.hold()
+		return a.vm.Hold()
 	}
 	return nil
-}
-
-func (e *exec) hold() func() {
-	of := e.vm.hold()
-	e.vm.mu.Lock()
-	e.refs++
-	e.vm.mu.Unlock()
-	return func() {
-		e.letGo()
-		of()
-	}
-}
-
-func (e *exec) letGo() {
-	e.vm.mu.Lock()
-	e.refs--
-	last := e.refs == 0
-	drop, kill := last && e.anonymous, last && e.killOnClose
-	e.vm.mu.Unlock()
-	if drop || kill {
-		e.vm.later(func(ctx context.Context) error {
-			if drop {
-				return e.drop(ctx)
-			}
-			return e.Ctl(ctx, "kill")
-		})
-	}
-}
-
-func (v *vm) hold() func() {
-	v.mu.Lock()
-	v.refs++
-	v.mu.Unlock()
-	return func() {
-		v.mu.Lock()
-		v.refs--
-		gone := v.refs == 0 && v.Anonymous()
-		v.mu.Unlock()
-		if gone {
-			v.s.later(v.Discard)
-		}
-	}
 }

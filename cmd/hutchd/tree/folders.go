@@ -1,25 +1,25 @@
 package tree
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 
+	"hutch/cmd/hutchd/sandbox"
 	"hutch/fs"
 	"hutch/fs/folder"
 )
 
 func workFolder(c call) (fs.Node, error) {
 	c.At.vm.Use()
-	return c.At.vm.folder("work", workLinks)
+	return vmFolder(c, "work", workLinks)
 }
 
 // envFolder is a folder of small files: a value that cannot be written leaves
 // the one before.
 func envFolder(c call) (fs.Node, error) {
 	dir := filepath.Join(c.At.vm.Dir(), "env")
-	f, err := c.At.vm.openFolder("env", func() (*folder.Folder, error) {
+	f, err := c.At.vm.Folder("env", func() (*folder.Folder, error) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
 		}
@@ -27,7 +27,7 @@ func envFolder(c call) (fs.Node, error) {
 		f, err := folder.OpenWhole(dir, "env")
 		if err == nil {
 			f.Admit = func(name string) error {
-				err := admitVariable(name)
+				err := sandbox.CheckVariable(name)
 				if err != nil {
 					failed(c.At, err)
 				}
@@ -42,10 +42,10 @@ func envFolder(c call) (fs.Node, error) {
 	return f.Root(), nil
 }
 
-// folder returns the node of one of the folders that a VM has on the host.
-func (v *vm) folder(name string, links *fs.Links) (fs.Node, error) {
-	dir := filepath.Join(v.Dir(), name)
-	f, err := v.openFolder(name, func() (*folder.Folder, error) {
+// vmFolder returns the node of one of the folders that a VM has on the host.
+func vmFolder(c call, name string, links *fs.Links) (fs.Node, error) {
+	dir := filepath.Join(c.At.vm.Dir(), name)
+	f, err := c.At.vm.Folder(name, func() (*folder.Folder, error) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
 		}
@@ -57,33 +57,8 @@ func (v *vm) folder(name string, links *fs.Links) (fs.Node, error) {
 	return f.Root(), nil
 }
 
-// openFolder returns the folder that is known by key, opened if it is not yet.
-func (v *vm) openFolder(key string, open func() (*folder.Folder, error)) (*folder.Folder, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.folders == nil {
-		return nil, fmt.Errorf("%w: vm %s is gone", fs.ErrNotExist, v.Name())
-	}
-	if f := v.folders[key]; f != nil {
-		return f, nil
-	}
-	f, err := open()
-	if err == nil {
-		v.folders[key] = f
-	}
-	return f, err
-}
-
-// forgetFolder has a folder opened anew when it is next asked for. Who is in
-// the old one may stay; it is closed when nobody is.
-func (v *vm) forgetFolder(key string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.folders, key)
-}
-
 // scratch is where editors keep their files while they edit config.
-func scratch(c call) (fs.Node, error) { return c.At.vm.folder("edit", nil) }
+func scratch(c call) (fs.Node, error) { return vmFolder(c, "edit", nil) }
 
 // editorNames are the names that vim, emacs, sed -i and VS Code give to files
 // beside the one they edit.
@@ -93,4 +68,4 @@ var editorNames = regexp.MustCompile(`^(sed\w{6}|\.?#?config\W.*|\.#config.*|#co
 func editorFile(name string) bool { return editorNames.MatchString(name) }
 
 func profileFolder(c call) (fs.Node, error) { return c.At.s.profileDir.Root(), nil }
-func profileErr(c call) (string, error)     { return c.At.s.profiles.Err(), nil }
+func profileErr(c call) (string, error)     { return c.At.s.Profiles().Err(), nil }

@@ -15,37 +15,37 @@ func imageVerbs() []verb {
 }
 
 func pullImage(c call, args []string) error {
-	return c.At.s.table.Images().Pull(c.Ctx, c.At.name, args[0])
+	return c.At.s.Images().Pull(c.Ctx, c.At.name, args[0])
 }
 
 func importImage(c call, args []string) error {
-	return c.At.s.table.Images().Import(c.Ctx, c.At.name, args[0])
+	return c.At.s.Images().Import(c.Ctx, c.At.name, args[0])
 }
 
 func cancelImage(c call, _ []string) error {
-	return c.At.s.table.Images().Cancel(c.Ctx, c.At.name)
+	return c.At.s.Images().Cancel(c.Ctx, c.At.name)
 }
 
-func imageNames(c call) ([]string, error) { return c.At.s.table.Images().List() }
+func imageNames(c call) ([]string, error) { return c.At.s.Images().List() }
 
 func enterImage(c call, name string) (at, error) {
-	if !c.At.s.table.Images().Has(name) {
+	if !c.At.s.Images().Has(name) {
 		return at{}, fmt.Errorf("%w: image %q", fs.ErrNotExist, name)
 	}
 	return at{s: c.At.s, name: name}, nil
 }
 
 func makeImage(c call, name string) error {
-	if err := checkName(name); err != nil {
+	if err := fs.CheckWord("image", name); err != nil {
 		return err
 	}
-	return c.At.s.table.Images().Make(name)
+	return c.At.s.Images().Make(name)
 }
 
 // dropImage removes an image. One that is made later under its name is
 // another file.
 func dropImage(c call, name string) error {
-	if err := c.At.s.table.RemoveImage(name); err != nil {
+	if err := c.At.s.RemoveImage(name); err != nil {
 		return err
 	}
 	c.At.s.noItem(name)
@@ -53,5 +53,5 @@ func dropImage(c call, name string) error {
 }
 
 func imageName(c call) (string, error)   { return c.At.name + "\n", nil }
-func imageInfo(c call) (string, error)   { return c.At.s.table.Images().Info(c.At.name) }
-func imageStatus(c call) (string, error) { return c.At.s.table.Images().Status(c.At.name) }
+func imageInfo(c call) (string, error)   { return c.At.s.Images().Info(c.At.name) }
+func imageStatus(c call) (string, error) { return c.At.s.Images().Status(c.At.name) }

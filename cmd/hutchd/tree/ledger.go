@@ -2,95 +2,11 @@ package tree
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"path/filepath"
 	"syscall"
-	"time"
 
 	"hutch/fs"
 	"hutch/mcpd/ledger"
 )
-
-// db returns the VM's ledger, opened when it is first needed. A file that is
-// corrupt is set aside, and the VM goes on with a new one.
-func (v *vm) db() (*ledger.DB, error) { return v.dbWithout(nil) }
-
-// dbWithout is db, with more values that are never to be written.
-func (v *vm) dbWithout(secrets []string) (*ledger.DB, error) {
-	v.ledgerMu.Lock()
-	defer v.ledgerMu.Unlock()
-	switch {
-	case v.closed:
-		return nil, fmt.Errorf("%w: vm %s", fs.ErrNotExist, v.Name())
-	case v.ledger != nil:
-		v.ledger.AddSecrets(secrets...)
-		return v.ledger, nil
-	}
-	v.secrets = append(v.secrets, secrets...)
-	path := filepath.Join(v.Dir(), "session.db")
-	opt := ledger.Options{Limit: v.LedgerLimit(), Told: v.recordsDropped}
-	db, err := ledger.Open(path, opt)
-	if errors.Is(err, ledger.ErrCorrupt) {
-		kept, aside := ledger.SetAside(path)
-		if aside != nil {
-			return nil, err
-		}
-		v.s.log.Error("session.db was corrupt and is set aside", "vm", v.Name(), "kept", kept, "err", err)
-		err = fmt.Errorf("%w: kept as %s", err, kept)
-		v.err.set(err)
-		text := fs.Text(err)
-		v.later(func(context.Context) error { // which writes to the new one
-			v.s.tell(v, ledger.VMs, Event{Time: time.Now(), VM: v.Name(), Kind: eventDamaged, Text: text})
-			return nil
-		})
-		db, err = ledger.Open(path, opt)
-	}
-	if err != nil {
-		return nil, err
-	}
-	db.AddSecrets(v.secrets...)
-	v.ledger, v.secrets = db, nil
-	return db, nil
-}
-
-// limitLedger gives the ledger the limit that config has now.
-func (v *vm) limitLedger() {
-	v.ledgerMu.Lock()
-	defer v.ledgerMu.Unlock()
-	if v.ledger != nil {
-		v.ledger.SetLimit(v.LedgerLimit())
-	}
-}
-
-// recordsDropped tells of records that went, which the ledger itself has noted.
-func (v *vm) recordsDropped(text string) {
-	v.s.announce(Event{Time: time.Now(), VM: v.Name(), Kind: ledger.EventDropped, Text: text})
-}
-
-// eventDamaged is the event of a file that was not as it should be.
-const eventDamaged = "damaged"
-
-// record appends a row to one of the VM's tables, without waiting.
-func (v *vm) record(table string, r ledger.Row) {
-	db, err := v.db()
-	if err == nil {
-		err = db.Queue(v.ctx, table, r)
-	}
-	if err != nil && v.repeats.among(subject{kind: notRecorded}, table+": "+fs.Text(err), 1) {
-		v.s.log.Warn(notRecorded, "vm", v.Name(), "table", table, "err", err)
-	}
-}
-
-func (v *vm) closeLedger() {
-	v.ledgerMu.Lock()
-	defer v.ledgerMu.Unlock()
-	v.closed = true
-	if v.ledger != nil {
-		v.ledger.Close()
-		v.ledger = nil
-	}
-}
 
 func mcpCalls(follow bool) func(call, int) (fs.Handle, error) {
 	return ledgerLog(ledger.Calls, follow)
@@ -99,7 +15,7 @@ func mcpCalls(follow bool) func(call, int) (fs.Handle, error) {
 // ledgerLog opens a table of the ledger as text, a JSON line a record.
 func ledgerLog(table string, follow bool) func(call, int) (fs.Handle, error) {
 	return func(c call, flags int) (fs.Handle, error) {
-		db, err := c.At.vm.db()
+		db, err := c.At.vm.Ledger()
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +31,7 @@ func ledgerLog(table string, follow bool) func(call, int) (fs.Handle, error) {
 
 func ledgerSize(table string) func(call) uint64 {
 	return func(c call) uint64 {
-		db, err := c.At.vm.db()
+		db, err := c.At.vm.Ledger()
 		if err != nil || settle(c, db) != nil {
 			return 0
 		}
@@ -136,6 +52,7 @@ func settle(c call, db *ledger.DB) error {
 
 // tableHandle is an open table.
 type tableHandle struct {
+	fs.MadeUp
 	log              *ledger.Reader
 	follow, nonblock bool
 }
@@ -150,18 +67,10 @@ func (h *tableHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, err
 	return n, err
 }
 
-func (h *tableHandle) WriteAt(context.Context, []byte, int64) (int, error) {
-	return 0, fs.ErrPermission
+func rootEvents(c call, flags int) (fs.Handle, error) {
+	return c.At.s.Events().Open(true, flags&syscall.O_NONBLOCK != 0), nil
 }
 
-func (h *tableHandle) Close() error { return nil }
-
-// recordsLine tells how much of the VM's records is kept.
-func (v *vm) recordsLine() string {
-	v.ledgerMu.Lock()
-	defer v.ledgerMu.Unlock()
-	if v.ledger == nil {
-		return ""
-	}
-	return fmt.Sprintf("records %.1fMiB of %.1fMiB by dropping the oldest\n", float64(v.ledger.Kept())/(1<<20), float64(v.LedgerLimit())/(1<<20))
+func vmEvents(c call, flags int) (fs.Handle, error) {
+	return ledgerLog(ledger.VMs, true)(c, flags)
 }

@@ -1,10 +1,7 @@
 package tree
 
 import (
-	"fmt"
 	"strings"
-
-	"hutch/vmm/process"
 )
 
 // Locked is told of a file, by its path in the tree and its number on the
@@ -15,14 +12,7 @@ func (s *Server) Locked(name string, dev, ino uint64) {
 	if len(part) < 4 || part[0] != "vm" || part[2] != "work" {
 		return
 	}
-	v := s.named(part[1])
-	if v == nil {
-		return
-	}
-	for _, pid := range v.PIDs() {
-		if process.Writes(pid, dev, ino) {
-			v.trouble("locks", fmt.Sprintf("work/%s is written here, under a lock, and in the guest, which does not see it", part[3]))
-			return
-		}
+	if v, err := s.Lookup(part[1]); err == nil {
+		v.Locked(part[3], dev, ino)
 	}
 }

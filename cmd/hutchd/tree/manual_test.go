@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"hutch/profiles"
 )
 
 // manualEntries returns the paths and the control messages that hutch.4 has
@@ -79,6 +81,49 @@ func TestManualHasEveryMessage(t *testing.T) {
 		}
 	}
 	compare(t, inTable, inManual)
+}
+
+var (
+	configKey = regexp.MustCompile(`(?m)^\.BR? (\w+) ?[,.]?$`)
+	limit     = regexp.MustCompile(`(?m)^\.BI (\w+) " [A-Z]+"$`)
+)
+
+// TestManualHasEveryKey compares the keys of a config, and what limits they
+// have, with those that hutch.4 tells of.
+func TestManualHasEveryKey(t *testing.T) {
+	text, err := os.ReadFile("hutch.4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(text), "Key value lines, of which the last of a key counts:\n")
+	list, _, _ = strings.Cut(list, "\n.B net\n")
+	_, page, _ := strings.Cut(string(text), "\n.SS Limits\n")
+	page, _, _ = strings.Cut(page, "\n.SS ")
+	limits := limit.Split(page, -1)[1:]
+	var keys, inList, limited, inLimits []string
+	for _, m := range configKey.FindAllStringSubmatch(list, -1) {
+		inList = append(inList, m[1])
+	}
+	for i, m := range limit.FindAllStringSubmatch(page, -1) {
+		inLimits = append(inLimits, m[1])
+		k, entry := profiles.FindKey(m[1]), strings.ReplaceAll(limits[i], " ", "")
+		for _, v := range []string{k.Min, k.Max, k.Default} {
+			if v != "1s" && !strings.Contains(entry, v) { // which is said in words
+				t.Errorf("the limits in hutch.4 do not tell %s of %s", v, k.Name)
+			}
+		}
+	}
+	for _, k := range profiles.Keys {
+		if k.In&profiles.InConfig == 0 {
+			continue
+		}
+		keys = append(keys, k.Name)
+		if k.Min != "" {
+			limited = append(limited, k.Name)
+		}
+	}
+	compare(t, keys, inList)
+	compare(t, limited, inLimits)
 }
 
 func compare(t *testing.T, inTable, inManual []string) {

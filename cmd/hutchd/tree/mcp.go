@@ -4,11 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
-	"sort"
+	"slices"
 	"strings"
 
+	"hutch/aggd/jsonrpc"
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+	"hutch/cmd/hutchd/sandbox"
 	"hutch/fs"
+	"hutch/mcpd"
 )
 
 func mcpVerbs() []verb {
@@ -17,48 +23,45 @@ func mcpVerbs() []verb {
 	}
 }
 
-func reloadMCP(c call, _ []string) error { return c.At.vm.reload(c.Ctx) }
+func reloadMCP(c call, _ []string) error { return c.At.vm.Reload(c.Ctx) }
 
 func mcpSettings(c call) (string, error) {
-	return fmt.Sprintf("sessions %d\n", c.At.vm.mcp.Sessions()), nil
+	return fmt.Sprintf("sessions %d\n", c.At.vm.MCP.Sessions()), nil
 }
 
-func mcpServers(c call) (string, error) { return c.At.vm.mcp.ServersText(), nil }
-func mcpPolicy(c call) (string, error)  { return c.At.vm.mcp.PolicyText(), nil }
+func mcpServers(c call) (string, error) { return c.At.vm.MCP.ServersText(), nil }
+func mcpPolicy(c call) (string, error)  { return c.At.vm.MCP.PolicyText(), nil }
 
-// An item is something in the catalog of the VM's endpoint: what its server
-// said of it, by the name of its directory.
-type item struct {
-	name string // as the agent names it
-	raw  json.RawMessage
+// A catalog is one of the lists of what the servers of a VM offer. It comes
+// from memory: looking at it asks no server, but for a name that is looked up
+// before the servers of a new machine were asked at all.
+type catalog struct {
+	items func(*mcpd.Endpoint) []wire.Item
+	dir   func(wire.Item) string // the name of an item's directory, to be escaped
+	ask   func(ctx context.Context, e *mcpd.Endpoint, name, line string) (json.RawMessage, error)
 }
 
-// items are the three catalogs, each by the names of its directory. They
-// come from memory: looking at them asks no server, but for a name that is
-// looked up before the servers of a new machine were asked at all.
-func (v *vm) tools() map[string]item {
-	m := map[string]item{}
-	for _, t := range v.mcp.Tools() {
-		m[dirName(t.Name)] = item{t.Name, t.Raw}
+var (
+	tools     = catalog{(*mcpd.Endpoint).Tools, agentName, withArguments((*mcpd.Endpoint).Call)}
+	resources = catalog{(*mcpd.Endpoint).Resources, ownName, readResource}
+	prompts   = catalog{(*mcpd.Endpoint).Prompts, agentName, withArguments((*mcpd.Endpoint).GetPrompt)}
+)
+
+func agentName(it wire.Item) string { return it.Name }
+func ownName(it wire.Item) string   { return jsonrpc.Name(it.Server, it.Original) }
+
+func withArguments(do func(e *mcpd.Endpoint, ctx context.Context, process, name string, args json.RawMessage) (json.RawMessage, error)) func(context.Context, *mcpd.Endpoint, string, string) (json.RawMessage, error) {
+	return func(ctx context.Context, e *mcpd.Endpoint, name, line string) (json.RawMessage, error) {
+		args, err := arguments(line)
+		if err != nil {
+			return nil, err
+		}
+		return do(e, ctx, sandbox.Asker, name, args)
 	}
-	return m
 }
 
-func (v *vm) resources() map[string]item {
-	m := map[string]item{}
-	for _, r := range v.mcp.Resources() {
-		server, uri := r.Server, r.URI
-		m[dirName(server+"__"+uri)] = item{r.Name, r.Raw}
-	}
-	return m
-}
-
-func (v *vm) prompts() map[string]item {
-	m := map[string]item{}
-	for _, p := range v.mcp.Prompts() {
-		m[dirName(p.Name)] = item{p.Name, p.Raw}
-	}
-	return m
+func readResource(ctx context.Context, e *mcpd.Endpoint, name, _ string) (json.RawMessage, error) {
+	return e.ReadResource(ctx, sandbox.Asker, name)
 }
 
 // dirName makes a name that a file can have.
@@ -73,25 +76,27 @@ func dirName(name string) string {
 	return name
 }
 
-type catalog func(*vm) map[string]item
+// byDir returns the items by the names of their directories.
+func (list catalog) byDir(c call) map[string]wire.Item {
+	m := map[string]wire.Item{}
+	for _, it := range list.items(c.At.vm.MCP) {
+		m[dirName(list.dir(it))] = it
+	}
+	return m
+}
 
 func (list catalog) names(c call) ([]string, error) {
-	var names []string
-	for name := range list(c.At.vm) {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names, nil
+	return slices.Sorted(maps.Keys(list.byDir(c))), nil
 }
 
 func (list catalog) enter(c call, name string) (at, error) {
-	_, ok := list(c.At.vm)[name]
+	_, ok := list.byDir(c)[name]
 	if !ok {
-		c.At.vm.mcp.Known(c.Ctx)
-		_, ok = list(c.At.vm)[name]
+		c.At.vm.MCP.Known(c.Ctx)
+		_, ok = list.byDir(c)[name]
 	}
 	if !ok {
-		if why := c.At.vm.mcp.Missing(c.Ctx, name); why != "" {
+		if why := c.At.vm.MCP.Missing(c.Ctx, name); why != "" {
 			return at{}, fmt.Errorf("%w: %s", fs.ErrNotExist, why)
 		}
 		return at{}, fmt.Errorf("%w: %s", fs.ErrNotExist, name)
@@ -100,64 +105,40 @@ func (list catalog) enter(c call, name string) (at, error) {
 }
 
 // find returns the item whose directory the walk went through.
-func (list catalog) find(c call) (item, error) {
-	it, ok := list(c.At.vm)[c.At.name]
+func (list catalog) find(c call) (wire.Item, error) {
+	it, ok := list.byDir(c)[c.At.name]
 	if !ok {
-		return item{}, fmt.Errorf("%w: %s is no longer offered", fs.ErrNotExist, c.At.name)
+		return it, fmt.Errorf("%w: %s is no longer offered", fs.ErrNotExist, c.At.name)
 	}
 	return it, nil
 }
 
-// field returns one field of what the item's server said of it.
-func (list catalog) field(c call, field string) (json.RawMessage, error) {
+// info returns all that the item's server said of it.
+func (list catalog) info(c call) (string, error) {
+	it, err := list.find(c)
+	return string(it.Raw) + "\n", err
+}
+
+// open opens an item to be called: the line written is what it is asked.
+func (list catalog) open(c call, flags int) (fs.Handle, error) {
 	it, err := list.find(c)
 	if err != nil {
 		return nil, err
 	}
-	var m map[string]json.RawMessage
-	if err := json.Unmarshal(it.raw, &m); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", fs.ErrIO, it.name, err)
-	}
-	return m[field], nil
+	return openRPC(flags, func(ctx context.Context, line string) (string, error) {
+		result, err := list.ask(ctx, c.At.vm.MCP, it.Name, line)
+		return string(result) + "\n", err
+	})
 }
-
-// whole returns all that the item's server said of it.
-func (list catalog) whole(c call) (string, error) {
-	it, err := list.find(c)
-	return string(it.raw) + "\n", err
-}
-
-// ask opens an item to be called: do gets its name and the line written.
-func (list catalog) ask(c call, flags int, do func(ctx context.Context, name, line string) (string, error)) (fs.Handle, error) {
-	it, err := list.find(c)
-	if err != nil {
-		return nil, err
-	}
-	return openRPC(flags, func(ctx context.Context, line string) (string, error) { return do(ctx, it.name, line) })
-}
-
-var (
-	toolCatalog     catalog = (*vm).tools
-	resourceCatalog catalog = (*vm).resources
-	promptCatalog   catalog = (*vm).prompts
-)
-
-func toolNames(c call) ([]string, error)            { return toolCatalog.names(c) }
-func enterTool(c call, name string) (at, error)     { return toolCatalog.enter(c, name) }
-func resourceNames(c call) ([]string, error)        { return resourceCatalog.names(c) }
-func enterResource(c call, name string) (at, error) { return resourceCatalog.enter(c, name) }
-func promptNames(c call) ([]string, error)          { return promptCatalog.names(c) }
-func enterPrompt(c call, name string) (at, error)   { return promptCatalog.enter(c, name) }
-func resourceInfo(c call) (string, error)           { return resourceCatalog.whole(c) }
-func promptInfo(c call) (string, error)             { return promptCatalog.whole(c) }
 
 func toolSchema(c call) (string, error) {
-	schema, err := toolCatalog.field(c, "inputSchema")
-	return string(schema) + "\n", err
+	it, err := tools.find(c)
+	return string(rawjson.Get(it.Raw, "inputSchema")) + "\n", err
 }
 
 func toolDescription(c call) (string, error) {
-	raw, err := toolCatalog.field(c, "description")
+	it, err := tools.find(c)
+	raw := rawjson.Get(it.Raw, "description")
 	if err != nil || raw == nil {
 		return "", err
 	}
@@ -166,35 +147,6 @@ func toolDescription(c call) (string, error) {
 		return "", fmt.Errorf("%w: %s: description is not text", fs.ErrIO, c.At.name)
 	}
 	return text + "\n", nil
-}
-
-// asker is what the ledger shows as the process of calls made through the tree.
-const asker = "hutch"
-
-func callTool(c call, flags int) (fs.Handle, error) {
-	return toolCatalog.ask(c, flags, func(ctx context.Context, name, line string) (string, error) {
-		args, err := arguments(line)
-		if err != nil {
-			return "", err
-		}
-		return answer(c.At.vm.mcp.Call(ctx, asker, name, args))
-	})
-}
-
-func callResource(c call, flags int) (fs.Handle, error) {
-	return resourceCatalog.ask(c, flags, func(ctx context.Context, name, _ string) (string, error) {
-		return answer(c.At.vm.mcp.ReadResource(ctx, asker, name))
-	})
-}
-
-func callPrompt(c call, flags int) (fs.Handle, error) {
-	return promptCatalog.ask(c, flags, func(ctx context.Context, name, line string) (string, error) {
-		args, err := arguments(line)
-		if err != nil {
-			return "", err
-		}
-		return answer(c.At.vm.mcp.GetPrompt(ctx, asker, name, args))
-	})
 }
 
 // arguments checks the line that was written: a JSON object, or nothing.
@@ -206,8 +158,4 @@ func arguments(line string) (json.RawMessage, error) {
 		return nil, fmt.Errorf("%w: arguments are not a JSON object on one line", fs.ErrInvalid)
 	}
 	return json.RawMessage(line), nil
-}
-
-func answer(result json.RawMessage, err error) (string, error) {
-	return string(result) + "\n", err
 }

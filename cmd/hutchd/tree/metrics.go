@@ -4,16 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"time"
 )
-
-// counters count what the tree has done since the service started.
-type counters struct {
-	errors  atomic.Int64
-	execs   atomic.Int64
-	refused atomic.Int64 // connections of guests
-}
 
 // A Metric is one line of metrics.
 type Metric struct {
@@ -28,18 +20,18 @@ func metrics(c call) (string, error) {
 	s := c.At.s
 	list := []Metric{
 		{"hutch_uptime_seconds", "gauge", "time since the service started", time.Since(s.began).Seconds()},
-		{"hutch_errors_total", "counter", "errors that clients got", float64(s.count.errors.Load())},
-		{"hutch_execs_total", "counter", "commands started", float64(s.count.execs.Load())},
-		{"hutch_guest_connections_refused_total", "counter", "connections of guests for which there was no room", float64(s.count.refused.Load())},
+		{"hutch_errors_total", "counter", "errors that clients got", float64(s.errors.Load())},
+		{"hutch_execs_total", "counter", "commands started", float64(s.Count().Execs.Load())},
+		{"hutch_guest_connections_refused_total", "counter", "connections of guests for which there was no room", float64(s.Count().Refused.Load())},
 		{"hutch_goroutines", "gauge", "goroutines of hutchd", float64(runtime.NumGoroutine())},
-		{"hutch_event_bytes_total", "counter", "bytes of events told", float64(s.events.Size())},
+		{"hutch_event_bytes_total", "counter", "bytes of events told", float64(s.Events().Size())},
 	}
 	states := map[string]int{}
 	sessions, pending := 0, 0
-	for _, v := range s.vms() {
+	for _, v := range s.List() {
 		states[string(v.State())]++
-		sessions += v.mcp.Sessions()
-		pending += v.mcp.Pending()
+		sessions += v.MCP.Sessions()
+		pending += v.MCP.Pending()
 	}
 	list = append(list, s.calls()...)
 	for state, n := range states {
@@ -56,8 +48,8 @@ func metrics(c call) (string, error) {
 // calls counts the MCP calls of each VM by what became of them.
 func (s *Server) calls() []Metric {
 	var list []Metric
-	for _, v := range s.vms() {
-		c := v.mcp.Count()
+	for _, v := range s.List() {
+		c := v.MCP.Count()
 		for _, d := range []struct {
 			decision string
 			n        int64

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"hutch/cmd/hutchd/sandbox"
 	"hutch/fs"
 	"hutch/vmm"
 )
@@ -33,20 +34,20 @@ func settings(c call) (string, error) {
 
 func rootStatus(c call) (string, error) {
 	var b strings.Builder
-	for _, v := range c.At.s.vms() {
+	for _, v := range c.At.s.List() {
 		fmt.Fprintf(&b, "%s %s %s %s\n", v.Name(), v.State(), v.Config().Driver, v.Config().Image)
 	}
 	return b.String(), nil
 }
 
 func version(call) (string, error) {
-	return fmt.Sprintf("hutch %s %s %s/%s\n", Version, runtime.Version(), runtime.GOOS, runtime.GOARCH), nil
+	return fmt.Sprintf("hutch %s %s %s/%s\n", fs.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH), nil
 }
 
 func drivers(c call) (string, error) {
 	ctx, cancel := context.WithTimeout(c.Ctx, time.Minute) // as long as one may take that boots on a busy machine
 	defer cancel()
-	return c.At.s.table.Drivers(ctx), nil
+	return c.At.s.Drivers(ctx), nil
 }
 
 func debug(c call, args []string) error {
@@ -64,18 +65,18 @@ func debug(c call, args []string) error {
 // reload reloads every VM, also when one of them or a profile cannot be.
 func reload(c call, _ []string) error {
 	var errs []error
-	for _, name := range c.At.s.profiles.Names() {
-		errs = append(errs, c.At.s.profiles.Check(name))
+	for _, name := range c.At.s.Profiles().Names() {
+		errs = append(errs, c.At.s.Profiles().Check(name))
 	}
-	list := c.At.s.vms()
+	list := c.At.s.List()
 	each := make([]error, len(list))
 	var wait sync.WaitGroup
 	for i, v := range list {
-		if c.At.s.profiles.Check(v.Config().Profile) != nil {
+		if c.At.s.Profiles().Check(v.Config().Profile) != nil {
 			continue // and is told by the name of the profile
 		}
 		wait.Go(func() {
-			if err := v.reload(c.Ctx); err != nil {
+			if err := v.Reload(c.Ctx); err != nil {
 				each[i] = fmt.Errorf("vm %s: %w", v.Name(), err)
 			}
 		})
@@ -92,14 +93,14 @@ func purge(c call, args []string) error {
 	if all && args[0] != "all" {
 		return fmt.Errorf("%w: purge what? want \"purge\" or \"purge all\"", fs.ErrInvalid)
 	}
-	list := c.At.s.vms()
+	list := c.At.s.List()
 	errs := make([]error, len(list))
 	turns := make(chan struct{}, purging)
 	var wait sync.WaitGroup
 	for i, v := range list {
 		turns <- struct{}{}
 		wait.Go(func() {
-			errs[i] = v.purge(c.Ctx, all)
+			errs[i] = c.At.s.purge(c.Ctx, v, all)
 			<-turns
 		})
 	}
@@ -111,14 +112,14 @@ func purge(c call, args []string) error {
 // disk.
 const purging = 32
 
-func (v *vm) purge(ctx context.Context, all bool) error {
+func (s *Server) purge(ctx context.Context, v *sandbox.Sandbox, all bool) error {
 	var err error
-	switch s := v.State(); {
+	switch {
 	case all:
 		err = v.Destroy(ctx)
-	case v.running(), s == vmm.Suspended:
+	case v.Running(), v.State() == vmm.Suspended:
 	default:
-		err = v.s.table.Remove(ctx, v.Name())
+		err = s.Remove(ctx, v.Name())
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -128,8 +129,8 @@ func (v *vm) purge(ctx context.Context, all bool) error {
 
 // shutdown stops every VM and then has the service end.
 func shutdown(c call, _ []string) error {
-	for _, v := range c.At.s.vms() {
-		if v.running() {
+	for _, v := range c.At.s.List() {
+		if v.Running() {
 			if err := v.Stop(c.Ctx); err != nil {
 				return err
 			}

@@ -15,6 +15,7 @@ import (
 // when it reads first, so that a shell, whose one file offset the write has
 // moved, reads it whole. A read completes a line that has no newline.
 type rpcHandle struct {
+	fs.MadeUp
 	ask    func(ctx context.Context, line string) (string, error)
 	line   *fs.Writer
 	open   context.Context // done when the file is closed

@@ -1,11 +1,12 @@
 package tree
 
 import (
-	"bufio"
+	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
-	"sort"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -38,17 +39,13 @@ var logLevel = regexp.MustCompile(`level=(WARN|ERROR) msg=("(?:[^"\\]|\\.)*"|\S+
 func triage(c call) (string, error) {
 	counts := map[string]int{}
 	text := readLog(c.At.s.cfg.ServiceLog)
-	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
-		if m := logLevel.FindStringSubmatch(lines.Text()); m != nil {
+	for line := range strings.Lines(text) {
+		if m := logLevel.FindStringSubmatch(line); m != nil {
 			counts[strings.ToLower(m[1])+" "+m[2]]++
 		}
 	}
-	keys := make([]string, 0, len(counts))
-	for k := range counts {
-		keys = append(keys, k)
-	}
-	sort.Slice(keys, func(i, j int) bool {
-		return counts[keys[i]] > counts[keys[j]] || counts[keys[i]] == counts[keys[j]] && keys[i] < keys[j]
+	keys := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
 	})
 	var b strings.Builder
 	for _, k := range keys {

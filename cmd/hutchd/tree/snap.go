@@ -7,10 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"hutch/cmd/hutchd/sandbox"
 	"hutch/fs"
 	"hutch/fs/folder"
-	"hutch/mcpd/ledger"
-	"hutch/mcpd/workspace"
 	"hutch/vmm"
 )
 
@@ -37,31 +36,14 @@ func enterSnap(c call, name string) (at, error) {
 	return at{s: c.At.s, vm: c.At.vm, snap: name}, nil
 }
 
-// snapshotEvent records that a snapshot was taken, dropped or reverted to.
-func (v *vm) snapshotEvent(e vmm.Event) {
-	r := ledger.Row{"timestamp": e.Time, "event": string(e.Kind), "name": e.Text}
-	if e.Kind == vmm.EventDropped {
-		v.dropped(e.Text)
-	} else if i, err := v.Snapshots().Get(e.Text); err == nil {
-		r["state"], r["automatic"] = i.State, 0
-		if i.Automatic {
-			r["automatic"] = 1
-		}
-		r["files"], r["bytes"], r["shared"] = i.Cost.Files, i.Cost.Bytes, i.Cost.Shared
-		r["linked"], r["copied"] = i.Cost.Linked, i.Cost.Copied
-		r["frozen_ms"], r["duration_ms"] = i.Frozen, i.Cost.Time
-	}
-	v.record(ledger.Snapshots, r)
-}
-
-// dropped forgets what was known of a snapshot. One that is taken later under
-// its name is another file.
-func (v *vm) dropped(name string) {
-	v.s.noSnap(v, name)
+// forgetSnap forgets what was known of a snapshot. One that is taken later
+// under its name is another file.
+func (s *Server) forgetSnap(v *sandbox.Sandbox, name string) {
+	s.noSnap(v, name)
 	for _, part := range []string{"work", "layer"} {
-		v.forgetFolder(snapKey(name, part))
+		v.ForgetFolder(snapKey(name, part))
 	}
-	v.s.gone("vm/" + v.Name() + "/snap/" + name)
+	s.gone("vm/" + v.Name() + "/snap/" + name)
 }
 
 func snapKey(name, part string) string { return "snap/" + name + "/" + part }
@@ -69,7 +51,7 @@ func snapKey(name, part string) string { return "snap/" + name + "/" + part }
 // snapFolder returns what a snapshot has of a part, which the row is named for.
 func snapFolder(c call) (fs.Node, error) {
 	v, name, part := c.At.vm, c.At.snap, c.Name
-	f, err := v.openFolder(snapKey(name, part), func() (*folder.Folder, error) {
+	f, err := v.Folder(snapKey(name, part), func() (*folder.Folder, error) {
 		return openLinked(v.ShownPart(name, part), part, snapLinks[part])
 	})
 	if err != nil {
@@ -106,28 +88,6 @@ func snapInfo(c call) (string, error) {
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.6f", d.Seconds()) }
-
-// snapshotsOf is what the MCP tools can do with the snapshots of m.
-func snapshotsOf(m *vmm.VM) workspace.Snapshots {
-	return workspace.Snapshots{
-		Take: m.Snap, Changes: m.GuestDiff, Drop: m.DropSnapshot,
-		List: func() ([]workspace.Snapshot, error) {
-			all, err := m.Snapshots().List()
-			var list []workspace.Snapshot
-			for _, i := range all {
-				list = append(list, workspace.Snapshot{
-					Name: i.Name, Taken: i.Taken.UTC().Format(time.RFC3339), Automatic: i.Automatic,
-					Files: i.Cost.Files, Bytes: i.Cost.Bytes,
-				})
-			}
-			return list, err
-		},
-		Hold: func(name string) (string, func(), error) {
-			_, release, err := m.Snapshots().Hold(name)
-			return m.ShownPart(name, "work"), release, err
-		},
-	}
-}
 
 // otherSnaps returns what a snapshot can be compared with.
 func otherSnaps(c call) ([]string, error) {

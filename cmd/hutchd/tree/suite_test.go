@@ -12,7 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"hutch/cmd/hutchd/sandbox"
 	"hutch/cmd/hutchd/tree"
 	"hutch/fs"
 	"hutch/fs/fuse"
@@ -40,8 +42,10 @@ func guest(ctx context.Context, g vmmtest.Guest) {
 // driver whose machines are goroutines that run guest.
 func settings(state string, log *fs.Log, guest func(context.Context, vmmtest.Guest)) tree.Config {
 	return tree.Config{
-		State: state, Drivers: []vmm.Driver{&vmmtest.Driver{Guest: guest}},
-		Log: slog.New(slog.NewTextHandler(log, nil)), Level: new(slog.LevelVar), ServiceLog: log,
+		Config: sandbox.Config{
+			State: state, Drivers: []vmm.Driver{&vmmtest.Driver{Guest: guest}}, Log: slog.New(slog.NewTextHandler(log, nil)),
+		},
+		Level: new(slog.LevelVar), ServiceLog: log,
 		CrashLog: filepath.Join(state, "panics"), Shutdown: func() {}, Mount: func() string { return "none" },
 	}
 }
@@ -151,7 +155,7 @@ func TestDirect(t *testing.T) {
 func TestLinux(t *testing.T) {
 	scripttest.Run(t, scripts, imagetest.Variables(t, "fake"), func(t *testing.T) scripttest.Frontend {
 		dir := startServer(t, false)
-		c, err := client.Dial(t.Context(), "unix!"+filepath.Join(dir, "9p"))
+		c, err := client.Dial(t.Context(), "unix!"+filepath.Join(dir, "9p"), time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"hutch/cmd/hutchd/sandbox"
 	"hutch/fs"
 	"hutch/mcpd/ledger"
 )
@@ -9,9 +10,9 @@ import (
 // a VM, an exec, or the name of something that is only looked at.
 type at struct {
 	s       *Server
-	vm      *vm
-	exec    *exec
-	session *session
+	vm      *sandbox.Sandbox
+	exec    *sandbox.Exec
+	session *sandbox.Session
 	name    string
 	snap    string // of a snapshot of the VM
 }
@@ -114,10 +115,10 @@ func mcpRows() []row {
 		{Name: "calls", Perm: 0o444, Open: mcpCalls(true), Doc: "every call from the first, a JSON line each; blocks"},
 		{Name: "servers", Perm: 0o444, Read: mcpServers, Doc: "the MCP servers and their state, a line each"},
 		{Name: "policy", Perm: 0o444, Read: mcpPolicy, Doc: "what the policy allows"},
-		{Name: "tools", Perm: 0o555, Names: toolNames, Enter: enterTool, Each: toolRow(), Doc: "the tools the agent can call"},
-		{Name: "resources", Perm: 0o555, Names: resourceNames, Enter: enterResource, Each: resourceRow(), Doc: "the resources it can read, by escaped URI"},
+		{Name: "tools", Perm: 0o555, Names: tools.names, Enter: tools.enter, Each: toolRow(), Doc: "the tools the agent can call"},
+		{Name: "resources", Perm: 0o555, Names: resources.names, Enter: resources.enter, Each: resourceRow(), Doc: "the resources it can read, by escaped URI"},
 		{Name: "sessions", Perm: 0o755, Names: sessionNames, Enter: enterSession, Each: sessionRow(), Make: makeSession, Drop: dropSession, Doc: "MCP sessions as files; mkdir makes one, rmdir ends it"},
-		{Name: "prompts", Perm: 0o555, Names: promptNames, Enter: enterPrompt, Each: promptRow(), Doc: "the prompts it can get"},
+		{Name: "prompts", Perm: 0o555, Names: prompts.names, Enter: prompts.enter, Each: promptRow(), Doc: "the prompts it can get"},
 	}
 }
 
@@ -134,21 +135,21 @@ func toolRow() []row {
 	return []row{{Name: "SERVER__TOOL", Perm: 0o555, Doc: "a tool", Rows: []row{
 		{Name: "schema", Perm: 0o444, Read: toolSchema, Doc: "the tool's input schema, JSON"},
 		{Name: "description", Perm: 0o444, Read: toolDescription, Doc: "the tool's description"},
-		{Name: "call", Perm: 0o600, Open: callTool, Doc: "write the arguments as a JSON line, read the result, on one open file"},
+		{Name: "call", Perm: 0o600, Open: tools.open, Doc: "write the arguments as a JSON line, read the result, on one open file"},
 	}}}
 }
 
 func resourceRow() []row {
 	return []row{{Name: "SERVER__URI", Perm: 0o555, Doc: "a resource", Rows: []row{
-		{Name: "info", Perm: 0o444, Read: resourceInfo, Doc: "the resource as its server lists it, JSON"},
-		{Name: "call", Perm: 0o600, Open: callResource, Doc: "write an empty line, read the contents, on one open file"},
+		{Name: "info", Perm: 0o444, Read: resources.info, Doc: "the resource as its server lists it, JSON"},
+		{Name: "call", Perm: 0o600, Open: resources.open, Doc: "write an empty line, read the contents, on one open file"},
 	}}}
 }
 
 func promptRow() []row {
 	return []row{{Name: "SERVER__PROMPT", Perm: 0o555, Doc: "a prompt", Rows: []row{
-		{Name: "info", Perm: 0o444, Read: promptInfo, Doc: "the prompt as its server lists it, JSON"},
-		{Name: "call", Perm: 0o600, Open: callPrompt, Doc: "write the arguments as a JSON line, read the messages, on one open file"},
+		{Name: "info", Perm: 0o444, Read: prompts.info, Doc: "the prompt as its server lists it, JSON"},
+		{Name: "call", Perm: 0o600, Open: prompts.open, Doc: "write the arguments as a JSON line, read the messages, on one open file"},
 	}}}
 }
 

@@ -7,60 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 
-	"hutch/aggd/egress"
 	"hutch/fs"
-	"hutch/fs/folder"
-	"hutch/mcpd"
-	"hutch/mcpd/ledger"
-	"hutch/vmm"
 )
-
-// A vm is a VM as the tree has it: the machine, its MCP endpoint, its ledger
-// and the execs that clients know.
-type vm struct {
-	*vmm.VM
-	s   *Server
-	id  uint64
-	mcp *mcpd.Endpoint
-	err lastErr
-
-	aggLog lateFile // the aggregator's log
-
-	ctx    context.Context // ends when the VM is removed or the service closes
-	cancel context.CancelFunc
-	work   work          // on the VM's behalf
-	number atomic.Uint64 // of the last anonymous exec
-	calls  atomic.Int64  // MCP calls that had begun when that was asked last
-
-	mu       sync.Mutex // guards what follows, and the fields of execs that say so
-	execs    map[string]*exec
-	sessions map[string]*session
-	folders  map[string]*folder.Folder // nil: the VM is gone
-	refs     int
-
-	arrivals arrivals // of the guest's connections; guarded by the crowd's mu
-
-	telling sync.Mutex // held while the guest is told of env/; guards told
-	told    told
-
-	goingOut sync.Mutex // guards proxy
-	proxy    *egress.Proxy
-
-	repeats repeats // of what the guest does that is told
-
-	ledgerMu sync.Mutex // guards what follows
-	ledger   *ledger.DB
-	secrets  []string // never to be written to it
-	closed   bool
-}
 
 func vmVerbs() []verb {
 	return []verb{
 		{Name: "start", Max: 0, Do: startVM, Doc: "start the VM; returns when it runs"},
-		{Name: "check", Max: 0, Do: checkVM, Doc: "say why it could not begin to start, as for an image or a folder that is not there"},
+		{Name: "check", Max: 0, Do: checkVM, Doc: "say why it could not begin to start, as for an image, a folder or what the driver needs that is not there"},
 		{Name: "stop", Max: 0, Do: stopVM, Doc: "stop it in good order; returns when it stopped"},
 		{Name: "kill", Max: 0, Do: killVM, Doc: "stop it at once"},
 		{Name: "snap", Args: "NAME", Min: 1, Max: 1, Do: snapVM, Doc: "take a snapshot, as mkdir snap/NAME does"},
@@ -69,18 +23,19 @@ func vmVerbs() []verb {
 		{Name: "resume", Max: 0, Do: resumeVM, Doc: "go on where it was suspended; returns when it runs"},
 		{Name: "persist", Args: "NAME", Min: 1, Max: 1, Do: persistVM, Doc: "give an anonymous VM a name, under which it stays"},
 		{Name: "fork", Args: "[-live] NAME", Min: 1, Max: 2, Do: forkVM, Doc: "make a stopped copy called NAME; -live: one that runs, with its memory"},
-		{Name: "set", Args: "K V", Min: 2, Max: 2, Do: setVM, Doc: "change a line of config; while stopped"},
+		{Name: "set", Args: "K V…", Min: 2, Max: -1, Do: setVM, Doc: "change a line of config; while stopped"},
 	}
 }
 
 func startVM(c call, _ []string) error { return c.At.vm.Start(c.Ctx) }
 func checkVM(c call, _ []string) error { return c.At.vm.Check(c.Ctx) }
-func killVM(c call, _ []string) error  { return c.At.vm.end(c, c.At.vm.Kill) }
-func stopVM(c call, _ []string) error  { return c.At.vm.end(c, c.At.vm.Stop) }
+func killVM(c call, _ []string) error  { return endVM(c, c.At.vm.Kill) }
+func stopVM(c call, _ []string) error  { return endVM(c, c.At.vm.Stop) }
 func setVM(c call, args []string) error {
-	return c.At.vm.Set(c.Ctx, args[0], args[1])
+	return c.At.vm.Set(c.Ctx, args[0], strings.Join(args[1:], " "))
 }
 
+func suspendVM(c call, _ []string) error    { return c.At.vm.Suspend(c.Ctx) }
 func resumeVM(c call, _ []string) error     { return c.At.vm.Resume(c.Ctx) }
 func persistVM(c call, args []string) error { return c.At.vm.Persist(c.Ctx, args[0]) }
 
@@ -94,12 +49,12 @@ func forkVM(c call, args []string) error {
 	return fmt.Errorf("%w: fork %s: want \"fork [-live] NAME\"", fs.ErrInvalid, args[0])
 }
 
-// end stops the VM; an anonymous one goes with it.
-func (v *vm) end(c call, stop func(context.Context) error) error {
+// endVM stops a VM; an anonymous one goes with it.
+func endVM(c call, stop func(context.Context) error) error {
 	if err := stop(c.Ctx); err != nil {
 		return err
 	}
-	if err := v.Discard(c.Ctx); !errors.Is(err, fs.ErrNotExist) {
+	if err := c.At.vm.Discard(c.Ctx); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -108,21 +63,7 @@ func (v *vm) end(c call, stop func(context.Context) error) error {
 func vmName(c call) (string, error)   { return c.At.vm.Name() + "\n", nil }
 func vmConfig(c call) (string, error) { return c.At.vm.ConfigText(), nil }
 
-// vmStatus is what the VM says of itself, and who serves it.
-func vmStatus(c call) (string, error) {
-	text := c.At.vm.Status()
-	text += c.At.vm.recordsLine()
-	if pid := c.At.vm.mcp.AggregatorPID(); pid != 0 {
-		text += fmt.Sprintf("aggregator %d\nsessions %d\n", pid, c.At.vm.mcp.Sessions())
-	}
-	if pid := c.At.vm.proxyPID(); pid != 0 {
-		text += fmt.Sprintf("proxy %d\n", pid)
-	}
-	if why := c.At.vm.mcp.AggregatorTrouble(); why != "" {
-		text += "aggregator down: " + strings.ReplaceAll(why, "\n", "; ") + "\n"
-	}
-	return text, nil
-}
+func vmStatus(c call) (string, error) { return c.At.vm.Status(), nil }
 
 // storeConfig keeps a config as it was written. If it does not parse, the
 // one before stays in force and err says why.
@@ -143,49 +84,37 @@ func configReady(c call) error { return c.At.vm.Editable() }
 
 func vmNames(c call) ([]string, error) {
 	var names []string
-	for _, v := range c.At.s.vms() {
+	for _, v := range c.At.s.List() {
 		names = append(names, v.Name())
 	}
 	return names, nil
 }
 
 func enterVM(c call, name string) (at, error) {
-	m, err := c.At.s.table.Lookup(name)
-	if err != nil {
-		return at{}, err
-	}
-	return at{s: c.At.s, vm: c.At.s.vm(m)}, nil
+	v, err := c.At.s.Lookup(name)
+	return at{s: c.At.s, vm: v}, err
 }
 
 func makeVM(c call, name string) error {
-	_, err := c.At.s.table.Make(c.Ctx, name)
+	_, err := c.At.s.Make(c.Ctx, name)
 	return err
 }
 
-func dropVM(c call, name string) error { return c.At.s.table.Remove(c.Ctx, name) }
+func dropVM(c call, name string) error { return c.At.s.Remove(c.Ctx, name) }
 
 // cloneVM makes an anonymous VM: the open file is its ctl.
 func cloneVM(c call, flags int) (fs.Handle, error) {
 	if err := wantBoth(flags); err != nil {
 		return nil, err
 	}
-	m, err := c.At.s.table.MakeAnonymous(c.Ctx)
+	v, err := c.At.s.MakeAnonymous(c.Ctx)
 	if err != nil {
 		return nil, err
 	}
-	return openClone(c, at{s: c.At.s, vm: c.At.s.vm(m)}, m.Name, vmVerbs()), nil
+	return openClone(c, at{s: c.At.s, vm: v}, v.Name, vmVerbs()), nil
 }
 
-func openCons(c call, flags int) (fs.Handle, error) {
-	g, err := c.At.vm.Guest()
-	if err != nil {
-		return nil, err
-	}
-	if err := c.At.vm.tellEnv(c.Ctx, g); err != nil {
-		return nil, err
-	}
-	return g.Cons(c.Ctx, flags)
-}
+func openCons(c call, flags int) (fs.Handle, error) { return c.At.vm.Cons(c.Ctx, flags) }
 
 // guestRoot is empty while there is no guest.
 func guestRoot(c call) (fs.Node, error) {
@@ -195,9 +124,6 @@ func guestRoot(c call) (fs.Node, error) {
 	}
 	return g.Root(), nil
 }
-
-// running says whether the VM has a machine that was not told to end.
-func (v *vm) running() bool { return v.State() == vmm.Running || v.State() == vmm.Starting }
 
 func vmLogPath(c call, name string) string {
 	return filepath.Join(c.At.vm.Dir(), "log", name)
@@ -220,12 +146,15 @@ func vmLogFile(name string) func(call, int) (fs.Handle, error) {
 		if os.IsNotExist(err) {
 			return fileHandle{}, nil
 		}
-		return fileHandle{f}, err
+		return fileHandle{f: f}, err
 	}
 }
 
 // fileHandle is an open file of the host, to be read; nil is an empty one.
-type fileHandle struct{ f *os.File }
+type fileHandle struct {
+	fs.MadeUp
+	f *os.File
+}
 
 func (h fileHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
 	if h.f == nil {
@@ -233,10 +162,6 @@ func (h fileHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) 
 	}
 	n, _ := h.f.ReadAt(p, off)
 	return n, nil
-}
-
-func (h fileHandle) WriteAt(context.Context, []byte, int64) (int, error) {
-	return 0, fs.ErrPermission
 }
 
 func (h fileHandle) Close() error {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -26,12 +27,12 @@ func measure(b *testing.B, op func() error) {
 func BenchmarkStatusRead(b *testing.B) {
 	_, addr := serve(b, 0)
 	c := dial(b, addr)
-	f, err := c.Open("status", 0)
+	f, err := c.Open(b.Context(), Path("status"), os.O_RDONLY)
 	ok(b, err)
-	defer f.Close()
+	defer f.Clunk()
 	p := make([]byte, 4096)
 	measure(b, func() error {
-		_, err := f.ReadAt(p, 0)
+		_, err := f.ReadAt(b.Context(), Quick, p, 0)
 		return err
 	})
 }
@@ -41,14 +42,14 @@ func BenchmarkOpenReadClose(b *testing.B) {
 	c := dial(b, addr)
 	p := make([]byte, 4096)
 	measure(b, func() error {
-		f, err := c.Open("status", 0)
+		f, err := c.Open(b.Context(), Path("status"), os.O_RDONLY)
 		if err != nil {
 			return err
 		}
-		if _, err := f.ReadAt(p, 0); err != nil {
+		if _, err := f.ReadAt(b.Context(), Quick, p, 0); err != nil {
 			return err
 		}
-		return f.Close()
+		return f.Close(b.Context())
 	})
 }
 
@@ -58,13 +59,13 @@ func BenchmarkRead(b *testing.B) {
 			tree, addr := serve(b, 0)
 			tree.SetBig(1 << 40)
 			c := dial(b, addr)
-			f, err := c.Open("big", 0)
+			f, err := c.Open(b.Context(), Path("big"), os.O_RDONLY)
 			ok(b, err)
-			defer f.Close()
+			defer f.Clunk()
 			p := make([]byte, kib<<10)
 			b.SetBytes(int64(len(p)))
 			measure(b, func() error {
-				_, err := f.ReadAt(p, 0)
+				_, err := f.ReadAt(b.Context(), Quick, p, 0)
 				return err
 			})
 		})

@@ -7,7 +7,7 @@ import (
 	"net"
 	"testing"
 
-	"hutch/fs/ninep"
+	"hutch/fs/ninep/wire"
 )
 
 // FuzzReplies has a server answer version and attach well, and then send
@@ -17,16 +17,16 @@ func FuzzReplies(f *testing.F) {
 		return append([]byte{byte(7 + len(body)), 0, 0, 0, typ, 1, 0}, body...)
 	}
 	qid := make([]byte, 13)
-	walked := reply(ninep.Twalk+1, append([]byte{1, 0}, qid...)...)
-	opened := reply(ninep.Tlopen+1, append(qid, 0, 0, 0, 0)...)
-	got := reply(ninep.Tgetattr+1, make([]byte, 153)...)
+	walked := reply(wire.Twalk+1, append([]byte{1, 0}, qid...)...)
+	opened := reply(wire.Tlopen+1, append(qid, 0, 0, 0, 0)...)
+	got := reply(wire.Tgetattr+1, make([]byte, 153)...)
 	f.Add(bytes.Join([][]byte{walked, opened, got}, nil))
 	f.Add(bytes.Join([][]byte{walked, opened, got, walked, opened,
-		reply(ninep.Treaddir+1, append([]byte{25, 0, 0, 0}, append(make([]byte, 22), 1, 0, 'x')...)...),
-		reply(ninep.Treaddir+1, 0, 0, 0, 0), reply(ninep.Tclunk + 1),
-		reply(ninep.Tread+1, 2, 0, 0, 0, 'a', 'b'), reply(ninep.Twrite+1, 50, 0, 0, 0),
-		reply(ninep.Twrite+1, 50, 0, 0, 0)}, nil))
-	f.Add(reply(ninep.Rlerror, 2, 0, 0, 0))
+		reply(wire.Treaddir+1, append([]byte{25, 0, 0, 0}, append(make([]byte, 22), 1, 0, 'x')...)...),
+		reply(wire.Treaddir+1, 0, 0, 0, 0), reply(wire.Tclunk + 1),
+		reply(wire.Tread+1, 2, 0, 0, 0, 'a', 'b'), reply(wire.Twrite+1, 50, 0, 0, 0),
+		reply(wire.Twrite+1, 50, 0, 0, 0)}, nil))
+	f.Add(reply(wire.Rlerror, 2, 0, 0, 0))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ours, theirs := net.Pipe()
 		served := make(chan struct{})
@@ -40,11 +40,11 @@ func FuzzReplies(f *testing.F) {
 			go io.Copy(io.Discard, r)
 			theirs.Write(b)
 		}()
-		c, err := New(ours)
+		c, err := New(within(t), ours, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		provoke(c)
+		provoke(within(t), c)
 		c.Close()
 		<-served
 	})
@@ -58,8 +58,8 @@ func greet(r *bufio.Reader, w io.Writer) {
 	}
 	req := make([]byte, le.Uint32(head))
 	io.ReadFull(r, req)
-	if req[4] == ninep.Tversion {
-		w.Write(answer(req, le.AppendUint32(nil, msize), []byte("\x08\x009P2000.L")))
+	if req[4] == wire.Tversion {
+		w.Write(answer(req, le.AppendUint32(nil, maxMsize), []byte("\x08\x009P2000.L")))
 	} else {
 		w.Write(answer(req, make([]byte, 13)))
 	}

@@ -1,5 +1,5 @@
-// Package initrd makes what a virtual machine's kernel begins with: an
-// archive with hutch's guest program as /init, the modules that the kernel
+// Package initrd makes the initial RAM disk that a virtual machine's kernel begins
+// with: an archive with hutch's guest program as /init, the modules that the kernel
 // needs to find its disks and the host, and nothing else.
 //
 // The archive is the same for all VMs with the same kernel, and kept. What is
@@ -64,7 +64,11 @@ func build(dir string, k kernel.Kernel, guest string, names []string) (string, e
 		return "", err
 	}
 	old, _ := filepath.Glob(filepath.Join(dir, name+"*"))
-	if err := put(path, data); err != nil {
+	err = fs.Replace(path, false, func(f *os.File) error {
+		_, err := f.Write(data)
+		return errors.Join(err, f.Chmod(0o644))
+	})
+	if err != nil {
 		return "", err
 	}
 	for _, o := range old {
@@ -90,20 +94,6 @@ func contents(program []byte, modules []kernel.Module) []entry {
 		fmt.Fprintln(&order, m.Name)
 	}
 	return append(list, entry{name: "modules/order", mode: regular | 0o644, data: []byte(order.String())})
-}
-
-// put puts data into the place of path in one step.
-func put(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 // WithConfig writes the file out, for its owner alone: the archive base and

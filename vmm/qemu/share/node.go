@@ -189,20 +189,12 @@ func (o open) WriteAt(ctx context.Context, p []byte, off int64) (done int, err e
 
 // Stat describes the file, also one that was removed.
 func (o open) Stat(ctx context.Context) (st fs.Stat, err error) {
-	s, ok := o.Handle.(fs.Statter)
-	if !ok {
-		return st, fs.ErrUnsupported
-	}
-	err = o.of.use(func() (err error) { st, err = s.Stat(ctx); return })
+	err = o.of.use(func() (err error) { st, err = o.Handle.Stat(ctx); return })
 	return st, err
 }
 
 func (o open) Sync(ctx context.Context) error {
-	s, ok := o.Handle.(fs.Syncer)
-	if !ok {
-		return nil
-	}
-	return o.of.use(func() error { return s.Sync(ctx) })
+	return o.of.use(func() error { return o.Handle.Sync(ctx) })
 }
 
 func (o open) Close() error {

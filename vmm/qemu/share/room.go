@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"syscall"
+
+	"hutch/fs"
 )
 
 // A room is how many files all guests may have open, since each takes a
@@ -15,17 +17,8 @@ type room struct {
 	open int
 }
 
-// descriptors are this process', of which guests may have a quarter here. Go
-// takes as many as it can get when it starts.
-var descriptors = room{most: quarter()}
-
-func quarter() int {
-	var l syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
-		return 256
-	}
-	return int(min(l.Cur/4, 1<<18))
-}
+// descriptors are this process', of which guests may have a quarter here.
+var descriptors = room{most: int(min(fs.Descriptors()/4, 1<<18))}
 
 // enter counts a file in that the guest opens. There is room for it while the
 // guest has less than is left, so that there is always some for the next.

@@ -1,7 +1,6 @@
-// Package share serves a machine's guest the folders of the host that it
-// sees: its workspace, those that the image "host" shows, which are read-only,
-// and those that its config mounts. What is served is 9P, on the guest's port
-// 5001:
+// Package share serves a virtual machine's guest the folders of the host that it
+// sees, over 9P on port 5001: its workspace, those that the image "host" shows,
+// which are read-only, and those that its config mounts.
 //
 //	work/         the workspace
 //	view0/ …      the image's folders, in its order

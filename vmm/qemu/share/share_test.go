@@ -5,11 +5,13 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"hutch/fs"
 	"hutch/fs/ninep/client"
@@ -38,7 +40,7 @@ func serve(t *testing.T) (s *Share, c *client.Conn, work, usr string) {
 	guest, host := net.Pipe()
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(t.Context(), host) }()
-	c, err := client.New(guest)
+	c, err := client.New(t.Context(), guest, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,13 +53,34 @@ func serve(t *testing.T) (s *Share, c *client.Conn, work, usr string) {
 }
 
 func write(c *client.Conn, name, text string) error {
-	f, err := c.Create(name, os.O_WRONLY, 0o644)
-	if err != nil {
+	return in(c, name, func(dir *client.Fid) error {
+		err := dir.Create(context.Background(), path.Base(name), os.O_WRONLY, 0o644)
+		if err == nil {
+			_, err = dir.Write(context.Background(), client.Quick, []byte(text), 0)
+		}
 		return err
-	}
-	defer f.Close()
-	_, err = f.WriteAt([]byte(text), 0)
-	return err
+	})
+}
+
+// in does what changes a file of the directory that it is in.
+func in(c *client.Conn, name string, do func(dir *client.Fid) error) error {
+	return c.At(context.Background(), client.Path(path.Dir(name)), do)
+}
+
+func remove(c *client.Conn, name string) error {
+	return in(c, name, func(dir *client.Fid) error { return dir.Remove(context.Background(), path.Base(name), false) })
+}
+
+func mkdir(c *client.Conn, name string) error {
+	return in(c, name, func(dir *client.Fid) error { return dir.Mkdir(context.Background(), path.Base(name), 0o755) })
+}
+
+func rename(c *client.Conn, from, to string) error {
+	return in(c, from, func(dir *client.Fid) error {
+		return in(c, to, func(todir *client.Fid) error {
+			return dir.Rename(context.Background(), path.Base(from), todir, path.Base(to))
+		})
+	})
 }
 
 func TestFolders(t *testing.T) {
@@ -77,13 +100,13 @@ func TestFolders(t *testing.T) {
 	for name, err := range map[string]error{
 		"create in a view":   write(c, "view0/f", "mine"),
 		"write in a view":    overwrite(c, "view0/program"),
-		"remove in a view":   c.Remove("view0/program"),
-		"make in a view":     c.Mkdir("view0/d", 0o755),
+		"remove in a view":   remove(c, "view0/program"),
+		"make in a view":     mkdir(c, "view0/d"),
 		"create at the top":  write(c, "f", "mine"),
 		"through a link out": overwrite(c, "work/out/program"),
 		"out by dots":        overwrite(c, "work/../../"+usr+"/program"),
-		"rename into a view": c.Rename("work/f", "view0/f"),
-		"rename from a view": c.Rename("view0/program", "work/program"),
+		"rename into a view": rename(c, "work/f", "view0/f"),
+		"rename from a view": rename(c, "view0/program", "work/program"),
 	} {
 		if err == nil {
 			t.Errorf("%s: done", name)
@@ -95,18 +118,18 @@ func TestFolders(t *testing.T) {
 	if text, _ := os.ReadFile(filepath.Join(usr, "program")); string(text) != "text" {
 		t.Errorf("the program is %q", text)
 	}
-	if err := c.Rename("work/f", "work/g"); err != nil {
+	if err := rename(c, "work/f", "work/g"); err != nil {
 		t.Error(err)
 	}
 }
 
 func overwrite(c *client.Conn, name string) error {
-	f, err := c.Open(name, os.O_WRONLY)
+	f, err := c.Open(context.Background(), client.Path(name), os.O_WRONLY)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	_, err = f.WriteAt([]byte("mine"), 0)
+	defer f.Clunk()
+	_, err = f.Write(context.Background(), client.Quick, []byte("mine"), 0)
 	return err
 }
 
@@ -122,7 +145,7 @@ func TestMounts(t *testing.T) {
 	guest, host := net.Pipe()
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(t.Context(), host) }()
-	c, err := client.New(guest)
+	c, err := client.New(t.Context(), guest, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

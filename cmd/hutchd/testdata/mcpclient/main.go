@@ -11,10 +11,11 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"iter"
 	"log"
 	"os"
 	"os/exec"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,8 +106,20 @@ func (c *client) connect(args []string) error {
 	return err
 }
 
-// own says whether a name is one of the server that is tried.
-func own(s, prefix string) bool { return strings.HasPrefix(s, prefix) }
+// own tells those of all that are of the server that is tried: their names
+// begin with prefix.
+func own[T any](what, prefix string, all iter.Seq2[T, error], name func(T) string) (list []T) {
+	for v, err := range all {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if strings.HasPrefix(name(v), prefix) {
+			say(what+" "+name(v), v, nil)
+			list = append(list, v)
+		}
+	}
+	return list
+}
 
 // arguments of tools that need some, or other than their defaults.
 var arguments = map[string]map[string]any{
@@ -124,13 +137,14 @@ var arguments = map[string]map[string]any{
 }
 
 func (c *client) tools() {
-	names := c.listTools()
-	for len(names) == 0 { // a server that is slow to start has none yet
+	tools := c.listTools()
+	for len(tools) == 0 { // a server that is slow to start has none yet
 		c.next(c.changed)
-		names = c.listTools()
+		tools = c.listTools()
 	}
-	sort.Strings(names)
-	for _, n := range names {
+	slices.SortFunc(tools, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
+	for _, t := range tools {
+		n := t.Name
 		short := strings.TrimPrefix(n, *name)
 		if strings.HasPrefix(short, "toggle-") { // these have an hour of their own
 			continue
@@ -149,17 +163,8 @@ func (c *client) tools() {
 	say("call with bad arguments", r, err)
 }
 
-func (c *client) listTools() (names []string) {
-	for tool, err := range c.s.Tools(c.ctx, nil) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		if own(tool.Name, *name) {
-			say("tool "+tool.Name, tool, nil)
-			names = append(names, tool.Name)
-		}
-	}
-	return names
+func (c *client) listTools() []*mcp.Tool {
+	return own("tool", *name, c.s.Tools(c.ctx, nil), func(t *mcp.Tool) string { return t.Name })
 }
 
 // longCall has progress, and ends a call after its first.
@@ -195,23 +200,10 @@ func (c *client) next(from chan string) string {
 
 func (c *client) resources() {
 	var uris []string
-	for r, err := range c.s.Resources(c.ctx, nil) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		if own(r.URI, *uri) {
-			say("resource "+r.URI, r, nil)
-			uris = append(uris, r.URI)
-		}
+	for _, r := range own("resource", *uri, c.s.Resources(c.ctx, nil), func(r *mcp.Resource) string { return r.URI }) {
+		uris = append(uris, r.URI)
 	}
-	for t, err := range c.s.ResourceTemplates(c.ctx, nil) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		if own(t.URITemplate, *uri) {
-			say("template "+t.URITemplate, t, nil)
-		}
-	}
+	own("template", *uri, c.s.ResourceTemplates(c.ctx, nil), func(t *mcp.ResourceTemplate) string { return t.URITemplate })
 	text := *uri + "demo://resource/dynamic/text/1"
 	for _, u := range append(uris, text, *uri+"demo://resource/dynamic/blob/2", *uri+"demo://none") {
 		r, err := c.s.ReadResource(c.ctx, &mcp.ReadResourceParams{URI: u})
@@ -230,16 +222,7 @@ func (c *client) toggle(tool string) {
 }
 
 func (c *client) prompts() {
-	var all []*mcp.Prompt
-	for p, err := range c.s.Prompts(c.ctx, nil) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		if own(p.Name, *name) {
-			say("prompt "+p.Name, p, nil)
-			all = append(all, p)
-		}
-	}
+	all := own("prompt", *name, c.s.Prompts(c.ctx, nil), func(p *mcp.Prompt) string { return p.Name })
 	values := map[string]string{"city": "Ghent", "department": "Sales", "name": "David", "resourceType": "Text", "resourceId": "1"}
 	for _, p := range all {
 		args := map[string]string{}

@@ -1,0 +1,87 @@
+package programs
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"golang.org/x/time/rate"
+
+	"hutch/fs"
+)
+
+// complaints logs what a program writes to its standard error, as long as there
+// are not too many lines, and keeps the last ones.
+type complaints struct {
+	server string
+	log    io.Writer
+	lines  *rate.Limiter
+
+	mu      sync.Mutex // guards what follows
+	begun   []byte     // of a line
+	dropped int
+	tail    []string
+}
+
+// The most that is kept of a line, and of the last words, in bytes.
+const (
+	maxLine  = 4 << 10
+	maxWords = 500
+)
+
+func newComplaints(server string, log io.Writer) *complaints {
+	return &complaints{server: server, log: log, lines: rate.NewLimiter(20, 100)}
+}
+
+// Write takes the next bytes.
+func (c *complaints) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for rest := p; len(rest) > 0; {
+		line, next, ended := bytes.Cut(rest, []byte("\n"))
+		take := min(len(line), maxLine-len(c.begun))
+		c.begun = append(c.begun, line[:take]...)
+		if take < len(line) {
+			next, ended = rest[take:], true
+		}
+		if !ended {
+			break
+		}
+		c.line(string(c.begun))
+		c.begun, rest = c.begun[:0], next
+	}
+	return len(p), nil
+}
+
+// line logs one line; mu is held.
+func (c *complaints) line(text string) {
+	text = fs.PlainLine(strings.TrimRight(text, "\r"))
+	if text == "" {
+		return
+	}
+	c.tail = append(c.tail, strings.TrimSpace(text))
+	c.tail = c.tail[max(0, len(c.tail)-5):]
+	if !c.lines.Allow() {
+		c.dropped++
+		return
+	}
+	if c.dropped > 0 {
+		fmt.Fprintf(c.log, "%s: (%d lines dropped)\n", c.server, c.dropped)
+		c.dropped = 0
+	}
+	fmt.Fprintf(c.log, "%s: %s\n", c.server, text)
+}
+
+// last returns the last words.
+func (c *complaints) last() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.begun) > 0 {
+		c.line(string(c.begun))
+		c.begun = nil
+	}
+	words := strings.Join(c.tail, " / ")
+	return words[max(0, len(words)-maxWords):]
+}

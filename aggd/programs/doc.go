@@ -1,0 +1,32 @@
+// Package programs has hutchd start the programs that are MCP servers for an
+// aggregator, which may start nothing itself: a Host on hutchd's side, a Client
+// in the aggregator, and a pair of sockets between them.
+//
+// The Client asks for a program by a key that the Host gave with the definition
+// of its server, and gets the program's standard input and output as descriptors.
+// Its command, arguments and environment never reach the aggregator. Of what the
+// aggregator says nothing is believed but keys that are defined now and its own
+// numbers of programs.
+package programs
+
+// An order is a line from the aggregator: one of the two.
+type order struct {
+	Start string `json:"start,omitempty"` // the key of the program to start as ID
+	Stop  bool   `json:"stop,omitempty"`  // the program ID is to end
+	ID    uint64 `json:"id"`
+}
+
+// A notice is a line to the aggregator about its program ID.
+type notice struct {
+	ID      uint64 `json:"id"`
+	Started bool   `json:"started,omitempty"` // its input and output come with the line
+	Refused string `json:"refused,omitempty"` // why it was not started
+	Ended   string `json:"ended,omitempty"`   // how it ended
+	Words   string `json:"words,omitempty"`   // the last that it wrote to its standard error
+}
+
+// The longest lines, in bytes.
+const (
+	maxOrder  = 4 << 10
+	maxNotice = 64 << 10
+)

@@ -1,0 +1,107 @@
+package programs
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+
+	"hutch/aggd/wire"
+)
+
+// The most programs of one aggregator that run at once, and how many it may start
+// at once and a second: a crash loop or a hostile aggregator costs no more.
+const (
+	maxPrograms = 512
+	startBurst  = 64
+	startRate   = 20
+)
+
+// A Host starts the programs that servers' definitions name, for one aggregator
+// at a time.
+type Host struct {
+	log io.Writer // their standard error, line by line, with the server's name
+
+	mu      sync.Mutex // guards what follows
+	last    int        // of the keys
+	defined map[string]definition
+	keys    map[string]string // of programs, as they are written
+	running map[*running]struct{}
+}
+
+// A definition is the program of a server.
+type definition struct {
+	Server string
+	wire.Program
+}
+
+// NewHost returns a Host that knows no program.
+func NewHost(log io.Writer) *Host {
+	return &Host{log: log, running: make(map[*running]struct{})}
+}
+
+// Define makes the programs of servers those that can be started, and returns the
+// servers as the aggregator is to be told them: with a key in the program's place,
+// which stays while the program does.
+func (h *Host) Define(servers []wire.Server) []wire.Server {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	keys, defined := make(map[string]string), make(map[string]definition)
+	told := make([]wire.Server, 0, len(servers))
+	for _, s := range servers {
+		if s.Stdio() && s.Command != "" {
+			d := definition{s.Name, s.Program}
+			d.Args, d.Env = slices.Clone(s.Args), maps.Clone(s.Env) // the caller may change its own
+			text, _ := json.Marshal(d)                              // of strings
+			key := h.keys[string(text)]
+			if key == "" {
+				h.last++
+				key = strconv.Itoa(h.last)
+			}
+			keys[string(text)], defined[key] = key, d
+			s.Descriptor = key
+		}
+		s.Program = wire.Program{}
+		told = append(told, s)
+	}
+	h.keys, h.defined = keys, defined
+	return told
+}
+
+// A Process is a program that runs.
+type Process struct {
+	Server   string // whose it is
+	PID      int
+	Confined bool // it is one of hutch's own that reaches the network
+}
+
+// Processes returns the programs that run, in the order of their ids.
+func (h *Host) Processes() []Process {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []Process
+	for r := range h.running {
+		if pid := r.p.PID(); pid != 0 {
+			list = append(list, Process{r.server, pid, r.confined})
+		}
+	}
+	slices.SortFunc(list, func(a, b Process) int { return a.PID - b.PID })
+	return list
+}
+
+// Serve serves the aggregator at the other end of c until that ends or ctx does;
+// then it ends all programs, and waits for that.
+func (h *Host) Serve(ctx context.Context, c *net.UnixConn) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := &service{host: h, to: wire.NewSocket(c, 0), programs: make(map[uint64]*running)}
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	s.serve(ctx, wire.NewReader(c, maxOrder)) // no descriptor comes by a plain read
+	c.Close()
+	s.end()
+}

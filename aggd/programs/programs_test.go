@@ -1,0 +1,220 @@
+package programs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"hutch/aggd/wire"
+	"hutch/fs/duplex"
+)
+
+// A rig is a Host and a Client, and what programs say.
+type rig struct {
+	*Host
+	*Client
+	conn *net.UnixConn // of the Host
+
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+func (r *rig) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log.Write(p)
+}
+
+// said returns what the log has.
+func (r *rig) said() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log.String()
+}
+
+func begin(t testing.TB) *rig {
+	r := &rig{}
+	r.Host = NewHost(r)
+	ours, theirs, err := duplex.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := syscall.Dup(int(theirs.Fd()))
+	theirs.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Client, err = NewClient(uintptr(fd)); err != nil {
+		t.Fatal(err)
+	}
+	r.conn = ours
+	var served sync.WaitGroup
+	served.Go(func() { r.Serve(context.Background(), ours) })
+	t.Cleanup(func() {
+		r.Close()
+		served.Wait()
+		if left := r.Processes(); len(left) > 0 {
+			t.Errorf("processes %v are left", left)
+		}
+	})
+	return r
+}
+
+// define defines a shell's line as the server s, and returns its key.
+func (r *rig) define(line string) string {
+	return r.Define([]wire.Server{{Name: "s", Program: wire.Program{Command: "sh", Args: []string{"-c", line}}}})[0].Descriptor
+}
+
+func (r *rig) start(t testing.TB, line string) *Program {
+	t.Helper()
+	p, err := r.Start(t.Context(), r.define(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.In.Close(); p.Out.Close() })
+	return p
+}
+
+func TestStart(t *testing.T) {
+	r := begin(t)
+	p := r.start(t, `printf 'forged\rs: line\033[2J\n' >&2; echo complaint >&2; cat; exit 3`)
+	fmt.Fprintln(p.In, "hello")
+	p.In.Close()
+	if b, err := io.ReadAll(p.Out); string(b) != "hello\n" || err != nil {
+		t.Errorf("%q %v", b, err)
+	}
+	<-p.Ended()
+	if how := p.How(); how != "(exit status 3): forged?s: line?[2J / complaint" {
+		t.Error(how)
+	}
+	if got := r.said(); got != "s: forged?s: line?[2J\ns: complaint\n" {
+		t.Errorf("log %q", got)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	r := begin(t)
+	key := r.define("exit")
+	r.define("exit 1") // and not the first any more
+	missing := r.Define([]wire.Server{{Name: "s", Program: wire.Program{Command: "no-such-program"}}})[0].Descriptor
+	for key, want := range map[string]string{key: "not defined any more", "": "not defined any more", missing: `no program "no-such-program"`} {
+		if _, err := r.Start(t.Context(), key); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
+// TestDefine keeps the key of a program that did not change, and tells the
+// aggregator nothing of any.
+func TestDefine(t *testing.T) {
+	h := NewHost(io.Discard)
+	server := wire.Server{Name: "s", Program: wire.Program{Command: "c", Env: map[string]string{"TOKEN": "t"}}}
+	args := append(make([]string, 0, 10), "a", "kept")
+	server.Args = args[:1]
+	one := h.Define([]wire.Server{server, {Name: "web", URL: "http://x"}})
+	if args[1] != "kept" {
+		t.Errorf("Define wrote %q behind the arguments", args[1])
+	}
+	two := h.Define([]wire.Server{server})
+	server.Env = map[string]string{"TOKEN": "u"}
+	three := h.Define([]wire.Server{server})
+	if one[0].Descriptor == "" || one[1].Descriptor != "" || two[0].Descriptor != one[0].Descriptor || three[0].Descriptor == one[0].Descriptor {
+		t.Errorf("%+v %+v %+v", one, two, three)
+	}
+	if line, _ := json.Marshal(one); bytes.Contains(line, []byte("TOKEN")) {
+		t.Errorf("told %s", line)
+	}
+}
+
+// TestStop ends programs that heed less and less.
+func TestStop(t *testing.T) {
+	for _, line := range []string{"cat", "exec sleep 1000", "trap '' TERM; sleep 1000 & while :; do wait; done"} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			p := begin(t).start(t, line)
+			p.In.Close()
+			p.Stop()
+			p.Stop()
+			select {
+			case <-p.Ended():
+			case <-time.After(time.Minute):
+				t.Error("it goes on")
+			}
+		})
+	}
+}
+
+// TestHostGone ends what waits when hutchd is gone, and TestClientGone, by its
+// cleaning up, what runs when the aggregator is.
+func TestHostGone(t *testing.T) {
+	r := begin(t)
+	p := r.start(t, "cat")
+	r.conn.Close()
+	<-p.Ended()
+	if how := p.How(); how != "(hutchd is gone)" {
+		t.Error(how)
+	}
+	if _, err := r.Start(t.Context(), "1"); err == nil {
+		t.Error("started by nobody")
+	}
+}
+
+func TestClientGone(t *testing.T) {
+	r := begin(t)
+	r.start(t, "exec sleep 1000")
+	r.start(t, "trap '' TERM; while :; do sleep 1000; done")
+	if n := len(r.Processes()); n != 2 {
+		t.Errorf("%d programs", n)
+	}
+}
+
+// TestMany starts no more than may run at once.
+func TestMany(t *testing.T) {
+	s := &service{host: NewHost(io.Discard), programs: map[uint64]*running{}}
+	key := s.host.Define([]wire.Server{{Name: "s", Program: wire.Program{Command: "sh"}}})[0].Descriptor
+	for i := range uint64(maxPrograms) {
+		s.programs[i] = &running{}
+	}
+	if err := s.start(order{Start: key, ID: maxPrograms}); err == nil || !strings.Contains(err.Error(), "at once") {
+		t.Error(err)
+	}
+	if err := s.start(order{Start: key, ID: 1}); err == nil || !strings.Contains(err.Error(), "runs already") {
+		t.Error(err)
+	}
+}
+
+// FuzzServe has an aggregator that was taken over say anything.
+func FuzzServe(f *testing.F) {
+	f.Add([]byte(`{"start":"1","id":1}` + "\n" + `{"stop":true,"id":1}` + "\n"))
+	f.Add([]byte(`{"start":"1","id":1}` + "\n" + `{"start":"1","id":1}` + "\n{"))
+	f.Add(bytes.Repeat([]byte("x"), maxOrder+2))
+	f.Fuzz(func(t *testing.T, said []byte) {
+		if bytes.Count(said, []byte("start")) > 8 || bytes.Contains(said, []byte(`\u`)) {
+			return // the rate of starts takes time
+		}
+		h := NewHost(io.Discard)
+		h.Define([]wire.Server{{Name: "s", Program: wire.Program{Command: "cat"}}})
+		ours, theirs, err := duplex.Pair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var served sync.WaitGroup
+		served.Go(func() { h.Serve(context.Background(), ours) })
+		theirs.Write(said)
+		go io.Copy(io.Discard, theirs)
+		syscall.Shutdown(int(theirs.Fd()), syscall.SHUT_WR)
+		served.Wait()
+		theirs.Close()
+		if left := h.Processes(); len(left) > 0 {
+			t.Errorf("processes %v are left", left)
+		}
+	})
+}

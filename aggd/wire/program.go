@@ -1,0 +1,11 @@
+package wire
+
+// A Program is what a stdio server is, to the host that starts it. The aggregator
+// is never told it.
+type Program struct {
+	Command  string
+	Args     []string
+	Env      map[string]string
+	Dir      string
+	Confined bool // it is one of ours that reaches the network: it gets no environment
+}

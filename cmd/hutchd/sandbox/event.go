@@ -1,0 +1,66 @@
+package sandbox
+
+import (
+	"time"
+
+	"hutch/fs"
+	"hutch/mcpd/ledger"
+	"hutch/vmm"
+)
+
+// An Event is one line of events: what happened to a VM, or what was refused it.
+type Event struct {
+	Time time.Time `json:"timestamp"`
+	VM   string    `json:"vm"`
+	Kind string    `json:"event"`
+	Text string    `json:"text,omitempty"`
+}
+
+// Event is told what happens to the VM. That it failed is its last error,
+// whether a client waits for it or not.
+func (v *Sandbox) Event(e vmm.Event) {
+	switch e.Kind {
+	case vmm.EventPosed, vmm.EventRefused:
+		v.alert(string(e.Kind), e.Text)
+		return
+	case vmm.EventFailed:
+		if err := v.Err(); err != nil {
+			v.LastErr.Set(err)
+		}
+	}
+	v.tell(ledger.VMs, Event{Time: e.Time, VM: e.VM, Kind: string(e.Kind), Text: e.Text})
+	switch e.Kind {
+	case vmm.EventSnapshot, vmm.EventReverted, vmm.EventDropped:
+		v.recordSnapshot(e)
+	}
+	if v.service.cfg.Event != nil {
+		v.service.cfg.Event(v, e)
+	}
+}
+
+// maxEvents is how much of the service's events is kept in memory, in bytes.
+const maxEvents = 1 << 20
+
+// tell records an event of the sandbox, in another table of its ledger, too, if
+// it belongs there, and announces it.
+func (v *Sandbox) tell(table string, e Event) {
+	e = v.service.announce(e)
+	if table != ledger.VMs {
+		v.record(table, ledger.Row{"timestamp": e.Time, "event": e.Kind, "text": e.Text})
+	}
+	c := v.Config()
+	v.record(ledger.VMs, ledger.Row{
+		"timestamp": e.Time, "event": e.Kind, "text": e.Text,
+		"state": string(v.State()), "driver": c.Driver, "image": c.Image,
+	})
+}
+
+// announce tells of an event of the service, but records it nowhere.
+func (s *Service) announce(e Event) Event {
+	e.Time = e.Time.UTC().Truncate(time.Microsecond)
+	if line, err := fs.MarshalLine(e); err == nil {
+		s.events.Append(line)
+		s.log.Info(e.Kind, "vm", e.VM, "text", e.Text)
+	}
+	return e
+}

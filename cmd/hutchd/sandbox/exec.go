@@ -1,0 +1,256 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"hutch/fs"
+	"hutch/mcpd/ledger"
+	"hutch/relay/guest"
+	"hutch/vmm"
+)
+
+// An Exec is one command of a sandbox. The command and its output live in the
+// guest's agent; this is the host's name for it.
+type Exec struct {
+	*guest.Exec
+	ID   uint64 // no other object's
+	Name string
+
+	vm    *Sandbox
+	guest *guest.Guest
+
+	// guarded by vm.mu
+	holders     int // clients that keep it: with the last, an anonymous exec goes
+	anonymous   bool
+	killOnClose bool              // the command is killed when the last of the holders lets go
+	result      *Result           // nil until this service has started the command
+	kept        map[string]string // its cmd and status, from when the VM was suspended
+}
+
+// A Result is how a command ended.
+type Result struct {
+	Done chan struct{} // closed when it has
+	Line string        // exit status or signal, and times; valid after Done
+	Err  error         // why that is not known; valid after Done
+}
+
+// Execs returns the names of the commands that the guest knows. Those of a
+// suspended VM are the ones that this service has met.
+func (v *Sandbox) Execs(ctx context.Context) ([]string, error) {
+	g, err := v.Guest()
+	if err != nil {
+		return v.keptExecs(), nil
+	}
+	return g.Execs(ctx)
+}
+
+// Exec returns the exec called name, which the guest may know from before
+// this hutchd was started.
+func (v *Sandbox) Exec(ctx context.Context, name string) (*Exec, error) {
+	g, err := v.Guest()
+	if err != nil && v.State() != vmm.Suspended {
+		return nil, fmt.Errorf("%w: exec %s: vm %s is not running: start it first", fs.ErrNotExist, name, v.Name())
+	}
+	v.mu.Lock()
+	e := v.execs[name]
+	v.mu.Unlock()
+	switch {
+	case e != nil:
+		return e, nil
+	case err != nil:
+		return nil, err
+	}
+	x, err := g.Exec(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return v.keepExec(x, g, name), nil
+}
+
+// MakeExec makes an exec called name, whose command is not started.
+func (v *Sandbox) MakeExec(ctx context.Context, name string) (*Exec, error) {
+	g, err := v.Guest()
+	if s := v.State(); err == nil && (s == vmm.Starting || s == vmm.Stopping) {
+		err = fmt.Errorf("%w: vm %q is %s", fs.ErrBusy, v.Name(), s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	x, err := g.MakeExec(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return v.keepExec(x, g, name), nil
+}
+
+// MakeAnonymousExec makes an exec with a number for a name, which goes when
+// the last of its holders has let go of it.
+func (v *Sandbox) MakeAnonymousExec(ctx context.Context) (*Exec, error) {
+	for {
+		e, err := v.MakeExec(ctx, strconv.FormatUint(v.number.Add(1), 10))
+		if fs.Errno(err) == fs.Errno(fs.ErrExist) {
+			continue
+		}
+		if err == nil {
+			v.mu.Lock()
+			e.anonymous = true
+			v.mu.Unlock()
+		}
+		return e, err
+	}
+}
+
+// keepExec enters x in the sandbox's table, unless its name is there already.
+func (v *Sandbox) keepExec(x *guest.Exec, g *guest.Guest, name string) *Exec {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.execs[name] == nil {
+		v.execs[name] = &Exec{Exec: x, ID: v.service.NextID(), Name: name, vm: v, guest: g}
+	}
+	return v.execs[name]
+}
+
+// Start starts the command by telling the guest's ctl, with the variables of
+// env/ as they are now, and has its end written to the ledger. The ledger has
+// message, which is how the command was asked for.
+func (e *Exec) Start(ctx context.Context, message, tell string) error {
+	if err := e.vm.tellEnv(ctx, e.guest); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := e.Ctl(ctx, tell); err != nil {
+		return e.vm.WhyGone(err)
+	}
+	r := &Result{Done: make(chan struct{})}
+	e.vm.mu.Lock()
+	e.result = r
+	e.vm.mu.Unlock()
+	e.vm.service.count.Execs.Add(1)
+	if e.vm.tasks.begin(func() { e.follow(r, message, began) }) {
+		return nil
+	}
+	r.Err = fmt.Errorf("%w: vm %s", fs.ErrNotExist, e.vm.Name())
+	close(r.Done)
+	return r.Err
+}
+
+// follow waits for the command's end, tells and records it.
+func (e *Exec) follow(r *Result, message string, began time.Time) {
+	line, err := e.Wait(e.vm.ctx)
+	if how := e.vm.Ending(); how.Why != "" {
+		line, err = endedByVM(line, err, how, time.Since(began)), nil
+	}
+	r.Line, r.Err = line, err
+	close(r.Done)
+	row := ledger.Row{"timestamp": began, "exec_id": e.Name, "command": message, "duration_ms": time.Since(began), "source": "tree"}
+	how, _, _ := strings.Cut(line, " ")
+	code, notCode := strconv.Atoi(how)
+	switch {
+	case err != nil:
+		row["error_message"] = fs.Text(err)
+	case notCode != nil:
+		row["signal"] = how
+	default:
+		row["exit_code"] = code
+	}
+	e.vm.record(ledger.Execs, row)
+}
+
+// endedByVM returns the line of a command whose machine ended, or is ending:
+// how the command did, as far as that is known, and why the machine.
+func endedByVM(line string, err error, how vmm.Ending, took time.Duration) string {
+	if line = strings.TrimSuffix(line, "\n"); err != nil || line == "" {
+		sig := "SIGKILL"
+		if how.Orderly {
+			sig = "SIGTERM"
+		}
+		line = fmt.Sprintf("%s - - %.3f", sig, took.Seconds())
+	}
+	return line + " vm " + fs.QuoteLine(how.Why) + "\n"
+}
+
+// Result tells how the command ended, nil if this service has not started it.
+func (e *Exec) Result() *Result {
+	e.vm.mu.Lock()
+	defer e.vm.mu.Unlock()
+	return e.result
+}
+
+// Text returns what a file of the guest's exec says, or said when its VM was
+// suspended.
+func (e *Exec) Text(ctx context.Context, file string) (string, error) {
+	if text, ok := e.keptText(file); ok {
+		return text, nil
+	}
+	text, err := e.Read(ctx, file)
+	return text, e.vm.WhyGone(err)
+}
+
+// Drop removes the exec, and kills the command if it still runs.
+func (e *Exec) Drop(ctx context.Context) error {
+	e.vm.mu.Lock()
+	if e.vm.execs[e.Name] == e {
+		delete(e.vm.execs, e.Name)
+	}
+	e.vm.mu.Unlock()
+	return e.Remove(ctx)
+}
+
+// KillOnClose has the command killed when the last holder lets go of it.
+func (e *Exec) KillOnClose() {
+	e.vm.mu.Lock()
+	e.killOnClose = true
+	e.vm.mu.Unlock()
+}
+
+// Hold keeps an anonymous exec, and its VM, until done is called.
+func (e *Exec) Hold() (done func()) {
+	of := e.vm.Hold()
+	e.vm.mu.Lock()
+	e.holders++
+	e.vm.mu.Unlock()
+	return func() {
+		e.letGo()
+		of()
+	}
+}
+
+func (e *Exec) letGo() {
+	e.vm.mu.Lock()
+	e.holders--
+	last := e.holders == 0
+	drop, kill := last && e.anonymous, last && e.killOnClose
+	e.vm.mu.Unlock()
+	if drop || kill {
+		e.vm.later(func(ctx context.Context) error {
+			if drop {
+				return e.Drop(ctx)
+			}
+			return e.Ctl(ctx, "kill")
+		})
+	}
+}
+
+// WhyGone gives the error of what needs a guest that is gone the reason.
+func (v *Sandbox) WhyGone(err error) error {
+	if how := v.Ending(); guest.IsGone(err) && how.Why != "" {
+		return fmt.Errorf("%w: vm %q: %s", fs.ErrIO, v.Name(), how.Why)
+	}
+	return err
+}
+
+// Cons opens the console, a shell with the variables of env/ as they are now.
+func (v *Sandbox) Cons(ctx context.Context, flags int) (fs.Handle, error) {
+	g, err := v.Guest()
+	if err != nil {
+		return nil, err
+	}
+	if err := v.tellEnv(ctx, g); err != nil {
+		return nil, err
+	}
+	return g.Cons(ctx, flags)
+}

@@ -1,0 +1,99 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"hutch/aggd/wire"
+	"hutch/mcpd/policy"
+	"hutch/profiles"
+)
+
+// Reload gives a running VM the servers that its profile names now, and waits
+// until they have settled.
+func (v *Sandbox) Reload(ctx context.Context) error {
+	if err := v.service.profiles.Check(v.Config().Profile); err != nil {
+		return err
+	}
+	if !v.Running() {
+		return nil
+	}
+	if err := v.configure(ctx); err != nil {
+		return err
+	}
+	v.MCP.Settled(ctx)
+	return nil
+}
+
+// configure gives the endpoint what the VM's profile says, and the ledger
+// what of it is never to be written.
+func (v *Sandbox) configure(ctx context.Context) error {
+	p, err := v.service.profiles.Get(v.Config().Profile)
+	if err != nil {
+		return err
+	}
+	if out := v.egress(); out != nil {
+		out.Set(network(p))
+	}
+	_, err = v.openLedger(p.Secrets())
+	v.MCP.SetPending(p.MaxPending)
+	return errors.Join(err, v.MCP.Reload(ctx, servers(p, v.service.cfg.Locald), policyOf(p)))
+}
+
+// servers puts a profile's servers as the endpoint is told them, with the
+// built-in tools, whose program is locald.
+func servers(p *profiles.Profile, locald string) []wire.Server {
+	var list []wire.Server
+	for _, s := range p.Servers {
+		list = append(list, wireServer(s))
+	}
+	if locald == "" {
+		return list
+	}
+	return append(list, wire.Server{
+		Name: wire.Local, Enabled: true, Source: "builtin", Shared: true,
+		Program: wire.Program{Command: locald, Args: localArgs(p.HTTP), Confined: true},
+	})
+}
+
+// localArgs are what the built-in tools are told where it is not the default.
+func localArgs(h profiles.HTTP) (args []string) {
+	if len(h.Allow) > 0 {
+		args = append(args, "-allow-private", strings.Join(h.Allow, ","))
+	}
+	if h.MaxBytes > 0 {
+		args = append(args, "-max-body", strconv.FormatInt(h.MaxBytes, 10))
+	}
+	if h.Timeout > 0 {
+		args = append(args, "-timeout", h.Timeout.String())
+	}
+	return args
+}
+
+func wireServer(s profiles.Server) wire.Server {
+	return wire.Server{
+		Name: s.Name, URL: s.URL, Type: s.Transport, Headers: s.Headers, BearerToken: s.BearerToken,
+		Program: wire.Program{Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir}, Enabled: s.Enabled, Source: s.Source,
+		IdleTimeout: wire.Duration(s.IdleTimeout), ConnectTimeout: wire.Duration(s.ConnectTimeout),
+		CallTimeout: wire.Duration(s.CallTimeout),
+	}
+}
+
+func policyOf(p *profiles.Profile) *policy.Policy {
+	var rules []policy.Rule
+	for _, s := range p.Servers {
+		rules = append(rules, policy.Rule{Server: s.Name, Allowed: s.AllowedTools, Blocked: s.BlockedTools})
+	}
+	return policy.New(rules)
+}
+
+// network puts what a profile allows as the proxy is told it.
+func network(p *profiles.Profile) wire.Network {
+	n := p.Network
+	return wire.Network{
+		Profile: p.Name, Allow: n.Allow, Block: n.Block, Private: n.Private,
+		MaxBytes: n.MaxBytes, Timeout: wire.Duration(n.Timeout),
+	}
+}

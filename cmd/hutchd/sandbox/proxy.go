@@ -1,0 +1,78 @@
+package sandbox
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"hutch/aggd/egress"
+	"hutch/aggd/wire"
+	"hutch/fs"
+	"hutch/mcpd/ledger"
+	"hutch/vmm"
+)
+
+// startProxy starts the VM's proxy if it is to have one.
+func (v *Sandbox) startProxy() error {
+	if v.Config().Net != vmm.NetProxy {
+		return nil
+	}
+	if v.service.cfg.Locald == "" {
+		return fmt.Errorf("%w: net %s: there is no proxy program", fs.ErrUnsupported, vmm.NetProxy)
+	}
+	p, err := v.service.profiles.Get(v.Config().Profile)
+	if err != nil {
+		return err
+	}
+	v.proxyMu.Lock()
+	defer v.proxyMu.Unlock()
+	if v.proxy == nil {
+		v.proxy = egress.Start(egress.Config{
+			Path: v.service.cfg.Locald, Network: network(p), Log: &v.aggLog, Event: v.wentOut,
+			Down: func(err error) {
+				v.tell(ledger.VMs, Event{Time: time.Now(), VM: v.Name(), Kind: "proxy.died", Text: fs.Text(err)})
+			},
+		})
+	}
+	return nil
+}
+
+// stopProxy ends the proxy, if there is one.
+func (v *Sandbox) stopProxy() {
+	v.proxyMu.Lock()
+	out := v.proxy
+	v.proxy = nil
+	v.proxyMu.Unlock()
+	if out != nil {
+		out.Close()
+	}
+}
+
+// egress returns the proxy, nil if there is none.
+func (v *Sandbox) egress() *egress.Proxy {
+	v.proxyMu.Lock()
+	defer v.proxyMu.Unlock()
+	return v.proxy
+}
+
+func (v *Sandbox) proxyPID() int {
+	if out := v.egress(); out != nil {
+		return out.PID()
+	}
+	return 0
+}
+
+// wentOut records a request that the proxy has ended, and tells of one that it refused.
+func (v *Sandbox) wentOut(e wire.NetEvent) {
+	v.record(ledger.Net, ledger.Row{
+		"timestamp": e.Time, "host": e.Host, "port": int(e.Port), "method": e.Method, "path": e.Path, "decision": e.Decision,
+		"rule": e.Rule, "reason": e.Reason, "status": e.Status,
+		"bytes_sent": e.Sent, "bytes_received": e.Received, "duration_ms": e.Duration, "process_name": e.Process,
+	})
+	if e.Decision != wire.Denied {
+		return
+	}
+	at := net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
+	v.alert("net.denied", fmt.Sprintf("%s %s: %s", e.Method, at, e.Reason))
+}

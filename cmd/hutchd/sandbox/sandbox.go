@@ -1,0 +1,295 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"hutch/aggd/confine"
+	"hutch/aggd/egress"
+	"hutch/fs"
+	"hutch/fs/folder"
+	"hutch/mcpd"
+	"hutch/mcpd/ledger"
+	"hutch/vmm"
+	"hutch/vmm/process"
+)
+
+// A Sandbox is a VM with all that belongs to it. Its methods may be called
+// concurrently.
+type Sandbox struct {
+	*vmm.VM
+	ID      uint64         // no other object's
+	MCP     *mcpd.Endpoint // which begins and ends with the machine
+	LastErr fs.LastErr     // the last error about it
+
+	service *Service
+	ctx     context.Context // ends when the VM is removed or the service closes
+	cancel  context.CancelFunc
+	tasks   tasks // on the sandbox's behalf
+
+	aggLog  lazyFile      // the aggregator's log
+	calls   atomic.Int64  // MCP calls that had begun when that was asked last
+	repeats repeatLimiter // of the events that a guest can bring about
+
+	mu       sync.Mutex // guards what follows, and the fields of execs that say so
+	execs    map[string]*Exec
+	sessions map[string]*Session
+	folders  map[string]*folder.Folder // nil: the VM is gone
+	holders  int                       // clients that keep it: an anonymous VM goes with the last
+
+	number atomic.Uint64 // of the last anonymous exec
+
+	conns guestConns // guarded by the mu of the service's crowd
+
+	guestEnvMu sync.Mutex // guards guestEnv; held while the guest is told of env/
+	guestEnv   guestEnv
+
+	proxyMu sync.Mutex // guards proxy
+	proxy   *egress.Proxy
+
+	ledgerMu     sync.Mutex // guards what follows
+	ledger       *ledger.DB // nil until it is needed
+	secrets      []string   // never to be written to the ledger, until it is open
+	ledgerClosed bool       // for good
+}
+
+// newSandbox returns m with what belongs to it, of which nothing has begun.
+func newSandbox(s *Service, m *vmm.VM) *Sandbox {
+	v := &Sandbox{
+		VM: m, ID: s.NextID(), service: s,
+		execs: map[string]*Exec{}, sessions: map[string]*Session{}, folders: map[string]*folder.Folder{},
+	}
+	v.ctx, v.cancel = context.WithCancel(context.Background())
+	v.repeats.tell, v.repeats.begin = v.repeated, v.tasks.begin
+	v.aggLog.path = filepath.Join(m.Dir(), "log", "agg")
+	v.MCP = mcpd.New(mcpd.Config{
+		VM:        m.Name,
+		Work:      m.WorkDir(),
+		Snapshots: snapshotsOf(m),
+		Ledger:    v.Ledger,
+		AggdPath:  s.cfg.Aggd,
+		Log:       s.log.With("vm", m.Name()),
+		AggLog:    &v.aggLog,
+		Event:     v.alert,
+		Trouble:   v.trouble,
+	})
+	return v
+}
+
+// Begin readies the sandbox for a machine. It is a method of vmm.Sidecar, as are
+// End, Close, Conn, Helpers, Busy and Event: package vmm calls it, before a
+// machine is started (VM.start in vmm/start.go) or restored (vmm/suspend.go),
+// and when one that runs is adopted (vmm/adopt.go).
+//
+// What is left of the machine before is forgotten, the ledger learns its limit,
+// the profile says which servers there are and what is secret, and then the
+// proxy and the endpoint with its aggregator are started, in this order.
+func (v *Sandbox) Begin(ctx context.Context) error {
+	v.repeats.flush()
+	v.limitLedger()
+	if v.State() != vmm.Suspended { // whose commands only wait
+		v.mu.Lock()
+		clear(v.execs)
+		v.mu.Unlock()
+	}
+	env, _ := v.environment() // an error is told when a command starts
+	v.guestEnvMu.Lock()
+	v.guestEnv = guestEnv{env: env}
+	v.guestEnvMu.Unlock()
+	return errors.Join(v.configure(ctx), v.startProxy(), v.MCP.Start(ctx))
+}
+
+// End ends what lived with the machine: the proxy, then the endpoint's
+// sessions and its aggregator. Package vmm calls it when the machine has ended
+// or is let go of (VM.endSidecar in vmm/sidecar.go).
+func (v *Sandbox) End() {
+	v.stopProxy()
+	v.MCP.Stop()
+}
+
+// Close ends all that belongs to the sandbox, and waits for it: what is done
+// for clients, the proxy, the endpoint, what is left to be told, and last the
+// ledger, which takes records until then, the aggregator's log and the folders.
+// Package vmm calls it when the VM is removed (VM.remove in vmm/verbs.go), and
+// when the table closes.
+func (v *Sandbox) Close() {
+	v.cancel()
+	v.tasks.end()
+	v.stopProxy()
+	v.MCP.Close()
+	v.repeats.close()
+	v.closeLedger()
+	v.aggLog.Close()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, f := range v.folders {
+		f.Close()
+	}
+	v.folders = nil
+}
+
+// Conn takes a connection that the guest made to one of its ports. It does
+// not wait for its end: nobody else could connect until then.
+func (v *Sandbox) Conn(port uint32, c net.Conn) {
+	var do func(context.Context, net.Conn) error
+	switch out := v.egress(); {
+	case port == vmm.PortMCP:
+		do = v.MCP.Serve
+	case port == vmm.PortProxy && out != nil:
+		do = out.Serve
+	default:
+		c.Close()
+		return
+	}
+	if err := v.service.crowd.enter(v, port); err != nil {
+		v.turnAway(port, c, err)
+		return
+	}
+	if !v.later(func(ctx context.Context) error {
+		defer v.service.crowd.leave(v, port)
+		return do(ctx, c)
+	}) {
+		v.service.crowd.leave(v, port)
+		c.Close()
+	}
+}
+
+// Helpers returns the processes that serve the VM beside its machine.
+func (v *Sandbox) Helpers() []int {
+	var pids []int
+	for _, p := range v.MCP.Programs() {
+		pids = append(pids, p.PID)
+	}
+	for _, pid := range []int{v.MCP.AggregatorPID(), v.proxyPID()} {
+		if pid != 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// Busy says whether an MCP call is under way, or began since Busy was asked
+// last.
+func (v *Sandbox) Busy() bool {
+	n := v.MCP.Count()
+	return v.calls.Swap(n.Begun) != n.Begun || n.Begun > n.Allowed+n.Denied+n.Failed
+}
+
+// Running says whether the VM has a machine that was not told to end.
+func (v *Sandbox) Running() bool { return v.State() == vmm.Running || v.State() == vmm.Starting }
+
+// Status is what the VM says of itself, then what serves it, and what confines
+// those of these that reach the network.
+func (v *Sandbox) Status() string {
+	var b strings.Builder
+	b.WriteString(v.VM.Status() + v.recordsLine())
+	aggregator, proxy, servers := v.MCP.AggregatorPID(), v.proxyPID(), v.MCP.Programs()
+	if aggregator != 0 {
+		fmt.Fprintf(&b, "aggregator %d\nsessions %d\n", aggregator, v.MCP.Sessions())
+	}
+	for _, p := range servers {
+		fmt.Fprintf(&b, "server %s %d\n", p.Server, p.PID)
+	}
+	if proxy != 0 {
+		fmt.Fprintf(&b, "proxy %d\n", proxy)
+	}
+	confined(&b, "aggregator", aggregator)
+	for _, p := range servers {
+		if p.Confined {
+			confined(&b, p.Server, p.PID)
+		}
+	}
+	confined(&b, "proxy", proxy)
+	if why := v.MCP.AggregatorTrouble(); why != "" {
+		b.WriteString("aggregator down: " + strings.ReplaceAll(why, "\n", "; ") + "\n")
+	}
+	return b.String()
+}
+
+// confined adds the line that says what confines a process.
+func confined(b *strings.Builder, name string, pid int) {
+	if pid == 0 {
+		return
+	}
+	if state := confine.State(pid); state != "" {
+		fmt.Fprintf(b, "confined %s %s\n", name, state)
+	}
+}
+
+// ErrText is the last error that was set, or what was found wrong with the VM
+// before anyone asked.
+func (v *Sandbox) ErrText() string {
+	text := v.LastErr.Text()
+	if err := v.Err(); text == "" && err != nil {
+		text = fs.Text(err) + "\n"
+	}
+	return text
+}
+
+// Hold keeps an anonymous VM until done is called; with the last it goes.
+func (v *Sandbox) Hold() (done func()) {
+	v.mu.Lock()
+	v.holders++
+	v.mu.Unlock()
+	return func() {
+		v.mu.Lock()
+		v.holders--
+		gone := v.holders == 0 && v.Anonymous()
+		v.mu.Unlock()
+		if gone {
+			v.service.later(v.Discard)
+		}
+	}
+}
+
+// Locked tells that a client of the host writes a file of the workspace under
+// a lock, if the guest, which does not see the lock, writes it too.
+func (v *Sandbox) Locked(file string, dev, ino uint64) {
+	for _, pid := range v.PIDs() {
+		if process.Writes(pid, dev, ino) {
+			v.trouble("locks", fmt.Sprintf("work/%s is written here, under a lock, and in the guest, which does not see it", file))
+			return
+		}
+	}
+}
+
+// Folder returns one of the host's folders that belong to the VM, known by
+// key; open opens it when it is asked for first, and Close closes it.
+func (v *Sandbox) Folder(key string, open func() (*folder.Folder, error)) (*folder.Folder, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.folders == nil {
+		return nil, fmt.Errorf("%w: vm %s is gone", fs.ErrNotExist, v.Name())
+	}
+	if f := v.folders[key]; f != nil {
+		return f, nil
+	}
+	f, err := open()
+	if err == nil {
+		v.folders[key] = f
+	}
+	return f, err
+}
+
+// ForgetFolder has a folder opened anew when it is next asked for. Who is in
+// the old one may stay; it is closed when nobody is.
+func (v *Sandbox) ForgetFolder(key string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.folders, key)
+}
+
+// later does f on a goroutine that Close waits for, or not at all after that.
+func (v *Sandbox) later(f func(context.Context) error) bool {
+	return v.tasks.begin(func() {
+		if err := f(v.ctx); err != nil {
+			v.service.log.Debug("not done", "vm", v.Name(), "err", err)
+		}
+	})
+}

@@ -1,0 +1,156 @@
+// Package sandbox keeps the sandboxes of hutchd: VMs with all that belongs to
+// them. A Sandbox is a VM with its MCP endpoint, its ledger, its proxy, its
+// environment, its secrets, and the commands and MCP sessions that clients
+// made; a Service holds them all. What starts and ends when, Sandbox.Begin,
+// End and Close say.
+//
+// It knows nothing of files: the tree of hutchd (package tree) shows what is
+// here, and reaches it by methods.
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"hutch/fs"
+	"hutch/profiles"
+	"hutch/vmm"
+	"hutch/vmm/cgroup"
+)
+
+// Config says what a Service stands on.
+type Config struct {
+	State   string       // folder of the service's state
+	Drivers []vmm.Driver // what can run VMs, the default first
+	Groups  *cgroup.Root // makes control groups for VMs; nil: there are none
+	Aggd    string       // path of the aggregator program
+	Locald  string       // path of the proxy's program
+	Log     *slog.Logger
+	Conns   int // most connections of guests; 0: half of what descriptors there are
+	// Event is told of what happens to VMs, after all that belongs to them was.
+	// It does not wait. Nil is fine.
+	Event func(*Sandbox, vmm.Event)
+}
+
+// A Service holds the sandboxes. It is a vmm.Table whose VMs are sandboxes.
+type Service struct {
+	*vmm.Table
+	cfg      Config
+	log      *slog.Logger
+	profiles *profiles.Store
+	events   *fs.Log
+	crowd    crowd
+	tasks    tasks // that Close waits for
+	ids      atomic.Uint64
+	count    Counters
+}
+
+// Counters count what the sandboxes did since the service was opened.
+type Counters struct {
+	Execs   atomic.Int64 // commands started
+	Refused atomic.Int64 // connections of guests for which there was no room
+}
+
+// Open opens the state folder. Sandboxes whose machines still run are served
+// from then on.
+func Open(cfg Config) (*Service, error) {
+	s := &Service{cfg: cfg, log: cfg.Log, events: fs.NewLog(maxEvents)}
+	if s.crowd.most = cfg.Conns; s.crowd.most == 0 {
+		s.crowd.most = mostConns()
+	}
+	var err error
+	s.profiles, err = profiles.Open(filepath.Join(cfg.State, "profiles"), filepath.Join(cfg.State, "profiles.good"))
+	if err != nil {
+		return nil, fmt.Errorf("profiles: %w", err)
+	}
+	s.Table, err = vmm.Open(vmm.Options{
+		Dir: cfg.State, Drivers: cfg.Drivers, Groups: cfg.Groups, Profile: s.machines,
+		Sidecar: func(m *vmm.VM) vmm.Sidecar { return newSandbox(s, m) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// machines tells what a profile says of its machines. A profile that cannot
+// be had says nothing but why.
+func (s *Service) machines(name string) vmm.Profile {
+	p, err := s.profiles.Get(name)
+	if err != nil {
+		return vmm.Profile{Err: err}
+	}
+	var env []string
+	for k, v := range p.Env {
+		env = append(env, k+"="+v)
+	}
+	return vmm.Profile{Env: env, Err: s.profiles.Check(name), Config: p.Config}
+}
+
+// Close ends the service: anonymous VMs go, named ones run on without this
+// process; every sandbox is closed, and then what ran for the service is
+// waited for.
+func (s *Service) Close(ctx context.Context) error {
+	err := s.Table.Close(ctx)
+	s.tasks.end()
+	return err
+}
+
+// Profiles returns the profiles.
+func (s *Service) Profiles() *profiles.Store { return s.profiles }
+
+// Events returns the events of all sandboxes, a JSON line each.
+func (s *Service) Events() *fs.Log { return s.events }
+
+// Count returns the counters.
+func (s *Service) Count() *Counters { return &s.count }
+
+// NextID returns a number for an object that no other ever had.
+func (s *Service) NextID() uint64 { return s.ids.Add(1) }
+
+// Lookup returns the sandbox called name.
+func (s *Service) Lookup(name string) (*Sandbox, error) { return of(s.Table.Lookup(name)) }
+
+// List returns the sandboxes, sorted by name.
+func (s *Service) List() []*Sandbox {
+	var list []*Sandbox
+	for _, m := range s.Table.List() {
+		list = append(list, m.Sidecar().(*Sandbox))
+	}
+	return list
+}
+
+// Make makes a sandbox called name, which lives until it is removed.
+func (s *Service) Make(ctx context.Context, name string) (*Sandbox, error) {
+	return of(s.Table.Make(ctx, name))
+}
+
+// MakeAnonymous makes one with a number for a name, which goes when it stops
+// or when the last of its holders has let go of it.
+func (s *Service) MakeAnonymous(ctx context.Context) (*Sandbox, error) {
+	return of(s.Table.MakeAnonymous(ctx))
+}
+
+// of returns the sandbox of m.
+func of(m *vmm.VM, err error) (*Sandbox, error) {
+	if err != nil {
+		return nil, err
+	}
+	return m.Sidecar().(*Sandbox), nil
+}
+
+// later does f on a goroutine that Close waits for.
+func (s *Service) later(f func(context.Context) error) {
+	s.tasks.begin(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := f(ctx); err != nil && !errors.Is(err, fs.ErrNotExist) { // gone by itself
+			s.log.Warn("not done", "err", err)
+		}
+	})
+}

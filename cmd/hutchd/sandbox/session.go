@@ -1,0 +1,272 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"hutch/aggd/jsonrpc"
+	"hutch/aggd/rawjson"
+	"hutch/fs"
+	"hutch/relay"
+	"hutch/relay/agent"
+)
+
+// A Session is an MCP session that a client of the tree has. A line sent is what a program in the
+// guest would say, and goes the same way, by a relay to the VM's endpoint;
+// what comes back is kept in Out. The session ends when its input has ended and
+// all is answered, and is there until it is dropped.
+type Session struct {
+	ID   uint64 // no other object's
+	Name string
+	Out  *agent.Spool
+
+	vm     *Sandbox
+	ctx    context.Context // ends when the session or the VM is removed
+	cancel context.CancelFunc
+	done   chan struct{} // closed when nothing more comes out
+
+	lines chan line     // on their way to the relay
+	eof   chan struct{} // closed when no more are taken
+	ended sync.Once     // closes eof
+
+	taken atomic.Uint64 // lines of in
+	calls atomic.Uint64 // that ctl made
+	last  atomic.Uint64 // the number of the last of them that went out
+}
+
+const (
+	maxTreeSessions = 64      // of a sandbox
+	maxOut          = 4 << 20 // bytes of out that are kept, read or not
+)
+
+// A line is a message for the endpoint.
+type line struct {
+	text  []byte
+	greet bool // initialize has to be said before
+}
+
+// Asker is what the ledger shows as the process of calls made through the tree.
+const Asker = "hutch"
+
+// callID is the id of the nth call that ctl makes.
+func callID(n uint64) string { return fmt.Sprintf("ctl-%d", n) }
+
+// CloseInput ends the input.
+func (s *Session) CloseInput() { s.ended.Do(func() { close(s.eof) }) }
+
+// send hands a line to the relay.
+func (s *Session) send(ctx context.Context, l line) error {
+	over := fmt.Errorf("%w: the input of session %q has ended", fs.ErrPipe, s.Name)
+	select {
+	case <-s.eof:
+		return over
+	default:
+	}
+	select {
+	case s.lines <- l:
+		s.taken.Add(1)
+		return nil
+	case <-s.eof:
+		return over
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run relays until the input has ended and all is answered.
+func (s *Session) run() {
+	defer close(s.done)
+	defer s.Out.Finish()
+	defer s.CloseInput()
+	stop := context.AfterFunc(s.ctx, s.Out.Abandon)
+	defer stop()
+	if err := relay.Run(s.ctx, &input{s: s}, &output{to: s.Out}, s.dial, Asker); err != nil && s.ctx.Err() == nil {
+		s.vm.service.log.Warn("MCP session ended", "vm", s.vm.Name(), "session", s.Name, "err", err)
+	}
+}
+
+// dial connects the relay to the endpoint.
+func (s *Session) dial(context.Context) (net.Conn, error) {
+	ours, its := net.Pipe()
+	if !s.vm.later(func(context.Context) error { return s.vm.MCP.Serve(s.ctx, its) }) {
+		return nil, fmt.Errorf("%w: vm %s", fs.ErrNotExist, s.vm.Name())
+	}
+	return ours, nil
+}
+
+// hello is what a session says for a client that only calls.
+var hello = bytes.Join([][]byte{
+	jsonrpc.Message{ID: []byte(helloID), Method: "initialize", Params: []byte(`{"protocolVersion":"` + jsonrpc.Newest +
+		`","capabilities":{},"clientInfo":{"name":"hutch","version":"` + fs.Version + `"}}`)}.Encode(),
+	jsonrpc.Notification("notifications/initialized", nil),
+	nil,
+}, []byte("\n"))
+
+const helloID = `"hutch-initialize"`
+
+// An input is a session's lines as the relay reads them.
+type input struct {
+	s       *Session
+	rest    []byte
+	greeted bool // initialize was said
+}
+
+func (in *input) Read(p []byte) (int, error) {
+	if len(in.rest) == 0 {
+		select {
+		case l := <-in.s.lines:
+			in.take(l)
+		case <-in.s.eof:
+			return 0, io.EOF
+		case <-in.s.ctx.Done():
+			return 0, in.s.ctx.Err()
+		}
+	}
+	n := copy(p, in.rest)
+	in.rest = in.rest[n:]
+	return n, nil
+}
+
+func (in *input) take(l line) {
+	if l.greet && !in.greeted {
+		in.rest = bytes.Clone(hello)
+	}
+	in.greeted = in.greeted || l.greet || rawjson.GetString(l.text, "method") == "initialize"
+	in.rest = append(append(in.rest, l.text...), '\n')
+}
+
+// An output is what the relay has for the client, but for the answer to what
+// the session said itself.
+type output struct {
+	to     *agent.Spool
+	hiding bool // until the line ends
+}
+
+var ownAnswer = bytes.TrimSuffix(jsonrpc.Message{ID: []byte(helloID)}.Encode(), []byte("}"))
+
+func (o *output) Write(p []byte) (int, error) {
+	if o.hiding || bytes.HasPrefix(p, ownAnswer) {
+		o.hiding = !bytes.HasSuffix(p, []byte("\n"))
+		return len(p), nil
+	}
+	return o.to.Write(p)
+}
+
+// Sessions returns the names of the sessions.
+func (v *Sandbox) Sessions() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Sorted(maps.Keys(v.sessions))
+}
+
+// Session returns the session called name.
+func (v *Sandbox) Session(name string) (*Session, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if s := v.sessions[name]; s != nil {
+		return s, nil
+	}
+	return nil, fmt.Errorf("%w: MCP session %s", fs.ErrNotExist, name)
+}
+
+// MakeSession makes a session called name.
+func (v *Sandbox) MakeSession(name string) error {
+	s := &Session{
+		vm: v, ID: v.service.NextID(), Name: name, done: make(chan struct{}),
+		lines: make(chan line), eof: make(chan struct{}), Out: agent.NewSpool(maxOut),
+	}
+	s.ctx, s.cancel = context.WithCancel(v.ctx)
+	err := v.beginSession(s)
+	if err != nil {
+		s.cancel()
+	}
+	return err
+}
+
+func (v *Sandbox) beginSession(s *Session) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case v.sessions[s.Name] != nil:
+		return fmt.Errorf("%w: MCP session %s", fs.ErrExist, s.Name)
+	case len(v.sessions) >= maxTreeSessions:
+		return fmt.Errorf("%w: vm %q has %d MCP sessions, and cannot have more: remove one", fs.ErrNoSpace, v.Name(), maxTreeSessions)
+	case !v.tasks.begin(s.run):
+		return fmt.Errorf("%w: vm %s", fs.ErrNotExist, v.Name())
+	}
+	v.sessions[s.Name] = s
+	return nil
+}
+
+// DropSession removes a session; calls under way are given up.
+func (v *Sandbox) DropSession(ctx context.Context, name string) error {
+	s, err := v.Session(name)
+	if err != nil {
+		return err
+	}
+	v.mu.Lock()
+	if v.sessions[name] == s {
+		delete(v.sessions, name)
+	}
+	v.mu.Unlock()
+	s.cancel()
+	select {
+	case <-s.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Status returns open, ending or ended, and then key value lines.
+func (s *Session) Status() string {
+	state := "open"
+	select {
+	case <-s.done:
+		state = "ended"
+	default:
+		select {
+		case <-s.eof:
+			state = "ending"
+		default:
+		}
+	}
+	text := fmt.Sprintf("%s\nin %d\nout %d\n", state, s.taken.Load(), s.Out.Size())
+	if n := s.last.Load(); n > 0 {
+		text += "call " + callID(n) + "\n"
+	}
+	return text
+}
+
+// Call has the session call a tool, as a client would that has just begun, or
+// as the one that said initialize itself.
+func (s *Session) Call(ctx context.Context, tool string, args json.RawMessage) error {
+	n := s.calls.Add(1)
+	params, err := json.Marshal(map[string]any{"name": tool, "arguments": args})
+	if err != nil {
+		return err
+	}
+	text := jsonrpc.Message{ID: rawjson.Quote(callID(n)), Method: "tools/call", Params: params}.Encode()
+	if err := s.send(ctx, line{text, true}); err != nil {
+		return err
+	}
+	s.last.Store(n)
+	return nil
+}
+
+// Send sends a message. What is no JSON is the sender's mistake; what is no
+// request is for the endpoint to answer.
+func (s *Session) Send(ctx context.Context, text []byte) error {
+	if err := rawjson.Check(text); err != nil {
+		return fmt.Errorf("%w: not JSON, a message a line: %w", fs.ErrInvalid, err)
+	}
+	return s.send(ctx, line{text: text})
+}

@@ -1,0 +1,27 @@
+package sandbox
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestTasksEnd has tasks begin while their end is waited for.
+func TestTasksEnd(t *testing.T) {
+	var ts tasks
+	var others sync.WaitGroup
+	var over atomic.Bool
+	for range 4 {
+		others.Go(func() {
+			for ts.begin(func() {
+				if over.Load() {
+					t.Error("something runs after the end")
+				}
+			}) {
+			}
+		})
+	}
+	ts.end()
+	over.Store(true)
+	others.Wait()
+}

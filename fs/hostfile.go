@@ -1,0 +1,53 @@
+package fs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// Replace puts a file of the host with what write writes in the place of path,
+// in one step: whoever opens path finds what was there or all of the new file.
+// With sync it is on the disk when Replace returns.
+func Replace(path string, sync bool, write func(*os.File) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // if it is still there
+	err = write(f)
+	if err == nil && sync {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil || !sync {
+		return err
+	}
+	return SyncFolder(filepath.Dir(path))
+}
+
+// WriteFile is Replace with data.
+func WriteFile(path string, data []byte, sync bool) error {
+	return Replace(path, sync, func(f *os.File) error {
+		_, err := f.Write(data)
+		return err
+	})
+}
+
+// SyncFolder has on the disk which entries a folder of the host has.
+func SyncFolder(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// SameFile says whether a file of the host that was looked at is what it was
+// then: was is nil if it was not looked at yet.
+func SameFile(was, is os.FileInfo) bool {
+	return was != nil && os.SameFile(was, is) && was.Size() == is.Size() && was.ModTime().Equal(is.ModTime())
+}

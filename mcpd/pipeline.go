@@ -1,0 +1,81 @@
+package mcpd
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"hutch/aggd/jsonrpc"
+)
+
+// A step does what a planned call is to do.
+type step func(ctx context.Context) (json.RawMessage, *Error)
+
+// run takes a call through the stages of the pipeline, in this order, and
+// returns its answer. A stage is a function that stands nowhere else:
+//
+//	plan    find out what the call is about and how to do it   methods.go, route.go
+//	record  write it down: the ledger has it from here on      record.go
+//	decide  ask the policy; this may wait for a person         decide.go
+//	do      do it                                              forward.go, package workspace
+//	judge   ask the policy about the result                    decide.go
+//	answer  write down what came of it                         record.go
+//
+// What a server asks of the guest is decided and judged by the same functions;
+// see ask.go.
+func (c *call) run() (json.RawMessage, *Error) {
+	if c.message.Method == "ping" {
+		return json.RawMessage(`{}`), nil
+	}
+	ctx, cancel := c.timed()
+	defer func() { cancel() }()
+	step, err := c.plan(ctx)
+	if why := c.record(ctx); why != nil {
+		return nil, why
+	}
+	if err == nil {
+		err = c.decide()
+	}
+	if why := c.decided(err); why != nil {
+		return nil, why
+	}
+	var result json.RawMessage
+	if err == nil {
+		if c.waited > unnoticed { // which the limit is not for
+			cancel()
+			ctx, cancel = c.timed()
+		}
+		result, err = step(ctx)
+		result, err = c.judge(result, err)
+	}
+	return c.answer(result, err)
+}
+
+// plan finds out what the call is to do. It asks servers what they offer, and
+// nothing else.
+func (c *call) plan(ctx context.Context) (step, *Error) {
+	if c.invalid != nil {
+		return nil, c.invalid
+	}
+	plan, ok := methods[c.message.Method]
+	if !ok {
+		return nil, failure(jsonrpc.CodeMethod, "method not found: %s", c.message.Method)
+	}
+	return plan(ctx, c)
+}
+
+// unnoticed is the time of a decision that nobody waited for.
+const unnoticed = 10 * time.Millisecond
+
+// timed returns a context that ends when the call's time is over.
+func (c *call) timed() (context.Context, context.CancelFunc) {
+	limit := timeout
+	if c.message.Method == "tools/call" {
+		limit = c.session.e.cfg.CallTimeout
+	}
+	return context.WithTimeoutCause(c.ctx, limit-c.took(), &overdue{limit})
+}
+
+// took returns how long the call took until now, without what it waited for
+// decisions.
+func (c *call) took() time.Duration { return time.Since(c.begun) - c.waited }

@@ -1,0 +1,137 @@
+package profiles
+
+import (
+	"slices"
+	"strings"
+)
+
+// A Key is a row of the table of all that profiles and configs can say.
+type Key struct {
+	Name     string // with the tables of a profile that it is in, as http.timeout
+	Min, Max string // as values are written; "": there is none
+	Default  string // of a key that a config can say
+	In       Where
+	kind     kind
+	same     string // the key that says the same
+	field    func(target) any
+}
+
+// Where tells where a key can be said.
+type Where uint8
+
+// The places for keys. A key of both holds as the VM's config says, or else as
+// its profile does.
+const (
+	InProfile Where = 1 << iota
+	InConfig
+	both = InProfile | InConfig
+)
+
+// A target has the fields that keys set.
+type target struct {
+	c *Config
+	p *Profile
+	s *server
+}
+
+// ofServer begins the names of the keys of servers.
+const ofServer = "mcpServers.NAME."
+
+// Keys are all keys, in the order of a config's text.
+var Keys = withAliases(append([]Key{
+	{Name: "image", In: both, kind: isName, Default: "host", field: func(t target) any { return &t.c.Image }},
+	{Name: "profile", In: InConfig, kind: isName, Default: Default, field: func(t target) any { return &t.c.Profile }},
+	{Name: "driver", In: both, kind: isName, field: func(t target) any { return &t.c.Driver }},
+	{Name: "kernel", In: both, kind: isPath, field: func(t target) any { return &t.c.Kernel }},
+	{Name: "hostname", In: InConfig, kind: isHostname, field: func(t target) any { return &t.c.Hostname }},
+	{Name: "ram", In: both, kind: isSize, Min: "64MiB", field: func(t target) any { return &t.c.RAM }},
+	{Name: "cpus", In: both, kind: isNumber, Min: "0.05", Max: "1024", field: func(t target) any { return &t.c.CPUs }},
+	{Name: "pids", In: both, kind: isCount, Min: "16", Max: "4194304", Default: "512", field: func(t target) any { return &t.c.PIDs }},
+	{Name: "disk", In: both, kind: isSize, Min: "1MiB", field: func(t target) any { return &t.c.Disk }},
+	{Name: "records", In: both, kind: isSize, Min: "4MiB", Default: "256MiB", field: func(t target) any { return &t.c.Records }},
+	{Name: "idle", In: both, kind: isTime, Min: "1s", field: func(t target) any { return &t.c.Idle }},
+	{Name: "ttl", In: both, kind: isTime, Min: "1s", field: func(t target) any { return &t.c.TTL }},
+	{Name: "net", In: both, kind: isNet, Default: NetNone, field: func(t target) any { return &t.c.Net }},
+	{Name: "mount", In: InConfig, kind: isMounts, field: func(t target) any { return &t.c.Mounts }},
+	{Name: "snap", In: InConfig, kind: isRing, field: func(t target) any { return &t.c.Snap }},
+
+	{Name: "env", In: InProfile, kind: isVariables, field: func(t target) any { return &t.p.Env }},
+	{Name: "http.allow", In: InProfile, kind: isHosts, field: func(t target) any { return &t.p.HTTP.Allow }},
+	{Name: "http.max_bytes", In: InProfile, kind: isSize, Min: "1", field: func(t target) any { return &t.p.HTTP.MaxBytes }},
+	{Name: "http.timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return &t.p.HTTP.Timeout }},
+	{Name: "network.allow", In: InProfile, kind: isPatterns, field: func(t target) any { return &t.p.Network.Allow }},
+	{Name: "network.block", In: InProfile, kind: isPatterns, field: func(t target) any { return &t.p.Network.Block }},
+	{Name: "network.private", In: InProfile, kind: isHosts, field: func(t target) any { return &t.p.Network.Private }},
+	{Name: "network.max_bytes", In: InProfile, kind: isSize, Min: "1", field: func(t target) any { return &t.p.Network.MaxBytes }},
+	{Name: "network.timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return &t.p.Network.Timeout }},
+	{Name: "mcp.max_pending", In: InProfile, kind: isSize, Min: "2MiB", field: func(t target) any { return &t.p.MaxPending }},
+
+	{Name: ofServer + "command", In: InProfile, kind: isText, field: func(t target) any { return &t.s.Command }},
+	{Name: ofServer + "args", In: InProfile, kind: isTexts, field: func(t target) any { return &t.s.Args }},
+	{Name: ofServer + "env", In: InProfile, kind: isVariables, field: func(t target) any { return &t.s.Env }},
+	{Name: ofServer + "dir", In: InProfile, kind: isPath, field: func(t target) any { return &t.s.Dir }},
+	{Name: ofServer + "cwd", same: ofServer + "dir"},
+	{Name: ofServer + "url", In: InProfile, kind: isText, field: func(t target) any { return &t.s.URL }},
+	{Name: ofServer + "type", In: InProfile, kind: isText, field: func(t target) any { return &t.s.kind }},
+	{Name: ofServer + "headers", In: InProfile, kind: isHeaders, field: func(t target) any { return &t.s.Headers }},
+	{Name: ofServer + "bearer_token", In: InProfile, kind: isText, field: func(t target) any { return &t.s.BearerToken }},
+	{Name: ofServer + "bearerToken", same: ofServer + "bearer_token"},
+}, extra...))
+
+// extra are the keys of servers that other programs do not have. They may also
+// stand in a table of their own.
+var extra = []Key{
+	{Name: ofServer + "enabled", In: InProfile, kind: isFlag, field: func(t target) any { return &t.s.Enabled }},
+	{Name: ofServer + "editable", In: InProfile, kind: isFlag, field: func(t target) any { return &t.s.editable }},
+	{Name: ofServer + "allowed_tools", In: InProfile, kind: isTools, field: func(t target) any { return &t.s.AllowedTools }},
+	{Name: ofServer + "blocked_tools", In: InProfile, kind: isTools, field: func(t target) any { return &t.s.BlockedTools }},
+	{Name: ofServer + "idle_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return &t.s.IdleTimeout }},
+	{Name: ofServer + "connect_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return &t.s.ConnectTimeout }},
+	{Name: ofServer + "call_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return &t.s.CallTimeout }},
+}
+
+// withAliases adds the keys of servers' own tables to keys, and has all that
+// say the same as another be as that one is.
+func withAliases(keys []Key) []Key {
+	keys = append(keys, Key{Name: ofServer + "disabled", same: ofServer + "enabled", kind: isNoFlag})
+	for _, table := range []string{"hutch.", "capsem."} {
+		for _, k := range extra {
+			keys = append(keys, Key{Name: ofServer + table + strings.TrimPrefix(k.Name, ofServer), same: k.Name})
+		}
+	}
+	for i, k := range keys {
+		if k.same == "" {
+			continue
+		}
+		o := keys[slices.IndexFunc(keys, func(o Key) bool { return o.Name == k.same })]
+		o.Name, o.same = k.Name, k.same
+		if k.kind != isText {
+			o.kind = k.kind
+		}
+		keys[i] = o
+	}
+	return keys
+}
+
+// FindKey returns the key called name, nil if there is none.
+func FindKey(name string) *Key {
+	for i := range Keys {
+		if Keys[i].Name == name {
+			return &Keys[i]
+		}
+	}
+	return nil
+}
+
+// children returns the keys and tables that can stand in a table of a profile,
+// whose name ends with a dot, or in the profile itself.
+func children(table string) (names []string) {
+	for _, k := range Keys {
+		rest, ok := strings.CutPrefix(k.Name, table)
+		name, _, _ := strings.Cut(rest, ".")
+		if ok && k.In&InProfile != 0 && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

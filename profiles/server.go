@@ -1,0 +1,135 @@
+package profiles
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"hutch/aggd/jsonrpc"
+	"hutch/fs"
+)
+
+// A server is a Server as a profile writes it.
+type server struct {
+	Server
+	kind     string            // what it says of its transport
+	editable bool              // for the sake of profiles from elsewhere
+	said     map[string]string // the keys that were said, and by which of those that say the same
+}
+
+// decodeServers reads the table of servers.
+func decodeServers(p *Profile, table map[string]any, at key) error {
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		at := at.with(name)
+		s := &server{Server: Server{Name: name, Enabled: true, Source: "profile"}, said: make(map[string]string)}
+		if why := wrongServerName(name); why != "" {
+			return at.faultf("server name %.64q %s", name, why)
+		}
+		says, ok := table[name].(map[string]any)
+		if !ok {
+			return at.want("a table")
+		}
+		if err := decodeTable(target{s: s}, says, at, ofServer); err != nil {
+			return err
+		}
+		if err := s.reach(at); err != nil {
+			return err
+		}
+		p.Servers = append(p.Servers, s.Server)
+	}
+	return nil
+}
+
+// say notes that k is said, which it may be in one place only.
+func (s *server) say(k *Key, at key) error {
+	what, place := k.Name, strings.TrimPrefix(k.Name, ofServer)
+	if k.same != "" {
+		what = k.same
+	}
+	other, said := s.said[what]
+	s.said[what] = place
+	switch last := at[len(at)-1]; {
+	case !said:
+		return nil
+	case strings.HasSuffix("."+other, "."+last):
+		return at.faultf("%s stands in another place too: remove one", last)
+	}
+	return at.faultf("%s says the same: remove one", other)
+}
+
+// wrongServerName says why tools could not be named after a server: a tool is
+// SERVER__TOOL, split at the first two underscores.
+func wrongServerName(name string) string {
+	switch {
+	case name == "":
+		return "is empty: give it one"
+	case name == "builtin" || name == "local":
+		return "is taken by the built-in tools: choose another"
+	case strings.Contains(name, jsonrpc.Separator):
+		return "has two underscores in a row, which end a server's name in a tool's: choose another"
+	case strings.HasSuffix(name, "_"):
+		return "ends with an underscore, which would be lost in a tool's name: choose another"
+	case len(name) > 64:
+		return "is longer than 64 bytes: choose another"
+	case strings.ContainsFunc(name, fs.NotIn("_-")):
+		return "has other characters than letters, digits, dashes and underscores: choose another"
+	}
+	return ""
+}
+
+// reach sets how the server is reached.
+func (s *server) reach(at key) error {
+	switch {
+	case s.Command == "" && s.URL == "":
+		return at.faultf("server %s has no command and no url: give it one of them", s.Name)
+	case s.Command != "" && s.URL != "":
+		return at.faultf("server %s has both a command and a url: remove one", s.Name)
+	case s.Command != "":
+		return s.byCommand(at)
+	}
+	return s.byURL(at)
+}
+
+func (s *server) byCommand(at key) error {
+	s.Transport = Stdio
+	if s.kind != "" && s.kind != Stdio {
+		return at.with("type").faultf(`type %.64q of server %s does not go with a command: write "stdio" or remove it`, s.kind, s.Name)
+	}
+	switch wrong := "server %s has a command, and %s with a url: remove one"; {
+	case s.Headers != nil:
+		return at.with("headers").faultf(wrong, s.Name, "headers go")
+	case s.BearerToken != "":
+		return at.with("bearer_token").faultf(wrong, s.Name, "bearer_token goes")
+	}
+	return nil
+}
+
+func (s *server) byURL(at key) error {
+	for _, k := range []struct {
+		name string
+		said bool
+	}{{"args", s.Args != nil}, {"env", s.Env != nil}, {"dir", s.Dir != ""}} {
+		if k.said {
+			return at.with(k.name).faultf("server %s has a url, and %s goes with a command: remove one", s.Name, k.name)
+		}
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return at.with("url").faultf("url %.64q of server %s is no URL like https://host/path", s.URL, s.Name)
+	}
+	for name := range s.Headers {
+		if s.BearerToken != "" && strings.EqualFold(name, "Authorization") {
+			return at.with("headers").with(name).faultf("bearer_token says the same as header %s: remove one", name)
+		}
+	}
+	switch s.kind {
+	case "", "http", "streamable-http", "streamable_http", "streamableHttp":
+		s.Transport = StreamableHTTP
+	case "sse":
+		s.Transport = SSE
+	default:
+		return at.with("type").faultf(`type %.64q of server %s does not go with a url: write "http" or "sse"`, s.kind, s.Name)
+	}
+	return nil
+}

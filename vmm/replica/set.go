@@ -1,0 +1,42 @@
+package replica
+
+import (
+	"context"
+	"path/filepath"
+)
+
+// A Set is replicas of several folders, by name, that are made together.
+type Set map[string]*Replica
+
+// NewSet returns replicas, to be made in the folder to, of the folders called
+// names in the folder from.
+func NewSet(from, to string, names ...string) Set {
+	s := make(Set)
+	for _, name := range names {
+		s[name] = New(filepath.Join(from, name), filepath.Join(to, name))
+	}
+	return s
+}
+
+// Ahead is Replica.Ahead of each.
+func (s Set) Ahead(ctx context.Context) error {
+	for _, r := range s {
+		if err := r.Ahead(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Copy is Replica.Copy of each, and returns the cost of all.
+func (s Set) Copy(ctx context.Context) (Cost, error) {
+	var sum Cost
+	for _, r := range s {
+		c, err := r.Copy(ctx)
+		if err != nil {
+			return sum, err
+		}
+		sum.Add(c)
+	}
+	return sum, nil
+}
