@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
+	"hutch/aggd/rawjson"
 	"hutch/fs"
 	"hutch/mcpd/redact"
 )
@@ -55,44 +55,62 @@ type Outcome struct {
 // A pending is a call under way. Whoever began it decides and ends it, one
 // after the other.
 type pending struct {
-	begun    time.Time
-	decision string
-	head     []byte   // of the line: number and time
-	values   [][]byte // of the columns of mcp_calls, as they stand in the line
-	size     int      // of the line as it was last written; guarded by DB.mu
+	begun time.Time
+	text  []byte         // values as they stand in the line, also such as were replaced
+	head  rawjson.Span   // number and time
+	at    []rawjson.Span // of each column of mcp_calls
+
+	// These are guarded by DB.mu.
+	size  int    // of the line as it was last written
+	batch *batch // that has the line, if it is still collecting
+	index int    // of the line in the batch
+}
+
+// A cell is the value of a column.
+type cell struct {
+	column string
+	value  any
 }
 
 func (db *DB) newPending(id uint64, c *Call) *pending {
-	p := &pending{begun: time.Now(), decision: c.Decision, values: make([][]byte, len(tables[calls].columns))}
+	p := &pending{
+		begun: time.Now(),
+		text:  make([]byte, 0, 512+min(len(c.Request), textMax)),
+		at:    make([]rawjson.Span, len(tables[calls].columns)),
+	}
 	when := c.Time
 	if when.IsZero() {
 		when = p.begun
 	}
-	p.head = appendTime(append(appendHead(nil, id), `,"timestamp":`...), when)
-	p.set(db.red, Row{
-		"server_name": c.Server, "method": c.Method, "tool_name": c.Tool, "request_id": c.RequestID,
-		"request_preview": c.Request, "process_name": c.Process, "bytes_sent": c.BytesSent, "trace_id": c.TraceID,
-		"decision": c.Decision, "policy_action": c.PolicyAction, "policy_rule": c.PolicyRule, "policy_reason": c.PolicyReason,
+	p.text = appendTime(append(appendHead(p.text, id), `,"timestamp":`...), when)
+	p.head.End = len(p.text)
+	p.set(db.red,
+		cell{"server_name", c.Server}, cell{"method", c.Method}, cell{"tool_name", c.Tool}, cell{"request_id", c.RequestID},
+		cell{"request_preview", c.Request}, cell{"process_name", c.Process}, cell{"bytes_sent", c.BytesSent}, cell{"trace_id", c.TraceID},
+		cell{"decision", c.Decision}, cell{"policy_action", c.PolicyAction}, cell{"policy_rule", c.PolicyRule}, cell{"policy_reason", c.PolicyReason},
 		// what the log will hold if no outcome ever comes
-		"outcome": Interrupted, "error_message": Interrupted, "duration_ms": nil, "response_preview": nil, "bytes_received": 0,
-	})
+		cell{"outcome", Interrupted}, cell{"error_message", Interrupted},
+		cell{"duration_ms", nil}, cell{"response_preview", nil}, cell{"bytes_received", 0})
 	return p
 }
 
 // set changes columns of the call's line.
-func (p *pending) set(red *redact.Redactor, r Row) {
-	for i, c := range tables[calls].columns {
-		if v, ok := r[c.name]; ok {
-			p.values[i], _ = c.append(nil, red, v) // which takes the types of a Call
-		}
+func (p *pending) set(red *redact.Redactor, cells ...cell) {
+	t := &tables[calls]
+	for _, c := range cells {
+		i := t.index(c.column)
+		start := len(p.text)
+		p.text, _ = t.columns[i].append(p.text, red, c.value) // which takes the types of a Call
+		p.at[i] = rawjson.Span{Start: start, End: len(p.text)}
 	}
 }
 
 // line returns the call's line.
 func (p *pending) line() []byte {
-	b := slices.Clone(p.head)
+	b := make([]byte, 0, len(p.text)+len(tables[calls].columns)*24)
+	b = append(b, p.head.Of(p.text)...)
 	for i, c := range tables[calls].columns {
-		b = append(appendKey(b, c.name), p.values[i]...)
+		b = append(appendKey(b, c.name), p.at[i].Of(p.text)...)
 	}
 	return append(b, '}', '\n')
 }
@@ -114,9 +132,11 @@ func (o *Outcome) word() string {
 func (db *DB) Begin(ctx context.Context, c Call) (id uint64, wait func(context.Context) error, err error) {
 	id = db.nextCall.Add(1)
 	p := db.newPending(id, &c)
-	line := p.line()
-	p.size = len(line)
-	b, err := db.enqueue(ctx, op{kind: begin, call: id, line: line}, p)
+	wake := db.wake
+	if c.Decision == Pending {
+		wake = db.soon
+	}
+	b, err := db.enqueue(ctx, op{kind: begin, call: id, line: p.line()}, p, wake)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -132,15 +152,9 @@ func (db *DB) Decide(id uint64, v Verdict) (wait func(context.Context) error, er
 	if p == nil {
 		return nil, noCall(id)
 	}
-	p.set(db.red, Row{
-		"decision": v.Decision, "policy_action": v.PolicyAction, "policy_rule": v.PolicyRule, "policy_reason": v.PolicyReason,
-	})
-	line := p.line()
-	db.mu.Lock()
-	db.held += int64(len(line) - p.size)
-	p.size = len(line)
-	db.mu.Unlock()
-	b, err := db.add(op{kind: begin, call: id, line: line}, db.wake)
+	p.set(db.red, cell{"decision", v.Decision},
+		cell{"policy_action", v.PolicyAction}, cell{"policy_rule", v.PolicyRule}, cell{"policy_reason", v.PolicyReason})
+	b, err := db.goOn(p, op{kind: begin, call: id, line: p.line()}, db.wake)
 	if err != nil {
 		return nil, err
 	}
@@ -167,13 +181,10 @@ func (db *DB) end(id uint64, o *Outcome) (*batch, error) {
 	if p == nil {
 		return nil, noCall(id)
 	}
-	r := Row{
-		"duration_ms": cmp.Or(o.Duration, time.Since(p.begun)), "response_preview": o.Response, "error_message": o.Error,
-		"bytes_received": o.BytesReceived, "outcome": o.word(),
-	}
+	p.set(db.red, cell{"duration_ms", cmp.Or(o.Duration, time.Since(p.begun))}, cell{"response_preview", o.Response},
+		cell{"error_message", o.Error}, cell{"bytes_received", o.BytesReceived}, cell{"outcome", o.word()})
 	if o.Decision != "" {
-		r["decision"] = o.Decision
+		p.set(db.red, cell{"decision", o.Decision})
 	}
-	p.set(db.red, r)
-	return db.add(op{kind: end, queued: true, call: id, line: p.line()}, db.soon)
+	return db.goOn(p, op{kind: end, queued: true, call: id, line: p.line()}, db.soon)
 }

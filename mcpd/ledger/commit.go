@@ -25,9 +25,10 @@ const retryAfter = time.Second
 type opKind byte
 
 const (
-	row   opKind = iota // a line without its number
-	begin               // a call's line for the pending bucket, in place of the one there
-	end                 // a call's line for its table, and off with the pending one
+	row     opKind = iota // a line without its number
+	begin                 // a call's line for the pending bucket, in place of the one there
+	end                   // a call's line for its table, and off with the pending one
+	nothing               // the batch tells more of the call
 )
 
 type op struct {
@@ -58,6 +59,12 @@ func (b *batch) add(o op) {
 	b.bytes += len(o.line)
 }
 
+// drop takes back what was added.
+func (b *batch) drop(i int) {
+	b.bytes -= len(b.ops[i].line)
+	b.ops[i] = op{kind: nothing}
+}
+
 // wait waits until the batch is durable.
 func (b *batch) wait(ctx context.Context) error {
 	select {
@@ -75,7 +82,7 @@ func (b *batch) wait(ctx context.Context) error {
 
 // enqueue adds o to the batch that is collecting, and the call p, if there
 // is one, to the calls under way. It waits while the batch is full.
-func (db *DB) enqueue(ctx context.Context, o op, p *pending) (*batch, error) {
+func (db *DB) enqueue(ctx context.Context, o op, p *pending, wake chan struct{}) (*batch, error) {
 	for {
 		db.mu.Lock()
 		if err := db.refusal(o.queued); err != nil {
@@ -85,19 +92,16 @@ func (db *DB) enqueue(ctx context.Context, o op, p *pending) (*batch, error) {
 		b := db.batch
 		if !b.full(db.batchLimit()) {
 			if p != nil {
-				if err := db.admit(p); err != nil {
+				if err := db.admit(p, len(o.line)); err != nil {
 					db.mu.Unlock()
 					return nil, err
 				}
 				db.pending[o.call] = p
+				p.batch, p.index = b, len(b.ops)
 			}
 			b.add(o)
 			db.mu.Unlock()
-			if p != nil && p.decision == Pending {
-				signal(db.soon)
-			} else {
-				db.poke()
-			}
+			signal(wake)
 			return b, nil
 		}
 		db.mu.Unlock()
@@ -109,16 +113,26 @@ func (db *DB) enqueue(ctx context.Context, o op, p *pending) (*batch, error) {
 	}
 }
 
-// add adds o to the batch however full that is: of a call that has begun.
-func (db *DB) add(o op, wake chan struct{}) (*batch, error) {
+// goOn adds what is new of the call p, however full the batch is. What the same
+// batch has of the call is not written.
+func (db *DB) goOn(p *pending, o op, wake chan struct{}) (*batch, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if err := db.refusal(false); err != nil {
 		return nil, err
 	}
-	db.batch.add(o)
+	b := db.batch
+	if p.batch == b {
+		b.drop(p.index)
+	}
+	p.batch, p.index = b, len(b.ops)
+	b.add(o)
+	if o.kind == begin {
+		db.held += int64(len(o.line) - p.size)
+		p.size = len(o.line)
+	}
 	signal(wake)
-	return db.batch, nil
+	return b, nil
 }
 
 // refusal returns why nothing can be written now. Its caller holds db.mu.
@@ -131,8 +145,6 @@ func (db *DB) refusal(queued bool) error {
 	}
 	return nil
 }
-
-func (db *DB) poke() { signal(db.wake) }
 
 func signal(c chan struct{}) {
 	select {
@@ -280,7 +292,7 @@ func (db *DB) apply(tx *bolt.Tx, ops []op, adds []addition) error {
 	var waiting *bolt.Bucket
 	for i := range ops {
 		o := &ops[i]
-		if o.kind != row && waiting == nil {
+		if (o.kind == begin || o.kind == end) && waiting == nil {
 			var err error
 			if waiting, err = tx.CreateBucketIfNotExists([]byte(pendingBucket)); err != nil {
 				return err
@@ -354,7 +366,7 @@ func (db *DB) Append(ctx context.Context, name string, r Row) error {
 	if err != nil {
 		return err
 	}
-	b, err := db.enqueue(ctx, o, nil)
+	b, err := db.enqueue(ctx, o, nil, db.wake)
 	if err != nil {
 		return err
 	}
@@ -369,7 +381,7 @@ func (db *DB) Queue(ctx context.Context, name string, r Row) error {
 		return err
 	}
 	o.queued = true
-	_, err = db.enqueue(ctx, o, nil)
+	_, err = db.enqueue(ctx, o, nil, db.wake)
 	return err
 }
 
@@ -391,6 +403,6 @@ func (db *DB) Flush(ctx context.Context) error {
 	if closed {
 		return errClosed
 	}
-	db.poke()
+	signal(db.wake)
 	return b.wait(ctx)
 }

@@ -212,7 +212,7 @@ func (db *DB) Close() error {
 		<-db.ran
 		return nil
 	}
-	db.poke()
+	signal(db.wake)
 	<-db.ran
 	close(db.over)
 	err := db.shut()

@@ -127,7 +127,7 @@ func (db *DB) endWait(ctx context.Context, id uint64, o Outcome) error {
 	if err != nil {
 		return err
 	}
-	db.poke()
+	signal(db.wake)
 	return b.wait(ctx)
 }
 

@@ -42,11 +42,12 @@ func (db *DB) batchLimit() int { return int(min(batchBytes, db.limit.Load()/16))
 
 // admit refuses a call when the ones under way alone would fill a quarter of
 // the file: they are never dropped. The caller holds db.mu.
-func (db *DB) admit(p *pending) error {
-	if db.held+int64(p.size) > db.limit.Load()/4 {
+func (db *DB) admit(p *pending, size int) error {
+	if db.held+int64(size) > db.limit.Load()/4 {
 		return fmt.Errorf("%w: session database: too many calls are under way", fs.ErrNoSpace)
 	}
-	db.held += int64(p.size)
+	p.size = size
+	db.held += int64(size)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -59,6 +60,7 @@ func appendKey(b []byte, name string) []byte {
 	return append(append(append(b, `,"`...), name...), `":`...)
 }
 
+// append appends the value v to b. It lets v not escape: a call has many values.
 func (c *column) append(b []byte, red *redact.Redactor, v any) ([]byte, error) {
 	if v == nil {
 		return append(b, "null"...), nil
@@ -76,7 +78,7 @@ func (c *column) append(b []byte, red *redact.Redactor, v any) ([]byte, error) {
 	case []byte:
 		return appendText(b, red.Preview(v, limit)), nil
 	}
-	return nil, fmt.Errorf("%w: a %T is not text", fs.ErrInvalid, v)
+	return nil, fmt.Errorf("%w: a %v is not text", fs.ErrInvalid, reflect.TypeOf(v))
 }
 
 func appendNumber(b []byte, v any) ([]byte, error) {
@@ -95,13 +97,13 @@ func appendNumber(b []byte, v any) ([]byte, error) {
 	case time.Duration:
 		return appendMillis(b, v), nil
 	}
-	return nil, fmt.Errorf("%w: a %T is not a number", fs.ErrInvalid, v)
+	return nil, fmt.Errorf("%w: a %v is not a number", fs.ErrInvalid, reflect.TypeOf(v))
 }
 
 // unknown returns the error for a row with a column that the table lacks.
 func (t *table) unknown(r Row) error {
 	for name := range r {
-		if name != "timestamp" && t.column(name) == nil {
+		if name != "timestamp" && t.index(name) < 0 {
 			return fmt.Errorf("%w: table %s has no column %q", fs.ErrInvalid, t.name, name)
 		}
 	}

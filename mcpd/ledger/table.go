@@ -107,11 +107,12 @@ func tableIndex(name string) int {
 	return -1
 }
 
-func (t *table) column(name string) *column {
+// index returns the position of a column, -1 if there is none.
+func (t *table) index(name string) int {
 	for i := range t.columns {
 		if t.columns[i].name == name {
-			return &t.columns[i]
+			return i
 		}
 	}
-	return nil
+	return -1
 }

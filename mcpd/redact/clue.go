@@ -1,8 +1,8 @@
 package redact
 
 import (
-	"bytes"
 	"slices"
+	"strings"
 )
 
 // A clue is a text that is a secret, or with which begins what is one or names one.
@@ -16,12 +16,13 @@ type clue struct {
 	look func(s *scanner, i int) int
 }
 
-func (c *clue) at(b []byte) bool {
-	if len(b) < len(c.text) {
+// at tells whether s begins with the clue.
+func (c *clue) at(s string) bool {
+	if len(s) < len(c.text) {
 		return false
 	}
-	b = b[:len(c.text)]
-	return string(b) == c.text || c.fold && bytes.EqualFold(b, []byte(c.text))
+	s = s[:len(c.text)]
+	return s == c.text || c.fold && strings.EqualFold(s, c.text)
 }
 
 // clues are clues by their first two bytes.
@@ -51,10 +52,23 @@ func (cs *clues) addValue(text string) {
 
 // next returns where the next clue in src may be, from i on, len(src) if there is
 // none.
-func (cs *clues) next(src []byte, i int) int {
+func (cs *clues) next(src string, i int) int {
 	for ; i < len(src)-1; i++ {
 		if cs.any[pair(src[i], src[i+1])] {
 			return i
+		}
+	}
+	return len(src)
+}
+
+// first returns where the first clue in src is, len(src) if there is none.
+func (cs *clues) first(src string) int {
+	for i := cs.next(src, 0); i < len(src); i = cs.next(src, i+1) {
+		here := cs.of[pair(src[i], src[i+1])]
+		for j := range here {
+			if here[j].at(src[i:]) {
+				return i
+			}
 		}
 	}
 	return len(src)

@@ -48,11 +48,12 @@ const nameMax = 64
 
 // keySecrecy tells whether a key names a secret. Case, dashes and
 // underscores do not count.
-func keySecrecy(key []byte) secrecy {
+func keySecrecy(key string) secrecy {
 	key = key[max(0, len(key)-nameMax):]
 	var room [nameMax]byte
 	word := room[:0]
-	for _, c := range key {
+	for i := range len(key) {
+		c := key[i]
 		if c == '-' || c == '_' {
 			continue
 		}

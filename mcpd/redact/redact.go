@@ -53,12 +53,7 @@ func (r *Redactor) current() *clues {
 
 // Redact returns s without secrets.
 func (r *Redactor) Redact(s string) string {
-	b := []byte(s)
-	spans := r.current().spans(b, nil)
-	if len(spans) == 0 {
-		return s
-	}
-	return string(replace(b, len(b), spans))
+	return replace(s, len(s), r.current().spans(s))
 }
 
 // Preview returns the beginning of raw for people to read: valid UTF-8, at
@@ -66,32 +61,25 @@ func (r *Redactor) Redact(s string) string {
 // depends on max, not on raw.
 func (r *Redactor) Preview(raw []byte, max int) string {
 	cs := r.current()
-	return cs.preview(raw[:min(len(raw), max+cs.margin)], len(raw), max)
+	return cs.preview(string(raw[:min(len(raw), max+cs.margin)]), len(raw), max)
 }
 
 // PreviewString is Preview of a string.
 func (r *Redactor) PreviewString(s string, max int) string {
 	cs := r.current()
-	return cs.preview([]byte(s[:min(len(s), max+cs.margin)]), len(s), max)
+	return cs.preview(s[:min(len(s), max+cs.margin)], len(s), max)
 }
 
 // preview makes the preview of a text of total bytes from its window. Only
 // what starts before max is kept: of a secret that starts there the window
 // holds enough to know it.
-func (cs *clues) preview(window []byte, total, max int) string {
-	var room [16]span
-	spans := cs.spans(window, room[:0])
+func (cs *clues) preview(window string, total, max int) string {
+	spans := cs.spans(window)
 	keep := min(len(window), max)
-	if len(spans) == 0 && total <= max && utf8.Valid(window) {
-		return string(window)
-	}
 	for back := 0; back < utf8.UTFMax && keep < len(window) && keep > 0 && !utf8.RuneStart(window[keep]); back++ {
 		keep--
 	}
-	s := string(replace(window, keep, spans))
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\ufffd")
-	}
+	s := strings.ToValidUTF8(replace(window, keep, spans), "\ufffd")
 	if total <= max && len(s) <= max {
 		return s
 	}
@@ -118,9 +106,13 @@ type span struct {
 }
 
 // spans returns the parts of src to be replaced, in order, not overlapping.
-func (cs *clues) spans(src []byte, spans []span) []span {
-	s := scanner{src: src, spans: spans}
-	s.scan(cs)
+func (cs *clues) spans(src string) []span {
+	first := cs.first(src)
+	if first == len(src) { // most words: they cost no memory
+		return nil
+	}
+	s := scanner{src: src, spans: make([]span, 0, 8)}
+	s.scan(cs, first)
 	if len(s.spans) < 2 {
 		return s.spans
 	}
@@ -140,7 +132,10 @@ func (cs *clues) spans(src []byte, spans []span) []span {
 }
 
 // replace returns src up to keep with the spans replaced.
-func replace(src []byte, keep int, spans []span) []byte {
+func replace(src string, keep int, spans []span) string {
+	if len(spans) == 0 {
+		return src[:keep]
+	}
 	out := make([]byte, 0, keep+len(spans)*len(redacted))
 	at := 0
 	for _, sp := range spans {
@@ -158,5 +153,5 @@ func replace(src []byte, keep int, spans []span) []byte {
 	if at < keep {
 		out = append(out, src[at:keep]...)
 	}
-	return out
+	return string(out)
 }

@@ -3,17 +3,19 @@ package redact
 import (
 	"bytes"
 	"encoding/base64"
+	"strings"
 )
 
 // A scanner goes over a text once and notes the secrets in it.
 type scanner struct {
-	src   []byte
+	src   string
 	from  int // what is before has been looked at for secrets of a known form
 	spans []span
 }
 
-func (s *scanner) scan(clues *clues) {
-	for i := clues.next(s.src, 0); i < len(s.src); i = clues.next(s.src, i+1) {
+// scan notes the secrets from i on.
+func (s *scanner) scan(clues *clues, i int) {
+	for ; i < len(s.src); i = clues.next(s.src, i+1) {
 		here := clues.of[pair(s.src[i], s.src[i+1])]
 		for j := range here {
 			c := &here[j]
@@ -44,7 +46,7 @@ var isBearer = bytesOf("-_._~+/=%")
 // isUserinfo marks the bytes that may be before the @ of a URL.
 var isUserinfo = func() (t [256]bool) {
 	for c := range t {
-		t[c] = c > ' ' && bytes.IndexByte([]byte("/?#@\"'\\<>"), byte(c)) < 0
+		t[c] = c > ' ' && strings.IndexByte("/?#@\"'\\<>", byte(c)) < 0
 	}
 	return t
 }()
@@ -77,7 +79,7 @@ func (s *scanner) begins(i int) bool {
 	case n == 0 || !isWord[before[n-1]]:
 		return true
 	case n >= 2 && before[n-2] == '\\':
-		return bytes.IndexByte([]byte("nrtbf"), before[n-1]) >= 0
+		return strings.IndexByte("nrtbf", before[n-1]) >= 0
 	}
 	return n >= 3 && before[n-3] == '%' || n >= 6 && before[n-6] == '\\' && before[n-5] == 'u'
 }
@@ -85,7 +87,7 @@ func (s *scanner) begins(i int) bool {
 // word looks at the word around i.
 func (s *scanner) word(i int) int {
 	end := s.endOf(&isWord, i)
-	if end == len(s.src) || bytes.IndexByte([]byte("\"'`\\:=>+ \t\r\n"), s.src[end]) < 0 {
+	if end == len(s.src) || strings.IndexByte("\"'`\\:=>+ \t\r\n", s.src[end]) < 0 {
 		return end
 	}
 	if s.begins(i) {
@@ -106,8 +108,8 @@ func (s *scanner) word(i int) int {
 // scheme notes the credentials after the word Bearer or Basic, and returns
 // where they end, or end if there are none.
 func (s *scanner) scheme(i, end int) int {
-	bearer := bytes.EqualFold(s.src[i:end], []byte("bearer"))
-	basic := bytes.EqualFold(s.src[i:end], []byte("basic"))
+	bearer := strings.EqualFold(s.src[i:end], "bearer")
+	basic := strings.EqualFold(s.src[i:end], "basic")
 	if !bearer && !basic {
 		return end
 	}
@@ -119,12 +121,11 @@ func (s *scanner) scheme(i, end int) int {
 	return s.note(start, stop, 0)
 }
 
-// userPass tells whether b is user:password in base64. Of a text that is
+// userPass tells whether s is user:password in base64. Of a text that is
 // cut only the beginning is looked at.
-func userPass(b []byte) bool {
-	b = bytes.TrimRight(b, "=")
-	b = b[:len(b)&^3]
-	out, err := base64.RawStdEncoding.AppendDecode(nil, b)
+func userPass(s string) bool {
+	s = strings.TrimRight(s, "=")
+	out, err := base64.RawStdEncoding.DecodeString(s[:len(s)&^3])
 	return err == nil && bytes.IndexByte(out, ':') >= 0
 }
 
@@ -133,7 +134,7 @@ func (s *scanner) userinfo(i int) int {
 	start := i + len("://")
 	end := s.endOf(&isUserinfo, start)
 	if end < len(s.src) && s.src[end] == '@' {
-		if n := bytes.IndexByte(s.src[start:end], ':'); n >= 0 && start+n+1 < end {
+		if n := strings.IndexByte(s.src[start:end], ':'); n >= 0 && start+n+1 < end {
 			return s.note(start+n+1, end, 0)
 		}
 	}

@@ -1,6 +1,6 @@
 package redact
 
-import "bytes"
+import "strings"
 
 // A shape is how a well-known kind of key looks: a prefix at the beginning
 // of a word and at least so many more characters of a word.
@@ -46,7 +46,7 @@ func (s *scanner) shape(i, n int, sh shape) int {
 	if end-rest < sh.more {
 		return i
 	}
-	if sh.upper && bytes.ContainsFunc(s.src[rest:rest+sh.more], func(r rune) bool { return (r < 'A' || r > 'Z') && (r < '0' || r > '9') }) {
+	if sh.upper && strings.ContainsFunc(s.src[rest:rest+sh.more], func(r rune) bool { return (r < 'A' || r > 'Z') && (r < '0' || r > '9') }) {
 		return i
 	}
 	return s.note(i, end, 0)
@@ -56,17 +56,17 @@ func (s *scanner) shape(i, n int, sh shape) int {
 // line, or of the string that holds it.
 func (s *scanner) pem(i int) int {
 	const head, tail, dashes = "-----BEGIN", "-----END", "-----"
-	if !s.begins(i) || !bytes.Contains(s.src[i:min(len(s.src), i+64)], []byte("PRIVATE KEY")) {
+	if !s.begins(i) || !strings.Contains(s.src[i:min(len(s.src), i+64)], "PRIVATE KEY") {
 		return i
 	}
 	rest := s.src[i+len(head):]
 	end := len(rest)
-	if n := bytes.Index(rest, []byte(tail)); n >= 0 {
+	if n := strings.Index(rest, tail); n >= 0 {
 		end = n + len(tail)
-		if n := bytes.Index(rest[end:min(len(rest), end+64)], []byte(dashes)); n >= 0 {
+		if n := strings.Index(rest[end:min(len(rest), end+64)], dashes); n >= 0 {
 			end += n + len(dashes)
 		}
-	} else if n := bytes.IndexAny(rest, `"'`); n >= 0 {
+	} else if n := strings.IndexAny(rest, `"'`); n >= 0 {
 		end = n
 	}
 	return s.note(i, i+len(head)+end, 0)

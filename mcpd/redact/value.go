@@ -1,9 +1,6 @@
 package redact
 
-import (
-	"bytes"
-	"strings"
-)
+import "strings"
 
 // A value is where the value of a secret's key starts, and how that key looked.
 type value struct {
@@ -69,7 +66,7 @@ func (s *scanner) closes(i int) bool {
 		return false
 	}
 	after = s.space(after)
-	return after == len(s.src) || bytes.IndexByte([]byte(",}]:"), s.src[after]) >= 0
+	return after == len(s.src) || strings.IndexByte(",}]:", s.src[after]) >= 0
 }
 
 // afterComma returns where the value of a key starts that is a string of its
@@ -81,7 +78,7 @@ func (s *scanner) afterComma(i, comma int, flag bool, is secrecy) int {
 	if quote == 0 {
 		return -1
 	}
-	if bytes.HasPrefix(s.src[start:], []byte("value")) {
+	if strings.HasPrefix(s.src[start:], "value") {
 		if colon, q := s.quoteAt(start + len("value")); q == quote {
 			if colon = s.space(colon); colon < len(s.src) && s.src[colon] == ':' {
 				return colon + 1
@@ -148,9 +145,9 @@ func (s *scanner) redactValue(v value) int {
 // closing returns where the text of a string ends whose opening quote has depth
 // backslashes, and where to go on after it. Its closing quote has as many,
 // behind whole pairs of what a backslash is at that depth.
-func closing(src []byte, start int, quote byte, depth int) (end, next int) {
+func closing(src string, start int, quote byte, depth int) (end, next int) {
 	for at := start; at < len(src); {
-		n := bytes.IndexByte(src[at:], quote)
+		n := strings.IndexByte(src[at:], quote)
 		if n < 0 {
 			break
 		}
@@ -200,7 +197,7 @@ func (s *scanner) bare(v value) int {
 			return i
 		case c == '\\':
 			next := s.past(i, `\`)
-			if next == len(s.src) || bytes.IndexByte([]byte("nrt\"'`"), s.src[next]) >= 0 {
+			if next == len(s.src) || strings.IndexByte("nrt\"'`", s.src[next]) >= 0 {
 				return i
 			}
 			i = next - 1
@@ -218,24 +215,24 @@ func (s *scanner) bare(v value) int {
 	return i
 }
 
-// nextParameter tells whether b starts as the next parameter of a URL's query.
-func nextParameter(b []byte) bool {
+// nextParameter tells whether text starts as the next parameter of a URL's query.
+func nextParameter(text string) bool {
 	n := 0
-	for n < len(b) && isBearer[b[n]] && b[n] != '=' {
+	for n < len(text) && isBearer[text[n]] && text[n] != '=' {
 		n++
 	}
-	return n > 0 && n < len(b) && b[n] == '='
+	return n > 0 && n < len(text) && text[n] == '='
 }
 
 // plainValue tells whether the bare value v, up to end, is no secret.
 func (s *scanner) plainValue(v value, end int) bool {
-	b := bytes.TrimSpace(s.src[v.at:end])
-	switch string(b) {
+	text := strings.TrimSpace(s.src[v.at:end])
+	switch text {
 	case "null", "true", "false", "{}", "[]", "":
 		return true
 	}
 	if v.is&counted == 0 || v.quote == 0 {
 		return false
 	}
-	return len(bytes.Trim(b, "0123456789.,;")) == 0
+	return strings.Trim(text, "0123456789.,;") == ""
 }
