@@ -30,7 +30,7 @@ func serve(ctx context.Context, o options) error {
 	if err := os.MkdirAll(filepath.Join(o.state, "log"), 0o700); err != nil {
 		return err
 	}
-	lock, err := lockState(o.state)
+	lock, err := lockState(ctx, o.state)
 	if err != nil {
 		return err
 	}

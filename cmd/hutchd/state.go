@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,13 +18,13 @@ import (
 )
 
 // lockState takes the state folder for this process, until the file it
-// returns is closed.
-func lockState(state string) (*os.File, error) {
+// returns is closed. It waits, until ctx is done, for a hutchd that is ending.
+func lockState(ctx context.Context, state string) (*os.File, error) {
 	f, err := openLock(state)
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(f); err != nil {
+	if err := flock(ctx, f); err != nil {
 		holder, _ := readHolder(f)
 		f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -57,9 +58,11 @@ func tellEnding(lock *os.File) { lock.WriteAt(fmt.Appendln(nil, os.Getpid(), end
 
 // flock locks f. It waits for a hutchd that has it to end, if that is what it
 // does, and else fails.
-func flock(f *os.File) error {
+func flock(ctx context.Context, f *os.File) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
 	told := false
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+	for began := time.Now(); ; {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return err
@@ -78,6 +81,11 @@ func flock(f *os.File) error {
 		if ends && !told {
 			slog.New(slog.NewTextHandler(os.Stderr, nil)).Info("waiting for the hutchd before to end", "process", pid)
 			told = true
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: wait for hutchd, process %s, to end", fs.ErrInterrupted, pid)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -18,7 +19,7 @@ func TestLockOfTheEnding(t *testing.T) {
 	defer func(limit time.Duration) { hearLimit = limit }(hearLimit)
 	for _, late := range []bool{false, true} {
 		dir := t.TempDir()
-		old, err := lockState(dir)
+		old, err := lockState(t.Context(), dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,7 +29,7 @@ func TestLockOfTheEnding(t *testing.T) {
 		}
 		taken := make(chan error)
 		go func() {
-			f, err := lockState(dir)
+			f, err := lockState(t.Context(), dir)
 			if err == nil {
 				pid, ends := readHolder(f)
 				if pid != fmt.Sprint(os.Getpid()) || ends {
@@ -55,11 +56,11 @@ func TestLockOfTheEnding(t *testing.T) {
 // locked it: a child that was forked by a hutchd that was killed.
 func TestLockOfTheDead(t *testing.T) {
 	dir := t.TempDir()
-	orphan, err := lockState(dir)
+	orphan, err := lockState(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = lockState(dir)
+	_, err = lockState(t.Context(), dir)
 	if want := fmt.Sprintf("%s is held by hutchd, process %d", dir, os.Getpid()); !errors.Is(err, fs.ErrBusy) || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %s", err, want)
 	}
@@ -71,7 +72,7 @@ func TestLockOfTheDead(t *testing.T) {
 	fmt.Fprintln(orphan, dead.Process.Pid)
 	taken := make(chan error)
 	go func() {
-		f, err := lockState(dir)
+		f, err := lockState(t.Context(), dir)
 		if err == nil {
 			f.Close()
 		}
@@ -85,5 +86,32 @@ func TestLockOfTheDead(t *testing.T) {
 	orphan.Close()
 	if err := <-taken; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLockGivenUp gives up waiting for a hutchd that is ending: a signal to the
+// one that waits ends it at once.
+func TestLockGivenUp(t *testing.T) {
+	dir := t.TempDir()
+	old, err := lockState(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	tellEnding(old)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	given := make(chan error, 1)
+	go func() {
+		_, err := lockState(ctx, dir)
+		given <- err
+	}()
+	select {
+	case err := <-given:
+		if !errors.Is(err, fs.ErrInterrupted) {
+			t.Errorf("error %v, want %v", err, fs.ErrInterrupted)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it still waits")
 	}
 }
