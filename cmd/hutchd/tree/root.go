@@ -68,21 +68,16 @@ func reload(c call, _ []string) error {
 	for _, name := range c.At.s.Profiles().Names() {
 		errs = append(errs, c.At.s.Profiles().Check(name))
 	}
-	list := c.At.s.List()
-	each := make([]error, len(list))
-	var wait sync.WaitGroup
-	for i, v := range list {
+	errs = append(errs, c.At.s.each(func(v *sandbox.Sandbox) error {
 		if c.At.s.Profiles().Check(v.Config().Profile) != nil {
-			continue // and is told by the name of the profile
+			return nil // the error of the profile says it
 		}
-		wait.Go(func() {
-			if err := v.Reload(c.Ctx); err != nil {
-				each[i] = fmt.Errorf("vm %s: %w", v.Name(), err)
-			}
-		})
-	}
-	wait.Wait()
-	return errors.Join(append(errs, each...)...)
+		if err := v.Reload(c.Ctx); err != nil {
+			return fmt.Errorf("vm %s: %w", v.Name(), err)
+		}
+		return nil
+	}))
+	return errors.Join(errs...)
 }
 
 // purge removes the VMs that neither run nor are suspended, or stops and
@@ -93,24 +88,8 @@ func purge(c call, args []string) error {
 	if all && args[0] != "all" {
 		return fmt.Errorf("%w: purge what? want \"purge\" or \"purge all\"", fs.ErrInvalid)
 	}
-	list := c.At.s.List()
-	errs := make([]error, len(list))
-	turns := make(chan struct{}, purging)
-	var wait sync.WaitGroup
-	for i, v := range list {
-		turns <- struct{}{}
-		wait.Go(func() {
-			errs[i] = c.At.s.purge(c.Ctx, v, all)
-			<-turns
-		})
-	}
-	wait.Wait()
-	return errors.Join(errs...)
+	return c.At.s.each(func(v *sandbox.Sandbox) error { return c.At.s.purge(c.Ctx, v, all) })
 }
-
-// purging is how many VMs are removed at a time: most of it is waiting for the
-// disk.
-const purging = 32
 
 func (s *Server) purge(ctx context.Context, v *sandbox.Sandbox, all bool) error {
 	var err error
@@ -127,15 +106,43 @@ func (s *Server) purge(ctx context.Context, v *sandbox.Sandbox, all bool) error 
 	return err
 }
 
-// shutdown stops every VM and then has the service end.
+// shutdown stops every VM and then has the service end. A VM that ends or goes
+// meanwhile is fine.
 func shutdown(c call, _ []string) error {
-	for _, v := range c.At.s.List() {
-		if v.Running() {
-			if err := v.Stop(c.Ctx); err != nil {
-				return err
-			}
+	err := c.At.s.each(func(v *sandbox.Sandbox) error {
+		if !v.Running() {
+			return nil
 		}
+		err := v.Stop(c.Ctx)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrBusy) && !v.Running() {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	c.At.s.cfg.Shutdown()
 	return nil
+}
+
+// atOnce is how many VMs each works on at a time: most of it is waiting, for
+// the disk and for guests.
+const atOnce = 32
+
+// each does f with every VM, and returns the errors in the order of the list.
+func (s *Server) each(f func(*sandbox.Sandbox) error) error {
+	list := s.List()
+	errs := make([]error, len(list))
+	turns := make(chan struct{}, atOnce)
+	var wait sync.WaitGroup
+	for i, v := range list {
+		turns <- struct{}{}
+		wait.Go(func() {
+			errs[i] = f(v)
+			<-turns
+		})
+	}
+	wait.Wait()
+	return errors.Join(errs...)
 }

@@ -1,12 +1,17 @@
 package tree_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"hutch/cmd/hutchd/tree"
+	"hutch/vmm"
+	"hutch/vmm/vmmtest"
 )
 
 // TestShutdown shuts a service down: what runs is stopped first, and what does
@@ -37,5 +42,36 @@ func TestShutdown(t *testing.T) {
 	}
 	if want := []string{"a stopped", "b created", "c suspended"}; !slices.Equal(states, want) || !ended {
 		t.Errorf("shutdown leaves %q, want %q; the service was told to end: %v", states, want, ended)
+	}
+}
+
+// TestShutdownTogether shuts a service down whose guests end only when all of
+// them are ending: one that takes long to end does not keep the next waiting.
+func TestShutdownTogether(t *testing.T) {
+	const vms = 3
+	var ending sync.WaitGroup
+	ending.Add(vms)
+	all := make(chan struct{})
+	go func() { ending.Wait(); close(all) }()
+	alone := make(chan string, vms)
+	h := newHouse(t, func(c *tree.Config) {
+		begin := c.Drivers[0].(*vmmtest.Driver).Guest
+		c.Drivers = []vmm.Driver{&vmmtest.Driver{Guest: func(ctx context.Context, g vmmtest.Guest) {
+			begin(ctx, g) // until its agent is told to shut down
+			ending.Done()
+			select {
+			case <-all:
+			case <-ctx.Done():
+				alone <- g.Spec.Name
+			}
+		}}}
+	})
+	for i := range vms {
+		h.start(fmt.Sprint("vm", i))
+	}
+	tell(t, h.Root(), "shutdown")
+	close(alone)
+	for name := range alone {
+		t.Errorf("%s was stopped alone", name)
 	}
 }
