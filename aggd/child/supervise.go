@@ -47,12 +47,21 @@ func (c *Child) launch(ctx context.Context) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := r.putServers(c.servers); err != nil {
+	if err := c.introduce(r); err != nil {
 		r.end()
 		r.wait()
 		return nil, err
+	}
+	return r, nil
+}
+
+// introduce tells a new process what it has to know first, and makes it the
+// one that calls go to.
+func (c *Child) introduce(r *run) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := r.putServers(c.servers); err != nil {
+		return err
 	}
 	for _, capabilities := range c.clients {
 		r.request(c.ids.Add(1), wire.Client, wire.ClientParams{Capabilities: capabilities})
@@ -60,5 +69,5 @@ func (c *Child) launch(ctx context.Context) (*run, error) {
 	c.run, c.cause = r, nil
 	close(c.change)
 	c.change = make(chan struct{})
-	return r, nil
+	return nil
 }
