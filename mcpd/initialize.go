@@ -89,10 +89,10 @@ func (e *Endpoint) settled(ctx context.Context) []wire.Status {
 	if err != nil || !slices.ContainsFunc(all, unknown) {
 		return all
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.Settle)
+	wait, cancel := context.WithTimeout(ctx, e.cfg.Settle)
 	defer cancel()
-	c.List(ctx, wire.Tools, "") // makes servers start, and waits for them
-	if now, err := c.Servers(context.WithoutCancel(ctx)); err == nil {
+	c.List(wait, wire.Tools, "") // makes servers start, and waits for them
+	if now, err := c.Servers(ctx); err == nil {
 		all = now
 	}
 	return all
