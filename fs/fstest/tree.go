@@ -1,4 +1,4 @@
-// Package fstest makes a small tree in memory for the tests of the
+// Package fstest makes a small tree for the tests of the
 // frontends. It has one file of each kind that a frontend must treat in its
 // own way:
 //
@@ -11,29 +11,33 @@
 //	link       a symbolic link to status
 //	many/      a hundred text files, f00 to f99
 //	deep/a/b/c/leaf
-//	store/     files and directories in memory that can be made, renamed,
-//	           removed and truncated
+//	store/     a folder of the host, with no word of that: files that can be
+//	           made, renamed, removed and truncated
 package fstest
 
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
-	"time"
+	"syscall"
 
 	"hutch/fs"
+	"hutch/fs/folder"
 )
 
 // Status is the text of the file status.
 const Status = "running\nimage host\n"
 
-// born is the time of every made-up file.
-var born = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+// maxSize is how large a file gets.
+const maxSize = 64 << 20
 
 // A Tree is a tree and what a test can see and do behind its back.
 type Tree struct {
-	mu       sync.Mutex // guards all below
+	store string // the folder behind it
+	root  *made
+	files uint64 // made-up ones
+
+	mu       sync.Mutex // guards what follows
 	changed  chan struct{}
 	events   []byte
 	ended    bool
@@ -43,39 +47,40 @@ type Tree struct {
 	handles  int // open ones
 	closed   int
 	blocked  int // reads and writes waiting
-	lastQid  uint64
-	store    *inode
-	root     *dir
 }
 
-// New returns a tree with an empty store and no events.
-func New() *Tree {
-	t := &Tree{changed: make(chan struct{}), big: 1 << 20}
-	t.store = t.inode(os.ModeDir | 0o755)
-	many := t.dir("many")
+// New returns a tree with no events, whose store is the empty folder dir of the
+// host.
+func New(dir string) *Tree {
+	store, err := folder.Open(dir, "store")
+	if err != nil {
+		panic(err)
+	}
+	t := &Tree{store: dir, changed: make(chan struct{}), big: 1 << 20}
+	many := map[string]fs.Node{}
 	for i := range 100 {
 		name := fmt.Sprintf("f%02d", i)
-		many.add(name, t.text(name, name+"\n"))
+		many[name] = t.text(name, name+"\n")
 	}
-	deep := t.dir("deep")
-	d := deep
-	for _, name := range []string{"a", "b", "c"} {
-		sub := t.dir(name)
-		d.add(name, sub)
-		d = sub
+	below, deep := "leaf", t.text("leaf", "leaf\n")
+	for _, name := range []string{"c", "b", "a", "deep"} {
+		below, deep = name, t.dir(name, map[string]fs.Node{below: deep})
 	}
-	d.add("leaf", t.text("leaf", "leaf\n"))
-
-	t.root = t.dir("/")
-	t.root.add("status", t.text("status", Status))
-	t.root.add("ctl", &ctlFile{t.made("ctl", 0o644)})
-	t.root.add("events", &eventFile{t.made("events", 0o444)})
-	t.root.add("wait", &waitFile{t.made("wait", 0o666)})
-	t.root.add("big", &bigFile{t.made("big", 0o444)})
-	t.root.add("link", &linkFile{t.made("link", os.ModeSymlink|0o777)})
-	t.root.add("many", many)
-	t.root.add("deep", deep)
-	t.root.add("store", &stored{t: t, in: t.store, name: "store"})
+	big := t.file("big", 0o444, func(int) fs.Handle { return zeros{t: t} })
+	big.size = t.size
+	t.root = t.dir("/", map[string]fs.Node{
+		"status": t.text("status", Status),
+		"ctl":    t.file("ctl", 0o644, func(int) fs.Handle { return ctl{t: t} }),
+		"events": t.file("events", 0o444, func(flags int) fs.Handle {
+			return events{t: t, nonblock: flags&syscall.O_NONBLOCK != 0}
+		}),
+		"wait":  t.file("wait", 0o666, func(int) fs.Handle { return wait{t: t} }),
+		"big":   big,
+		"link":  t.link("link", "status"),
+		"many":  t.dir("many", many),
+		"deep":  deep,
+		"store": stored{store.Root(), t},
+	})
 	return t
 }
 
@@ -96,22 +101,18 @@ func (t *Tree) Release() { t.update(func() { t.released = true }) }
 // SetBig sets the size of the file big.
 func (t *Tree) SetBig(n uint64) { t.update(func() { t.big = n }) }
 
+// size returns that of big.
+func (t *Tree) size() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.big
+}
+
 // Messages returns what was written to ctl so far, a string a write.
 func (t *Tree) Messages() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return append([]string(nil), t.messages...)
-}
-
-// Stored returns the content of the file at name directly below store.
-func (t *Tree) Stored(name string) (string, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	in, ok := t.store.entries[name]
-	if !ok {
-		return "", false
-	}
-	return string(in.data), true
 }
 
 // Handles returns how many handles are open and how many were closed.
@@ -170,26 +171,27 @@ func (t *Tree) block(ctx context.Context, cond func() bool) error {
 	return t.await(ctx, cond)
 }
 
-// qid returns a number never used before; New needs no lock for it, others hold mu.
-func (t *Tree) qid() uint64 {
-	t.lastQid++
-	return t.lastQid
-}
-
-// opened counts a handle, and returns what it is to have.
-func (t *Tree) opened() open {
+// opened counts an open file.
+func (t *Tree) opened(h fs.Handle) fs.Handle {
 	t.update(func() { t.handles++ })
-	return open{t: t}
+	return &opened{Handle: h, t: t}
 }
 
-// open is what all handles share: it is counted until it is closed, once.
-type open struct {
-	fs.MadeUp
+// An opened is an open file that is counted until it is closed, once.
+type opened struct {
+	fs.Handle
 	t    *Tree
 	done bool
 }
 
-func (o *open) Close() error {
+func (o *opened) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if off > maxSize-int64(len(p)) {
+		return 0, fs.ErrNoSpace
+	}
+	return o.Handle.WriteAt(ctx, p, off)
+}
+
+func (o *opened) Close() error {
 	o.t.update(func() {
 		if o.done {
 			panic("fstest: handle closed twice")
@@ -198,5 +200,5 @@ func (o *open) Close() error {
 		o.t.handles--
 		o.t.closed++
 	})
-	return nil
+	return o.Handle.Close()
 }

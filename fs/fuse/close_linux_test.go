@@ -169,8 +169,9 @@ func ordinary(t *testing.T) *served {
 	need.FUSE(t)
 	need.Tool(t, "fusermount3")
 	s := folders(t)
-	walkable(filepath.Dir(s.dir))
-	for _, d := range []string{s.dir, s.work} {
+	base := filepath.Dir(s.dir)
+	walkable(base)
+	for _, d := range []string{s.dir, s.work, filepath.Join(base, "store")} {
 		if err := os.Chown(d, 65534, 65534); err != nil {
 			t.Fatal(err)
 		}

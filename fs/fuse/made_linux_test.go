@@ -74,7 +74,7 @@ func TestNumbers(t *testing.T) {
 		if st.Ino != again.Ino || slices.Contains(listed, st.Ino) {
 			t.Errorf("%s: number %d, then %d", e.Name(), st.Ino, again.Ino)
 		}
-		if made := e.Name() != "work"; made && st.Ino >= 1<<48 {
+		if made := e.Name() != "work" && e.Name() != "store"; made && st.Ino >= 1<<48 {
 			t.Errorf("%s: number %#x of a made-up file", e.Name(), st.Ino)
 		}
 		listed = append(listed, st.Ino)

@@ -77,7 +77,11 @@ var guestLinks = &fs.Links{At: "/workspace", Places: []fs.Place{{There: "/worksp
 // serve is the whole of the serving process. It ends with its input.
 func serve(dir, work string, all bool, links string) error {
 	letGo = time.Minute // a program that ends may take its time
-	tree := fstest.New()
+	store := filepath.Join(filepath.Dir(work), "store")
+	if err := os.MkdirAll(store, 0o755); err != nil {
+		return err
+	}
+	tree := fstest.New(store)
 	root := tree.Root()
 	if work != "" {
 		f, err := folder.Open(work, "work")
@@ -216,7 +220,7 @@ func folders(t testing.TB) *served {
 	t.Helper()
 	base := t.TempDir()
 	s := &served{t: t, dir: filepath.Join(base, "mnt"), work: filepath.Join(base, "work"), cwd: "/"}
-	for _, d := range []string{s.dir, s.work} {
+	for _, d := range []string{s.dir, s.work, filepath.Join(base, "store")} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -62,7 +62,7 @@ func converse(t *testing.T, version string, b []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree := fstest.New()
+	tree := fstest.New(t.TempDir())
 	s := &Server{Root: tree.Root()}
 	s.ServeConn(context.Background(), script{r: bytes.NewReader(append(first, b...))})
 	if open, _ := tree.Handles(); open != 0 {

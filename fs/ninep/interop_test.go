@@ -26,7 +26,7 @@ func serveOn(t testing.TB, addr string) (*fstest.Tree, net.Addr) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree := fstest.New()
+	tree := fstest.New(t.TempDir())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- (&Server{Root: tree.Root()}).Serve(ctx, l) }()

@@ -26,7 +26,7 @@ const limit = time.Minute
 // tree must have no open handles.
 func serve(t testing.TB, msize uint32) (*fstest.Tree, string) {
 	t.Helper()
-	tree := fstest.New()
+	tree := fstest.New(t.TempDir())
 	addr := "unix!" + filepath.Join(t.TempDir(), "9p")
 	l, err := ninep.Listen(addr)
 	if err != nil {
@@ -246,7 +246,7 @@ func TestMsize(t *testing.T) {
 func TestContinuation(t *testing.T) {
 	for name, answer := range map[string]string{"ours": wire.HutchVersion, "Linux'": wire.LinuxVersion, "unknown": "unknown"} {
 		t.Run(name, func(t *testing.T) {
-			tree := fstest.New()
+			tree := fstest.New(t.TempDir())
 			ours, theirs := net.Pipe()
 			served := make(chan error, 1)
 			go func() { served <- (&ninep.Server{Root: tree.Root()}).ServeConn(t.Context(), theirs) }()
@@ -362,7 +362,7 @@ func TestLate(t *testing.T) {
 
 // TestHangup ends connections from either side.
 func TestHangup(t *testing.T) {
-	tree := fstest.New()
+	tree := fstest.New(t.TempDir())
 	ours, theirs := net.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
