@@ -23,7 +23,7 @@ func (s *session) auth(o *op) error {
 // errName to the session's own last error.
 func (s *session) attach(o *op) error {
 	at, q, err := s.root(o)
-	s.settle(o.fid, o.f, at)
+	s.settle(o.f, at)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type fid struct {
 // An opened is what an open fid has besides.
 type opened struct {
 	handle fs.Handle // nil for directories
+	leave  func()    // the server's gate, with the handle
 	list   *listing  // of directories
 	read   bool
 	write  bool
@@ -187,15 +188,45 @@ func (s *session) release(o *op) {
 	}
 }
 
-// settle gives the reserved fid f a place, or with nil takes the number
-// back.
-func (s *session) settle(num uint32, f *fid, at *place) {
+// settle gives the reserved fid f a place.
+func (s *session) settle(f *fid, at *place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.place = at
-	if at == nil {
-		s.forget(num)
+}
+
+// unreserve takes back the number of a fid that o reserved and that got no
+// place; mu is held.
+func (s *session) unreserve(o *op) {
+	if o.f != nil && o.f.place == nil {
+		s.forget(o.fid)
 	}
+	if o.f2 != nil && o.f2.place == nil {
+		s.forget(o.fid2)
+	}
+}
+
+// hold makes the file that open opens what is open, if the server has room.
+func (s *session) hold(o *opened, open func() (fs.Handle, error)) error {
+	leave, err := s.srv.Open.pass()
+	if err != nil {
+		return err
+	}
+	h, err := open()
+	if err != nil { // then h is nothing, even if it is not nil
+		leave()
+		return err
+	}
+	o.handle, o.leave = h, leave
+	return nil
+}
+
+func (o *opened) close() error {
+	if o.handle == nil {
+		return nil
+	}
+	defer o.leave()
+	return o.handle.Close()
 }
 
 // shut closes what the fid has open. Nothing else uses the fid any more.
@@ -203,10 +234,7 @@ func (f *fid) shut() error {
 	if f.open == nil {
 		return nil
 	}
-	var err error
-	if f.open.handle != nil {
-		err = f.open.handle.Close()
-	}
+	err := f.open.close()
 	if f.open.remove {
 		// The client may be gone; the file goes all the same.
 		rerr := f.place.up.node.Remove(context.Background(), f.place.name, f.place.dir)
@@ -228,7 +256,6 @@ func (f *fid) flush(ctx context.Context) error {
 // of closing the file.
 func (s *session) clunk(o *op) error {
 	f := o.f2
-	<-f.idle
 	s.srv.locks.release(f)
 	err := f.flush(o.ctx)
 	return cmp.Or(err, f.shut())
@@ -237,7 +264,6 @@ func (s *session) clunk(o *op) error {
 // remove serves Tremove, which is a clunk, too, whatever becomes of it.
 func (s *session) remove(o *op) error {
 	f := o.f2
-	<-f.idle
 	s.srv.locks.release(f)
 	f.flush(o.ctx) // of a file that goes, only the removal can fail
 	if f.open != nil {

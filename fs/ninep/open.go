@@ -68,11 +68,7 @@ func (s *session) openFid(o *op, flags int, remove bool) error {
 // openPlace opens the file at o.at; a directory is only listed.
 func (s *session) openPlace(o *op, open *opened, flags int) error {
 	if !o.at.dir {
-		h, err := o.at.node.Open(o.ctx, flags)
-		if err == nil { // else h is nothing, even if it is not nil
-			open.handle = h
-		}
-		return err
+		return s.hold(open, func() (fs.Handle, error) { return o.at.node.Open(o.ctx, flags) })
 	}
 	if open.write || flags&os.O_TRUNC != 0 {
 		return fs.ErrIsDir
@@ -96,8 +92,8 @@ func (s *session) beginOpen(o *op) error {
 // endOpen makes the fid of o the open file at, and the reply to an open or
 // create; after an error, it leaves the fid as it was.
 func (s *session) endOpen(o *op, at *place, q wire.Qid, open *opened, err error) error {
-	if err != nil && open.handle != nil {
-		open.handle.Close()
+	if err != nil {
+		open.close()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,11 +137,11 @@ func (s *session) createClassic(o *op) error {
 func (s *session) create(o *op, flags int, perm os.FileMode, remove bool) error {
 	open := &opened{remove: remove}
 	open.read, open.write = access(flags)
-	return s.become(o, open, func() (fs.Node, error) {
-		n, h, err := o.at.node.Create(o.ctx, o.name, flags, perm)
-		if err == nil {
-			open.handle = h
-		}
+	return s.become(o, open, func() (n fs.Node, err error) {
+		err = s.hold(open, func() (h fs.Handle, err error) {
+			n, h, err = o.at.node.Create(o.ctx, o.name, flags, perm)
+			return h, err
+		})
 		return n, err
 	})
 }

@@ -63,6 +63,9 @@ type Server struct {
 	// to be so when the client knows of it; nil: there is nothing.
 	Settle func()
 
+	Each Gate // is passed by each request, until before its answer
+	Open Gate // is passed by each file that is opened, until it is closed
+
 	counters counters
 	owners   owners
 	locks    locks
@@ -95,6 +98,21 @@ func (s *Server) Count() Count {
 		InFlight: c.inFlight.Load(), Requests: c.requests.Load(), Errors: c.errors.Load(),
 		Read: c.read.Load(), Written: c.written.Load(),
 	}
+}
+
+// A Gate may hold up who passes it, or refuse; who has passed calls leave at the
+// end. What closes a file is done also where it is refused. A nil Gate is open.
+type Gate func() (leave func(), err error)
+
+// pass passes the gate. Leave can be called after an error, too.
+func (g Gate) pass() (leave func(), err error) {
+	if g != nil {
+		leave, err = g()
+	}
+	if leave == nil {
+		leave = func() {}
+	}
+	return leave, err
 }
 
 func (s *Server) log() *slog.Logger {

@@ -94,9 +94,11 @@ func (s *session) end() {
 	s.mu.Unlock()
 	s.cancel()
 	s.running.Wait()
+	leave, _ := s.srv.Each.pass() // a file may go when it is closed
 	for _, f := range s.fids {
 		f.shut()
 	}
+	leave()
 	s.srv.counters.fids.Add(-int64(len(s.fids)))
 	s.srv.locks.releaseAll(s)
 }
@@ -185,13 +187,17 @@ func (s *session) seat(o *op) bool {
 // run serves o, and starts those that waited for its slot.
 func (s *session) run(o *op) {
 	slot, cost, brief := o.m.slot, o.cost, o.brief()
-	var err error
-	if o.m.entry {
+	if o.m.detach {
+		<-o.f2.idle // outside the gate, at which the last may wait
+	}
+	leave, err := s.srv.Each.pass()
+	if err == nil && o.m.entry {
 		err = newIn(o.at, o.name)
 	}
-	if err == nil {
+	if err == nil || o.m.detach {
 		err = o.m.serve(s, o)
 	}
+	leave()
 	s.finish(o, err)
 	if slot {
 		if brief {
@@ -218,6 +224,7 @@ func (s *session) finish(o *op, err error) {
 	s.mu.Lock()
 	ended := s.ended
 	delete(s.tags, o.tag)
+	s.unreserve(o)
 	for _, tag := range o.flushes {
 		delete(s.tags, tag)
 		b = append(b, wire.HeadLen, 0, 0, 0, wire.Rflush, byte(tag), byte(tag>>8))

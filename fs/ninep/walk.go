@@ -22,7 +22,7 @@ func (s *session) walk(o *op) error {
 		if err != nil || partial {
 			at = nil
 		}
-		s.settle(o.fid2, o.f2, at)
+		s.settle(o.f2, at)
 	}
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"hutch/fs"
 )
 
-// A gate is passed by every use of a folder.
+// A gate is passed by every request of the guest.
 type gate struct {
 	mu     sync.Mutex // guards what follows
 	moved  *sync.Cond // some of that has changed
@@ -25,18 +25,17 @@ func newGate() *gate {
 var errClosed = fmt.Errorf("%w: the machine ends", fs.ErrIO)
 
 // enter waits until the gate is open, and fails when it is closed for good.
-// Who has entered leaves.
-func (g *gate) enter() error {
+func (g *gate) enter() (leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for g.barred && !g.closed {
 		g.moved.Wait()
 	}
 	if g.closed {
-		return errClosed
+		return nil, errClosed
 	}
 	g.inside++
-	return nil
+	return g.leave, nil
 }
 
 func (g *gate) leave() {

@@ -22,16 +22,16 @@ var descriptors = room{most: int(min(fs.Descriptors()/4, 1<<18))}
 
 // enter counts a file in that the guest opens. There is room for it while the
 // guest has less than is left, so that there is always some for the next.
-func (s *Share) enter() error {
+func (s *Share) enter() (leave func(), err error) {
 	r := s.room
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s.opened >= r.most-r.open {
-		return fmt.Errorf("%w: the guest has %d files of its folders open", syscall.ENFILE, s.opened)
+		return nil, fmt.Errorf("%w: the guest has %d files of its folders open", syscall.ENFILE, s.opened)
 	}
 	s.opened++
 	r.open++
-	return nil
+	return s.leave, nil
 }
 
 // leave counts one out.

@@ -39,7 +39,7 @@ type Share struct {
 // New opens the folders that the machine of s sees.
 func New(s vmm.Spec) (*Share, error) {
 	sh := &Share{gate: newGate(), room: &descriptors}
-	sh.server = &ninep.Server{Root: top{s: sh}}
+	sh.server = &ninep.Server{Root: top{s: sh}, Each: sh.gate.enter, Open: sh.enter}
 	err := sh.open(s.Work, boot.Share{Name: "work", Path: workspace})
 	for i, b := range s.Image.Binds {
 		if err == nil {

@@ -168,51 +168,34 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// put writes a file of the workspace as a guest's request does, but over no
-// connection: the client keeps channels for the next, which may be in another
-// bubble.
-func put(s *Share, name, text string) error {
-	_, h, err := shown{s.folders[0].Root(), s, false}.Create(context.Background(), name, os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	_, err = h.WriteAt(context.Background(), []byte(text), 0)
-	return err
-}
-
 // TestRoom has one guest open what it can: another still can, and what is
 // closed can be opened again.
 func TestRoom(t *testing.T) {
 	r := &room{most: 8}
-	guest := func() (*Share, fs.Node) {
-		s, work, _ := share(t)
+	guest := func() (*Share, *client.Conn) {
+		s, c, work, _ := serve(t)
 		s.room = r
 		os.WriteFile(filepath.Join(work, "f"), nil, 0o644)
-		f, err := shown{s.folders[0].Root(), s, false}.Walk(t.Context(), "f")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s, f
+		return s, c
 	}
-	fill := func(f fs.Node) (list []fs.Handle) {
+	fill := func(c *client.Conn) (list []*client.Fid) {
 		for {
-			h, err := f.Open(t.Context(), os.O_RDONLY)
+			f, err := c.Open(t.Context(), client.Path("work/f"), os.O_RDONLY)
 			if errors.Is(err, syscall.ENFILE) {
 				return list
 			}
 			if err != nil || len(list) > r.most {
 				t.Fatalf("%d are open, %v", len(list), err)
 			}
-			list = append(list, h)
+			list = append(list, f)
 		}
 	}
-	s, f := guest()
-	list := fill(f)
+	s, c := guest()
+	list := fill(c)
 	if len(list) != 4 {
 		t.Errorf("one guest has %d open", len(list))
 	}
-	if err := put(s, "new", "text"); !errors.Is(err, syscall.ENFILE) {
+	if err := write(c, "work/new", "text"); !errors.Is(err, syscall.ENFILE) {
 		t.Errorf("one too many is made: %v", err)
 	}
 	_, other := guest()
@@ -220,10 +203,16 @@ func TestRoom(t *testing.T) {
 	if len(more) != 2 {
 		t.Errorf("another has %d open", len(more))
 	}
-	for _, h := range append(list, more...) {
-		h.Close()
+	for _, f := range append(list, more...) {
+		if err := f.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
 	}
-	if err := put(s, "new", "text"); err != nil {
+	made, err := c.Walk(t.Context(), client.Path("work"))
+	if err == nil {
+		err = errors.Join(made.Create(t.Context(), "new", os.O_WRONLY, 0o644), made.Close(t.Context()))
+	}
+	if err != nil {
 		t.Error(err)
 	}
 	if s.opened != 0 || r.open != 0 {
@@ -234,10 +223,10 @@ func TestRoom(t *testing.T) {
 func TestPause(t *testing.T) { synctest.Test(t, pause) }
 
 func pause(t *testing.T) {
-	s, work, _ := share(t)
+	s, c, work, _ := serve(t)
 	s.Pause()
 	done := make(chan error, 1)
-	go func() { done <- put(s, "f", "late") }()
+	go func() { done <- write(c, "work/f", "late") }()
 	synctest.Wait() // until nothing moves any more
 	if _, err := os.Stat(filepath.Join(work, "f")); err == nil {
 		t.Error("the file is there")
@@ -255,10 +244,10 @@ func pause(t *testing.T) {
 func TestClose(t *testing.T) { synctest.Test(t, closing) }
 
 func closing(t *testing.T) {
-	s, work, _ := share(t)
+	s, c, work, _ := serve(t)
 	s.Pause()
 	done := make(chan error, 1)
-	go func() { done <- put(s, "f", "late") }()
+	go func() { done <- write(c, "work/f", "late") }()
 	synctest.Wait()
 	s.Close()
 	if err := <-done; err == nil {
@@ -267,7 +256,7 @@ func closing(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(work, "f")); err == nil {
 		t.Error("the file is there")
 	}
-	if _, err := (shown{s.folders[0].Root(), s, false}).Stat(context.Background()); !errors.Is(err, fs.ErrIO) {
+	if _, err := c.Stat(context.Background(), client.Path("work")); !errors.Is(err, fs.ErrIO) {
 		t.Errorf("a closed folder: %v", err)
 	}
 }
