@@ -22,7 +22,7 @@ var layers = []struct {
 	{"fs/...", []string{"fs"}},
 	{"aggd/...", []string{"fs/..."}},
 	{"aggd/confine/takeover", nil},
-	{"profiles", []string{"aggd/guard", "aggd/jsonrpc", "fs", "fs/quantity"}},
+	{"profiles", []string{"aggd/guard", "aggd/jsonrpc", "aggd/wire", "fs", "fs/quantity"}},
 	{"mcpd/...", []string{"aggd/...", "fs/..."}},
 	{"mcpd/redact", nil},
 	{"relay/...", []string{"mcpd/frame", "aggd/jsonrpc", "aggd/rawjson", "fs/..."}},

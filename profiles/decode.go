@@ -102,7 +102,7 @@ func decodeValue(t target, v any, at key, name string) error {
 // decode sets the field of k to a value.
 func (k *Key) decode(t target, v any, at key) error {
 	if t.s != nil {
-		if err := t.s.say(k, at); err != nil {
+		if err := t.say(k, at); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package profiles
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // A Key is a row of the table of all that profiles and configs can say.
@@ -31,7 +32,9 @@ const (
 type target struct {
 	c *Config
 	p *Profile
-	s *server
+	s *Server
+
+	said map[string]string // of s: the keys that were said, and by which of those that say the same
 }
 
 // ofServer begins the names of the keys of servers.
@@ -63,7 +66,7 @@ var Keys = withAliases(append([]Key{
 	{Name: "network.block", In: InProfile, kind: isPatterns, field: func(t target) any { return &t.p.Network.Block }},
 	{Name: "network.private", In: InProfile, kind: isHosts, field: func(t target) any { return &t.p.Network.Private }},
 	{Name: "network.max_bytes", In: InProfile, kind: isSize, Min: "1", field: func(t target) any { return &t.p.Network.MaxBytes }},
-	{Name: "network.timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return &t.p.Network.Timeout }},
+	{Name: "network.timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return (*time.Duration)(&t.p.Network.Timeout) }},
 	{Name: "mcp.max_pending", In: InProfile, kind: isSize, Min: "2MiB", field: func(t target) any { return &t.p.MaxPending }},
 
 	{Name: ofServer + "command", In: InProfile, kind: isText, field: func(t target) any { return &t.s.Command }},
@@ -72,7 +75,7 @@ var Keys = withAliases(append([]Key{
 	{Name: ofServer + "dir", In: InProfile, kind: isPath, field: func(t target) any { return &t.s.Dir }},
 	{Name: ofServer + "cwd", same: ofServer + "dir"},
 	{Name: ofServer + "url", In: InProfile, kind: isText, field: func(t target) any { return &t.s.URL }},
-	{Name: ofServer + "type", In: InProfile, kind: isText, field: func(t target) any { return &t.s.kind }},
+	{Name: ofServer + "type", In: InProfile, kind: isText, field: func(t target) any { return &t.s.Type }},
 	{Name: ofServer + "headers", In: InProfile, kind: isHeaders, field: func(t target) any { return &t.s.Headers }},
 	{Name: ofServer + "bearer_token", In: InProfile, kind: isText, field: func(t target) any { return &t.s.BearerToken }},
 	{Name: ofServer + "bearerToken", same: ofServer + "bearer_token"},
@@ -82,12 +85,12 @@ var Keys = withAliases(append([]Key{
 // stand in a table of their own.
 var extra = []Key{
 	{Name: ofServer + "enabled", In: InProfile, kind: isFlag, field: func(t target) any { return &t.s.Enabled }},
-	{Name: ofServer + "editable", In: InProfile, kind: isFlag, field: func(t target) any { return &t.s.editable }},
-	{Name: ofServer + "allowed_tools", In: InProfile, kind: isTools, field: func(t target) any { return &t.s.AllowedTools }},
-	{Name: ofServer + "blocked_tools", In: InProfile, kind: isTools, field: func(t target) any { return &t.s.BlockedTools }},
-	{Name: ofServer + "idle_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return &t.s.IdleTimeout }},
-	{Name: ofServer + "connect_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return &t.s.ConnectTimeout }},
-	{Name: ofServer + "call_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return &t.s.CallTimeout }},
+	{Name: ofServer + "editable", In: InProfile, kind: isFlag, field: func(t target) any { return new(bool) }},
+	{Name: ofServer + "allowed_tools", In: InProfile, kind: isTools, field: func(t target) any { return &t.s.Allowed }},
+	{Name: ofServer + "blocked_tools", In: InProfile, kind: isTools, field: func(t target) any { return &t.s.Blocked }},
+	{Name: ofServer + "idle_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return (*time.Duration)(&t.s.IdleTimeout) }},
+	{Name: ofServer + "connect_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return (*time.Duration)(&t.s.ConnectTimeout) }},
+	{Name: ofServer + "call_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return (*time.Duration)(&t.s.CallTimeout) }},
 }
 
 // withAliases adds the keys of servers' own tables to keys, and has all that

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"hutch/aggd/wire"
 	"hutch/fs"
 )
 
@@ -19,7 +20,7 @@ import (
 type Profile struct {
 	Name string
 	Config
-	Network Network
+	Network wire.Network // what a VM may reach, where Net is "host-proxy"
 	Env     map[string]string
 	Servers []Server // sorted by name
 	HTTP    HTTP
@@ -34,42 +35,11 @@ type HTTP struct {
 	Timeout  time.Duration // of a request; 0: the default
 }
 
-// Network says what a VM may reach through the proxy, where Net is "host-proxy".
-type Network struct {
-	Allow    []string      // patterns of hosts
-	Block    []string      // which go before Allow
-	Private  []string      // hosts and networks that may be reached although they are private
-	MaxBytes int64         // of a request or a tunnel, either way; 0: the default
-	Timeout  time.Duration // of the same; 0: the default
-}
-
-// The transports of servers.
-const (
-	Stdio          = "stdio"
-	StreamableHTTP = "http"
-	SSE            = "sse"
-)
-
-// A Server is an external MCP server.
+// A Server is an external MCP server, and which of its tools may be called.
 type Server struct {
-	Name         string
-	Transport    string // Stdio, StreamableHTTP or SSE
-	URL          string
-	Headers      map[string]string
-	BearerToken  string
-	Command      string
-	Args         []string
-	Env          map[string]string
-	Dir          string
-	Enabled      bool
-	AllowedTools []string // nil: all
-	BlockedTools []string
-
-	IdleTimeout    time.Duration // 0: the default, as the other two
-	ConnectTimeout time.Duration
-	CallTimeout    time.Duration
-
-	Source string // "profile"
+	wire.Server
+	Allowed []string // nil: all
+	Blocked []string
 }
 
 // Secrets returns the values in the profile that are not to be shown: the
@@ -112,7 +82,7 @@ func Parse(name string, text []byte) (*Profile, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("%w: profile %s has %d bytes, at most %d", fs.ErrTooLong, name, len(text), maxText)
 	}
-	p := &Profile{Name: name}
+	p := &Profile{Name: name, Network: wire.Network{Profile: name}}
 	if err := decode(text, p); err != nil {
 		return nil, fmt.Errorf("%w: profile %s, %w", fs.ErrInvalid, name, err)
 	}

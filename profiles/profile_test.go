@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"hutch/aggd/wire"
 	"hutch/fs"
 )
 
@@ -65,16 +66,18 @@ func TestParse(t *testing.T) {
 	want := &Profile{
 		Name: "full", Config: Config{Image: "debian", Driver: "qemu", RAM: 512 << 20, Disk: 2 << 30, CPUs: 1.5, PIDs: 64,
 			Idle: 30 * time.Minute, TTL: 8 * time.Hour, Net: "none"},
-		Env:  map[string]string{"LANG": "C.UTF-8"},
-		HTTP: HTTP{Allow: []string{"wiki.internal", "10.0.0.0/8", "::1", "*.corp"}, MaxBytes: 5 << 20, Timeout: 90 * time.Second},
+		Env:     map[string]string{"LANG": "C.UTF-8"},
+		HTTP:    HTTP{Allow: []string{"wiki.internal", "10.0.0.0/8", "::1", "*.corp"}, MaxBytes: 5 << 20, Timeout: 90 * time.Second},
+		Network: wire.Network{Profile: "full"},
 		Servers: []Server{
-			{Name: "github", Transport: Stdio, Command: "github-mcp-server", Args: []string{"stdio"},
-				Env: map[string]string{"GITHUB_TOKEN": "ghp_x"}, Dir: "/tmp", Enabled: true,
-				AllowedTools: []string{"search_repositories", "get_*"}, BlockedTools: []string{}, IdleTimeout: 10 * time.Minute, Source: "profile"},
-			{Name: "old", Transport: SSE, URL: "http://old.example/sse", BearerToken: "other", Source: "profile"},
-			{Name: "zed", Transport: StreamableHTTP, URL: "https://zed.example/mcp", BearerToken: "t0ken-value",
+			{Server: wire.Server{Name: "github", Type: "stdio", Program: wire.Program{Command: "github-mcp-server", Args: []string{"stdio"},
+				Env: map[string]string{"GITHUB_TOKEN": "ghp_x"}, Dir: "/tmp"}, Enabled: true,
+				IdleTimeout: wire.Duration(10 * time.Minute), Source: "profile"},
+				Allowed: []string{"search_repositories", "get_*"}, Blocked: []string{}},
+			{Server: wire.Server{Name: "old", Type: "sse", URL: "http://old.example/sse", BearerToken: "other", Source: "profile"}},
+			{Server: wire.Server{Name: "zed", Type: "http", URL: "https://zed.example/mcp", BearerToken: "t0ken-value",
 				Headers: map[string]string{"X-Team": "Bearer abc"}, Enabled: true,
-				ConnectTimeout: 5 * time.Second, CallTimeout: time.Minute, Source: "profile"},
+				ConnectTimeout: wire.Duration(5 * time.Second), CallTimeout: wire.Duration(time.Minute), Source: "profile"}},
 		},
 	}
 	if !reflect.DeepEqual(p, want) {

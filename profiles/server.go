@@ -7,22 +7,15 @@ import (
 	"strings"
 
 	"hutch/aggd/jsonrpc"
+	"hutch/aggd/wire"
 	"hutch/fs"
 )
-
-// A server is a Server as a profile writes it.
-type server struct {
-	Server
-	kind     string            // what it says of its transport
-	editable bool              // for the sake of profiles from elsewhere
-	said     map[string]string // the keys that were said, and by which of those that say the same
-}
 
 // decodeServers reads the table of servers.
 func decodeServers(p *Profile, table map[string]any, at key) error {
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		at := at.with(name)
-		s := &server{Server: Server{Name: name, Enabled: true, Source: "profile"}, said: make(map[string]string)}
+		s := &Server{Server: wire.Server{Name: name, Enabled: true, Source: "profile"}}
 		if why := wrongServerName(name); why != "" {
 			return at.faultf("server name %.64q %s", name, why)
 		}
@@ -30,25 +23,25 @@ func decodeServers(p *Profile, table map[string]any, at key) error {
 		if !ok {
 			return at.want("a table")
 		}
-		if err := decodeTable(target{s: s}, says, at, ofServer); err != nil {
+		if err := decodeTable(target{s: s, said: make(map[string]string)}, says, at, ofServer); err != nil {
 			return err
 		}
 		if err := s.reach(at); err != nil {
 			return err
 		}
-		p.Servers = append(p.Servers, s.Server)
+		p.Servers = append(p.Servers, *s)
 	}
 	return nil
 }
 
 // say notes that k is said, which it may be in one place only.
-func (s *server) say(k *Key, at key) error {
+func (t target) say(k *Key, at key) error {
 	what, place := k.Name, strings.TrimPrefix(k.Name, ofServer)
 	if k.same != "" {
 		what = k.same
 	}
-	other, said := s.said[what]
-	s.said[what] = place
+	other, said := t.said[what]
+	t.said[what] = place
 	switch last := at[len(at)-1]; {
 	case !said:
 		return nil
@@ -79,7 +72,7 @@ func wrongServerName(name string) string {
 }
 
 // reach sets how the server is reached.
-func (s *server) reach(at key) error {
+func (s *Server) reach(at key) error {
 	switch {
 	case s.Command == "" && s.URL == "":
 		return at.faultf("server %s has no command and no url: give it one of them", s.Name)
@@ -91,11 +84,11 @@ func (s *server) reach(at key) error {
 	return s.byURL(at)
 }
 
-func (s *server) byCommand(at key) error {
-	s.Transport = Stdio
-	if s.kind != "" && s.kind != Stdio {
-		return at.with("type").faultf(`type %.64q of server %s does not go with a command: write "stdio" or remove it`, s.kind, s.Name)
+func (s *Server) byCommand(at key) error {
+	if s.Type != "" && s.Type != "stdio" {
+		return at.with("type").faultf(`type %.64q of server %s does not go with a command: write "stdio" or remove it`, s.Type, s.Name)
 	}
+	s.Type = "stdio"
 	switch wrong := "server %s has a command, and %s with a url: remove one"; {
 	case s.Headers != nil:
 		return at.with("headers").faultf(wrong, s.Name, "headers go")
@@ -105,7 +98,7 @@ func (s *server) byCommand(at key) error {
 	return nil
 }
 
-func (s *server) byURL(at key) error {
+func (s *Server) byURL(at key) error {
 	for _, k := range []struct {
 		name string
 		said bool
@@ -123,13 +116,12 @@ func (s *server) byURL(at key) error {
 			return at.with("headers").with(name).faultf("bearer_token says the same as header %s: remove one", name)
 		}
 	}
-	switch s.kind {
+	switch s.Type {
 	case "", "http", "streamable-http", "streamable_http", "streamableHttp":
-		s.Transport = StreamableHTTP
+		s.Type = "http"
 	case "sse":
-		s.Transport = SSE
 	default:
-		return at.with("type").faultf(`type %.64q of server %s does not go with a url: write "http" or "sse"`, s.kind, s.Name)
+		return at.with("type").faultf(`type %.64q of server %s does not go with a url: write "http" or "sse"`, s.Type, s.Name)
 	}
 	return nil
 }

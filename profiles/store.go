@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -70,9 +71,7 @@ func (s *Store) path(name string) string { return filepath.Join(s.dir, name+suff
 // Get returns the profile called name, Default if that is empty. If its file does not
 // parse it is the one that did last.
 func (s *Store) Get(name string) (*Profile, error) {
-	if name == "" {
-		name = Default
-	}
+	name = cmp.Or(name, Default)
 	if err := checkName(name); err != nil {
 		return nil, fmt.Errorf("%w: profile name %.64q %s", fs.ErrInvalid, name, err)
 	}
@@ -93,9 +92,7 @@ func (s *Store) Get(name string) (*Profile, error) {
 // Check says why the file of a profile, as it is now, does not count; nil if it
 // does.
 func (s *Store) Check(name string) error {
-	if name == "" {
-		name = Default
-	}
+	name = cmp.Or(name, Default)
 	if checkName(name) != nil {
 		return nil
 	}
@@ -127,12 +124,8 @@ func (s *Store) Names() []string {
 func (s *Store) Err() string {
 	var b strings.Builder
 	for _, name := range s.Names() {
-		s.mu.Lock()
-		err := s.load(name).err
-		s.mu.Unlock()
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			b.WriteString(fs.Text(err))
-			b.WriteByte('\n')
+		if err := s.Check(name); err != nil {
+			b.WriteString(fs.Text(err) + "\n")
 		}
 	}
 	return b.String()

@@ -35,7 +35,7 @@ func (v *Sandbox) configure(ctx context.Context) error {
 		return err
 	}
 	if out := v.egress(); out != nil {
-		out.Set(network(p))
+		out.Set(p.Network)
 	}
 	_, err = v.openLedger(p.Secrets())
 	v.MCP.SetPending(p.MaxPending)
@@ -47,7 +47,7 @@ func (v *Sandbox) configure(ctx context.Context) error {
 func servers(p *profiles.Profile, locald string) []wire.Server {
 	var list []wire.Server
 	for _, s := range p.Servers {
-		list = append(list, wireServer(s))
+		list = append(list, s.Server)
 	}
 	if locald == "" {
 		return list
@@ -72,28 +72,10 @@ func localArgs(h profiles.HTTP) (args []string) {
 	return args
 }
 
-func wireServer(s profiles.Server) wire.Server {
-	return wire.Server{
-		Name: s.Name, URL: s.URL, Type: s.Transport, Headers: s.Headers, BearerToken: s.BearerToken,
-		Program: wire.Program{Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir}, Enabled: s.Enabled, Source: s.Source,
-		IdleTimeout: wire.Duration(s.IdleTimeout), ConnectTimeout: wire.Duration(s.ConnectTimeout),
-		CallTimeout: wire.Duration(s.CallTimeout),
-	}
-}
-
 func policyOf(p *profiles.Profile) *policy.Policy {
 	var rules []policy.Rule
 	for _, s := range p.Servers {
-		rules = append(rules, policy.Rule{Server: s.Name, Allowed: s.AllowedTools, Blocked: s.BlockedTools})
+		rules = append(rules, policy.Rule{Server: s.Name, Allowed: s.Allowed, Blocked: s.Blocked})
 	}
 	return policy.New(rules)
-}
-
-// network puts what a profile allows as the proxy is told it.
-func network(p *profiles.Profile) wire.Network {
-	n := p.Network
-	return wire.Network{
-		Profile: p.Name, Allow: n.Allow, Block: n.Block, Private: n.Private,
-		MaxBytes: n.MaxBytes, Timeout: wire.Duration(n.Timeout),
-	}
 }

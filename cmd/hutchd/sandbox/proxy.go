@@ -29,7 +29,7 @@ func (v *Sandbox) startProxy() error {
 	defer v.proxyMu.Unlock()
 	if v.proxy == nil {
 		v.proxy = egress.Start(egress.Config{
-			Path: v.service.cfg.Locald, Network: network(p), Log: &v.aggLog, Event: v.wentOut,
+			Path: v.service.cfg.Locald, Network: p.Network, Log: &v.aggLog, Event: v.wentOut,
 			Down: func(err error) {
 				v.tell(ledger.VMs, Event{Time: time.Now(), VM: v.Name(), Kind: "proxy.died", Text: fs.Text(err)})
 			},
