@@ -9,13 +9,15 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"hutch/fs"
 )
 
 // A signaled is the signal that ended the command.
 type signaled syscall.Signal
 
-func (s signaled) Error() string { return "SIG" + signalNames[syscall.Signal(s)] }
+func (s signaled) Error() string { return unix.SignalName(syscall.Signal(s)) }
 
 // lost is the verdict on a command that ended as how tells, since the VM of
 // directory vm ended under it.
@@ -55,10 +57,8 @@ func end(line string) error {
 		}
 		return exit(code)
 	}
-	for sig, name := range signalNames {
-		if "SIG"+name == word {
-			return signaled(sig)
-		}
+	if sig := unix.SignalNum(word); sig != 0 {
+		return signaled(sig)
 	}
 	return fmt.Errorf("%w: the command ended: %s", fs.ErrIO, line)
 }

@@ -109,7 +109,7 @@ func (s *session) screen() io.Writer {
 	if !s.tty {
 		return os.Stdout
 	}
-	return watched{Writer: os.Stdout, see: s.interrupts.printed}
+	return io.MultiWriter(witness(s.interrupts.printed), os.Stdout)
 }
 
 // keys is where its standard input comes from.
@@ -117,7 +117,7 @@ func (s *session) keys() io.Reader {
 	if !s.tty {
 		return os.Stdin
 	}
-	return watched{Reader: os.Stdin, see: s.interrupts.typed}
+	return io.TeeReader(os.Stdin, witness(s.interrupts.typed))
 }
 
 // input copies our standard input to the command, and ends it there. It is

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
@@ -36,7 +37,7 @@ func (s *session) pass(sig syscall.Signal) {
 		}
 		return
 	}
-	tell(s.ctl, "signal "+signalNames[sig])
+	tell(s.ctl, "signal "+unix.SignalName(sig))
 	switch sig {
 	case syscall.SIGINT:
 		s.interrupts.signal()
@@ -51,11 +52,4 @@ const lastWords = 2 * time.Second
 // hangUp ends the session soon: nobody is there to see its output any more.
 func (s *session) hangUp() {
 	time.AfterFunc(lastWords, func() { s.cancel(signaled(syscall.SIGHUP)) })
-}
-
-var signalNames = map[syscall.Signal]string{
-	syscall.SIGINT: "INT", syscall.SIGTERM: "TERM", syscall.SIGHUP: "HUP", syscall.SIGQUIT: "QUIT",
-	syscall.SIGUSR1: "USR1", syscall.SIGUSR2: "USR2", syscall.SIGKILL: "KILL", syscall.SIGSEGV: "SEGV",
-	syscall.SIGABRT: "ABRT", syscall.SIGPIPE: "PIPE", syscall.SIGALRM: "ALRM", syscall.SIGBUS: "BUS",
-	syscall.SIGFPE: "FPE", syscall.SIGILL: "ILL", syscall.SIGTRAP: "TRAP",
 }
