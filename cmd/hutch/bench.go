@@ -40,31 +40,20 @@ type bencher struct {
 func defineBench(flags *flag.FlagSet) action {
 	only := flags.String("run", "", "measure what has this `word` in its name")
 	driver := flags.String("driver", "", "measure VMs of this `driver`")
-	return func(ctx context.Context, _ []string) error { return bench(ctx, only, driver) }
+	return func(ctx context.Context, _ []string) error { return bench(ctx, *only, *driver) }
 }
 
-func bench(ctx context.Context, only, driver *string) error {
-	c, err := dial(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "no service runs; measuring one of our own")
-		bin, err := programs(ctx)
-		if err != nil {
-			return err
-		}
-		s, err := startService(bin)
-		if err != nil {
-			return err
-		}
-		*address = s.addr
-		if c, err = dial(ctx); err != nil {
-			return s.stop(err)
-		}
-		err = benchService(ctx, c, *only, *driver)
-		c.Close()
-		return s.stop(err)
+func bench(ctx context.Context, only, driver string) error {
+	if c, err := dial(ctx); err == nil {
+		defer c.Close()
+		return benchService(ctx, c, only, driver)
 	}
-	defer c.Close()
-	return benchService(ctx, c, *only, *driver)
+	fmt.Fprintln(os.Stderr, "no service runs; measuring one of our own")
+	bin, err := programs(ctx)
+	if err != nil {
+		return err
+	}
+	return withService(ctx, bin, func(_ *service, c *tree) error { return benchService(ctx, c, only, driver) })
 }
 
 // measures is the table of what is measured.
@@ -100,7 +89,7 @@ func benchService(ctx context.Context, c *tree, only, driver string) error {
 		fmt.Fprintf(os.Stderr, "measuring %s …\n", m.name)
 		run := m.run
 		if m.vm {
-			run = func(b *bencher) error { return b.withVM(func() error { return m.run(b) }) }
+			run = func(b *bencher) error { return b.with(benchVM, func() error { return m.run(b) }) }
 		}
 		if err := run(b); err != nil {
 			return errors.Join(b.print(), fmt.Errorf("%s: %w", m.name, err))
@@ -188,38 +177,36 @@ func (b *bencher) how() string {
 	return ", " + b.driver + " " + pairs(text)[b.driver]
 }
 
-// vm makes and starts a VM, and returns what removes it.
-func (b *bencher) vm(name string) (remove func() error, err error) {
+// vm makes and starts a VM.
+func (b *bencher) vm(name string) error {
 	dir := path.Join("vm", name)
 	if err := b.c.mkdir(dir, 0o755); err != nil {
-		return nil, err
+		return err
 	}
-	remove = func() error {
-		if err := writeFile(b.c, dir+"/ctl", "kill\n"); err != nil {
-			return err
-		}
-		return b.c.remove(dir)
-	}
-	begin := "start\n"
 	if b.driver != "" {
-		begin = "set driver " + b.driver + "\n" + begin
+		return ready(b.c, dir, "set driver "+b.driver, "start")
 	}
-	if err := writeFile(b.c, dir+"/ctl", begin); err != nil {
-		b.c.remove(dir)
-		return nil, err
+	return ready(b.c, dir, "start")
+}
+
+// with does f while there is a VM that runs.
+func (b *bencher) with(name string, f func() error) error {
+	if err := b.vm(name); err != nil {
+		return err
 	}
-	return remove, nil
+	err := f()
+	return cmp.Or(err, removeVM(b.c, name, true))
 }
 
 // begin has a VM begin what message says in an anonymous exec, whose folder it
-// returns; end ends it. It ends, too, when bench is interrupted.
-func (b *bencher) begin(vm, message string) (dir string, end func(), err error) {
+// returns; end ends it. It ends, too, when ctx does.
+func begin(ctx context.Context, c *tree, vm, message string) (dir string, end func(), err error) {
 	dir = path.Join("vm", vm, "exec")
-	ctl, n, err := clone(b.c, dir)
+	ctl, n, err := clone(c, dir)
 	if err != nil {
 		return "", nil, err
 	}
-	cut := context.AfterFunc(b.ctx, func() { ctl.Write([]byte("kill\n")) })
+	cut := context.AfterFunc(ctx, func() { tell(ctl, "kill") })
 	end = func() {
 		cut()
 		ctl.Close()
@@ -231,21 +218,29 @@ func (b *bencher) begin(vm, message string) (dir string, end func(), err error) 
 	return path.Join(dir, n), end, nil
 }
 
-// exec runs a message in an anonymous exec of a VM, and returns its output.
-func (b *bencher) exec(vm, message string) (string, error) {
-	dir, end, err := b.begin(vm, message)
+// run runs a message in an anonymous exec of a VM, and returns its output.
+func run(ctx context.Context, c *tree, vm, message string) (string, error) {
+	dir, end, err := begin(ctx, c, vm, message)
 	if err != nil {
 		return "", err
 	}
 	defer end()
-	out, err := readFile(b.c, path.Join(dir, "stdout"))
+	out, err := readFile(c, path.Join(dir, "stdout"))
 	if err != nil {
 		return "", err
 	}
-	wait, err := readFile(b.c, path.Join(dir, "wait"))
+	wait, err := readFile(c, path.Join(dir, "wait"))
 	if err == nil && !strings.HasPrefix(wait, "0 ") {
-		text, _ := readFile(b.c, path.Join(dir, "stderr"))
-		err = cmp.Or(b.ctx.Err(), fmt.Errorf("%s: %s: %s", message, strings.TrimSpace(wait), text))
+		text, _ := readFile(c, path.Join(dir, "stderr"))
+		err = cmp.Or(ctx.Err(), fmt.Errorf("%s: %s: %s", message, strings.TrimSpace(wait), text))
 	}
 	return out, err
+}
+
+func (b *bencher) exec(vm, message string) (string, error) { return run(b.ctx, b.c, vm, message) }
+
+// echo has a VM run a command.
+func (b *bencher) echo(vm string) error {
+	_, err := b.exec(vm, "exec echo ok")
+	return err
 }

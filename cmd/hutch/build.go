@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,8 +21,8 @@ var builds = []struct {
 	what string
 	args []string
 }{
-	{"hutch, hutchd, aggd, locald, guest", []string{"build", "-o", "bin/", "./cmd/..."}},
-	{"runsc, which takes a minute or two the first time", []string{"build", "-C", "vmm/gvisor/runsc", "-ldflags", "-s -w",
+	{"hutch, hutchd, aggd, locald, guest", []string{"-o", "bin/", "./cmd/..."}},
+	{"runsc, which takes a minute or two the first time", []string{"-C", "vmm/gvisor/runsc", "-ldflags", "-s -w",
 		"-o", "../../../bin/runsc", "gvisor.dev/gvisor/runsc"}},
 }
 
@@ -47,59 +46,72 @@ func programs(ctx context.Context) (string, error) {
 	for _, b := range builds {
 		fmt.Fprintf(os.Stderr, "building %s … ", b.what)
 		began := time.Now()
-		cmd := exec.CommandContext(ctx, "go", b.args...)
-		cmd.Dir = top
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
+		if err := goBuild(ctx, top, b.args...); err != nil {
 			fmt.Fprintln(os.Stderr)
-			return "", fmt.Errorf("%w: go %s: %w\n%s", fs.ErrIO, strings.Join(b.args, " "), err, out)
+			return "", err
 		}
 		fmt.Fprintf(os.Stderr, "%.1fs\n", time.Since(began).Seconds())
 	}
 	return filepath.Join(top, "bin"), nil
 }
 
-// A service is a hutchd of our own, with a state folder that goes with it.
-type service struct {
-	bin, dir, addr, mount string
-	cmd                   *exec.Cmd
-	out                   *os.File // its log
-	tail                  chan struct{}
+func goBuild(ctx context.Context, top string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build"}, args...)...)
+	cmd.Dir = top
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: go build %s: %w\n%s", fs.ErrIO, strings.Join(args, " "), err, out)
+	}
+	return nil
 }
 
-// startService starts hutchd from bin on a new state folder, mounted beside
-// it if this machine can.
-func startService(bin string) (*service, error) {
+// A service is a hutchd of our own.
+type service struct{ addr, mount string }
+
+// withService does do while hutchd from bin runs on a new state folder, mounted
+// beside it if this machine can. Both go then, with every VM.
+func withService(ctx context.Context, bin string, do func(*service, *tree) error) (err error) {
 	dir, err := os.MkdirTemp("", "hutch-")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := &service{bin: bin, dir: dir, addr: "unix!" + filepath.Join(dir, "9p"), mount: "none"}
+	defer func() { err = cmp.Or(err, os.RemoveAll(dir)) }()
+	s := &service{addr: "unix!" + filepath.Join(dir, "9p"), mount: "none"}
 	if canMount() {
 		s.mount = filepath.Join(dir, "mnt")
 	}
-	if s.out, err = os.Create(filepath.Join(dir, "log")); err != nil {
-		return nil, s.stop(err)
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return err
 	}
-	s.cmd = exec.Command(filepath.Join(bin, "hutchd"), "-state", filepath.Join(dir, "state"), "-listen", s.addr, "-mount", s.mount)
-	s.cmd.Stderr = s.out
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the terminal is ours to pass on
-	ready, err := s.cmd.StdoutPipe()
+	defer log.Close()
+	cmd := exec.Command(filepath.Join(bin, "hutchd"), "-state", filepath.Join(dir, "state"), "-listen", s.addr, "-mount", s.mount)
+	cmd.Stderr = log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the terminal is ours to pass on
+	out, err := cmd.StdoutPipe()
 	if err == nil {
-		err = s.cmd.Start()
+		err = cmd.Start()
 	}
 	if err != nil {
-		s.cmd = nil
-		return nil, s.stop(err)
+		return err
 	}
-	lines := bufio.NewReader(ready)
-	if line, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(line, "ready ") {
-		text, _ := os.ReadFile(s.out.Name())
-		return nil, s.stop(fmt.Errorf("%w: hutchd did not start: %s", fs.ErrIO, strings.TrimSpace(string(text))))
+	defer func() {
+		cmd.Process.Signal(os.Interrupt)
+		if werr := cmd.Wait(); err == nil && werr != nil {
+			err = fmt.Errorf("hutchd: %w", werr)
+		}
+	}()
+	if line, _ := bufio.NewReader(out).ReadString('\n'); !strings.HasPrefix(line, "ready ") { // it says no more there
+		text, _ := os.ReadFile(log.Name())
+		return fmt.Errorf("%w: hutchd did not start: %s", fs.ErrIO, strings.TrimSpace(string(text)))
 	}
-	s.tail = make(chan struct{})
-	go func() { io.Copy(io.Discard, lines); close(s.tail) }()
-	return s, nil
+	*address = s.addr
+	c, err := dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return errors.Join(do(s, c), s.purge())
 }
 
 // canMount says whether this user can mount by FUSE here.
@@ -111,27 +123,6 @@ func canMount() bool {
 	f.Close()
 	_, err = exec.LookPath("fusermount3")
 	return err == nil || os.Getuid() == 0
-}
-
-// stop ends the service with every VM, removes its folder, and returns err
-// or what went wrong here.
-func (s *service) stop(err error) error {
-	if s.cmd != nil {
-		if s.tail != nil {
-			err = errors.Join(err, s.purge())
-		}
-		s.cmd.Process.Signal(os.Interrupt)
-		if s.tail != nil {
-			<-s.tail
-		}
-		if werr := s.cmd.Wait(); err == nil && werr != nil {
-			err = fmt.Errorf("hutchd: %w", werr)
-		}
-	}
-	if s.out != nil {
-		s.out.Close()
-	}
-	return cmp.Or(err, os.RemoveAll(s.dir))
 }
 
 // purge removes the VMs that an interrupt left: they would outlive hutchd.

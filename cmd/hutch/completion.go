@@ -72,7 +72,7 @@ func candidates(ctx context.Context, typed []string) []string {
 		for _, c := range commands() {
 			list = append(list, c.name)
 		}
-		return begin(list, last)
+		return startingWith(list, last)
 	}
 	c := lookup(typed[0])
 	if c == nil {
@@ -83,18 +83,18 @@ func candidates(ctx context.Context, typed []string) []string {
 	c.define(flags)
 	if strings.HasPrefix(last, "-") {
 		flags.VisitAll(func(f *flag.Flag) { list = append(list, "-"+f.Name) })
-		return begin(list, last)
+		return startingWith(list, last)
 	}
 	if before := typed[len(typed)-2]; len(typed) > 2 && strings.HasPrefix(before, "-") {
 		if f := flags.Lookup(strings.TrimLeft(before, "-")); f != nil && !isSwitch(f) {
 			if f.Name == "image" {
-				return begin(names(ctx, "images"), last)
+				return startingWith(names(ctx, "images"), last)
 			}
 			return nil
 		}
 	}
 	flags.Parse(typed[1 : len(typed)-1]) // what does not parse is the user's to mend
-	return begin(c.argument(ctx, flags.NArg()), last)
+	return startingWith(c.argument(ctx, flags.NArg()), last)
 }
 
 // isSwitch says whether f stands alone.
@@ -150,7 +150,7 @@ func folders(c *tree, dir string) (list []string, err error) {
 	return list, err
 }
 
-// begin returns those of list that begin so.
-func begin(list []string, so string) []string {
+// startingWith returns those of list that begin so.
+func startingWith(list []string, so string) []string {
 	return slices.DeleteFunc(list, func(w string) bool { return !strings.HasPrefix(w, so) })
 }

@@ -26,7 +26,7 @@ func defineConfig(flags *flag.FlagSet) action {
 		text, err := readFile(c, dir+"/config")
 		switch {
 		case err != nil:
-			return noVM(args[0], err)
+			return noVM(c, args[0], err)
 		case len(args) == 2:
 			value, said := pairs(text)[args[1]]
 			if !said {

@@ -35,7 +35,7 @@ func cp(ctx context.Context, c *tree, args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.stat(src); fs.Errno(err) == fs.Errno(fs.ErrNotExist) {
+	if _, err := c.stat(src); isMissing(err) {
 		return fmt.Errorf("%w: %s", fs.ErrNotExist, args[0])
 	}
 	if st, err := os.Stat(to); err == nil && st.IsDir() {
@@ -57,9 +57,13 @@ func place(arg string) (vm, name string, inVM bool) {
 // guestPath returns where the tree has a path of a guest, which is relative
 // to its workspace.
 func guestPath(c *tree, vm, name string) (string, error) {
-	dir, err := existing(c, vm)
+	dir, err := vmDir(vm)
 	if err != nil {
 		return "", err
+	}
+	status, err := readFile(c, dir+"/status")
+	if err != nil {
+		return "", noVM(c, vm, err)
 	}
 	const workspace = "/workspace"
 	if !path.IsAbs(name) {
@@ -69,7 +73,7 @@ func guestPath(c *tree, vm, name string) (string, error) {
 	if rest, ok := strings.CutPrefix(name, workspace); ok && (rest == "" || rest[0] == '/') {
 		return path.Join(dir, "work", rest), nil
 	}
-	if status, _ := readFile(c, dir+"/status"); !strings.HasPrefix(status, "running\n") {
+	if !strings.HasPrefix(status, "running\n") {
 		return "", fmt.Errorf("%w: VM %s does not run: then it has its workspace alone", fs.ErrBusy, vm)
 	}
 	return path.Join(dir, "root", name), nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"hutch/fs"
@@ -14,53 +13,57 @@ import (
 
 // settings are lines of a VM's config that flags say.
 type settings struct {
-	image   *string // "": none is said
-	options []option
-	mounts  words
+	lines  map[string]string // by key
+	mounts []string
 }
 
-type option struct {
-	key   string
-	value *string
+// machineFlags are keys of a config that have a flag each.
+var machineFlags = []struct{ key, doc string }{
+	{"image", "`image` to start from; host if not said"},
+	{"profile", "`profile` of the sandbox; default if not said"},
+	{"driver", "`driver` that runs it"},
+	{"ram", "most memory: a `size` as 512MiB or 2GiB"},
+	{"cpus", "how many processors: a `number` as 2 or 0.5"},
+	{"net", "the `network`: none or host-proxy"},
 }
 
 // defineSettings declares the flags that say what machine is wanted.
 func defineSettings(flags *flag.FlagSet) *settings {
-	s := &settings{image: flags.String("image", "", "`image` to start from; host if not said")}
-	s.options = []option{{"image", s.image}}
-	for _, f := range []struct{ key, doc string }{
-		{"profile", "`profile` of the sandbox; default if not said"},
-		{"driver", "`driver` that runs it"},
-		{"ram", "most memory: a `size` as 512MiB or 2GiB"},
-		{"cpus", "how many processors: a `number` as 2 or 0.5"},
-		{"net", "the `network`: none or host-proxy"},
-	} {
-		s.options = append(s.options, option{f.key, flags.String(f.key, "", f.doc)})
+	s := &settings{lines: map[string]string{}}
+	for _, f := range machineFlags {
+		flags.Func(f.key, f.doc, func(v string) error {
+			s.lines[f.key] = v
+			return nil
+		})
 	}
-	flags.Var(&s.mounts, "v", "show the guest this `folder` of the host: HOST:GUEST, or HOST:GUEST:ro; may come several times")
+	flags.Func("v", "show the guest this `folder` of the host: HOST:GUEST, or HOST:GUEST:ro; may come several times", func(m string) error {
+		s.mounts = append(s.mounts, absolute(m))
+		return nil
+	})
 	return s
 }
 
 // messages are the control messages that have a VM set so.
 func (s *settings) messages() []string {
 	var list []string
-	for _, f := range s.options {
-		if *f.value != "" {
-			list = append(list, "set "+f.key+" "+fs.Quote(*f.value))
+	for _, f := range machineFlags {
+		if v := s.lines[f.key]; v != "" {
+			list = append(list, "set "+f.key+" "+fs.Quote(v))
 		}
 	}
-	if len(s.mounts) == 0 {
-		return list
+	if len(s.mounts) > 0 {
+		list = append(list, "set mount "+fs.Quote(fs.QuoteAll(s.mounts)))
 	}
-	mounts := slices.Clone(s.mounts)
-	for i, m := range mounts {
-		if host, rest, ok := strings.Cut(m, ":"); ok && host != "" && !filepath.IsAbs(host) {
-			if host, err := filepath.Abs(host); err == nil {
-				mounts[i] = host + ":" + rest
-			}
-		}
+	return list
+}
+
+// absolute returns a mount with the whole path of its folder of the host.
+func absolute(mount string) string {
+	host, rest, ok := strings.Cut(mount, ":")
+	if path, err := filepath.Abs(host); ok && host != "" && err == nil {
+		return path + ":" + rest
 	}
-	return append(list, "set mount "+fs.Quote(fs.QuoteAll(mounts)))
+	return mount
 }
 
 func defineCreate(flags *flag.FlagSet) action {
@@ -72,7 +75,7 @@ func defineCreate(flags *flag.FlagSet) action {
 
 // known says that there is no such image as is wanted, if so.
 func (s *settings) known(c *tree) error {
-	ref := *s.image
+	ref := s.lines["image"]
 	near := nearImage(c, ref)
 	switch {
 	case near == ref:
@@ -112,7 +115,12 @@ func create(c *tree, vm string, s *settings) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range append(s.messages(), "check") {
+	return ready(c, dir, append(s.messages(), "check")...)
+}
+
+// ready tells messages to what was made as dir, or leaves none of it.
+func ready(c *tree, dir string, messages ...string) error {
+	for _, m := range messages {
 		if err := writeFile(c, path.Join(dir, "ctl"), m+"\n"); err != nil {
 			c.remove(dir)
 			return err

@@ -1,17 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
-
-	"hutch/fs"
 )
 
 // demo builds everything, brings up a service of its own, and shows a
@@ -26,13 +26,10 @@ func demo(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	s, err := startService(bin)
-	if err != nil {
-		return err
-	}
-	*address = s.addr
-	d := &show{service: s, sdk: sdk}
-	return s.stop(d.all(ctx))
+	return withService(ctx, bin, func(s *service, c *tree) error {
+		d := &show{service: s, sdk: sdk, c: c}
+		return d.all(ctx)
+	})
 }
 
 // sdkPrograms builds the official Go SDK's example server and client, and
@@ -45,13 +42,8 @@ func sdkPrograms(ctx context.Context) (string, error) {
 	fmt.Fprint(os.Stderr, "building the MCP SDK's example server and client … ")
 	const sdk = "github.com/modelcontextprotocol/go-sdk/examples/"
 	dir := filepath.Join(top, "bin", "sdk")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := goBuild(ctx, top, "-o", dir+"/", sdk+"server/everything", sdk+"client/listfeatures"); err != nil {
 		return "", err
-	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", sdk+"server/everything", sdk+"client/listfeatures")
-	cmd.Dir, cmd.Env = top, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: go build: %w\n%s", fs.ErrIO, err, out)
 	}
 	fmt.Fprintln(os.Stderr, "done")
 	return dir, nil
@@ -66,12 +58,6 @@ type show struct {
 }
 
 func (d *show) all(ctx context.Context) error {
-	c, err := dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	d.c = c
 	if d.sdk != "" {
 		end, err := d.servers(ctx)
 		if err != nil {
@@ -159,42 +145,24 @@ func (d *show) ledger(ctx context.Context) {
 	d.do("cat vm/dev/mcp/calls | cut -c 1-150 &", func() error {
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
+		calls, to := io.Pipe()
+		defer calls.Close()
+		go func() { to.CloseWithError(copyFile(ctx, d.c, to, "vm/dev/mcp/calls", os.O_RDONLY)) }()
 		const last = "still streaming"
-		lines := &lineCutter{until: last, done: stop}
-		streamed := make(chan error, 1)
-		go func() { streamed <- copyFile(ctx, d.c, lines, "vm/dev/mcp/calls", os.O_RDONLY) }()
-		if err := d.quiet("late", `exec hutch-relay call local__echo '{"text":"`+last+`"}'`); err != nil {
+		if _, err := run(ctx, d.c, "dev", `exec hutch-relay call local__echo '{"text":"`+last+`"}'`); err != nil {
 			return err
 		}
-		if err := <-streamed; !lines.over {
-			return err
+		for lines := bufio.NewReader(calls); ; {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return err
+			}
+			fmt.Printf("%.150s\n", strings.TrimSuffix(line, "\n"))
+			if strings.Contains(line, last) {
+				return nil
+			}
 		}
-		return nil
 	})
-}
-
-// A lineCutter prints the start of each line, and is done when one has a text in it.
-type lineCutter struct {
-	until string
-	done  func()
-	part  string
-	over  bool
-}
-
-func (w *lineCutter) Write(p []byte) (int, error) {
-	w.part += string(p)
-	for {
-		line, rest, ok := strings.Cut(w.part, "\n")
-		if !ok {
-			return len(p), nil
-		}
-		w.part = rest
-		fmt.Printf("%.150s\n", line)
-		if strings.Contains(line, w.until) {
-			w.over = true
-			w.done()
-		}
-	}
 }
 
 // command makes an exec, has it run message, and prints its files.
@@ -206,21 +174,6 @@ func (d *show) command(name, message string) {
 		d.cat(path.Join(dir, f))
 	}
 	d.do("", func() error { return d.c.remove(dir) })
-}
-
-// quiet does what command does, without printing.
-func (d *show) quiet(name, message string) error {
-	dir := path.Join("vm/dev/exec", name)
-	if err := d.c.mkdir(dir, 0o755); err != nil {
-		return err
-	}
-	if err := writeFile(d.c, dir+"/ctl", message+"\n"); err != nil {
-		return err
-	}
-	if _, err := readFile(d.c, dir+"/wait"); err != nil {
-		return err
-	}
-	return d.c.remove(dir)
 }
 
 func (d *show) say(text string) {

@@ -14,10 +14,9 @@ const crowd = 50
 // processes on the host, pages that they share counted in part.
 func (b *bencher) density() (err error) {
 	var names []string
-	var removes []func() error
 	defer func() {
-		for _, remove := range removes {
-			err = cmp.Or(err, remove())
+		for _, name := range names {
+			err = cmp.Or(err, removeVM(b.c, name, true))
 		}
 	}()
 	began := time.Now()
@@ -29,11 +28,10 @@ func (b *bencher) density() (err error) {
 			break
 		}
 		name := benchVM + "-" + strconv.Itoa(i)
-		remove, err := b.vm(name)
-		if err != nil {
+		if err := b.vm(name); err != nil {
 			return err
 		}
-		names, removes = append(names, name), append(removes, remove)
+		names = append(names, name)
 	}
 	total := 0.0
 	for _, name := range names {

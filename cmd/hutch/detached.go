@@ -26,19 +26,14 @@ func detached(c *tree, vm string, words []string, o *options, messages []string)
 	if o.tty {
 		messages = append(messages, usualSize)
 	}
-	ctl := path.Join(dir, "ctl")
-	for _, m := range messages {
-		if err := writeFile(c, ctl, m+"\n"); err != nil {
-			c.remove(dir)
-			return unset(err)
-		}
+	if err := ready(c, dir, messages...); err != nil {
+		return unset(err)
 	}
-	if err := writeFile(c, ctl, execMessage(words)+"\n"); err != nil {
-		c.remove(dir)
+	if err := ready(c, dir, execMessage(words)); err != nil {
 		return unfound(err)
 	}
 	o.began = true
-	writeFile(c, ctl, "eof\n") // one that has ended already needs none
+	writeFile(c, path.Join(dir, "ctl"), "eof\n") // one that has ended already needs none
 	_, err := fmt.Println(path.Base(vm), path.Base(dir))
 	return err
 }

@@ -27,7 +27,7 @@ func defineExec(flags *flag.FlagSet) action {
 		return connected(func(ctx context.Context, c *tree, words []string) error {
 			image, err := imageOf(c, dir)
 			if err != nil {
-				return noVM(vm, err)
+				return noVM(c, vm, err)
 			}
 			o.defaults(image)
 			return execute(ctx, c, dir, words, o)

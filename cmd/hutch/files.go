@@ -18,7 +18,7 @@ const (
 // files measures tools of the host on many small files in a workspace, each
 // beside the same on a folder of the host, which is its yardstick.
 func (b *bencher) files() error {
-	if b.mount == "none" || b.mount == "" {
+	if b.mount == "none" {
 		return nil
 	}
 	beside, err := os.MkdirTemp("", "hutch-bench-")
@@ -32,7 +32,7 @@ func (b *bencher) files() error {
 	if err := b.wakes(); err != nil {
 		return err
 	}
-	return b.withVM(func() error {
+	return b.with(benchVM, func() error {
 		work := filepath.Join(b.mount, "vm", benchVM, "work")
 		if err := tool(exec.Command("cp", "-a", beside+"/.", work)); err != nil {
 			return err

@@ -178,9 +178,5 @@ func removeImage(c *tree, name string) error {
 	if err != nil {
 		return err
 	}
-	err = c.remove(dir)
-	if fs.Errno(err) == fs.Errno(fs.ErrNotExist) {
-		return fmt.Errorf("%w: no image %q; hutch images lists them", fs.ErrNotExist, name)
-	}
-	return err
+	return missing(c, dir, c.remove(dir), fmt.Sprintf("no image %q; hutch images lists them", name))
 }

@@ -39,11 +39,11 @@ func control(message string) func(*flag.FlagSet) action {
 
 // tellVM writes a message to the ctl of a VM.
 func tellVM(c *tree, vm, message string) error {
-	dir, err := existing(c, vm)
+	dir, err := vmDir(vm)
 	if err != nil {
 		return err
 	}
-	return writeFile(c, dir+"/ctl", message+"\n")
+	return noVM(c, vm, writeFile(c, dir+"/ctl", message+"\n"))
 }
 
 // vmDir returns the directory of a VM, and imageDir that of an image. A name
@@ -58,39 +58,42 @@ func entryOf(dir, kind, name string) (string, error) {
 	return path.Join(dir, name), nil
 }
 
-// existing returns the directory of a VM that there is.
-func existing(c *tree, vm string) (string, error) {
-	dir, err := vmDir(vm)
-	if err == nil {
-		_, err = c.stat(dir)
-	}
-	return dir, noVM(vm, err)
+// noVM tells that there is no such VM, if that is why err is.
+func noVM(c *tree, vm string, err error) error {
+	return missing(c, path.Join("vm", vm), err, fmt.Sprintf("no vm %q; hutch ps lists them", vm))
 }
 
-// noVM tells that there is no such VM, if that is what err says.
-func noVM(vm string, err error) error {
-	if fs.Errno(err) == fs.Errno(fs.ErrNotExist) {
-		return fmt.Errorf("%w: no vm %q; hutch ps lists them", fs.ErrNotExist, vm)
+// missing has err be what to say where there is no dir, if that is why err is.
+func missing(c *tree, dir string, err error, say string) error {
+	if isMissing(err) {
+		if _, err := c.stat(dir); isMissing(err) {
+			return fmt.Errorf("%w: %s", fs.ErrNotExist, say)
+		}
 	}
 	return err
 }
 
+func isMissing(err error) bool { return fs.Errno(err) == fs.Errno(fs.ErrNotExist) }
+
 func defineRemove(flags *flag.FlagSet) action {
 	force := flags.Bool("f", false, "stop those that run, and forget what is suspended")
-	return each(func(c *tree, vm string) error {
-		dir, err := vmDir(vm)
-		if err != nil {
-			return err
-		}
-		if *force {
-			if state, _ := readFile(c, dir+"/status"); alive(state) {
-				if err := tellVM(c, vm, "kill"); err != nil {
-					return err
-				}
+	return each(func(c *tree, vm string) error { return removeVM(c, vm, *force) })
+}
+
+// removeVM removes a VM; with force one that runs or is suspended, too.
+func removeVM(c *tree, vm string, force bool) error {
+	dir, err := vmDir(vm)
+	if err != nil {
+		return err
+	}
+	if force {
+		if state, _ := readFile(c, dir+"/status"); alive(state) {
+			if err := tellVM(c, vm, "kill"); err != nil {
+				return err
 			}
 		}
-		return noVM(vm, c.remove(dir))
-	})
+	}
+	return noVM(c, vm, c.remove(dir))
 }
 
 // alive says whether a VM of this status has to be stopped to be removed.

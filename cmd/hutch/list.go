@@ -193,5 +193,5 @@ func calls(ctx context.Context, c *tree, args []string) error {
 	if err != nil {
 		return err
 	}
-	return noVM(args[0], copyFile(ctx, c, os.Stdout, path.Join(vm, "mcp", "calls"), os.O_RDONLY))
+	return noVM(c, args[0], copyFile(ctx, c, os.Stdout, path.Join(vm, "mcp", "calls"), os.O_RDONLY))
 }

@@ -19,13 +19,13 @@ import (
 func defineLogs(flags *flag.FlagSet) action {
 	follow := flags.Bool("f", false, "go on as more comes")
 	return connected(func(ctx context.Context, c *tree, args []string) error {
-		vm, err := existing(c, args[0])
+		vm, err := vmDir(args[0])
 		if err != nil {
 			return err
 		}
 		status, err := readFile(c, path.Join(vm, "status"))
 		if err != nil {
-			return err
+			return noVM(c, args[0], err)
 		}
 		name, gone := "serial", ""
 		if !alive(status) {

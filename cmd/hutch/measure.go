@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,48 +24,24 @@ func (b *bencher) life() error {
 	return b.times("create → first output → gone", "≤ 300 ms p50", 20, func() error {
 		n++
 		name := benchVM + strconv.Itoa(n)
-		remove, err := b.vm(name)
-		if err != nil {
-			return err
-		}
-		if _, err := b.exec(name, "exec echo ok"); err != nil {
-			remove()
-			return err
-		}
-		return remove()
+		return b.with(name, func() error { return b.echo(name) })
 	})
 }
 
 // boot measures a VM's start until its guest has run a command: one from its
 // image alone, the driver's own work.
 func (b *bencher) boot() error {
-	ctl := path.Join("vm", benchVM, "ctl")
-	return b.repeat("boot, ready for its first exec", "", 20, func() error {
-		return writeFile(b.c, ctl, "kill\n")
-	}, func() error {
-		if err := writeFile(b.c, ctl, "start\n"); err != nil {
+	kill := func() error { return tellVM(b.c, benchVM, "kill") }
+	return b.repeat("boot, ready for its first exec", "", 20, kill, func() error {
+		if err := tellVM(b.c, benchVM, "start"); err != nil {
 			return err
 		}
-		_, err := b.exec(benchVM, "exec echo ok")
-		return err
+		return b.echo(benchVM)
 	})
-}
-
-// withVM does f with a VM that runs.
-func (b *bencher) withVM(f func() error) error {
-	remove, err := b.vm(benchVM)
-	if err != nil {
-		return err
-	}
-	err = f()
-	return cmp.Or(err, remove())
 }
 
 func (b *bencher) execs() error {
-	return b.times("exec echo ok", "≤ 5 ms p50", 300, func() error {
-		_, err := b.exec(benchVM, "exec echo ok")
-		return err
-	})
+	return b.times("exec echo ok", "≤ 5 ms p50", 300, func() error { return b.echo(benchVM) })
 }
 
 // mcp measures local__echo, called by a client in the guest through the
@@ -101,7 +76,7 @@ func (b *bencher) status() error {
 	if err := b.readings("status read, 9P", f); err != nil {
 		return err
 	}
-	if b.mount == "none" || b.mount == "" {
+	if b.mount == "none" {
 		return nil
 	}
 	m, err := os.Open(filepath.Join(b.mount, name))
@@ -126,7 +101,7 @@ func (b *bencher) readings(what string, f io.ReaderAt) error {
 func (b *bencher) throughput() error {
 	const mib = 1024
 	began := time.Now()
-	dir, end, err := b.begin(benchVM, fmt.Sprintf("exec head -c %dM /dev/zero", mib))
+	dir, end, err := begin(b.ctx, b.c, benchVM, fmt.Sprintf("exec head -c %dM /dev/zero", mib))
 	if err != nil {
 		return err
 	}

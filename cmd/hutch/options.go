@@ -17,23 +17,13 @@ import (
 
 // options say how a command is run, where it is not as its image has it.
 type options struct {
-	env        words
+	env        []string // K=V, or K as it is here
 	dir, user  string
 	timeout    string
 	tty, noTTY bool
 	detach     bool
 
 	began bool // the command has
-}
-
-// words are what a flag says that may come several times.
-type words []string
-
-func (w *words) String() string { return strings.Join(*w, " ") }
-
-func (w *words) Set(s string) error {
-	*w = append(*w, s)
-	return nil
 }
 
 // defineOptions declares the flags that run and exec have in common.
@@ -63,7 +53,8 @@ func (o *options) addVariable(kv string) error {
 	if kv == "" || kv[0] == '=' {
 		return errors.New("want K=V or K")
 	}
-	return o.env.Set(kv)
+	o.env = append(o.env, kv)
+	return nil
 }
 
 // setTimeout takes what the guest's timeout verb does.

@@ -26,8 +26,7 @@ func defineSnap(flags *flag.FlagSet) action {
 		case *revert:
 			return noSnap(c, args, tellVM(c, args[0], "revert "+fs.Quote(args[1])))
 		case *remove:
-			name := path.Join(dir, args[1])
-			return noSnap(c, args, c.remove(name))
+			return noSnap(c, args, c.remove(path.Join(dir, args[1])))
 		}
 		return tellVM(c, args[0], "snap "+fs.Quote(args[1]))
 	})
@@ -44,23 +43,14 @@ func defineSnap(flags *flag.FlagSet) action {
 
 // noSnap tells that the VM, args[0], has no snapshot args[1], if err may say so.
 func noSnap(c *tree, args []string, err error) error {
-	if fs.Errno(err) != fs.Errno(fs.ErrNotExist) {
-		return err
-	}
-	dir := path.Join("vm", args[0])
-	if _, serr := c.stat(dir); serr != nil {
-		return noVM(args[0], serr)
-	}
-	if _, serr := c.stat(path.Join(dir, "snap", args[1])); serr != nil {
-		return fmt.Errorf("%w: snapshot %q; hutch snap %s lists them", fs.ErrNotExist, args[1], args[0])
-	}
-	return err
+	name := path.Join("vm", args[0], "snap", args[1])
+	return noVM(c, args[0], missing(c, name, err, fmt.Sprintf("snapshot %q; hutch snap %s lists them", args[1], args[0])))
 }
 
 func snapshotList(c *tree, vm, dir string, asJSON bool) error {
 	names, err := folders(c, dir)
 	if err != nil {
-		return noVM(vm, err)
+		return noVM(c, vm, err)
 	}
 	t := newTable(asJSON, "NAME", "TAKEN", "FILES", "BYTES")
 	for _, name := range names {
