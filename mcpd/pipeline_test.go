@@ -152,7 +152,7 @@ func TestDecisionCancelled(t *testing.T) {
 	}
 	rows := st.lines(3)
 	for i, want := range []string{"cancelled by the client: bored", "connection lost", "the caller gave up"} {
-		if r := rows[i]; r["decision"] != "error" || r["error_message"] != want || r["policy_action"] != nil {
+		if r := rows[i]; r["decision"] != "error" || r["error_message"] != want || r["policy_action"] != nil || r["outcome"] != "error" {
 			t.Errorf("record %d: %v, want %s", i, r, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/wire"
 	"hutch/mcpd/ledger"
+	"hutch/mcpd/policy"
 )
 
 // A row is a call's record in the ledger.
@@ -73,6 +74,9 @@ func (c *call) answer(result json.RawMessage, err *Error) (json.RawMessage, *Err
 func (c *call) outcome(result json.RawMessage, err *Error) ledger.Outcome {
 	o := ledger.Outcome{Duration: c.took(), Response: result, BytesReceived: int64(len(result))}
 	if cause := context.Cause(c.ctx); cause != nil {
+		if c.verdict.action == policy.Allow {
+			o.Outcome = ledger.Interrupted // in the middle: nobody knows what was done
+		}
 		var gone *cancellation
 		switch {
 		case errors.As(cause, &gone) && gone.reason != "":

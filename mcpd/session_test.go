@@ -243,7 +243,7 @@ func TestCancel(t *testing.T) {
 	g.note("notifications/progress")
 	g.notify("notifications/cancelled", `{"requestId":"y"}`)
 	g.notify("notifications/cancelled", `{"requestId":"x","reason":"bored"}`)
-	if r := st.lines(2)[1]; r["decision"] != "error" || r["error_message"] != "cancelled by the client: bored" {
+	if r := st.lines(2)[1]; r["decision"] != "error" || r["error_message"] != "cancelled by the client: bored" || r["outcome"] != "interrupted" {
 		t.Errorf("record: %v", r)
 	}
 	for !strings.Contains(string(g.ok("tools/call", `{"name":"one__events"}`)), `cancelled: bored`) {
@@ -260,7 +260,7 @@ func TestLostConnection(t *testing.T) {
 	g.send(g.request("tools/call", `{"name":"one__wait","_meta":{"progressToken":1}}`))
 	g.note("notifications/progress")
 	g.conn.Close()
-	if r := st.lines(3)[2]; r["error_message"] != "connection lost" {
+	if r := st.lines(3)[2]; r["error_message"] != "connection lost" || r["outcome"] != "interrupted" {
 		t.Errorf("record: %v", r)
 	}
 	for !strings.Contains(string(other.ok("tools/call", `{"name":"one__events"}`)), `cancelled: `) {
