@@ -115,7 +115,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestRevisions(t *testing.T) {
-	for offered, want := range map[string]string{"2024-11-05": "2024-11-05", "2025-11-25": Newest, "1999-01-01": Newest, Stateless: Newest, "": Newest} {
+	for offered, want := range map[string]string{"2024-11-05": "2024-11-05", "2025-11-25": Newest, "1999-01-01": Newest, "2026-07-28": Newest, "": Newest} {
 		if got := Agree(offered); got != want {
 			t.Errorf("%s: %s, want %s", offered, got, want)
 		}

@@ -3,13 +3,12 @@ package jsonrpc
 import "slices"
 
 // revisions are those of MCP that begin a session with initialize, oldest first.
-// From Stateless on there is no session: each request says its revision itself.
+// From 2026-07-28 on, which is not spoken yet, there is no session: each request
+// says its revision itself.
 var revisions = []string{"2024-11-05", "2025-03-26", "2025-06-18", Newest}
 
-const (
-	Newest    = "2025-11-25" // of those that begin with initialize
-	Stateless = "2026-07-28" // not spoken yet
-)
+// Newest is the last that begins a session.
+const Newest = "2025-11-25"
 
 // Speaks reports whether a session can be of the revision.
 func Speaks(revision string) bool { return slices.Contains(revisions, revision) }

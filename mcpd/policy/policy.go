@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -31,7 +32,6 @@ const (
 // connection, but for Process, which is what the guest says.
 type Request struct {
 	VM      string
-	Session string
 	Process string
 	Server  string
 	Tool    string // the tool's own name, without the server's; or a prompt's, or a resource's
@@ -82,7 +82,10 @@ func (p *Policy) Decide(_ context.Context, r *Request) Decision {
 	if r.Method != "tools/call" || r.Asks || r.Answer != nil {
 		return d
 	}
-	tool := r.tool()
+	tool := r.Tool
+	if tool == "" {
+		tool = strings.TrimPrefix(r.Name, jsonrpc.Name(r.Server, ""))
+	}
 	for _, rule := range p.rules[r.Server] {
 		if at := matchAny(rule.Blocked, tool, true); at != "" {
 			return Decision{Block, rule.name("blocked_tools"), fmt.Sprintf("tool %q of server %s is blocked by %q", tool, r.Server, at)}
@@ -96,7 +99,7 @@ func (p *Policy) Decide(_ context.Context, r *Request) Decision {
 		d.Rule = rule.name("allowed_tools")
 	}
 	if !r.Known {
-		return Decision{Block, ruleUnregistered, fmt.Sprintf("tool %q is not registered", r.name())}
+		return Decision{Block, ruleUnregistered, fmt.Sprintf("tool %q is not registered", cmp.Or(r.Name, r.Tool))}
 	}
 	return d
 }
@@ -130,21 +133,6 @@ func writeList(b *strings.Builder, rule, action string, tools []string) {
 
 // name returns the rule's name: where in the profile it stands.
 func (r *Rule) name(list string) string { return "mcpServers." + r.Server + "." + list }
-
-func (r *Request) name() string {
-	if r.Name != "" {
-		return r.Name
-	}
-	return r.Tool
-}
-
-// tool returns the tool's own name.
-func (r *Request) tool() string {
-	if r.Tool != "" {
-		return r.Tool
-	}
-	return strings.TrimPrefix(r.Name, jsonrpc.Name(r.Server, ""))
-}
 
 // matchAny returns the first pattern that tool matches, or "".
 func matchAny(patterns []string, tool string, block bool) string {
