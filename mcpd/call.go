@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -107,16 +108,9 @@ func (c *call) trace() string {
 	return hex.EncodeToString(b[:])
 }
 
+// isTrace tells whether s is of the digits of a trace id, and not 0.
 func isTrace(s string) bool {
-	zero := true
-	for i := range len(s) {
-		c := s[i]
-		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f') {
-			return false
-		}
-		zero = zero && c == '0'
-	}
-	return !zero
+	return strings.Trim(s, "0123456789abcdef") == "" && strings.Trim(s, "0") != ""
 }
 
 // An overdue is the cause of a call's end by its time limit.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"sync"
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
@@ -51,21 +52,13 @@ func (c *call) fanOutLevel(ctx context.Context) *Error {
 		return c.failed(ctx, err)
 	}
 	params := c.message.params.with(pLevel, levels[level])
-	done := make(chan struct{})
-	asked := 0
+	var each sync.WaitGroup
 	for _, s := range all {
-		if s.State != wire.Connected || rawjson.Get(s.Capabilities, "logging") == nil {
-			continue
+		if s.State == wire.Connected && rawjson.Get(s.Capabilities, "logging") != nil {
+			each.Go(func() { c.send(ctx, s.Name, c.message.Method, params) })
 		}
-		asked++
-		go func() {
-			c.send(ctx, s.Name, c.message.Method, params)
-			done <- struct{}{}
-		}()
 	}
-	for range asked {
-		<-done
-	}
+	each.Wait()
 	return nil
 }
 
