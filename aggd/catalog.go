@@ -14,26 +14,6 @@ import (
 	"hutch/aggd/wire"
 )
 
-// A kind is one of the lists that a server has.
-type kind struct {
-	index      int
-	list       wire.List // as the host has it
-	own        string    // the member that its items are known by
-	method     string
-	field      string // of the result
-	capability string // without which there is no list
-	changed    string // the notification that it changed
-}
-
-var (
-	tools     = &kind{0, wire.Tools, "name", "tools/list", "tools", "tools", "notifications/tools/list_changed"}
-	resources = &kind{1, wire.Resources, "uri", "resources/list", "resources", "resources", "notifications/resources/list_changed"}
-	templates = &kind{2, wire.Templates, "uriTemplate", "resources/templates/list", "resourceTemplates", "resources", "notifications/resources/list_changed"}
-	prompts   = &kind{3, wire.Prompts, "name", "prompts/list", "prompts", "prompts", "notifications/prompts/list_changed"}
-)
-
-var kinds = [...]*kind{tools, resources, templates, prompts}
-
 // A cachedList keeps one list of an upstream.
 type cachedList struct {
 	items  [][]byte
@@ -46,23 +26,31 @@ type cachedList struct {
 	given  [][]byte      // as it was then
 }
 
+func newLists() map[*wire.List]*cachedList {
+	lists := make(map[*wire.List]*cachedList)
+	for _, l := range wire.Lists {
+		lists[l] = &cachedList{}
+	}
+	return lists
+}
+
 // maxPages guards against a server whose list never ends.
 const maxPages = 1000
 
 // invalidate notes that a list changed.
-func (u *upstream) invalidate(k *kind) {
+func (u *upstream) invalidate(l *wire.List) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.lists[k.index].fresh = false
-	u.lists[k.index].epoch++
+	u.lists[l].fresh = false
+	u.lists[l].epoch++
 }
 
 // items returns a list of the server. It waits for a server that is starting and
 // for a list to be fetched, but not past the end of ctx, and for a server that
 // was late once not at all.
-func (u *upstream) items(ctx context.Context, k *kind) [][]byte {
+func (u *upstream) items(ctx context.Context, l *wire.List) [][]byte {
 	for range 2 {
-		wait, begun := u.startFetch(k)
+		wait, begun := u.startFetch(l)
 		if wait == nil || !u.await(ctx, wait) || begun {
 			break
 		}
@@ -71,7 +59,7 @@ func (u *upstream) items(ctx context.Context, k *kind) [][]byte {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := &u.lists[k.index]
+	s := u.lists[l]
 	s.told, s.given = true, s.items
 	return s.items
 }
@@ -91,10 +79,10 @@ func (u *upstream) await(ctx context.Context, fetched <-chan struct{}) bool {
 
 // startFetch has a list fetched if it needs to be, and returns what to wait for, and
 // whether that begins now.
-func (u *upstream) startFetch(k *kind) (wait <-chan struct{}, begun bool) {
+func (u *upstream) startFetch(l *wire.List) (wait <-chan struct{}, begun bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := &u.lists[k.index]
+	s := u.lists[l]
 	switch {
 	case s.fetch != nil:
 	case u.state == wire.Connected && s.fresh, u.state != wire.Connected && s.filled:
@@ -107,7 +95,7 @@ func (u *upstream) startFetch(k *kind) (wait <-chan struct{}, begun bool) {
 	default:
 		begun = true
 		s.fetch = make(chan struct{})
-		u.agg.tasks.Go(func() { u.connectAndFetch(k) })
+		u.agg.tasks.Go(func() { u.connectAndFetch(l) })
 	}
 	if u.late {
 		return nil, false
@@ -116,17 +104,17 @@ func (u *upstream) startFetch(k *kind) (wait <-chan struct{}, begun bool) {
 }
 
 // connectAndFetch fetches a list, connecting first where there is no connection.
-func (u *upstream) connectAndFetch(k *kind) {
+func (u *upstream) connectAndFetch(l *wire.List) {
 	limit := 2 * u.def.connectTimeout()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
 	c, err := u.acquire(ctx)
 	if err == nil {
-		u.fetch(ctx, c, k)
+		u.fetch(ctx, c, l)
 		u.release()
 	}
 	u.mu.Lock()
-	s := &u.lists[k.index]
+	s := u.lists[l]
 	close(s.fetch)
 	s.fetch = nil
 	late := u.late
@@ -142,22 +130,22 @@ func (u *upstream) connectAndFetch(k *kind) {
 // fetchAll fetches all lists of a new connection.
 func (u *upstream) fetchAll(ctx context.Context, c *conn) {
 	u.mu.Lock()
-	for i := range u.lists {
-		u.lists[i].fresh = false
+	for _, s := range u.lists {
+		s.fresh = false
 	}
 	u.mu.Unlock()
 	var all sync.WaitGroup
-	for _, k := range kinds {
-		all.Go(func() { u.fetch(ctx, c, k) })
+	for _, l := range wire.Lists {
+		all.Go(func() { u.fetch(ctx, c, l) })
 	}
 	all.Wait()
 }
 
 // fetch fetches a list unless it is fresh.
-func (u *upstream) fetch(ctx context.Context, c *conn, k *kind) {
+func (u *upstream) fetch(ctx context.Context, c *conn, l *wire.List) {
 	u.mu.Lock()
-	s := &u.lists[k.index]
-	fresh, epoch, offered := s.fresh, s.epoch, u.session.offers(k.capability)
+	s := u.lists[l]
+	fresh, epoch, offered := s.fresh, s.epoch, u.session.offers(l.Capability)
 	u.mu.Unlock()
 	if fresh {
 		return
@@ -165,7 +153,7 @@ func (u *upstream) fetch(ctx context.Context, c *conn, k *kind) {
 	var items [][]byte
 	var err error
 	if offered {
-		items, err = u.pages(ctx, c, k)
+		items, err = u.pages(ctx, c, l)
 	}
 	if err != nil {
 		u.logf("%v", err)
@@ -180,48 +168,48 @@ func (u *upstream) fetch(ctx context.Context, c *conn, k *kind) {
 }
 
 // pages fetches a list page by page.
-func (u *upstream) pages(ctx context.Context, c *conn, k *kind) ([][]byte, error) {
+func (u *upstream) pages(ctx context.Context, c *conn, l *wire.List) ([][]byte, error) {
 	var items [][]byte
 	var params []byte
 	seen := make(map[string]bool)
 	size := 0
 	for range maxPages {
-		o := c.call(ctx, nil, u.client, k.method, params)
+		o := c.call(ctx, nil, u.client, l.MCP, params)
 		if err := o.failure(); err != nil {
 			var refused *jsonrpc.Error
 			if errors.As(err, &refused) && refused.Code == jsonrpc.CodeMethod {
 				return items, nil
 			}
-			return nil, fmt.Errorf("%s: %w", k.method, err)
+			return nil, fmt.Errorf("%s: %w", l.MCP, err)
 		}
-		items = append(items, rawjson.Elements(rawjson.Get(o.result, k.field))...)
+		items = append(items, rawjson.Elements(rawjson.Get(o.result, l.Result))...)
 		if size += len(o.result); size > u.agg.cfg.MaxResult {
-			return nil, fmt.Errorf("%s: over the limit of %d bytes", k.method, u.agg.cfg.MaxResult)
+			return nil, fmt.Errorf("%s: over the limit of %d bytes", l.MCP, u.agg.cfg.MaxResult)
 		}
 		cursor := rawjson.Get(o.result, "nextCursor")
 		if rawjson.String(cursor) == "" {
 			return items, nil
 		}
 		if seen[string(cursor)] {
-			return nil, fmt.Errorf("%s: the server repeats the cursor %.40s", k.method, cursor)
+			return nil, fmt.Errorf("%s: the server repeats the cursor %.40s", l.MCP, cursor)
 		}
 		seen[string(cursor)] = true
 		params = fmt.Appendf(nil, `{"cursor":%s}`, cursor)
 	}
-	return nil, fmt.Errorf("%s: %w", k.method, errors.New("more than 1000 pages"))
+	return nil, fmt.Errorf("%s: %w", l.MCP, errors.New("more than 1000 pages"))
 }
 
 // tellChanges tells the host of lists that are not as it was given them last.
 func (u *upstream) tellChanges() {
 	told := make(map[string]bool)
-	for _, k := range kinds {
+	for _, l := range wire.Lists {
 		u.mu.Lock()
-		s := &u.lists[k.index]
+		s := u.lists[l]
 		news := s.told && s.filled && !slices.EqualFunc(s.items, s.given, bytes.Equal)
 		u.mu.Unlock()
-		if news && !told[k.changed] {
-			told[k.changed] = true
-			u.agg.tell("notification", 0, u.client, u.name, k.changed, nil, nil)
+		if news && !told[l.Changed] {
+			told[l.Changed] = true
+			u.agg.tell("notification", 0, u.client, u.name, l.Changed, nil, nil)
 		}
 	}
 }

@@ -3,15 +3,16 @@ package aggd
 import (
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
 )
 
 func text(raw []byte, key string) string { return rawjson.GetString(raw, key) }
 
 // appendEntry appends what the catalog has of an item. What the server sent goes in
 // by its bytes, for an encoder would change them.
-func appendEntry(line []byte, k *kind, server string, raw []byte) []byte {
-	own, name := text(raw, k.own), jsonrpc.Name
-	if k.own != "name" {
+func appendEntry(line []byte, l *wire.List, server string, raw []byte) []byte {
+	own, name := text(raw, l.Own), jsonrpc.Name
+	if l.Own != "name" {
 		name = jsonrpc.URI
 	}
 	add := func(key string, value []byte) {
@@ -19,24 +20,24 @@ func appendEntry(line []byte, k *kind, server string, raw []byte) []byte {
 		line = append(append(line, value...), ',')
 	}
 	line = append(line, '{')
-	add("namespaced_"+k.list.Name, rawjson.Quote(name(server, own)))
-	add("original_"+k.list.Name, rawjson.Quote(own))
+	add("namespaced_"+l.Name, rawjson.Quote(name(server, own)))
+	add("original_"+l.Name, rawjson.Quote(own))
 	add("server_name", rawjson.Quote(server))
-	if k == prompts && rawjson.Get(raw, "arguments") == nil {
+	if l == wire.Prompts && rawjson.Get(raw, "arguments") == nil {
 		add("arguments", []byte("[]"))
 	}
 	rawjson.Walk(raw, func(key []byte, start, end int) {
 		value := raw[start:end]
 		switch key := string(key); {
-		case key == "name" && k.own != key, key == "description":
+		case key == "name" && l.Own != key, key == "description":
 			add(key, rawjson.Quote(rawjson.String(value)))
 		case key == "mimeType":
 			add("mime_type", rawjson.Quote(rawjson.String(value)))
-		case key == "inputSchema" && k == tools:
+		case key == "inputSchema" && l == wire.Tools:
 			add("input_schema", value)
-		case key == "arguments" && k == prompts:
+		case key == "arguments" && l == wire.Prompts:
 			add(key, value)
-		case key == "annotations" && k == tools:
+		case key == "annotations" && l == wire.Tools:
 			if hints, err := rawjson.Encode(annotations(value)); err == nil {
 				add(key, hints)
 			}

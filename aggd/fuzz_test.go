@@ -48,7 +48,7 @@ func FuzzReceive(f *testing.F) {
 		}
 		var out bytes.Buffer
 		a := &aggregator{cfg: Config{Log: io.Discard}.withDefaults(), out: wire.NewWriter(&out), asked: make(map[uint64]asked)}
-		u := &upstream{agg: a, name: "s", client: "c1"}
+		u := &upstream{agg: a, name: "s", client: "c1", lists: newLists()}
 		c := newConn(u)
 		c.transport = deafTransport{}
 		q := &call{request: json.RawMessage("7"), token: json.RawMessage(`"t"`), outcome: make(chan outcome, 1)}

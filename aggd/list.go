@@ -23,7 +23,7 @@ func (a *aggregator) listServers(q request) ([]byte, error) {
 }
 
 // lister answers list_*: what all servers have, in the order of the servers.
-func lister(k *kind) func(*aggregator, context.Context, request) ([]byte, error) {
+func lister(l *wire.List) func(*aggregator, context.Context, request) ([]byte, error) {
 	return func(a *aggregator, ctx context.Context, q request) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, a.cfg.ListWait)
 		defer cancel()
@@ -35,22 +35,22 @@ func lister(k *kind) func(*aggregator, context.Context, request) ([]byte, error)
 		parts := make([][]byte, len(servers))
 		var each sync.WaitGroup
 		for i, s := range servers {
-			each.Go(func() { parts[i] = s.entries(ctx, k, client) })
+			each.Go(func() { parts[i] = s.entries(ctx, l, client) })
 		}
 		each.Wait()
 		parts = slices.DeleteFunc(parts, func(part []byte) bool { return len(part) == 0 })
-		return fmt.Appendf(nil, `%q:[%s]`, k.list.Field, bytes.Join(parts, []byte(","))), nil
+		return fmt.Appendf(nil, `%q:[%s]`, l.Field, bytes.Join(parts, []byte(","))), nil
 	}
 }
 
 // entries returns a server's part of a list.
-func (s *server) entries(ctx context.Context, k *kind, client string) []byte {
+func (s *server) entries(ctx context.Context, l *wire.List, client string) []byte {
 	u, err := s.upstream(client)
 	if err != nil {
 		return nil
 	}
-	items := u.items(ctx, k)
-	if k == tools {
+	items := u.items(ctx, l)
+	if l == wire.Tools {
 		items = s.definition().visible(items)
 	}
 	var line []byte
@@ -58,7 +58,7 @@ func (s *server) entries(ctx context.Context, k *kind, client string) []byte {
 		if i > 0 {
 			line = append(line, ',')
 		}
-		line = appendEntry(line, k, u.name, raw)
+		line = appendEntry(line, l, u.name, raw)
 	}
 	return line
 }

@@ -124,9 +124,9 @@ func (c *conn) notification(m jsonrpc.Message, from *call) {
 			from = c.latestCall(true)
 		}
 	}
-	for _, k := range kinds {
-		if m.Method == k.changed {
-			c.up.invalidate(k)
+	for _, l := range wire.Lists {
+		if m.Method == l.Changed {
+			c.up.invalidate(l)
 		}
 	}
 	c.up.agg.tell("notification", 0, c.clientOf(from), c.up.name, m.Method, m.Params, from)

@@ -22,10 +22,10 @@ var methods map[string]func(*aggregator, context.Context, request) ([]byte, erro
 
 func init() { // they mention the table
 	methods = map[string]func(*aggregator, context.Context, request) ([]byte, error){
-		wire.ListTools:     lister(tools),
-		wire.ListResources: lister(resources),
-		wire.ListTemplates: lister(templates),
-		wire.ListPrompts:   lister(prompts),
+		wire.ListTools:     lister(wire.Tools),
+		wire.ListResources: lister(wire.Resources),
+		wire.ListTemplates: lister(wire.Templates),
+		wire.ListPrompts:   lister(wire.Prompts),
 		wire.CallTool:      named("tools/call", "name", jsonrpc.SplitName),
 		wire.GetPrompt:     named("prompts/get", "name", jsonrpc.SplitName),
 		wire.ReadResource:  named("resources/read", "uri", jsonrpc.SplitURI),

@@ -161,15 +161,15 @@ func (u *upstream) describe(d definition, st *wire.Status) {
 	if u.cause != nil && !errors.Is(u.cause, errIdle) {
 		st.Error = u.cause.Error()
 	}
-	for _, k := range kinds {
-		if err := u.lists[k.index].err; err != nil && st.Error == "" {
+	for _, l := range wire.Lists {
+		if err := u.lists[l].err; err != nil && st.Error == "" {
 			st.Error = err.Error()
 		}
 	}
-	st.ToolCount = len(d.visible(u.lists[tools.index].items))
-	st.ResourceCount = len(u.lists[resources.index].items)
-	st.TemplateCount = len(u.lists[templates.index].items)
-	st.PromptCount = len(u.lists[prompts.index].items)
+	st.ToolCount = len(d.visible(u.lists[wire.Tools].items))
+	st.ResourceCount = len(u.lists[wire.Resources].items)
+	st.TemplateCount = len(u.lists[wire.Templates].items)
+	st.PromptCount = len(u.lists[wire.Prompts].items)
 	st.ProtocolVersion = u.session.protocol
 	st.Capabilities = json.RawMessage(u.session.capabilities)
 	st.ServerInfo = json.RawMessage(u.session.serverInfo)

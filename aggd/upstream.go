@@ -56,7 +56,7 @@ type upstream struct {
 	change   chan struct{} // closed when the state changes
 	busy     int           // users of conn
 	used     time.Time     // when the last one left
-	lists    [len(kinds)]cachedList
+	lists    map[*wire.List]*cachedList
 	sticky   sticky
 }
 
@@ -88,6 +88,7 @@ func newUpstream(agg *aggregator, def definition, client string, capabilities js
 		kick:         make(chan struct{}, 1),
 		state:        wire.Stopped,
 		change:       make(chan struct{}),
+		lists:        newLists(),
 	}
 	if !lazy {
 		u.state = wire.Starting
@@ -215,7 +216,10 @@ func (u *upstream) retire() time.Duration {
 func (u *upstream) connected(c *conn) {
 	u.mu.Lock()
 	u.conn, u.used = c, time.Now()
-	u.late = slices.ContainsFunc(u.lists[:], func(s cachedList) bool { return s.err != nil })
+	u.late = false
+	for _, s := range u.lists {
+		u.late = u.late || s.err != nil
+	}
 	select {
 	case <-u.kick: // it came for this one
 	default:

@@ -5,30 +5,19 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"hutch/aggd/child"
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 )
 
-// Servers named in the ledger and the tree that are not external ones.
-const (
-	builtinServer = "builtin" // wire.Local: tools of hutch's own that use the network
-	fileServer    = "file"    // the workspace
-)
-
-// An item is a tool, resource, template or prompt of some server. Raw is the
-// server's own object, with Name in the place of its own name.
-type item struct {
-	Name     string // as the guest sees it: server__name or capsem://server/uri
-	Server   string // as the ledger names it
-	Original string // as the server knows it
-	Raw      json.RawMessage
-	upstream string // as the aggregator knows the server; "" for the workspace
-}
+// builtinServer is what the ledger and the tree call wire.Local.
+const builtinServer = "builtin"
 
 // catalogs are what all servers offer, for each set of client capabilities.
 type catalogs struct {
@@ -36,57 +25,40 @@ type catalogs struct {
 
 	// mu guards the map.
 	mu    sync.Mutex
-	byKey map[string]*catalog
+	byKey map[string]catalog
 }
 
 // A catalog is what all servers offer to clients of the same capabilities.
-type catalog struct {
-	tools, resources, templates, prompts shelf
-}
-
-func (c *catalog) shelves() [4]*shelf {
-	return [...]*shelf{&c.tools, &c.prompts, &c.resources, &c.templates}
-}
-
-func (cs *catalogs) init(e *Endpoint) {
-	cs.e = e
-	cs.byKey = make(map[string]*catalog)
-}
+type catalog map[*wire.List]*shelf
 
 // of returns the catalog for a key.
-func (cs *catalogs) of(key string) *catalog {
+func (cs *catalogs) of(key string) catalog {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	c := cs.byKey[key]
 	if c == nil {
-		c = newCatalog(key)
-		c.tools.own, c.tools.hides = cs.e.ownTools(), cs.e.hides
+		c = make(catalog)
+		for _, l := range wire.Lists {
+			c[l] = &shelf{list: l, fetch: fetcher(l, key), turn: make(chan struct{}, 1)}
+		}
+		c[wire.Tools].own, c[wire.Tools].hides = cs.e.work.Tools(), cs.e.hides
 		cs.byKey[key] = c
 	}
 	return c
 }
 
-func newCatalog(key string) *catalog {
-	c := &catalog{}
-	c.tools.init("tools", fetch(wire.Tools, key, "name"))
-	c.resources.init("resources", fetch(wire.Resources, key, "uri"))
-	c.templates.init("resourceTemplates", fetch(wire.Templates, key, "uriTemplate"))
-	c.prompts.init("prompts", fetch(wire.Prompts, key, "name"))
-	return c
-}
-
 // empty takes the servers' part out of every list.
 func (cs *catalogs) empty() {
-	cs.each("", func(c *catalog) {
+	cs.each("", func(c catalog) {
 		c.forget("")
-		for _, s := range c.shelves() {
+		for _, s := range c {
 			s.held.Store(nil)
 		}
 	})
 }
 
 // each calls f with the catalog of key, or with all of them.
-func (cs *catalogs) each(key string, f func(*catalog)) {
+func (cs *catalogs) each(key string, f func(catalog)) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	for k, c := range cs.byKey {
@@ -98,17 +70,9 @@ func (cs *catalogs) each(key string, f func(*catalog)) {
 
 // forget makes the lists be fetched anew that a list_changed notification of
 // that method is about; all of them, if it is of none.
-func (c *catalog) forget(method string) {
-	switch method {
-	case toolsChanged:
-		c.tools.gen.Add(1)
-	case promptsChanged:
-		c.prompts.gen.Add(1)
-	case resourcesChanged:
-		c.resources.gen.Add(1)
-		c.templates.gen.Add(1)
-	default:
-		for _, s := range c.shelves() {
+func (c catalog) forget(method string) {
+	for _, s := range c {
+		if method == "" || method == s.list.Changed {
 			s.gen.Add(1)
 		}
 	}
@@ -116,10 +80,10 @@ func (c *catalog) forget(method string) {
 
 // A shelf keeps one list until it changes.
 type shelf struct {
-	field string
-	own   []item           // what is there without any server
-	hides func(*item) bool // what is there and not shown; nil: nothing
-	fetch fetcher
+	list  *wire.List
+	own   []wire.Item           // what is there without any server
+	hides func(*wire.Item) bool // what is there and not shown; nil: nothing
+	fetch func(context.Context, *child.Child) ([]wire.Item, error)
 	turn  chan struct{} // holds one token while the list is being fetched
 	gen   atomic.Uint64 // counts the changes
 	held  atomic.Pointer[stock]
@@ -129,13 +93,9 @@ type shelf struct {
 type stock struct {
 	gen    uint64
 	at     time.Time
-	items  []item
-	index  map[string]*item
+	items  []wire.Item
+	index  map[string]*wire.Item
 	result json.RawMessage // of the list request
-}
-
-func (s *shelf) init(field string, fetch fetcher) {
-	s.field, s.fetch, s.turn = field, fetch, make(chan struct{}, 1)
 }
 
 // get returns the list as it is now.
@@ -153,7 +113,7 @@ func (s *shelf) get(ctx context.Context, e *Endpoint) (*stock, *Error) {
 	if held := s.held.Load(); held != nil && held.gen == gen {
 		return held, nil
 	}
-	var list []item
+	var list []wire.Item
 	c, err := e.child()
 	if err == nil {
 		list, err = s.fetch(ctx, c)
@@ -162,7 +122,7 @@ func (s *shelf) get(ctx context.Context, e *Endpoint) (*stock, *Error) {
 		return nil, ended(ctx)
 	}
 	if err != nil {
-		e.cfg.Log.Debug("catalog", "vm", e.cfg.VM(), "list", s.field, "err", err)
+		e.cfg.Log.Debug("catalog", "vm", e.cfg.VM(), "list", s.list.MCP, "err", err)
 		return s.stock(gen, nil), nil
 	}
 	fetched := s.stock(gen, list)
@@ -183,7 +143,7 @@ func (s *shelf) last(ctx context.Context, e *Endpoint) (*stock, *Error) {
 }
 
 // memory returns what is known of the list without asking anybody.
-func (s *shelf) memory() []item {
+func (s *shelf) memory() []wire.Item {
 	if held := s.held.Load(); held != nil {
 		return held.items
 	}
@@ -195,7 +155,7 @@ func (s *shelf) memory() []item {
 const staleAfter = 100 * time.Millisecond
 
 // find returns the item of that name, or nil.
-func (s *shelf) find(ctx context.Context, e *Endpoint, name string) (*item, *Error) {
+func (s *shelf) find(ctx context.Context, e *Endpoint, name string) (*wire.Item, *Error) {
 	if held := s.held.Load(); held != nil {
 		if it := held.index[name]; it != nil {
 			return it, nil
@@ -211,10 +171,10 @@ func (s *shelf) find(ctx context.Context, e *Endpoint, name string) (*item, *Err
 	return now.index[name], nil
 }
 
-// since is find for a name of a server that has been listed by now: a list with
+// since is find for a tool of a server that has been listed by now: a list with
 // nothing of it came too early.
-func (s *shelf) since(ctx context.Context, e *Endpoint, server, name string) (*item, *Error) {
-	if held := s.held.Load(); held != nil && !slices.ContainsFunc(held.items, func(it item) bool { return it.upstream == server }) {
+func (s *shelf) since(ctx context.Context, e *Endpoint, server, name string) (*wire.Item, *Error) {
+	if held := s.held.Load(); held != nil && !slices.ContainsFunc(held.items, func(it wire.Item) bool { return strings.HasPrefix(it.Name, jsonrpc.Name(server, "")) }) {
 		s.gen.CompareAndSwap(held.gen, held.gen+1)
 	}
 	now, err := s.get(ctx, e)
@@ -224,11 +184,11 @@ func (s *shelf) since(ctx context.Context, e *Endpoint, server, name string) (*i
 	return now.index[name], nil
 }
 
-func (s *shelf) stock(gen uint64, list []item) *stock {
+func (s *shelf) stock(gen uint64, list []wire.Item) *stock {
 	list = append(slices.Clip(s.own), list...)
-	slices.SortStableFunc(list, func(a, b item) int { return cmp.Compare(a.Name, b.Name) })
-	st := &stock{gen: gen, at: time.Now(), items: list, index: make(map[string]*item, len(list))}
-	b := append([]byte(`{`), quote(s.field)...)
+	slices.SortStableFunc(list, func(a, b wire.Item) int { return cmp.Compare(a.Name, b.Name) })
+	st := &stock{gen: gen, at: time.Now(), items: list, index: make(map[string]*wire.Item, len(list))}
+	b := append([]byte(`{`), quote(s.list.Result)...)
 	b = append(b, `:[`...)
 	shown := 0
 	for i := range list {
@@ -245,30 +205,20 @@ func (s *shelf) stock(gen uint64, list []item) *stock {
 	return st
 }
 
-// A fetcher gets a list from the aggregator.
-type fetcher func(ctx context.Context, c *child.Child) ([]item, error)
-
-// fetch makes a fetcher of one of the aggregator's lists, as clients of that
-// key see it, with each item's name for the guest in its member of that name.
-func fetch(list wire.List, key, member string) fetcher {
-	return func(ctx context.Context, c *child.Child) ([]item, error) {
+// fetcher returns what gets a list from the aggregator, as clients of that key
+// see it, with each item's name for the guest in the place of its own.
+func fetcher(list *wire.List, key string) func(context.Context, *child.Child) ([]wire.Item, error) {
+	return func(ctx context.Context, c *child.Child) ([]wire.Item, error) {
 		found, err := c.List(ctx, list, key)
-		items := make([]item, 0, len(found))
+		items := make([]wire.Item, 0, len(found))
 		for _, it := range found {
-			raw, err := rawjson.SetString(it.Raw, it.Name, member)
+			raw, err := rawjson.SetString(it.Raw, it.Name, list.Own)
 			if err != nil {
 				continue // no object, or one without a name: no client could use it
 			}
-			items = append(items, item{Name: it.Name, Server: ledgerName(it.Server), Original: it.Original, Raw: raw, upstream: it.Server})
+			it.Raw = raw
+			items = append(items, it)
 		}
 		return items, err
 	}
-}
-
-func (e *Endpoint) ownTools() []item {
-	var list []item
-	for _, t := range e.work.Tools() {
-		list = append(list, item{Name: t.Name, Original: t.Name, Server: fileServer, Raw: t.Raw})
-	}
-	return list
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hutch/aggd/jsonrpc"
+	"hutch/aggd/wire"
 	"hutch/mcpd/policy"
 )
 
@@ -99,13 +100,13 @@ func (c *call) question(answer []byte) *policy.Request {
 }
 
 // hides says whether a tool is not shown: the policy would refuse each call.
-func (e *Endpoint) hides(it *item) bool {
+func (e *Endpoint) hides(it *wire.Item) bool {
 	p := e.rules.Load().policy
 	if p == nil {
 		return false
 	}
 	d := p.Decide(e.ctx, &policy.Request{
-		VM: e.cfg.VM(), Server: cmp.Or(it.upstream, it.Server), Tool: it.Original, Method: "tools/call", Name: it.Name, Known: true,
+		VM: e.cfg.VM(), Server: it.Server, Tool: it.Original, Method: "tools/call", Name: it.Name, Known: true,
 	})
 	return d.Action != policy.Allow
 }

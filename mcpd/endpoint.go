@@ -133,8 +133,8 @@ func New(cfg Config) *Endpoint {
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.log = &redact.Lines{To: cfg.AggLog, Redact: e.redact}
 	e.rules.Store(newRules(nil, nil))
-	e.catalogs.init(e)
-	e.subs.init(e)
+	e.catalogs = catalogs{e: e, byKey: make(map[string]catalog)}
+	e.subs = subscriptions{e: e, topics: make(map[topic]map[*session]string)}
 	e.work = workspace.New(cfg.Work, cfg.Snapshots)
 	e.local = newSession(e, nil)
 	return e

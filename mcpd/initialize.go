@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
@@ -65,7 +66,7 @@ func (e *Endpoint) declare(key string, capabilities json.RawMessage) bool {
 func planInitialize(_ context.Context, c *call) (step, *Error) {
 	return func(ctx context.Context) (json.RawMessage, *Error) {
 		e := c.session.e
-		all := e.settled(ctx)
+		all := e.settled(ctx, e.cfg.Settle)
 		b := append([]byte(`{"protocolVersion":`), quote(c.session.client.Load().revision)...)
 		b = append(b, `,"capabilities":`...)
 		b = append(b, offer(all)...)
@@ -80,7 +81,7 @@ func planInitialize(_ context.Context, c *call) (step, *Error) {
 
 // settled returns the state of the servers. It waits a little for those that
 // are just starting, because what they offer is asked only once.
-func (e *Endpoint) settled(ctx context.Context) []wire.Status {
+func (e *Endpoint) settled(ctx context.Context, limit time.Duration) []wire.Status {
 	c, err := e.child()
 	if err != nil {
 		return nil
@@ -89,7 +90,7 @@ func (e *Endpoint) settled(ctx context.Context) []wire.Status {
 	if err != nil || !slices.ContainsFunc(all, unknown) {
 		return all
 	}
-	wait, cancel := context.WithTimeout(ctx, e.cfg.Settle)
+	wait, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	c.List(wait, wire.Tools, "") // makes servers start, and waits for them
 	if now, err := c.Servers(ctx); err == nil {

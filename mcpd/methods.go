@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"hutch/aggd/jsonrpc"
+	"hutch/aggd/wire"
 )
 
 // methods is the table of requests that a guest may make. A plan finds out
@@ -13,39 +14,32 @@ import (
 // stands elsewhere.
 var methods = map[string]func(ctx context.Context, c *call) (step, *Error){
 	"initialize":               planInitialize,
-	"tools/list":               planList(func(c *catalog) *shelf { return &c.tools }),
+	"tools/list":               planList(wire.Tools),
 	"tools/call":               planCall,
-	"resources/list":           planList(func(c *catalog) *shelf { return &c.resources }),
-	"resources/templates/list": planList(func(c *catalog) *shelf { return &c.templates }),
+	"resources/list":           planList(wire.Resources),
+	"resources/templates/list": planList(wire.Templates),
 	"resources/read":           planResource,
 	"resources/subscribe":      planSubscribe,
 	"resources/unsubscribe":    planUnsubscribe,
-	"prompts/list":             planList(func(c *catalog) *shelf { return &c.prompts }),
+	"prompts/list":             planList(wire.Prompts),
 	"prompts/get":              planPrompt,
 	"completion/complete":      planComplete,
 	"logging/setLevel":         planLevel,
 }
 
-// The notifications that a list changed.
-const (
-	toolsChanged     = "notifications/tools/list_changed"
-	resourcesChanged = "notifications/resources/list_changed"
-	promptsChanged   = "notifications/prompts/list_changed"
-)
-
 // catalog is the catalog of the servers as the call's client sees them.
-func (c *call) catalog() *catalog {
+func (c *call) catalog() catalog {
 	return c.session.e.catalogs.of(c.session.client.Load().key)
 }
 
 // planList answers with a whole list, on one page.
-func planList(of func(*catalog) *shelf) func(context.Context, *call) (step, *Error) {
+func planList(list *wire.List) func(context.Context, *call) (step, *Error) {
 	return func(_ context.Context, c *call) (step, *Error) {
 		if cursor, ok := c.message.params.str(pCursor); ok && cursor != "" {
 			return nil, failure(jsonrpc.CodeParams, "invalid cursor: lists have one page")
 		}
 		return func(ctx context.Context) (json.RawMessage, *Error) {
-			stock, err := of(c.catalog()).get(ctx, c.session.e)
+			stock, err := c.catalog()[list].get(ctx, c.session.e)
 			if err != nil {
 				return nil, err
 			}
@@ -73,7 +67,7 @@ func (c *call) prompt(ctx context.Context, name string) *Error {
 	if !c.goesTo(server, own) {
 		return nil
 	}
-	it, err := c.catalog().prompts.find(ctx, c.session.e, name)
+	it, err := c.catalog()[wire.Prompts].find(ctx, c.session.e, name)
 	if it != nil {
 		c.own = it.Original
 	}

@@ -3,9 +3,11 @@ package mcpd
 import (
 	"context"
 	"encoding/json"
+	"regexp"
 	"strings"
 
 	"hutch/aggd/jsonrpc"
+	"hutch/aggd/wire"
 )
 
 // planResource plans a resources/read.
@@ -47,11 +49,11 @@ func (c *call) resource(ctx context.Context, uri string) *Error {
 // owner returns the one server that has the resource uri.
 func (c *call) owner(ctx context.Context, uri string) (string, *Error) {
 	cat := c.catalog()
-	resources, err := cat.resources.last(ctx, c.session.e)
+	resources, err := cat[wire.Resources].last(ctx, c.session.e)
 	if err != nil {
 		return "", err
 	}
-	templates, err := cat.templates.last(ctx, c.session.e)
+	templates, err := cat[wire.Templates].last(ctx, c.session.e)
 	if err != nil {
 		return "", err
 	}
@@ -69,52 +71,40 @@ func (c *call) owner(ctx context.Context, uri string) (string, *Error) {
 }
 
 // servers returns the servers that have an item whose own name passes the test.
-func servers(items []item, test func(own string) bool) []string {
+func servers(items []wire.Item, test func(own string) bool) []string {
 	var list []string
 	for _, it := range items {
-		if test(it.Original) && (len(list) == 0 || list[len(list)-1] != it.upstream) {
-			list = append(list, it.upstream)
+		if test(it.Original) && (len(list) == 0 || list[len(list)-1] != it.Server) {
+			list = append(list, it.Server)
 		}
 	}
 	return list
 }
 
+// expression is one in a URI template.
+var expression = regexp.MustCompile(`\{[^}]*\}`)
+
 // matchTemplate reports whether uri can be an expansion of the URI template
-// (RFC 6570). An expression stands for at least one byte, and for none that
+// (RFC 6570). An expression stands for at least one character, and for none that
 // is '/' unless it says so by an operator or a modifier.
 func matchTemplate(template, uri string) bool {
-	for {
-		open := strings.IndexByte(template, '{')
-		if open < 0 {
-			return template == uri
-		}
-		shut := strings.IndexByte(template[open:], '}')
-		if shut < 0 || !strings.HasPrefix(uri, template[:open]) {
-			return false
-		}
-		expression := template[open+1 : open+shut]
-		uri, template = uri[open:], template[open+shut+1:]
-		next := template
-		if i := strings.IndexByte(next, '{'); i >= 0 {
-			next = next[:i]
-		}
-		span := len(uri)
-		if !strings.ContainsAny(expression, "+#/?&*.;") {
-			if i := strings.IndexByte(uri, '/'); i >= 0 {
-				span = i
-			}
-		}
-		switch i := strings.Index(uri[min(1, len(uri)):], next); {
-		case template == "":
-			return len(uri) > 0 && span == len(uri)
-		case i < 0 || i+1 > span || len(uri) == 0:
-			return false
-		case next == template && next != "": // the last literal: it must be at the end
-			return strings.HasSuffix(uri, next) && len(uri)-len(next) >= 1 && len(uri)-len(next) <= span
-		default:
-			uri = uri[i+1:]
-		}
+	head, _, _ := strings.Cut(template, "{")
+	if !strings.HasPrefix(uri, head) {
+		return false // as most: to compile each would take long
 	}
+	pattern, at := `(?s)^`, 0
+	for _, e := range expression.FindAllStringIndex(template, -1) {
+		pattern += regexp.QuoteMeta(template[at:e[0]])
+		if strings.ContainsAny(template[e[0]:e[1]], "+#/?&*.;") {
+			pattern += `.+`
+		} else {
+			pattern += `[^/]+`
+		}
+		at = e[1]
+	}
+	rest := template[at:]
+	ok, err := regexp.MatchString(pattern+regexp.QuoteMeta(rest)+`$`, uri)
+	return ok && err == nil && !strings.Contains(rest, "{")
 }
 
 // planSubscribe plans a resources/subscribe.

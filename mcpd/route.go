@@ -6,6 +6,7 @@ import (
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/wire"
+	"hutch/mcpd/workspace"
 )
 
 // A route is a row of the table that says where a tool call goes.
@@ -57,7 +58,7 @@ func (c *call) unknown(context.Context) (json.RawMessage, *Error) {
 }
 
 func planWorkspace(_ context.Context, c *call) (step, *Error) {
-	c.server, c.own = fileServer, c.tool
+	c.server, c.own = workspace.Server, c.tool
 	return func(ctx context.Context) (json.RawMessage, *Error) {
 		return c.session.e.work.Call(ctx, c.tool, c.message.params.get(pArguments)), nil
 	}, nil
@@ -68,7 +69,7 @@ func planServerTool(ctx context.Context, c *call) (step, *Error) {
 	if !c.goesTo(server, own) {
 		return c.unknown, nil
 	}
-	e, tools := c.session.e, &c.catalog().tools
+	e, tools := c.session.e, c.catalog()[wire.Tools]
 	it, err := tools.find(ctx, e, c.tool)
 	listed := err == nil && it == nil && e.listed(ctx, c.server)
 	if listed { // perhaps only since the list was fetched

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"hutch/aggd/jsonrpc"
+	"hutch/aggd/wire"
 	"hutch/mcpd/frame"
 	"hutch/mcpd/policy"
 )
@@ -360,7 +361,7 @@ func TestListChanged(t *testing.T) {
 	g := st.hello(t, 1, `{}`)
 	before := string(g.ok("tools/list", ""))
 	g.ok("tools/call", `{"name":"one__grow"}`)
-	g.note(toolsChanged)
+	g.note(wire.Tools.Changed)
 	if after := string(g.ok("tools/list", "")); strings.Contains(before, "one__grown") || !strings.Contains(after, "one__grown") {
 		t.Errorf("tools after the change: %s", after)
 	}
@@ -375,7 +376,7 @@ func TestReload(t *testing.T) {
 	if err := st.Reload(t.Context(), testServers("two"), policy.New(nil)); err != nil {
 		t.Fatal(err)
 	}
-	g.note(toolsChanged)
+	g.note(wire.Tools.Changed)
 	g.fails("tools/call", `{"name":"one__echo"}`, jsonrpc.CodeInvalid, "not registered")
 	g.ok("tools/call", `{"name":"two__echo"}`)
 	if text := st.PolicyText(); text == "" {

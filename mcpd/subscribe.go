@@ -22,11 +22,6 @@ type subscriptions struct {
 // client capabilities.
 type topic struct{ key, server, uri string }
 
-func (s *subscriptions) init(e *Endpoint) {
-	s.e = e
-	s.topics = make(map[topic]map[*session]string)
-}
-
 // What the sessions of a guest may want news of.
 const (
 	maxTopics = 4096    // resources

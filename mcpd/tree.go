@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,26 +16,24 @@ import (
 
 // Tools returns the tools that the VM's agent can call, from memory: no server
 // is asked.
-func (e *Endpoint) Tools() []wire.Item {
-	return shown(&e.catalogs.of("").tools, func(it item) bool { return !e.hides(&it) })
-}
+func (e *Endpoint) Tools() []wire.Item { return e.known(wire.Tools) }
 
 // Resources returns the resources that it can read, from memory.
-func (e *Endpoint) Resources() []wire.Item { return shown(&e.catalogs.of("").resources, all) }
+func (e *Endpoint) Resources() []wire.Item { return e.known(wire.Resources) }
 
 // Prompts returns the prompts that it can get, from memory.
-func (e *Endpoint) Prompts() []wire.Item { return shown(&e.catalogs.of("").prompts, all) }
+func (e *Endpoint) Prompts() []wire.Item { return e.known(wire.Prompts) }
 
-func all(item) bool { return true }
-
-func shown(s *shelf, show func(item) bool) []wire.Item {
-	var list []wire.Item
+func (e *Endpoint) known(list *wire.List) []wire.Item {
+	s := e.catalogs.of("")[list]
+	var items []wire.Item
 	for _, it := range s.memory() {
-		if show(it) {
-			list = append(list, wire.Item{Name: it.Name, Original: it.Original, Server: it.Server, Raw: it.Raw})
+		if s.hides == nil || !s.hides(&it) {
+			it.Server = ledgerName(it.Server)
+			items = append(items, it)
 		}
 	}
-	return list
+	return items
 }
 
 // knownTime is how long Known waits for servers.
@@ -47,7 +44,7 @@ const knownTime = 5 * time.Second
 func (e *Endpoint) Known(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, knownTime)
 	defer cancel()
-	for _, s := range e.catalogs.of("").shelves() {
+	for _, s := range e.catalogs.of("") {
 		s.last(ctx, e)
 	}
 }
@@ -57,14 +54,8 @@ func (e *Endpoint) Known(ctx context.Context) {
 func (e *Endpoint) Settled(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, knownTime)
 	defer cancel()
-	c, err := e.child()
-	if err != nil {
-		return
-	}
-	if all, err := c.Servers(ctx); err == nil && slices.ContainsFunc(all, unknown) {
-		c.List(ctx, wire.Tools, "") // makes servers start, and waits for them
-	}
-	for _, s := range e.catalogs.of("").shelves() {
+	e.settled(ctx, knownTime)
+	for _, s := range e.catalogs.of("") {
 		s.get(ctx, e)
 	}
 }

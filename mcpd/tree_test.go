@@ -19,8 +19,10 @@ func TestKnown(t *testing.T) {
 	}
 	e := New(Config{VM: func() string { return "dev" }, Work: t.TempDir(), AggdPath: self})
 	defer e.Close()
-	for _, s := range e.catalogs.of("").shelves() {
-		s.fetch = func(context.Context, *child.Child) ([]item, error) { return []item{{Name: "one__" + s.field}}, nil }
+	for _, s := range e.catalogs.of("") {
+		s.fetch = func(context.Context, *child.Child) ([]wire.Item, error) {
+			return []wire.Item{{Name: "one__" + s.list.Field}}, nil
+		}
 	}
 	offered := func() bool {
 		tool := slices.ContainsFunc(e.Tools(), func(t wire.Item) bool { return t.Name == "one__tools" })

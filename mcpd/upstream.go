@@ -16,8 +16,8 @@ func (e *Endpoint) notified(n wire.Notification) {
 	switch n.Method {
 	case wire.Lost:
 		e.cfg.Trouble("server.died", e.redact(fmt.Sprintf("%s: %s", n.Server, rawjson.GetString(n.Params, "reason"))))
-	case toolsChanged, resourcesChanged, promptsChanged:
-		e.catalogs.each(n.Client, func(c *catalog) { c.forget(n.Method) })
+	case wire.Tools.Changed, wire.Resources.Changed, wire.Prompts.Changed:
+		e.catalogs.each(n.Client, func(c catalog) { c.forget(n.Method) })
 		e.broadcast(n.Client, n.Method, nil)
 		e.refresh()
 	case "notifications/resources/updated":
@@ -53,8 +53,8 @@ func (e *Endpoint) broadcast(key, method string, params []byte) {
 
 // changed makes all lists be fetched anew and tells the sessions.
 func (e *Endpoint) changed(key string) {
-	e.catalogs.each(key, func(c *catalog) { c.forget("") })
-	for _, method := range []string{toolsChanged, resourcesChanged, promptsChanged} {
+	e.catalogs.each(key, func(c catalog) { c.forget("") })
+	for _, method := range []string{wire.Tools.Changed, wire.Resources.Changed, wire.Prompts.Changed} {
 		e.broadcast(key, method, nil)
 	}
 	e.refresh()
@@ -67,7 +67,7 @@ func (e *Endpoint) refresh() {
 	}
 	e.background(func(ctx context.Context) {
 		e.refreshing.Store(false) // what changes from now on is for the next
-		for _, s := range e.catalogs.of("").shelves() {
+		for _, s := range e.catalogs.of("") {
 			s.get(ctx, e)
 		}
 	})

@@ -83,7 +83,7 @@ func (c *Child) Servers(ctx context.Context) ([]wire.Status, error) {
 
 // List returns what all servers have of one list, as a client with that key sees
 // them; where there is no aggregator that is nothing.
-func (c *Child) List(ctx context.Context, list wire.List, client string) ([]wire.Item, error) {
+func (c *Child) List(ctx context.Context, list *wire.List, client string) ([]wire.Item, error) {
 	line, err := c.ask(ctx, list.Method, map[string]string{"client": client})
 	if err != nil && c.absent() {
 		err = nil

@@ -11,14 +11,23 @@ type List struct {
 	Method string // of the request for it
 	Field  string // of the answer
 	Name   string // what its items have a namespaced_ and an original_ one of
+
+	// The list as MCP has it.
+	MCP        string // the method of the request for it
+	Result     string // the field of the result
+	Own        string // the member that its items are known by
+	Capability string // of the servers that have one
+	Changed    string // the notification that it changed
 }
 
 // The lists of the catalog.
 var (
-	Tools     = List{ListTools, "tools", "name"}
-	Resources = List{ListResources, "resources", "uri"}
-	Templates = List{ListTemplates, "templates", "uri_template"}
-	Prompts   = List{ListPrompts, "prompts", "name"}
+	Tools     = &List{ListTools, "tools", "name", "tools/list", "tools", "name", "tools", "notifications/tools/list_changed"}
+	Resources = &List{ListResources, "resources", "uri", "resources/list", "resources", "uri", "resources", "notifications/resources/list_changed"}
+	Templates = &List{ListTemplates, "templates", "uri_template", "resources/templates/list", "resourceTemplates", "uriTemplate", "resources", "notifications/resources/list_changed"}
+	Prompts   = &List{ListPrompts, "prompts", "name", "prompts/list", "prompts", "name", "prompts", "notifications/prompts/list_changed"}
+
+	Lists = [...]*List{Tools, Resources, Templates, Prompts}
 )
 
 // An Item is one tool, resource, template or prompt.
@@ -30,7 +39,7 @@ type Item struct {
 }
 
 // Items returns the items in a line that answers the request for the list.
-func (l List) Items(line []byte) []Item {
+func (l *List) Items(line []byte) []Item {
 	var items []Item
 	for _, entry := range rawjson.Elements(rawjson.Get(line, l.Field)) {
 		var it Item

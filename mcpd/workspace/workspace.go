@@ -20,17 +20,15 @@ import (
 	"syscall"
 
 	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
 )
 
 // guestPath is where the guest has the workspace. Paths below it are taken
 // for paths in the workspace.
 const guestPath = "/workspace"
 
-// A Tool is one tool as tools/list shows it.
-type Tool struct {
-	Name string
-	Raw  json.RawMessage
-}
+// Server is the name that the ledger and the policy have for the tools' server.
+const Server = "file"
 
 // tool is a row of the table of tools.
 type tool struct {
@@ -85,13 +83,13 @@ type Workspace struct {
 }
 
 // Tools returns the tools, sorted by name.
-func (w *Workspace) Tools() []Tool {
-	var list []Tool
+func (w *Workspace) Tools() []wire.Item {
+	var list []wire.Item
 	for i := range tools {
 		if t := &tools[i]; w.offers(t) {
 			var line bytes.Buffer
 			json.Compact(&line, rawjson.Get(shown, t.name))
-			list = append(list, Tool{t.name, line.Bytes()})
+			list = append(list, wire.Item{Name: t.name, Original: t.name, Server: Server, Raw: line.Bytes()})
 		}
 	}
 	return list
