@@ -271,7 +271,7 @@ func TestStopStart(t *testing.T) {
 		t.Errorf("the call under way: %+v", m)
 	}
 	g.fails("tools/call", `{"name":"one__echo"}`, jsonrpc.CodeInternal, "the machine is not running")
-	if err := st.Start(t.Context()); err != nil {
+	if err := st.Start(); err != nil {
 		t.Fatal(err)
 	}
 	g.ok("tools/call", `{"name":"one__echo"}`)

@@ -162,15 +162,15 @@ func (cfg Config) withDefaults() Config {
 
 // Start starts the aggregator; servers connect in the background. The
 // aggregator lives until Stop.
-func (e *Endpoint) Start(ctx context.Context) error {
-	if err := e.start(ctx); err != nil {
+func (e *Endpoint) Start() error {
+	if err := e.start(); err != nil {
 		return err
 	}
 	e.refresh() // Up may have come before there was an aggregator to ask
 	return nil
 }
 
-func (e *Endpoint) start(ctx context.Context) error {
+func (e *Endpoint) start() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -187,7 +187,7 @@ func (e *Endpoint) start(ctx context.Context) error {
 		return fmt.Errorf("aggregator: %w", err)
 	}
 	for _, capabilities := range e.declared {
-		c.Client(ctx, capabilities) // of sessions that outlived the last one
+		c.Client(capabilities) // of sessions that outlived the last one
 	}
 	e.aggregator.Store(c)
 	return nil

@@ -73,7 +73,7 @@ func newSite(t testing.TB, change func(*Config), servers []wire.Server, rules ..
 	if err := st.Reload(context.Background(), servers, policy.New(rules)); err != nil {
 		t.Fatal(err)
 	}
-	if err := st.Start(context.Background()); err != nil {
+	if err := st.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -34,20 +34,20 @@ func (s *session) hello(c *call) *Error {
 		if len(cl.capabilities) > maxCapabilities {
 			return failure(jsonrpc.CodeParams, "capabilities of %d bytes: at most %d", len(cl.capabilities), maxCapabilities)
 		}
-		cl.key = s.e.key(s.ctx, cl.capabilities)
+		cl.key = s.e.key(cl.capabilities)
 	}
 	s.client.Store(cl)
 	return nil
 }
 
 // key returns the aggregator's key for a set of client capabilities.
-func (e *Endpoint) key(ctx context.Context, capabilities json.RawMessage) string {
+func (e *Endpoint) key(capabilities json.RawMessage) string {
 	key, err := wire.ClientKey(capabilities)
 	if err != nil || key == "" || !e.declare(key, capabilities) {
 		return ""
 	}
 	if c, err := e.child(); err == nil { // else Start declares it
-		c.Client(ctx, capabilities)
+		c.Client(capabilities)
 	}
 	return key
 }

@@ -33,7 +33,7 @@ func TestKnown(t *testing.T) {
 	if offered() {
 		t.Error("servers were asked that do not run")
 	}
-	if err := e.Start(t.Context()); err != nil {
+	if err := e.Start(); err != nil {
 		t.Fatal(err)
 	}
 	e.Known(t.Context())

@@ -112,7 +112,7 @@ func (m *meter) run(ctx context.Context) {
 // not when ctx has ended.
 func (m *meter) rest(ctx context.Context) bool {
 	began := time.Now()
-	wait := time.NewTimer(m.pause(began))
+	wait := time.NewTimer(m.pause())
 	defer wait.Stop()
 	asked := m.v.asked
 	for {
@@ -144,7 +144,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // pause returns how long nothing need be measured: until one of the VM's times
 // may be up, and a second at most while the machine does something.
-func (m *meter) pause(now time.Time) time.Duration {
+func (m *meter) pause() time.Duration {
 	d := m.quiet
 	if limit := m.config.Idle; limit > 0 {
 		d = min(d, max(limit/idleParts, meterEvery), time.Until(m.v.lastUse().Add(limit)))

@@ -26,12 +26,12 @@ func TestMeterRests(t *testing.T) {
 	now := time.Now()
 	v.seen.Began = now
 	m := &meter{v: v, quiet: meterEvery}
-	if !m.active(now) || m.pause(now) != meterEvery {
+	if !m.active(now) || m.pause() != meterEvery {
 		t.Error("a machine that was not looked at yet counts as idle")
 	}
 	looks := 0
 	for begun := now; now.Sub(begun) < 5*time.Minute; looks++ {
-		now = now.Add(m.pause(now))
+		now = now.Add(m.pause())
 		if m.active(now) {
 			t.Fatalf("after %s it counts as active", now.Sub(begun))
 		}
@@ -40,16 +40,16 @@ func TestMeterRests(t *testing.T) {
 		t.Errorf("%d looks in five minutes", looks)
 	}
 	m.busy -= time.Minute // it took so much more since
-	if !m.active(now) || m.pause(now) != meterEvery {
-		t.Errorf("active, it is looked at after %s", m.pause(now))
+	if !m.active(now) || m.pause() != meterEvery {
+		t.Errorf("active, it is looked at after %s", m.pause())
 	}
 	m.quiet = meterSeldom
 	m.config = Config{TTL: 5 * time.Second}
-	if d := m.pause(now); d > 5*time.Second {
+	if d := m.pause(); d > 5*time.Second {
 		t.Errorf("with ttl 5s it is looked at after %s", d)
 	}
 	m.config = Config{Idle: 40 * time.Second}
-	if d := m.pause(now); d != 2*time.Second {
+	if d := m.pause(); d != 2*time.Second {
 		t.Errorf("with idle 40s it is looked at after %s", d)
 	}
 }

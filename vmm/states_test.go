@@ -171,14 +171,13 @@ func TestSidecar(t *testing.T) {
 		Close: func(v *vmm.VM) { note("close " + v.Name()) },
 	}
 	w.open()
-	v := w.running("dev")
+	w.running("dev")
 	if err := w.make("bad").Start(w.limit()); !errors.Is(err, fail) {
 		t.Error(err)
 	}
 	w.close() // lets dev run on
 	w.open()
-	v = w.lookup("dev")
-	v.Stop(w.limit())
+	w.lookup("dev").Stop(w.limit())
 	w.table.Remove(w.limit(), "dev")
 	want := []string{"start dev", "start bad", "stop bad", "stop dev", "close bad", "close dev", "start dev", "stop dev", "close dev"}
 	if !slices.Equal(calls, want) {

@@ -14,7 +14,7 @@ import (
 // Client declares the capabilities an MCP client offers and returns the key for
 // its calls. The same set has the same key always; the empty set has "". What
 // is declared stays so over restarts of the child.
-func (c *Child) Client(ctx context.Context, capabilities json.RawMessage) (key string, err error) {
+func (c *Child) Client(capabilities json.RawMessage) (key string, err error) {
 	key, err = wire.ClientKey(capabilities)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", fs.ErrInvalid, err)

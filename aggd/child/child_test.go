@@ -244,7 +244,7 @@ func TestRequests(t *testing.T) {
 		},
 	})
 	ctx := soon(t)
-	key, err := c.Client(ctx, json.RawMessage(`{"roots":{}}`))
+	key, err := c.Client(json.RawMessage(`{"roots":{}}`))
 	if err != nil || key == "" {
 		t.Fatal(key, err)
 	}
@@ -259,11 +259,11 @@ func TestRequests(t *testing.T) {
 	if n := <-r.notes; string(n.Params) != `{"got":{"roots":[12345678901234567890]}}` {
 		t.Errorf("%+v", n)
 	}
-	if _, err := c.Client(ctx, json.RawMessage(`[]`)); !errors.Is(err, fs.ErrInvalid) {
+	if _, err := c.Client(json.RawMessage(`[]`)); !errors.Is(err, fs.ErrInvalid) {
 		t.Error(err)
 	}
 	for i := range wire.MaxClients {
-		_, err = c.Client(ctx, json.RawMessage(fmt.Sprintf(`{"x":%d}`, i)))
+		_, err = c.Client(json.RawMessage(fmt.Sprintf(`{"x":%d}`, i)))
 	}
 	if !errors.Is(err, fs.ErrNoSpace) {
 		t.Errorf("one set too many: %v", err)
@@ -276,7 +276,7 @@ func TestRequests(t *testing.T) {
 func TestDeath(t *testing.T) {
 	c, r := begin(t, Config{Servers: []wire.Server{fake(t, "s")}})
 	ctx := soon(t)
-	key, err := c.Client(ctx, json.RawMessage(`{"roots":{}}`))
+	key, err := c.Client(json.RawMessage(`{"roots":{}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

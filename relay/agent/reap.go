@@ -102,18 +102,17 @@ func (r *reaper) collect() {
 	}
 	var list []ending
 	r.mu.Lock()
-	take := func(pid int) (int, bool) {
+	take := func(pid int) bool {
 		got, how := wait(pid)
 		told := r.known[got]
 		if got > 0 && told != nil {
 			delete(r.known, got)
 			list = append(list, ending{told, how})
 		}
-		return got, got > 0
+		return got > 0
 	}
 	if r.orphans && r.starting == 0 {
-		for ok := true; ok; {
-			_, ok = take(-1)
+		for take(-1) {
 		}
 	} else {
 		for pid := range r.known {

@@ -132,7 +132,7 @@ func layerKept(log string) string {
 
 // platform returns the platform to start with. Before any probe that is the
 // first: whether it works, the start will tell.
-func (d *Driver) platform(ctx context.Context) (string, error) {
+func (d *Driver) platform() (string, error) {
 	if err := d.usable(); err != nil {
 		return "", err
 	}
@@ -154,7 +154,7 @@ func (d *Driver) again(ctx context.Context, s vmm.Spec, failed string, how []str
 	if _, perr := d.Probe(ctx); perr != nil {
 		return nil, perr
 	}
-	platform, perr := d.platform(ctx)
+	platform, perr := d.platform()
 	if perr != nil || platform == failed {
 		return nil, err
 	}

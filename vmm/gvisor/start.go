@@ -55,7 +55,7 @@ func started(m *machine, err error) (vmm.Machine, error) {
 // begin starts a sandbox with the configuration c, by the runsc command that
 // how says, with programs that may be guessed.
 func (d *Driver) begin(ctx context.Context, s vmm.Spec, guessed bool, c ociSpec, how ...string) (*machine, error) {
-	platform, err := d.platform(ctx)
+	platform, err := d.platform()
 	if err == nil {
 		err = os.Mkdir(filepath.Join(s.Dir, "rootfs"), 0o755)
 	}

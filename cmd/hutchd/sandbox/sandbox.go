@@ -102,7 +102,7 @@ func (v *Sandbox) Begin(ctx context.Context) error {
 	v.guestEnvMu.Lock()
 	v.guestEnv = guestEnv{env: env}
 	v.guestEnvMu.Unlock()
-	return errors.Join(v.configure(ctx), v.startProxy(), v.MCP.Start(ctx))
+	return errors.Join(v.configure(ctx), v.startProxy(), v.MCP.Start())
 }
 
 // End ends what lived with the machine: the proxy, then the endpoint's

@@ -29,7 +29,7 @@ type cloneHandle struct {
 }
 
 // openClone returns the ctl of the object that a leads to.
-func openClone(c call, a at, name func() string, verbs []verb) fs.Handle {
+func openClone(a at, name func() string, verbs []verb) fs.Handle {
 	do := func(ctx context.Context, m string) error {
 		return fs.Run(verbs, call{Ctx: ctx, At: a, Name: "ctl"}, m)
 	}

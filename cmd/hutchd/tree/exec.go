@@ -106,5 +106,5 @@ func cloneExec(c call, flags int) (fs.Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openClone(c, at{s: c.At.s, vm: c.At.vm, exec: e}, func() string { return e.Name }, execVerbs()), nil
+	return openClone(at{s: c.At.s, vm: c.At.vm, exec: e}, func() string { return e.Name }, execVerbs()), nil
 }

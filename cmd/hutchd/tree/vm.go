@@ -111,7 +111,7 @@ func cloneVM(c call, flags int) (fs.Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openClone(c, at{s: c.At.s, vm: v}, v.Name, vmVerbs()), nil
+	return openClone(at{s: c.At.s, vm: v}, v.Name, vmVerbs()), nil
 }
 
 func openCons(c call, flags int) (fs.Handle, error) { return c.At.vm.Cons(c.Ctx, flags) }
