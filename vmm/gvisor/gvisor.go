@@ -29,6 +29,7 @@ package gvisor
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"hutch/vmm"
@@ -49,15 +50,18 @@ type Driver struct {
 	laying sync.Mutex        // held while the driver's folder of programs is made or shared, and guards what follows
 	looked map[string]looked // cfg's programs, as they were when they were looked at last
 
-	probing sync.Mutex // guards what follows
-	how     string     // of the last probe that succeeded
-	failed  error      // of the last probe, if that did not
-	at      time.Time  // of the last probe
-	chosen  string     // the platform that works
+	chosen atomic.Pointer[string] // the platform that works; nil: none was found yet
+
+	probing chan struct{} // holds a token while somebody probes, which guards what follows
+	how     string        // of the last probe that succeeded
+	failed  error         // of the last probe, if that did not
+	at      time.Time     // of the last probe
 }
 
 // New returns a driver. What is missing for it to work, Probe and Start tell.
-func New(cfg Config) *Driver { return &Driver{cfg: cfg, looked: make(map[string]looked)} }
+func New(cfg Config) *Driver {
+	return &Driver{cfg: cfg, looked: make(map[string]looked), probing: make(chan struct{}, 1)}
+}
 
 // Mounts says that guests can see folders of the host.
 func (d *Driver) Mounts() bool { return true }

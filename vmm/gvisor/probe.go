@@ -28,8 +28,12 @@ var platforms = []string{"systrap", "ptrace"}
 // Probe boots a sandbox with each platform until one works, and keeps the
 // answer: for good if it works, for some seconds if not.
 func (d *Driver) Probe(ctx context.Context) (string, error) {
-	d.probing.Lock()
-	defer d.probing.Unlock()
+	select {
+	case d.probing <- struct{}{}:
+		defer func() { <-d.probing }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
 	if d.how != "" || d.failed != nil && time.Since(d.at) < probeAgain {
 		return d.how, d.failed
 	}
@@ -51,7 +55,7 @@ func (d *Driver) tryAll(ctx context.Context) (string, error) {
 	for _, platform := range d.candidates() {
 		how, err := d.try(ctx, platform)
 		if err == nil {
-			d.chosen = platform
+			d.chosen.Store(&platform)
 			return how, nil
 		}
 		if errors.Is(err, fs.ErrUnsupported) || ctx.Err() != nil {
@@ -130,16 +134,14 @@ func layerKept(log string) string {
 	return "disk"
 }
 
-// platform returns the platform to start with. Before any probe that is the
-// first: whether it works, the start will tell.
+// platform returns the platform to start with. Before any probe has ended that
+// is the first: whether it works, the start will tell.
 func (d *Driver) platform() (string, error) {
 	if err := d.usable(); err != nil {
 		return "", err
 	}
-	d.probing.Lock()
-	defer d.probing.Unlock()
-	if d.chosen != "" {
-		return d.chosen, nil
+	if chosen := d.chosen.Load(); chosen != nil {
+		return *chosen, nil
 	}
 	return d.candidates()[0], nil
 }

@@ -12,13 +12,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 
 	"hutch/fs"
 )
 
-// making is held while a disk is made.
-var making sync.Mutex
+// making holds a token while a disk is made: one at a time.
+var making = make(chan struct{}, 1)
 
 const diskPrefix = "disk-"
 
@@ -27,8 +26,12 @@ const diskPrefix = "disk-"
 // mke2fs, beside the image's root; one of what the image was before goes. The
 // views of this machine's folders are empty folders there.
 func (i Image) Disk(ctx context.Context) (string, error) {
-	making.Lock()
-	defer making.Unlock()
+	select {
+	case making <- struct{}{}:
+		defer func() { <-making }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
 	m, err := measure(i)
 	if err != nil {
 		return "", fmt.Errorf("disk of image %q: %w", i.Name, err)

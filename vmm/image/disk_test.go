@@ -1,11 +1,14 @@
 package image
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"hutch/fs/need"
 )
@@ -71,5 +74,16 @@ func TestDisk(t *testing.T) {
 	img.Root = filepath.Join(dir, "nothing")
 	if _, err := img.Disk(t.Context()); err == nil {
 		t.Error("a disk of nothing")
+	}
+}
+
+// TestDiskTurn gives up waiting for a disk that somebody else makes.
+func TestDiskTurn(t *testing.T) {
+	making <- struct{}{}
+	defer func() { <-making }()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := (Image{Name: "t", Root: t.TempDir()}).Disk(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
 	}
 }

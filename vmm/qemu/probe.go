@@ -39,8 +39,10 @@ const (
 // QEMU begins without. It keeps the answer: for good if it works, for some
 // seconds if not.
 func (d *Driver) Probe(ctx context.Context) (string, error) {
-	d.probing.Lock()
-	defer d.probing.Unlock()
+	if err := d.beginProbe(ctx); err != nil {
+		return "", err
+	}
+	defer d.endProbe()
 	if d.how != "" || d.failed != nil && time.Since(d.at) < probeAgain {
 		return d.how, d.failed
 	}
@@ -51,6 +53,18 @@ func (d *Driver) Probe(ctx context.Context) (string, error) {
 	}
 	return d.how, d.failed
 }
+
+// beginProbe waits until nobody else probes, or ctx is done.
+func (d *Driver) beginProbe(ctx context.Context) error {
+	select {
+	case d.probing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (d *Driver) endProbe() { <-d.probing }
 
 func (d *Driver) tryAll(ctx context.Context) (string, error) {
 	if _, err := d.usable(); err != nil {
@@ -107,8 +121,10 @@ func (d *Driver) plug(k kernel.Kernel) (*wire, error) {
 // accel returns the accelerator to start with. That TCG works, the start will
 // tell.
 func (d *Driver) accel(ctx context.Context) (string, error) {
-	d.probing.Lock()
-	defer d.probing.Unlock()
+	if err := d.beginProbe(ctx); err != nil {
+		return "", err
+	}
+	defer d.endProbe()
 	err := d.choose(ctx)
 	return d.chosen, err
 }

@@ -48,16 +48,18 @@ type Driver struct {
 	guest  os.FileInfo // of the guest's program when it was read last
 	sum    string      // SHA-256 of it
 
-	probing sync.Mutex // guards what follows
-	chosen  string     // the accelerator
-	without error      // why that is not KVM
-	how     string     // of the last probe that succeeded
-	failed  error      // of the last probe, if that did not
-	at      time.Time  // of the last probe
+	probing chan struct{} // holds a token while somebody probes, which guards what follows
+	chosen  string        // the accelerator
+	without error         // why that is not KVM
+	how     string        // of the last probe that succeeded
+	failed  error         // of the last probe, if that did not
+	at      time.Time     // of the last probe
 }
 
 // New returns a driver. What is missing for it to work, Probe and Start tell.
-func New(cfg Config) *Driver { return &Driver{cfg: cfg, exchange: newExchange(cfg.Dir)} }
+func New(cfg Config) *Driver {
+	return &Driver{cfg: cfg, exchange: newExchange(cfg.Dir), probing: make(chan struct{}, 1)}
+}
 
 // Enforces is that of virtual machines.
 func (d *Driver) Enforces(key string, c vmm.Config) string { return vmm.MachineEnforces(key, c) }
