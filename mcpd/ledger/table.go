@@ -75,29 +75,7 @@ const calls = 0
 // pendingBucket holds the calls that have begun and not ended. It is no table.
 const pendingBucket = "pending"
 
-// Tables returns the names of the tables.
-func Tables() []string {
-	names := make([]string, len(tables))
-	for i, t := range tables {
-		names[i] = t.name
-	}
-	return names
-}
-
-// Columns returns the names of a table's columns in their order, nil if
-// there is no such table.
-func Columns(name string) []string {
-	i := tableIndex(name)
-	if i < 0 {
-		return nil
-	}
-	names := []string{"id", "timestamp"}
-	for _, c := range tables[i].columns {
-		names = append(names, c.name)
-	}
-	return names
-}
-
+// tableIndex returns the position of a table, -1 if there is none.
 func tableIndex(name string) int {
 	for i, t := range tables {
 		if t.name == name {
