@@ -90,17 +90,9 @@ func forbidden(own bool, err error) error {
 		return fmt.Errorf("%w: mount namespace: %w", fs.ErrIO, err)
 	}
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EUSERS) {
-		return fmt.Errorf("%w: user namespaces are forbidden here and hutchd is not root (%s)", fs.ErrUnsupported, errnoText(err))
+		return fmt.Errorf("%w: user namespaces are forbidden here and hutchd is not root (%v)", fs.ErrUnsupported, errors.Unwrap(err))
 	}
 	return fmt.Errorf("%w: user namespace: %w", fs.ErrIO, err)
-}
-
-func errnoText(err error) string {
-	var n syscall.Errno
-	if errors.As(err, &n) {
-		return n.Error()
-	}
-	return err.Error()
 }
 
 // privileged says whether this process may make mount namespaces as it is.

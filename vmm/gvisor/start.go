@@ -3,9 +3,7 @@
 package gvisor
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -24,7 +22,7 @@ func (d *Driver) Start(ctx context.Context, s vmm.Spec) (vmm.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return started(d.begin(ctx, s, false, d.configure(s), "run"))
+	return d.begin(ctx, s, false, d.configure(s), "run")
 }
 
 // Restore starts a sandbox from a checkpoint.
@@ -37,24 +35,16 @@ func (d *Driver) Restore(ctx context.Context, s vmm.Spec, dir string) (vmm.Machi
 	if err != nil {
 		return nil, err
 	}
-	m, err := started(d.begin(ctx, s, guessed, c.placed(d.configure(s)), "restore", "-image-path", dir))
+	m, err := d.begin(ctx, s, guessed, c.placed(d.configure(s)), "restore", "-image-path", dir)
 	if err != nil && guessed && ctx.Err() == nil {
 		err = fmt.Errorf("%w (%w)", err, errGuessed)
 	}
 	return m, err
 }
 
-// started returns m as others see it.
-func started(m *machine, err error) (vmm.Machine, error) {
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
-}
-
 // begin starts a sandbox with the configuration c, by the runsc command that
 // how says, with programs that may be guessed.
-func (d *Driver) begin(ctx context.Context, s vmm.Spec, guessed bool, c ociSpec, how ...string) (*machine, error) {
+func (d *Driver) begin(ctx context.Context, s vmm.Spec, guessed bool, c ociSpec, how ...string) (vmm.Machine, error) {
 	platform, err := d.platform()
 	if err == nil {
 		err = os.Mkdir(filepath.Join(s.Dir, "rootfs"), 0o755)
@@ -96,13 +86,13 @@ func (d *Driver) launch(ctx context.Context, s vmm.Spec, platform string, how []
 		Args:  append(slices.Clone(how), "-detach", "-bundle", s.Dir, s.Name),
 	}
 	err = run(ctx, e, s.Serial)
-	var f found
+	var n notes
 	if err == nil {
-		f, err = findPIDs(s.Dir)
+		n, err = readNotes(s.Dir)
 	}
 	var m *machine
 	if err == nil {
-		m, err = attach(s, f)
+		m, err = attach(s, n)
 	}
 	if err != nil {
 		family(s.Dir).Sweep()
@@ -120,8 +110,11 @@ func where(dir, platform string) []string {
 // Adopt takes up the sandbox that an earlier process started for s.
 func (d *Driver) Adopt(ctx context.Context, s vmm.Spec, state []byte) (vmm.Machine, error) {
 	awaitControl(ctx, s.Dir)
-	m, err := find(s, state)
+	m, err := find(s)
 	if err != nil {
+		if state == nil { // whoever began it did not see it through
+			family(s.Dir).Sweep()
+		}
 		return nil, errors.New("sandbox ended while hutchd was away")
 	}
 	// One without its ports runs, and can be ended.
@@ -131,31 +124,17 @@ func (d *Driver) Adopt(ctx context.Context, s vmm.Spec, state []byte) (vmm.Machi
 	return m, err
 }
 
-// find returns the machine that State told of, or that runsc has noted: the
-// earlier process may have gone before it could note what it had started.
-// What there is of a machine that is no more is killed.
-func find(s vmm.Spec, state []byte) (*machine, error) {
-	var told found
-	noted := json.Unmarshal(state, &told) == nil
-	if noted {
-		if m, err := attach(s, told); err == nil {
-			return m, nil
-		}
-		family(s.Dir).Kill(told.Sandbox, told.Gofer)
-	}
-	f, err := findPIDs(s.Dir)
-	if err == nil && f != told {
-		var m *machine
-		if m, err = attach(s, f); err == nil {
-			return m, nil
-		}
-		noted = false
-	}
-	if !noted {
+// find returns the machine that runsc has noted. What there is of one that is
+// no more is killed.
+func find(s vmm.Spec) (*machine, error) {
+	n, err := readNotes(s.Dir)
+	if err != nil {
 		family(s.Dir).Sweep()
+		return nil, err
 	}
-	return nil, cmp.Or(err, errGone)
+	m, err := attach(s, n)
+	if err != nil {
+		family(s.Dir).Kill(n.Sandbox.Pid, n.GoferPid)
+	}
+	return m, err
 }
-
-// errGone is returned for a machine that has ended.
-var errGone = errors.New("no sandbox")
