@@ -2,13 +2,12 @@ package layer
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path"
-	"slices"
 	"syscall"
 	"time"
 )
@@ -22,7 +21,13 @@ func Pack(ctx context.Context, dir string, w io.Writer) error {
 	}
 	defer root.Close()
 	p := &packer{root: root, out: tar.NewWriter(w), seen: make(map[[2]uint64]string)}
-	if err := p.walk(ctx, "."); err != nil {
+	err = fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
+		if err = cmp.Or(context.Cause(ctx), err); err != nil {
+			return err
+		}
+		return p.add(name)
+	})
+	if err != nil {
 		return err
 	}
 	return p.out.Close()
@@ -34,35 +39,11 @@ type packer struct {
 	seen map[[2]uint64]string // files with more names than one, by device and inode
 }
 
-func (p *packer) walk(ctx context.Context, name string) error {
+func (p *packer) add(name string) error {
 	st, err := p.root.Lstat(name)
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case err != nil || st.Mode().Type() == fs.ModeSocket:
+	if err != nil || st.Mode().Type() == fs.ModeSocket {
 		return err
 	}
-	if err := p.add(name, st); err != nil || !st.IsDir() {
-		return err
-	}
-	f, err := p.root.Open(name)
-	if err != nil {
-		return err
-	}
-	names, err := f.Readdirnames(-1)
-	if f.Close(); err != nil {
-		return err
-	}
-	slices.Sort(names)
-	for _, n := range names {
-		if err := p.walk(ctx, path.Join(name, n)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *packer) add(name string, st fs.FileInfo) (err error) {
 	target := ""
 	if st.Mode().Type() == fs.ModeSymlink {
 		if target, err = p.root.Readlink(name); err != nil {

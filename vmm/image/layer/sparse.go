@@ -4,70 +4,42 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"slices"
 	"sync"
 )
 
-// block is what a hole is looked for by.
-const block = 4096
+// hole is how many zeros in a row are left out of a file, at least.
+const hole = 16 << 10
 
-var zeros [block]byte
+var zeros [hole]byte
 
-var buffers = sync.Pool{New: func() any { return make([]byte, 64*block) }}
+var buffers = sync.Pool{New: func() any { return make([]byte, 16*hole) }}
 
-// copySparse writes what r reads to the new file f, with holes in it where r
-// has blocks of zeros.
+// A sparse writes to a new file, with holes in it in the place of zeros.
+type sparse struct {
+	f  *os.File
+	at int64
+}
+
+func (s *sparse) Write(p []byte) (int, error) {
+	for part := range slices.Chunk(p, hole) {
+		if !bytes.Equal(part, zeros[:len(part)]) {
+			if _, err := s.f.WriteAt(part, s.at); err != nil {
+				return 0, err
+			}
+		}
+		s.at += int64(len(part))
+	}
+	return len(p), nil
+}
+
+// copySparse writes what r reads to the new file f, without its zeros.
 func copySparse(f *os.File, r io.Reader) (int64, error) {
 	buf := buffers.Get().([]byte)
 	defer buffers.Put(buf)
-	var at int64
-	hole := false
-	for {
-		n, err := io.ReadFull(r, buf)
-		werr := writeBlocks(f, buf[:n], at, &hole)
-		at += int64(n)
-		switch {
-		case werr != nil:
-			return at, werr
-		case err == io.EOF || err == io.ErrUnexpectedEOF && n < len(buf) && short(r):
-			if hole {
-				return at, f.Truncate(at)
-			}
-			return at, nil
-		case err != nil:
-			return at, err
-		}
+	n, err := io.CopyBuffer(&sparse{f: f}, r, buf)
+	if err != nil {
+		return n, err
 	}
-}
-
-// short says whether r, of which a read came back short, is at its end and
-// not broken off.
-func short(r io.Reader) bool {
-	var one [1]byte
-	_, err := r.Read(one[:])
-	return err == io.EOF
-}
-
-// writeBlocks writes p at off, but for its blocks of zeros; hole says whether
-// the last block was one.
-func writeBlocks(f *os.File, p []byte, off int64, hole *bool) error {
-	for len(p) > 0 {
-		n, empty := 0, false
-		for n < len(p) {
-			b := p[n:min(n+block, len(p))]
-			z := bytes.Equal(b, zeros[:len(b)])
-			if n > 0 && z != empty {
-				break
-			}
-			empty = z
-			n += len(b)
-		}
-		if !empty {
-			if _, err := f.WriteAt(p[:n], off); err != nil {
-				return err
-			}
-		}
-		*hole = empty
-		p, off = p[n:], off+int64(n)
-	}
-	return nil
+	return n, f.Truncate(n) // it may end in a hole
 }
