@@ -56,30 +56,12 @@ func (s *Store) loadFolder(ctx context.Context, j *job, dir string) (record, str
 	if rel, err := filepath.Rel(real, own); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
 		return record{}, "", fmt.Errorf("%w: the images themselves are in %s", fs.ErrInvalid, dir)
 	}
-	open := func(ctx context.Context) (io.ReadCloser, error) { return packing(ctx, real), nil }
+	open := func(ctx context.Context) (io.ReadCloser, error) {
+		r, w := io.Pipe() // it is packed while it is unpacked
+		s.tasks.Go(func() { w.CloseWithError(layer.Pack(ctx, real, w)) })
+		return r, nil
+	}
 	return s.build(ctx, j, source{kind: "folder", layers: []packed{{open: open}}})
-}
-
-// packing returns dir as a tar archive that is made while it is read.
-func packing(ctx context.Context, dir string) io.ReadCloser {
-	r, w := io.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		w.CloseWithError(layer.Pack(ctx, dir, w))
-	}()
-	return &packer{r, done}
-}
-
-type packer struct {
-	*io.PipeReader
-	done chan struct{}
-}
-
-func (p *packer) Close() error {
-	err := p.PipeReader.Close()
-	<-p.done
-	return err
 }
 
 // inArchive are the names that archives of images hold, and no root file system.
