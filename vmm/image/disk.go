@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -101,22 +100,47 @@ func makeDisk(ctx context.Context, root, path string, m measurement) error {
 	size := m.bytes + m.files*diskBlock/2 + inodes*diskInode
 	size += size/16 + 4<<20
 	os.Remove(path)
-	program, err := exec.LookPath("mke2fs")
-	if err != nil {
-		program = "/sbin/mke2fs" // not in every PATH
-	}
-	cmd := exec.CommandContext(ctx, program, "-q", "-F", "-t", "ext4", "-m", "0",
-		"-O", "^has_journal,^resize_inode", "-b", strconv.Itoa(diskBlock), "-I", strconv.Itoa(diskInode),
+	return mke2fs(ctx, asRoot, "-O", "^has_journal,^resize_inode", "-b", strconv.Itoa(diskBlock), "-I", strconv.Itoa(diskInode),
 		"-N", strconv.FormatInt(inodes, 10), "-E", "root_owner=0:0", "-d", root,
 		path, strconv.FormatInt(size/diskBlock, 10))
-	asRoot(cmd)
+}
+
+// EmptyDisk makes path a disk of so many bytes without any file. On the host it
+// takes what is written to it.
+func EmptyDisk(ctx context.Context, path string, size int64) error {
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		return err
+	}
+	if err := os.Truncate(path, size); err != nil {
+		return err
+	}
+	return mke2fs(ctx, func(*exec.Cmd) {}, "-i", "32768", "-J", "size=32",
+		"-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", path)
+}
+
+// mke2fs makes a file system of the kind ext4, as args say; as changes the
+// process that does.
+func mke2fs(ctx context.Context, as func(*exec.Cmd), args ...string) error {
+	program := ""
+	// Not every PATH has its folder, which is one of Homebrew's on macOS.
+	for _, dir := range []string{"", "/usr/sbin", "/sbin", "/opt/homebrew/opt/e2fsprogs/sbin", "/usr/local/opt/e2fsprogs/sbin"} {
+		if path, err := exec.LookPath(filepath.Join(dir, "mke2fs")); err == nil {
+			program = path
+			break
+		}
+	}
+	if program == "" {
+		return fmt.Errorf("%w: no program mke2fs: install e2fsprogs", fs.ErrUnsupported)
+	}
+	cmd := exec.CommandContext(ctx, program, append([]string{"-q", "-F", "-t", "ext4", "-m", "0"}, args...)...)
+	as(cmd)
 	out, err := cmd.CombinedOutput()
 	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%w: no program mke2fs: install e2fsprogs", fs.ErrNotExist)
-	case err != nil:
-		text, _, _ := strings.Cut(string(bytes.TrimSpace(out)), "\n")
-		return fmt.Errorf("%w: mke2fs: %w: %s", fs.ErrIO, err, text)
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	}
-	return nil
+	text, _, _ := strings.Cut(string(bytes.TrimSpace(out)), "\n")
+	return fmt.Errorf("%w: mke2fs: %w: %s", fs.ErrIO, err, text)
 }

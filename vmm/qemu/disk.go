@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"hutch/fs"
+	"hutch/vmm/image"
 )
 
 // layerSize is how much a VM may write outside its workspace, in bytes. On
@@ -54,37 +55,21 @@ func (d *Driver) emptyDisk(ctx context.Context) (string, error) {
 	}
 	defer os.RemoveAll(dir)
 	raw, qcow2 := filepath.Join(dir, "raw"), filepath.Join(dir, "qcow2")
-	if err := os.WriteFile(raw, nil, 0o600); err != nil {
+	if err := image.EmptyDisk(ctx, raw, layerSize); err != nil {
 		return "", err
 	}
-	if err := os.Truncate(raw, layerSize); err != nil {
-		return "", err
-	}
-	err = tool(ctx, "mke2fs", "e2fsprogs", "-q", "-F", "-t", "ext4", "-m", "0", "-i", "32768", "-J", "size=32",
-		"-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", raw)
-	if err == nil {
-		err = tool(ctx, "qemu-img", "qemu-utils", "convert", "-c", "-f", "raw", "-O", "qcow2", raw, qcow2)
-	}
+	convert, err := program("qemu-img", "qemu-utils")
 	if err != nil {
 		return "", err
 	}
-	return path, os.Rename(qcow2, path)
-}
-
-// tool runs a program of the Debian package pkg.
-func tool(ctx context.Context, name, pkg string, args ...string) error {
-	path, err := program(name, pkg)
-	if err != nil {
-		return err
-	}
-	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, convert, "convert", "-c", "-f", "raw", "-O", "qcow2", raw, qcow2).CombinedOutput()
 	switch {
 	case err == nil:
-		return nil
+		return path, os.Rename(qcow2, path)
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return "", context.Cause(ctx)
 	}
-	return fmt.Errorf("%w: %s: %w: %s", fs.ErrIO, name, err, strings.TrimSpace(string(out)))
+	return "", fmt.Errorf("%w: qemu-img: %w: %s", fs.ErrIO, err, strings.TrimSpace(string(out)))
 }
 
 // program returns the path of the program name, also where only root has its

@@ -5,17 +5,14 @@ package vz
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/Code-Hex/vz/v3"
 
-	"hutch/fs"
 	"hutch/relay/boot"
 	"hutch/vmm"
+	"hutch/vmm/image"
 	"hutch/vmm/qemu/initrd"
 	"hutch/vmm/qemu/kernel"
 	"hutch/vmm/qemu/share"
@@ -72,39 +69,17 @@ func (d *Driver) lay(ctx context.Context, s vmm.Spec) (shape, error) {
 
 func layerDisk(s vmm.Spec) string { return filepath.Join(s.Layer, "disk.raw") }
 
-// layer makes an empty file system in the sparse file path, unless it is there.
+// layer makes the disk path for what a VM writes, unless it is there.
 func layer(ctx context.Context, path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
 	tmp := path + ".new"
 	defer os.Remove(tmp)
-	if err := os.WriteFile(tmp, nil, 0o600); err != nil {
+	if err := image.EmptyDisk(ctx, tmp, layerSize); err != nil {
 		return err
-	}
-	if err := os.Truncate(tmp, layerSize); err != nil {
-		return err
-	}
-	program, err := mke2fs()
-	if err != nil {
-		return err
-	}
-	out, err := exec.CommandContext(ctx, program, "-q", "-F", "-t", "ext4", "-m", "0", "-i", "32768", "-J", "size=32",
-		"-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", tmp).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%w: mke2fs: %w: %s", fs.ErrIO, err, strings.TrimSpace(string(out)))
 	}
 	return os.Rename(tmp, path)
-}
-
-// mke2fs returns the program, which Homebrew keeps out of PATH.
-func mke2fs() (string, error) {
-	for _, name := range []string{"mke2fs", "/opt/homebrew/opt/e2fsprogs/sbin/mke2fs", "/usr/local/opt/e2fsprogs/sbin/mke2fs"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("%w: no program mke2fs: brew install e2fsprogs", fs.ErrUnsupported)
 }
 
 // configure writes the initramfs of s, with what its init is told.
@@ -117,7 +92,7 @@ func (d *Driver) configure(s vmm.Spec, sh shape, served *share.Share, out string
 // addDevices gives a machine its disks, its console, its sockets and a source of
 // random numbers; and nothing else.
 func addDevices(c *vz.VirtualMachineConfiguration, s vmm.Spec, sh shape) error {
-	image, err := disk(sh.Image, imageSerial, true)
+	img, err := disk(sh.Image, imageSerial, true)
 	if err != nil {
 		return err
 	}
@@ -125,7 +100,7 @@ func addDevices(c *vz.VirtualMachineConfiguration, s vmm.Spec, sh shape) error {
 	if err != nil {
 		return err
 	}
-	c.SetStorageDevicesVirtualMachineConfiguration([]vz.StorageDeviceConfiguration{image, layer})
+	c.SetStorageDevicesVirtualMachineConfiguration([]vz.StorageDeviceConfiguration{img, layer})
 	serial, err := vz.NewFileSerialPortAttachment(s.Serial, true)
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -35,7 +34,7 @@ func (m *machine) Save(ctx context.Context, dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, savedShape), data, 0o600); err != nil {
 		return err
 	}
-	if err := copyFile(filepath.Join(m.spec.Dir, initrdFile), filepath.Join(dir, savedInitrd)); err != nil {
+	if err := os.Link(filepath.Join(m.spec.Dir, initrdFile), filepath.Join(dir, savedInitrd)); err != nil {
 		return err
 	}
 	return m.order(ctx, false, func() error { return m.vm.SaveMachineStateToPath(filepath.Join(dir, savedMemory)) })
@@ -58,21 +57,4 @@ func (d *Driver) Restore(ctx context.Context, s vmm.Spec, dir string) (vmm.Machi
 		}
 		return v.Resume()
 	})
-}
-
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		out.Close()
-		return err
-	}
-	return out.Close()
 }
