@@ -125,7 +125,7 @@ func (t *Table) commit(f *fork, of string) (*VM, error) {
 	if f.live {
 		s.State, s.Reason, s.Unfinished = Starting, "", true
 	}
-	if err := errors.Join(makeFolders(f.dir), s.save(f.dir, false), os.Chmod(f.dir, 0o755)); err != nil {
+	if err := errors.Join(makeFolders(f.dir), s.save(f.dir, false)); err != nil {
 		return nil, err
 	}
 	if !f.live {
@@ -135,36 +135,22 @@ func (t *Table) commit(f *fork, of string) (*VM, error) {
 	}
 	w := newVM(t, f.name, t.folder(f.name), s)
 	w.seen.config, w.seen.text = f.config, f.text
-	err := t.add(w, f.name)
-	if err == nil {
-		if err = os.Rename(f.dir, w.dir); err != nil {
-			t.drop(f.name)
-		}
-	}
-	if err != nil {
-		w.end()
-		close(w.ended) // Close may have met it already
-		w.side.Close()
-		return nil, err
-	}
-	go w.own()
-	w.event(EventMade, "fork of "+of)
-	return w, nil
+	return t.install(w, f.dir, "fork of "+of)
 }
 
 // beginForked does step 4.
 func (v *VM) beginForked() error {
 	ctx, done := v.killable(v.t.cfg.StartLimit)
 	defer done()
-	r, err := v.restoring(restoringName)
+	p, err := v.planSaved(restoringName)
 	if err == nil {
 		err = v.beginSidecar(ctx)
 	}
 	if err == nil {
-		err = v.restore(ctx, r, EventRunning)
+		err = v.restore(ctx, p, EventRunning)
 	}
 	if err == nil {
-		v.rename(ctx, r)
+		v.rename(ctx, p)
 	}
 	if err == nil || v.State() == Running {
 		return err
@@ -175,9 +161,9 @@ func (v *VM) beginForked() error {
 
 // rename gives a copy with a kernel of its own its host name: that kernel has
 // the name of the VM which it was copied from. One of an earlier version keeps it.
-func (v *VM) rename(ctx context.Context, r restoring) {
-	if _, ok := r.driver.(KernelBooter); ok {
-		v.look().guest.SetHostname(ctx, r.spec.Hostname)
+func (v *VM) rename(ctx context.Context, p plan) {
+	if _, ok := p.driver.(KernelBooter); ok {
+		v.look().guest.SetHostname(ctx, p.spec.Hostname)
 	}
 }
 

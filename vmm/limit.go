@@ -45,8 +45,8 @@ func MachineEnforces(key string, c Config) string {
 // has beside groups.
 func groupName(dir string) string { return "vm-" + filepath.Base(dir) }
 
-// confine makes the control group for the machine that s is to start.
-func (v *VM) confine(d Driver, c Config, s *Spec) error {
+// confine makes the control group for the machine that is planned.
+func (v *VM) confine(p *plan) error {
 	r := v.t.cfg.Groups
 	if r == nil {
 		return nil
@@ -55,19 +55,14 @@ func (v *VM) confine(d Driver, c Config, s *Spec) error {
 	if err := g.Remove(); err != nil {
 		return err
 	}
-	var now stored
-	v.change(func(s *seen) {
-		s.Group, s.Told = g, cgroup.Events{}
-		now = s.stored
-	})
 	// Whoever comes after a crash removes what is written down.
-	if err := now.save(v.dir, false); err != nil {
+	if err := v.store(false, func(s *seen) { s.Group, s.Told = g, cgroup.Events{} }); err != nil {
 		return err
 	}
-	if _, err := r.Make(groupName(v.dir), groupLimits(d, c)); err != nil {
+	if _, err := r.Make(groupName(v.dir), groupLimits(p.driver, p.config)); err != nil {
 		return fmt.Errorf("%w: %w", fs.ErrIO, err)
 	}
-	s.Enter = g.Entries()
+	p.spec.Enter = g.Entries()
 	return nil
 }
 
@@ -199,13 +194,12 @@ func (v *VM) limits(s seen, c Config) string {
 	if c.Disk > 0 {
 		fmt.Fprintf(&b, "disk %s of %s by measuring\n", mib(s.use.disk), c.Value("disk"))
 	}
+	var used, began time.Time
 	if s.State.alive() {
-		timeLine(&b, "idle", v.lastUse(), c.Idle)
-		timeLine(&b, "ttl", s.Began, c.TTL)
-	} else {
-		timeLine(&b, "idle", time.Time{}, c.Idle)
-		timeLine(&b, "ttl", time.Time{}, c.TTL)
+		used, began = v.lastUse(), s.Began
 	}
+	timeLine(&b, "idle", used, c.Idle)
+	timeLine(&b, "ttl", began, c.TTL)
 	return b.String()
 }
 

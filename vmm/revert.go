@@ -127,12 +127,10 @@ func exchange(now, next, old string) error {
 	if _, err := os.Lstat(next); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if _, err := os.Lstat(old); errors.Is(err, os.ErrNotExist) {
-		if err := os.Rename(now, old); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
+	if err := os.Rename(now, old); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
-	return os.Rename(next, now) // over an empty one that somebody made meanwhile
+	return os.Rename(next, now)
 }
 
 // sweep finds what was being made or removed when a process was killed, and

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -73,10 +74,8 @@ func checkSnapshot(name string) error {
 	if err := fs.CheckWord("snapshot", name); err != nil {
 		return err
 	}
-	for _, other := range taken {
-		if name == other {
-			return fmt.Errorf("%w: %q is not the name of a snapshot: it means something else", fs.ErrInvalid, name)
-		}
+	if slices.Contains(taken, name) {
+		return fmt.Errorf("%w: %q is not the name of a snapshot: it means something else", fs.ErrInvalid, name)
 	}
 	return nil
 }

@@ -26,19 +26,19 @@ import (
 func (v *VM) start() error {
 	ctx, done := v.killable(v.t.cfg.StartLimit)
 	defer done()
-	d, spec, err := v.prepare(ctx) // 1
+	p, err := v.prepare(ctx) // 1
+	if err == nil {
+		err = errors.Join(v.finishRevert(), v.makeRoom(p))
+	}
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(v.finishRevert(), makeFolders(v.dir), removeAll(spec.Dir), os.MkdirAll(spec.Dir, 0o755)); err != nil {
-		return err
-	}
-	g := v.newGuest(d)
+	g := v.newGuest(p.driver)
 	v.change(func(s *seen) { s.Began, s.Used, s.Ran = time.Now(), time.Time{}, 0 })
 	v.enter(Starting, "", EventStarting) // 2
 	err = v.beginSidecar(ctx)
 	if err == nil {
-		err = v.boot(ctx, d, spec, g) // 3, and of 4 that the agent connects
+		err = v.boot(ctx, p, p.driver.Start, g) // 3, and of 4 that the agent connects
 	}
 	if err == nil {
 		v.Use()                            // that it took long to come up is no idleness
@@ -50,40 +50,52 @@ func (v *VM) start() error {
 	return v.undo(ctx, err) // 6
 }
 
+// A plan is what a machine is made of.
+type plan struct {
+	driver Driver
+	config Config
+	spec   Spec
+}
+
 // prepare does step 1. From then on the image is in use.
-func (v *VM) prepare(ctx context.Context) (Driver, Spec, error) {
+func (v *VM) prepare(ctx context.Context) (plan, error) {
 	if err := v.startable(); err != nil {
-		return nil, Spec{}, err
+		return plan{}, err
 	}
 	c := v.Config()
 	v.change(func(s *seen) { s.Image = c.Image })
-	d, spec, err := v.needs(c)
+	p, err := v.plan(c)
 	if err == nil {
 		err = v.fits(ctx, c)
 	}
 	if err != nil {
 		v.change(func(s *seen) { s.Image = "" })
 	}
-	return d, spec, err
+	return p, err
 }
 
-// needs looks up what a machine of c is made of.
-func (v *VM) needs(c Config) (Driver, Spec, error) {
-	d, err := v.t.driver(c.Driver)
-	if err != nil {
-		return nil, Spec{}, err
+// plan looks up what a machine of c is made of.
+func (v *VM) plan(c Config) (p plan, err error) {
+	p.config = c
+	if p.driver, err = v.t.driver(c.Driver); err != nil {
+		return p, err
 	}
 	img, err := v.t.images.Lookup(c.Image)
 	if err != nil {
-		return nil, Spec{}, err
+		return p, err
 	}
 	env, err := v.Env()
 	if err != nil {
-		return nil, Spec{}, err
+		return p, err
 	}
-	spec := v.spec(c, img, env)
-	spec.Mounts, err = v.mounts(c, d, img)
-	return d, spec, err
+	p.spec = v.spec(c, img, env)
+	p.spec.Mounts, err = v.mounts(c, p.driver, img)
+	return p, err
+}
+
+// makeRoom makes the folders that a machine needs.
+func (v *VM) makeRoom(p plan) error {
+	return errors.Join(makeFolders(v.dir), removeAll(p.spec.Dir), os.MkdirAll(p.spec.Dir, 0o755))
 }
 
 // newGuest makes the guest that the connections of driver d's machine go to.
@@ -96,12 +108,13 @@ func (v *VM) newGuest(d Driver) *guest.Guest {
 	return g
 }
 
-// boot does step 3, and waits for the guest to connect, as step 4 begins.
-func (v *VM) boot(ctx context.Context, d Driver, spec Spec, g *guest.Guest) error {
-	if err := v.confine(d, v.Config(), &spec); err != nil {
+// boot does step 3, by the driver's method begin, and waits for the guest to
+// connect, as step 4 begins.
+func (v *VM) boot(ctx context.Context, p plan, begin func(context.Context, Spec) (Machine, error), g *guest.Guest) error {
+	if err := v.confine(&p); err != nil {
 		return err
 	}
-	m, err := d.Start(ctx, spec)
+	m, err := begin(ctx, p.spec)
 	if err != nil {
 		return err
 	}
@@ -132,13 +145,10 @@ func (v *VM) setClock() {
 
 // keepMachine writes to the state file what Adopt will need.
 func (v *VM) keepMachine() {
-	var now stored
 	used := v.lastUse()
-	v.change(func(s *seen) {
+	v.fail(v.store(false, func(s *seen) {
 		s.Machine, s.pids, s.Programs, s.Used = v.machine.State(), v.machine.PIDs(), programs(v.machine), used
-		now = s.stored
-	})
-	v.fail(now.save(v.dir, false))
+	}))
 }
 
 func (v *VM) awaitGuest(ctx context.Context, m Machine, g *guest.Guest) error {

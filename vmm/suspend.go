@@ -171,7 +171,7 @@ func (v *VM) leaveGuest() {
 func (v *VM) resume() error {
 	ctx, done := v.killable(v.t.cfg.StartLimit)
 	defer done()
-	r, err := v.restoring(savedName)
+	p, err := v.planSaved(savedName)
 	if err != nil {
 		return err
 	}
@@ -183,58 +183,43 @@ func (v *VM) resume() error {
 		return v.resumeFailed(ctx, err)
 	}
 	v.note(Starting, "")
-	if err := v.restore(ctx, r, EventResumed); err != nil {
+	if err := v.restore(ctx, p, EventResumed); err != nil {
 		return v.resumeFailed(ctx, err)
 	}
 	return nil
 }
 
-// A restoring is what a machine is restored with.
-type restoring struct {
-	driver Driver
-	config Config
-	spec   Spec
-}
-
-// restoring looks up what is needed for what is saved in a folder of the VM.
-func (v *VM) restoring(name string) (r restoring, err error) {
+// planSaved looks up what is needed for what is saved in a folder of the VM.
+func (v *VM) planSaved(name string) (plan, error) {
 	text, err := os.ReadFile(filepath.Join(v.path(name), savedConfig))
 	if err != nil {
-		return r, err
+		return plan{}, err
 	}
-	if r.config, err = profiles.ParseConfig(string(text)); err != nil {
-		return r, err
+	c, err := profiles.ParseConfig(string(text))
+	if err != nil {
+		return plan{}, err
 	}
-	if r.driver, r.spec, err = v.needs(r.config); err != nil {
-		return r, err
+	p, err := v.plan(c)
+	if err != nil {
+		return p, err
 	}
-	return r, errors.Join(makeFolders(v.dir), removeAll(r.spec.Dir), os.MkdirAll(r.spec.Dir, 0o755))
+	return p, v.makeRoom(p)
 }
 
 // restore does steps 5 and 6. A guest that is slow to connect is an error,
 // but runs.
-func (v *VM) restore(ctx context.Context, r restoring, kind Kind) error {
+func (v *VM) restore(ctx context.Context, p plan, kind Kind) error {
 	g := v.look().guest
 	if g == nil {
-		g = v.newGuest(r.driver)
+		g = v.newGuest(p.driver)
 	}
 	g.Return()
-	if err := v.confine(r.driver, r.config, &r.spec); err != nil {
-		return err
-	}
-	m, err := r.driver.Restore(ctx, r.spec, filepath.Join(v.path(restoringName), savedMachine))
-	if err != nil {
-		return err
-	}
-	v.machine = m
-	v.keepMachine()
-	err = v.awaitGuest(ctx, m, g)
-	late := errors.Is(err, fs.ErrTimedOut)
+	err := v.boot(ctx, p, func(ctx context.Context, s Spec) (Machine, error) {
+		return p.driver.Restore(ctx, s, filepath.Join(v.path(restoringName), savedMachine))
+	}, g)
+	late := v.machine != nil && errors.Is(err, fs.ErrTimedOut)
 	if err != nil && !late {
 		return err
-	}
-	if !late {
-		v.setClock()
 	}
 	v.change(func(s *seen) {
 		s.Saved, s.Unfinished = 0, false
@@ -316,18 +301,11 @@ func treeSize(dir string) int64 {
 	var sum int64
 	filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
-			if fi, err := d.Info(); err == nil && links(fi) == 1 {
+			if fi, err := d.Info(); err == nil && fi.Sys().(*syscall.Stat_t).Nlink == 1 {
 				sum += fi.Size()
 			}
 		}
 		return nil
 	})
 	return sum
-}
-
-func links(fi os.FileInfo) int {
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		return int(st.Nlink)
-	}
-	return 1
 }

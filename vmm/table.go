@@ -129,20 +129,39 @@ func (t *Table) MakeAnonymous(ctx context.Context) (*VM, error) {
 
 func (t *Table) make(name string, anon bool) (*VM, error) {
 	now := time.Now()
-	v := newVM(t, name, t.folder(name), stored{State: Created, Since: now, Made: now, Anonymous: anon})
-	if err := t.add(v, name); err != nil {
-		v.end()
-		v.side.Close()
+	s := stored{Name: name, State: Created, Since: now, Made: now, Anonymous: anon}
+	laid, err := os.MkdirTemp(t.dir(), ".gone-")
+	if err != nil {
 		return nil, err
 	}
-	if err := v.lay(); err != nil {
-		t.forget(v)
-		close(v.ended)
+	defer removeAll(laid)
+	if err := errors.Join(makeFolders(laid), s.save(laid, !anon)); err != nil {
+		return nil, err
+	}
+	return t.install(newVM(t, name, t.folder(name), s), laid, "")
+}
+
+// install puts a new VM into the table, and what was laid for it into its
+// folder: complete at once.
+func (t *Table) install(v *VM, laid, why string) (*VM, error) {
+	name := v.Name()
+	err := t.add(v, name)
+	if err == nil {
+		if err = os.Rename(laid, v.dir); err != nil {
+			t.drop(name)
+		}
+	}
+	if errors.Is(err, os.ErrExist) {
+		err = fmt.Errorf("%w: vm %q", fs.ErrExist, name)
+	}
+	if err != nil {
+		v.end()
+		close(v.ended) // Close may have met it already
 		v.side.Close()
 		return nil, err
 	}
 	go v.own()
-	v.event(EventMade, "")
+	v.event(EventMade, why)
 	return v, nil
 }
 
@@ -156,28 +175,6 @@ func (t *Table) folder(name string) string {
 		}
 		path = filepath.Join(t.dir(), fmt.Sprintf("%s-%d", name, i))
 	}
-}
-
-// lay makes the VM's folder, complete at once under its name.
-func (v *VM) lay() error {
-	tmp, err := os.MkdirTemp(filepath.Dir(v.dir), ".gone-")
-	if err != nil {
-		return err
-	}
-	err = makeFolders(tmp)
-	if err == nil {
-		err = v.seen.stored.save(tmp, !v.Anonymous())
-	}
-	if err == nil {
-		err = os.Rename(tmp, v.dir)
-	}
-	if err != nil {
-		removeAll(tmp)
-	}
-	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%w: vm %q", fs.ErrExist, v.Name())
-	}
-	return err
 }
 
 // errEnding is returned for what comes too late.
@@ -202,11 +199,6 @@ func (t *Table) drop(name string) {
 	t.sharing.Lock()
 	defer t.sharing.Unlock()
 	delete(t.vms, name)
-}
-
-func (t *Table) forget(v *VM) {
-	t.drop(v.Name())
-	v.end()
 }
 
 // Lookup returns the VM called name.

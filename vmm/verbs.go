@@ -43,13 +43,13 @@ func (v *VM) Check(ctx context.Context) error {
 		}
 		ctx, done := v.killable(v.t.cfg.StartLimit)
 		defer done()
-		d, spec, err := v.prepare(ctx)
+		p, err := v.prepare(ctx)
 		v.change(func(s *seen) { s.Image = "" })
-		if err != nil || spec.Kernel != "" {
+		if err != nil || p.spec.Kernel != "" {
 			return err
 		}
-		if _, err := d.Probe(ctx); err != nil {
-			return fmt.Errorf("driver %s: %w", d.Name(), err)
+		if _, err := p.driver.Probe(ctx); err != nil {
+			return fmt.Errorf("driver %s: %w", p.driver.Name(), err)
 		}
 		return nil
 	})
@@ -61,14 +61,7 @@ func (v *VM) keepReason(err error, was seen) error {
 	if err == nil || was.Reason == "" || !v.look().Since.Equal(was.Since) {
 		return err
 	}
-	var now stored
-	v.change(func(s *seen) {
-		s.Reason = err.Error()
-		now = s.stored
-	})
-	if serr := now.save(v.dir, false); serr != nil {
-		v.fail(serr)
-	}
+	v.fail(v.store(false, func(s *seen) { s.Reason = err.Error() }))
 	return err
 }
 
@@ -249,7 +242,7 @@ func (v *VM) remove() error {
 	v.endErrands()
 	v.gone = true
 	close(v.quit)
-	v.t.forget(v)
+	v.t.drop(v.Name())
 	v.side.Close()
 	v.event(EventRemoved, "")
 	return removeAll(trash)

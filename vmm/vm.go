@@ -142,6 +142,16 @@ func (v *VM) change(f func(s *seen)) {
 	f(&v.seen)
 }
 
+// store has f change what the state file says, and writes that.
+func (v *VM) store(sync bool, f func(s *seen)) error {
+	var now stored
+	v.change(func(s *seen) {
+		f(s)
+		now = s.stored
+	})
+	return now.save(v.dir, sync)
+}
+
 // fail notes err as the VM's last error and returns it.
 func (v *VM) fail(err error) error {
 	if err != nil {
@@ -215,20 +225,18 @@ func (v *VM) enter(s State, reason string, kind Kind) {
 
 // note puts the VM into state s, on disk too.
 func (v *VM) note(s State, reason string) {
-	var now stored
-	v.change(func(sn *seen) {
-		sn.State, sn.Reason, sn.Since = s, reason, time.Now()
+	note := func(now *seen) {
+		now.State, now.Reason, now.Since = s, reason, time.Now()
 		if v.machine != nil {
-			sn.Machine, sn.pids, sn.Programs = v.machine.State(), v.machine.PIDs(), programs(v.machine)
+			now.Machine, now.pids, now.Programs = v.machine.State(), v.machine.PIDs(), programs(v.machine)
 		} else {
-			sn.Machine, sn.pids, sn.mem, sn.use.ram, sn.use.processes = nil, nil, memory{}, 0, 0
+			now.Machine, now.pids, now.mem, now.use.ram, now.use.processes = nil, nil, memory{}, 0, 0
 		}
-		now = sn.stored
-	})
-	if s != Stopping { // which, found after a crash, is as good as running
-		if err := now.save(v.dir, !s.alive() && !v.Anonymous()); err != nil {
-			v.fail(fmt.Errorf("%w: state of vm %q is not saved: %w", fs.ErrIO, v.Name(), err))
-		}
+	}
+	if s == Stopping { // which, found after a crash, is as good as running
+		v.change(note)
+	} else if err := v.store(!s.alive() && !v.Anonymous(), note); err != nil {
+		v.fail(fmt.Errorf("%w: state of vm %q is not saved: %w", fs.ErrIO, v.Name(), err))
 	}
 }
 
