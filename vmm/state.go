@@ -53,7 +53,7 @@ type stored struct {
 	// Programs are what the machine began with, also that of a suspended VM, as
 	// MachinePrograms says.
 	Programs map[string]string `json:"programs,omitempty"`
-	Group    *cgroup.Group     `json:"group,omitempty"` // that the machine's processes are in
+	Group    cgroup.Group      `json:"group,omitempty"` // that the machine's processes are in
 	Told     cgroup.Events     `json:"told,omitzero"`   // of what that counted, what was told
 	Began    time.Time         `json:"began,omitzero"`  // when it was started last
 	Used     time.Time         `json:"used,omitzero"`   // and used

@@ -9,6 +9,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +19,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"hutch/fs/mountinfo"
 )
 
 // The controllers.
@@ -56,11 +59,9 @@ func Find(name string) *Root { return find("/proc/self", name) }
 // find is Find for the process whose folder of /proc is proc.
 func find(proc, name string) *Root {
 	r := &Root{parents: make(map[string]place), missing: make(map[string]error)}
-	mounts, err := readMounts(filepath.Join(proc, "mountinfo"))
-	var own map[string]string
-	if err == nil {
-		own, err = readOwn(filepath.Join(proc, "cgroup"))
-	}
+	mounts, err := mountinfo.Read(filepath.Join(proc, "mountinfo"))
+	groups, gerr := os.ReadFile(filepath.Join(proc, "cgroup"))
+	err, own := cmp.Or(err, gerr), parseOwn(string(groups))
 	for _, c := range controllers {
 		at, cerr := place{}, err
 		if cerr == nil {
@@ -80,10 +81,9 @@ func find(proc, name string) *Root {
 
 // Make makes the group called name with the limits l. One that is there
 // without processes is taken.
-func (r *Root) Make(name string, l Limits) (*Group, error) {
+func (r *Root) Make(name string, l Limits) (Group, error) {
 	g := r.Group(name)
-	for _, c := range g.controllers() {
-		at := g.at[c]
+	for c, at := range g {
 		if err := at.make(c); err != nil {
 			g.Remove()
 			return nil, fmt.Errorf("cgroup: %w", err)
@@ -97,10 +97,10 @@ func (r *Root) Make(name string, l Limits) (*Group, error) {
 }
 
 // Group returns the group called name, which may not be there.
-func (r *Root) Group(name string) *Group {
-	g := &Group{at: make(map[string]place)}
+func (r *Root) Group(name string) Group {
+	g := make(Group)
 	for c, parent := range r.parents {
-		g.at[c] = place{Dir: filepath.Join(parent.Dir, name), V2: parent.V2}
+		g[c] = place{Dir: filepath.Join(parent.Dir, name), V2: parent.V2}
 	}
 	return g
 }

@@ -11,23 +11,29 @@ import (
 	"strings"
 	"testing"
 
+	"hutch/fs/mountinfo"
 	"hutch/fs/need"
 )
 
-func TestParseMounts(t *testing.T) {
+func TestLocate(t *testing.T) {
 	for _, c := range []struct {
-		text string
-		want []mount
+		text        string
+		controllers []string
+		want        place
 	}{
-		{"", nil},
-		{"nonsense\n1 2 3\n - cgroup\n", nil},
-		{"24 1 8:1 / / rw - ext4 /dev/sda rw\n", nil},
-		{"30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n", []mount{{root: "/", dir: "/sys/fs/cgroup", v2: true}}},
-		{"33 31 0:30 /a/b /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n", []mount{{root: "/a/b", dir: "/sys/fs/cgroup/cpu,cpuacct", controllers: []string{"rw", "cpu", "cpuacct"}}}},
-		{`35 31 0:30 / /my\040groups rw - cgroup cgroup rw,pids` + "\n", []mount{{root: "/", dir: "/my groups", controllers: []string{"rw", "pids"}}}},
+		{"", controllers, place{}},
+		{"nonsense\n1 2 3\n - cgroup\n", controllers, place{}},
+		{"24 1 8:1 / / rw - ext4 /dev/sda rw\n", []string{"rw"}, place{}},
+		{"30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n", controllers, place{Dir: "/sys/fs/cgroup", top: "/sys/fs/cgroup", V2: true}},
+		{"33 31 0:30 /a/b /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n", []string{"rw", "cpu", "cpuacct"}, place{Dir: "/sys/fs/cgroup/cpu,cpuacct", top: "/sys/fs/cgroup/cpu,cpuacct"}},
+		{"33 31 0:30 /a/b /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n", []string{"memory"}, place{}},
+		{`35 31 0:30 / /my\040groups rw - cgroup cgroup rw,pids` + "\n", []string{"rw", "pids"}, place{Dir: "/my groups", top: "/my groups"}},
 	} {
-		if got := parseMounts(c.text); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%q is %+v, want %+v", c.text, got, c.want)
+		for _, controller := range c.controllers {
+			got, err := locate(controller, mountinfo.Parse(c.text), map[string]string{controller: "/a/b"})
+			if got != c.want || (err == nil) != (c.want != place{}) {
+				t.Errorf("%s of %q is at %+v, want %+v: %v", controller, c.text, got, c.want, err)
+			}
 		}
 	}
 }
@@ -65,10 +71,10 @@ func FuzzParse(f *testing.F) {
 	f.Add("oom_kill 1\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		own := parseOwn(text)
-		for _, m := range parseMounts(text) {
+		for _, m := range mountinfo.Parse(text) {
 			for _, path := range own {
-				if dir := m.find(path); dir != m.dir && !strings.HasPrefix(dir, m.dir) {
-					t.Errorf("%q is outside of %q", dir, m.dir)
+				if dir := seen(m, path); dir != m.Dir && !strings.HasPrefix(dir, m.Dir) {
+					t.Errorf("%q is outside of %q", dir, m.Dir)
 				}
 			}
 		}
@@ -107,7 +113,7 @@ func (h host) has(name, want string) {
 	}
 }
 
-func (h host) make(l Limits) *Group {
+func (h host) make(l Limits) Group {
 	h.Helper()
 	g, err := find(h.path("proc"), "svc").Make("dev", l)
 	if err != nil {
@@ -231,7 +237,7 @@ func TestVersion1(t *testing.T) {
 	h.has("cpu/svc/dev/cpu.cfs_period_us", "100000")
 	h.has("cpu/svc/dev/cpu.cfs_quota_us", "50000")
 	if got := g.Events(); got != (Events{OOM: 2}) || g.Used() != 800 || g.Has(PIDs) {
-		t.Errorf("%+v, %d used, %v", got, g.Used(), g.at)
+		t.Errorf("%+v, %d used, %v", got, g.Used(), g)
 	}
 	if err := find(h.path("proc"), "svc").Missing(PIDs); err == nil || err.Error() != "no control groups with pids are mounted" {
 		t.Errorf("pids: %v", err)
@@ -296,7 +302,7 @@ func TestSystem(t *testing.T) {
 }
 
 // entered returns a shell's command in the group.
-func entered(g *Group, line string) *exec.Cmd {
+func entered(g Group, line string) *exec.Cmd {
 	var enter string
 	for _, name := range g.Entries() {
 		enter += "echo 0 >" + name + "; "

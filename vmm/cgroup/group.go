@@ -2,11 +2,9 @@ package cgroup
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,10 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Group holds the processes of a machine, and what they start.
-type Group struct {
-	at map[string]place // its folders, by controller
-}
+// A Group holds the processes of a machine, and what they start. It is the
+// group's folders, by controller, and as JSON tells a later process of them.
+type Group map[string]place
 
 // make makes the group's folder for controller c.
 func (at place) make(c string) error {
@@ -59,18 +56,18 @@ func enable(dir, c string) error {
 }
 
 // limit sets the group's limits.
-func (g *Group) limit(l Limits) error {
-	if at, ok := g.at[Memory]; ok && l.RAM > 0 {
+func (g Group) limit(l Limits) error {
+	if at, ok := g[Memory]; ok && l.RAM > 0 {
 		if err := at.limitRAM(strconv.FormatInt(l.RAM, 10)); err != nil {
 			return err
 		}
 	}
-	if at, ok := g.at[CPU]; ok && l.CPUs > 0 {
+	if at, ok := g[CPU]; ok && l.CPUs > 0 {
 		if err := at.limitCPUs(l.CPUs); err != nil {
 			return err
 		}
 	}
-	if at, ok := g.at[PIDs]; ok && l.PIDs > 0 {
+	if at, ok := g[PIDs]; ok && l.PIDs > 0 {
 		return at.set("pids.max", strconv.Itoa(l.PIDs))
 	}
 	return nil
@@ -123,7 +120,7 @@ func write(name, text string) error {
 
 // Entries are the files that a process writes its number to, or 0, to become
 // a member of the group.
-func (g *Group) Entries() []string {
+func (g Group) Entries() []string {
 	var names []string
 	for _, dir := range g.dirs() {
 		names = append(names, filepath.Join(dir, "cgroup.procs"))
@@ -144,13 +141,10 @@ func Put(entries []string, pid int) error {
 	return nil
 }
 
-// controllers returns those that the group has.
-func (g *Group) controllers() []string { return slices.Sorted(maps.Keys(g.at)) }
-
 // dirs returns the group's folders.
-func (g *Group) dirs() []string {
+func (g Group) dirs() []string {
 	var dirs []string
-	for _, at := range g.at {
+	for _, at := range g {
 		dirs = append(dirs, at.Dir)
 	}
 	slices.Sort(dirs)
@@ -158,20 +152,14 @@ func (g *Group) dirs() []string {
 }
 
 // Has says whether the group limits by controller c.
-func (g *Group) Has(c string) bool { _, ok := g.at[c]; return ok }
-
-// MarshalJSON tells where the group is, for a later process to find it.
-func (g *Group) MarshalJSON() ([]byte, error) { return json.Marshal(g.at) }
-
-// UnmarshalJSON finds the group that an earlier process told of.
-func (g *Group) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &g.at) }
+func (g Group) Has(c string) bool { _, ok := g[c]; return ok }
 
 // removeLimit is how long processes that were killed may take to be gone.
 const removeLimit = time.Minute
 
 // Remove removes the group with what is left in it. One that is not there is
 // fine.
-func (g *Group) Remove() error {
+func (g Group) Remove() error {
 	var errs []error
 	for _, dir := range g.dirs() {
 		errs = append(errs, remove(dir))

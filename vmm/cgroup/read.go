@@ -15,16 +15,16 @@ type Events struct {
 }
 
 // Events returns the counts since the group was made; of what is not known, 0.
-func (g *Group) Events() Events {
+func (g Group) Events() Events {
 	var e Events
-	if at, ok := g.at[Memory]; ok {
+	if at, ok := g[Memory]; ok {
 		name := "memory.oom_control"
 		if at.V2 {
 			name = "memory.events"
 		}
 		e.OOM = at.count(name, "oom_kill")
 	}
-	if at, ok := g.at[PIDs]; ok {
+	if at, ok := g[PIDs]; ok {
 		e.PIDs = at.count("pids.events", "max")
 	}
 	return e
@@ -32,8 +32,8 @@ func (g *Group) Events() Events {
 
 // Used returns the bytes of memory that the members hold, without what the
 // system could take back at once.
-func (g *Group) Used() int64 {
-	at, ok := g.at[Memory]
+func (g Group) Used() int64 {
+	at, ok := g[Memory]
 	if !ok {
 		return 0
 	}
