@@ -26,10 +26,10 @@ type Table struct {
 	end    context.CancelFunc
 	tasks  sync.WaitGroup // what runs in the background
 
-	sharing sync.RWMutex // guards vms, number and closed
-	vms     map[string]*VM
-	number  int // of the last anonymous VM
-	closed  bool
+	mu     sync.RWMutex // guards vms, number and closed
+	vms    map[string]*VM
+	number int // of the last anonymous VM
+	closed bool
 
 	fill fill
 	pace pace      // of what guests ask for
@@ -42,8 +42,8 @@ func (t *Table) dir() string { return filepath.Join(t.cfg.Dir, "vm") }
 
 // background runs f in a goroutine that Close waits for, unless that has begun.
 func (t *Table) background(f func()) {
-	t.sharing.RLock()
-	defer t.sharing.RUnlock()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	if !t.closed {
 		t.tasks.Go(f)
 	}
@@ -117,10 +117,10 @@ func (t *Table) Make(ctx context.Context, name string) (*VM, error) {
 // stops, and at the latest by Close.
 func (t *Table) MakeAnonymous(ctx context.Context) (*VM, error) {
 	for {
-		t.sharing.Lock()
+		t.mu.Lock()
 		t.number++
 		name := strconv.Itoa(t.number)
-		t.sharing.Unlock()
+		t.mu.Unlock()
 		if v, err := t.make(name, true); !errors.Is(err, fs.ErrExist) {
 			return v, err
 		}
@@ -182,8 +182,8 @@ var errEnding = fmt.Errorf("%w: hutchd is ending", fs.ErrBusy)
 
 // add puts v into the table under a name.
 func (t *Table) add(v *VM, name string) error {
-	t.sharing.Lock()
-	defer t.sharing.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch {
 	case t.closed:
 		return errEnding
@@ -196,15 +196,15 @@ func (t *Table) add(v *VM, name string) error {
 
 // drop takes the VM called name out of the table.
 func (t *Table) drop(name string) {
-	t.sharing.Lock()
-	defer t.sharing.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	delete(t.vms, name)
 }
 
 // Lookup returns the VM called name.
 func (t *Table) Lookup(name string) (*VM, error) {
-	t.sharing.RLock()
-	defer t.sharing.RUnlock()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	if v := t.vms[name]; v != nil {
 		return v, nil
 	}
@@ -213,8 +213,8 @@ func (t *Table) Lookup(name string) (*VM, error) {
 
 // List returns the VMs, sorted by name.
 func (t *Table) List() []*VM {
-	t.sharing.RLock()
-	defer t.sharing.RUnlock()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	list := make([]*VM, 0, len(t.vms))
 	for _, v := range t.vms {
 		list = append(list, v)
@@ -242,9 +242,9 @@ func (t *Table) Remove(ctx context.Context, name string) error {
 // removed, named ones that run run on. What a VM's owner is doing is waited
 // for until ctx ends, then cut short. Sidecars are closed last.
 func (t *Table) Close(ctx context.Context) error {
-	t.sharing.Lock()
+	t.mu.Lock()
 	t.closed = true
-	t.sharing.Unlock()
+	t.mu.Unlock()
 	stop := context.AfterFunc(ctx, t.end)
 	defer stop()
 	list := t.List()

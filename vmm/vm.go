@@ -48,7 +48,7 @@ type VM struct {
 
 	used atomic.Int64 // when the VM was used last, but for its guest: Unix time in nanoseconds
 
-	seeing sync.Mutex // guards seen; never held across a call that can wait
+	seenMu sync.Mutex // guards seen; never held across a call that can wait
 	seen   seen
 }
 
@@ -131,14 +131,14 @@ func (v *VM) Err() error { return v.look().err }
 func (v *VM) PIDs() []int { return v.look().pids }
 
 func (v *VM) look() seen {
-	v.seeing.Lock()
-	defer v.seeing.Unlock()
+	v.seenMu.Lock()
+	defer v.seenMu.Unlock()
 	return v.seen
 }
 
 func (v *VM) change(f func(s *seen)) {
-	v.seeing.Lock()
-	defer v.seeing.Unlock()
+	v.seenMu.Lock()
+	defer v.seenMu.Unlock()
 	f(&v.seen)
 }
 

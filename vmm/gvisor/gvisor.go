@@ -47,8 +47,8 @@ type Config struct {
 type Driver struct {
 	cfg Config
 
-	laying sync.Mutex        // held while the driver's folder of programs is made or shared, and guards what follows
-	looked map[string]looked // cfg's programs, as they were when they were looked at last
+	programsMu sync.Mutex        // held while the driver's folder of programs is made or shared, and guards what follows
+	looked     map[string]looked // cfg's programs, as they were when they were looked at last
 
 	chosen atomic.Pointer[string] // the platform that works; nil: none was found yet
 

@@ -65,8 +65,8 @@ func (a about) sums() map[string]string {
 
 // Programs returns what a machine begins with now. It writes nothing.
 func (d *Driver) Programs() (map[string]string, error) {
-	d.laying.Lock()
-	defer d.laying.Unlock()
+	d.programsMu.Lock()
+	defer d.programsMu.Unlock()
 	guest, err := d.look(d.cfg.Guest)
 	if err != nil {
 		return nil, err
@@ -110,8 +110,8 @@ func readAbout(dir string) (a about, err error) {
 
 // give makes the folder of programs for a new machine in dir.
 func (d *Driver) give(dir string) error {
-	d.laying.Lock()
-	defer d.laying.Unlock()
+	d.programsMu.Lock()
+	defer d.programsMu.Unlock()
 	if _, err := d.lay(); err != nil {
 		return err
 	}
@@ -205,8 +205,8 @@ func keep(from, to, kept string, before origin) (origin, error) {
 // started or saved, which had none. The process pid of it, if it runs, tells
 // its runsc; for the rest we take what the last of those drivers had.
 func (d *Driver) reconstruct(dir string, pid int) error {
-	d.laying.Lock()
-	defer d.laying.Unlock()
+	d.programsMu.Lock()
+	defer d.programsMu.Unlock()
 	a, err := d.lay()
 	if err != nil {
 		return err

@@ -7,9 +7,9 @@ import (
 
 // Wait waits until the image called name is not being filled any more.
 func (s *Store) Wait(ctx context.Context, name string) {
-	s.sharing.Lock()
+	s.mu.Lock()
 	j := s.jobs[name]
-	s.sharing.Unlock()
+	s.mu.Unlock()
 	if j != nil {
 		j.wait(ctx)
 	}

@@ -93,8 +93,8 @@ func (j *job) wait(ctx context.Context) error {
 
 // begin enters j, if its image may be filled.
 func (s *Store) begin(j *job) error {
-	s.sharing.Lock()
-	defer s.sharing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if j.name == Host {
 		return fmt.Errorf("%w: image host is this machine: it cannot be %s", fs.ErrNotPermitted, j.verb)
 	}
@@ -119,8 +119,8 @@ func (s *Store) begin(j *job) error {
 
 // finish gives j's image its files, or says why it has none.
 func (s *Store) finish(j *job, r record, root string, err error) {
-	s.sharing.Lock()
-	defer s.sharing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	to := filepath.Join(s.path(j.name), "rootfs")
 	if err == nil {
 		err = os.Rename(root, to)
@@ -149,9 +149,9 @@ func (s *Store) finish(j *job, r record, root string, err error) {
 // Cancel ends the pull or import of the image called name, and returns when
 // it has ended.
 func (s *Store) Cancel(ctx context.Context, name string) error {
-	s.sharing.Lock()
+	s.mu.Lock()
 	j := s.jobs[name]
-	s.sharing.Unlock()
+	s.mu.Unlock()
 	if j == nil {
 		return fmt.Errorf("%w: image %q is not being pulled or imported", fs.ErrBusy, name)
 	}
@@ -167,9 +167,9 @@ func (s *Store) Status(name string) (string, error) {
 	if name == Host {
 		return ready + "\n", nil
 	}
-	s.sharing.Lock()
+	s.mu.Lock()
 	j := s.jobs[name]
-	s.sharing.Unlock()
+	s.mu.Unlock()
 	if j != nil {
 		return j.status(), nil
 	}

@@ -25,11 +25,11 @@ type Store struct {
 	maxBytes, maxEntries int64         // what one image may have
 	stall                time.Duration // how long a registry may send nothing
 
-	making sync.Mutex // held while the machine's image is brought up to date
+	hostMu sync.Mutex // held while the machine's image is brought up to date
 
-	sharing sync.Mutex // guards jobs and closed; held while images and layers come and go
-	jobs    map[string]*job
-	closed  bool
+	mu     sync.Mutex // guards jobs and closed; held while images and layers come and go
+	jobs   map[string]*job
+	closed bool
 }
 
 // Open returns the images below dir, which need not be there yet. What an
@@ -47,12 +47,12 @@ func Open(dir string) *Store {
 
 // Close ends what is under way and waits for it.
 func (s *Store) Close() {
-	s.sharing.Lock()
+	s.mu.Lock()
 	s.closed = true
 	for _, j := range s.jobs {
 		j.cancel(errEnding)
 	}
-	s.sharing.Unlock()
+	s.mu.Unlock()
 	s.end()
 	s.tasks.Wait()
 }
@@ -84,16 +84,16 @@ func (s *Store) Has(name string) bool {
 // brought up to date with the machine first.
 func (s *Store) Lookup(name string) (Image, error) {
 	if name == Host {
-		s.making.Lock()
-		defer s.making.Unlock()
+		s.hostMu.Lock()
+		defer s.hostMu.Unlock()
 		img, err := host(filepath.Join(s.path(name), "rootfs"))
 		if err == nil {
 			img.equip()
 		}
 		return img, err
 	}
-	s.sharing.Lock()
-	defer s.sharing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	img, err := s.look(name)
 	switch {
 	case err != nil:
@@ -139,8 +139,8 @@ func (s *Store) Make(name string) error {
 	if err := fs.CheckWord("image", name); err != nil {
 		return err
 	}
-	s.sharing.Lock()
-	defer s.sharing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
 	case s.closed:
 		return errEnding
@@ -179,8 +179,8 @@ func (s *Store) Remove(name string, used func() error) error {
 	if name == Host {
 		return fmt.Errorf("%w: image host is this machine: it cannot be removed", fs.ErrNotPermitted)
 	}
-	s.sharing.Lock()
-	defer s.sharing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.closed {
 		return errEnding
 	}
@@ -247,8 +247,8 @@ func (s *Store) sweep() {
 	if err != nil {
 		return
 	}
-	s.sharing.Lock()
-	defer s.sharing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, e := range entries {
 		path := s.path(e.Name())
 		switch {

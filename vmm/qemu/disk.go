@@ -43,8 +43,8 @@ func (d *Driver) layerDisk(ctx context.Context, layer string) (string, error) {
 
 // emptyDisk returns a disk with an empty file system, which is made once.
 func (d *Driver) emptyDisk(ctx context.Context) (string, error) {
-	d.laying.Lock()
-	defer d.laying.Unlock()
+	d.filesMu.Lock()
+	defer d.filesMu.Unlock()
 	path := d.path("empty.qcow2")
 	if _, err := os.Stat(path); err == nil {
 		return path, nil

@@ -33,8 +33,8 @@ func (m *machine) Programs() map[string]string {
 // guestSum returns the SHA-256 of the guest's program, which is read again
 // when it is another file.
 func (d *Driver) guestSum() (string, error) {
-	d.laying.Lock()
-	defer d.laying.Unlock()
+	d.filesMu.Lock()
+	defer d.filesMu.Unlock()
 	f, err := os.Open(d.cfg.Guest)
 	if err != nil {
 		return "", fmt.Errorf("%w: no guest program: %w", fs.ErrNotExist, err)

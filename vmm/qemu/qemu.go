@@ -44,9 +44,9 @@ type Driver struct {
 	cfg      Config
 	exchange *exchange // AF_VSOCK, where machines are on it
 
-	laying sync.Mutex  // held while files that machines share are made, and guards what follows
-	guest  os.FileInfo // of the guest's program when it was read last
-	sum    string      // SHA-256 of it
+	filesMu sync.Mutex  // held while files that machines share are made, and guards what follows
+	guest   os.FileInfo // of the guest's program when it was read last
+	sum     string      // SHA-256 of it
 
 	probing chan struct{} // holds a token while somebody probes, which guards what follows
 	chosen  string        // the accelerator

@@ -271,8 +271,8 @@ func (d *Driver) kernel(c *command, k kernel.Kernel, s vmm.Spec, sh shape, serve
 }
 
 func (d *Driver) initrd(k kernel.Kernel) (string, error) {
-	d.laying.Lock()
-	defer d.laying.Unlock()
+	d.filesMu.Lock()
+	defer d.filesMu.Unlock()
 	return initrd.Make(d.path("initrd"), k, d.cfg.Guest)
 }
 

@@ -40,8 +40,8 @@ type exchange struct {
 	assign func(f *os.File, cid uint32) error // of the device
 	listen func(cid uint32, ports ...uint32) (*vsock.Switch, error)
 
-	joining  sync.Mutex           // guards switches
-	switches map[uint32]*switched // by their first port
+	switchesMu sync.Mutex           // guards switches
+	switches   map[uint32]*switched // by their first port
 }
 
 // switched are listeners, and how many machines use them.
@@ -65,7 +65,7 @@ type wire struct {
 	cid    uint32
 	device *os.File // that has the CID, for QEMU; nil if that has it already
 
-	taking sync.Mutex // guards conn, and is held while it runs
+	connMu sync.Mutex // guards conn, and is held while it runs
 	conn   func(port uint32, c net.Conn)
 }
 
@@ -170,8 +170,8 @@ const (
 // join listens on the ports from first on or, if that is 0, where this driver
 // does: should another service be there, on the next.
 func (x *exchange) join(first uint32) (*wire, error) {
-	x.joining.Lock()
-	defer x.joining.Unlock()
+	x.switchesMu.Lock()
+	defer x.switchesMu.Unlock()
 	if first != 0 {
 		return x.use(first)
 	}
@@ -206,8 +206,8 @@ func (x *exchange) use(first uint32) (*wire, error) {
 
 // leave counts one user less. With the last one listening ends.
 func (x *exchange) leave(first uint32) {
-	x.joining.Lock()
-	defer x.joining.Unlock()
+	x.switchesMu.Lock()
+	defer x.switchesMu.Unlock()
 	s := x.switches[first]
 	if s.users--; s.users == 0 {
 		delete(x.switches, first)
@@ -218,14 +218,14 @@ func (x *exchange) leave(first uint32) {
 // begin has conn take the machine's connections. Those that come before are
 // refused: the guest dials again.
 func (w *wire) begin(conn func(port uint32, c net.Conn)) {
-	w.taking.Lock()
-	defer w.taking.Unlock()
+	w.connMu.Lock()
+	defer w.connMu.Unlock()
 	w.conn = conn
 }
 
 func (w *wire) take(n uint32, c net.Conn) {
-	w.taking.Lock()
-	defer w.taking.Unlock()
+	w.connMu.Lock()
+	defer w.connMu.Unlock()
 	if w.conn == nil {
 		c.Close()
 		return

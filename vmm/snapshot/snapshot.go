@@ -45,8 +45,8 @@ type Info struct {
 type Store struct {
 	dir string
 
-	using sync.Mutex     // guards users
-	users map[string]int // of the snapshots that are being read
+	usersMu sync.Mutex     // guards users
+	users   map[string]int // of the snapshots that are being read
 }
 
 // Open returns the store in the folder dir, which need not be there.
@@ -108,16 +108,16 @@ func (s *Store) List() ([]Info, error) {
 // Hold keeps the snapshot called name from being dropped until the function
 // it returns is called.
 func (s *Store) Hold(name string) (Info, func(), error) {
-	s.using.Lock()
-	defer s.using.Unlock()
+	s.usersMu.Lock()
+	defer s.usersMu.Unlock()
 	i, err := s.Get(name)
 	if err != nil {
 		return Info{}, nil, err
 	}
 	s.users[name]++
 	return i, sync.OnceFunc(func() {
-		s.using.Lock()
-		defer s.using.Unlock()
+		s.usersMu.Lock()
+		defer s.usersMu.Unlock()
 		if s.users[name]--; s.users[name] == 0 {
 			delete(s.users, name)
 		}
@@ -135,8 +135,8 @@ func (s *Store) Drop(name string) error {
 
 // unname takes the name from a snapshot, which is none from then on.
 func (s *Store) unname(name string) (string, error) {
-	s.using.Lock()
-	defer s.using.Unlock()
+	s.usersMu.Lock()
+	defer s.usersMu.Unlock()
 	if _, err := os.Lstat(filepath.Join(s.dir, name, record)); err != nil || name[0] == '.' {
 		return "", notExist(name)
 	}

@@ -42,7 +42,7 @@ type Driver struct {
 	// Hold, if set, is called at each step; it may wait, and fail the step.
 	Hold func(ctx context.Context, step Step, vm string) error
 
-	running  sync.Mutex // guards what follows
+	mu       sync.Mutex // guards what follows
 	machines map[string]*Machine
 	parked   map[string]*guest // guests of machines that were killed after a Save, by what that wrote
 	saves    int
@@ -80,8 +80,8 @@ func (d *Driver) Start(ctx context.Context, s vmm.Spec) (vmm.Machine, error) {
 
 // begin makes a machine of the guest g, or of a new one.
 func (d *Driver) begin(s vmm.Spec, g *guest) (*held, error) {
-	d.running.Lock()
-	defer d.running.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.machines[s.Name] != nil {
 		return nil, fmt.Errorf("fake: %s has a machine already", s.Name)
 	}
@@ -108,10 +108,10 @@ func (d *Driver) Close() {
 			<-m.done
 		}
 	}
-	d.running.Lock()
+	d.mu.Lock()
 	parked := d.parked
 	d.parked = nil
-	d.running.Unlock()
+	d.mu.Unlock()
 	for _, g := range parked {
 		g.end()
 		<-g.ended
@@ -134,14 +134,14 @@ func (d *Driver) Adopt(ctx context.Context, s vmm.Spec, state []byte) (vmm.Machi
 
 // Machine returns the machine that runs for the VM, nil if none does.
 func (d *Driver) Machine(vm string) *Machine {
-	d.running.Lock()
-	defer d.running.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	return d.machines[vm]
 }
 
 // Machines returns the names of the VMs that machines run for.
 func (d *Driver) Machines() []string {
-	d.running.Lock()
-	defer d.running.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	return slices.Sorted(maps.Keys(d.machines))
 }

@@ -23,13 +23,13 @@ type Machine struct {
 	done  chan struct{}
 	going sync.Once
 
-	talking sync.Mutex // guards what follows
-	holder  *held
-	conn    func(port uint32, c net.Conn)
-	conns   []net.Conn // the guest's ends
-	saved   string     // by the last Save, if nothing ran since
-	dead    bool
-	err     error
+	mu     sync.Mutex // guards what follows
+	holder *held
+	conn   func(port uint32, c net.Conn)
+	conns  []net.Conn // the guest's ends
+	saved  string     // by the last Save, if nothing ran since
+	dead   bool
+	err    error
 }
 
 // Agent runs a guest's agent in this process: its commands are commands of
@@ -48,13 +48,13 @@ func (m *Machine) dial(port uint32) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.talking.Lock()
+	m.mu.Lock()
 	conn := m.conn
 	refused := m.dead || conn == nil
 	if !refused {
 		m.conns = append(m.conns, near)
 	}
-	m.talking.Unlock()
+	m.mu.Unlock()
 	if refused {
 		near.Close()
 		host.Close()
@@ -74,8 +74,8 @@ func (m *Machine) Die(err error) {
 
 // hangUp ends the guest's connections, and if last is set there are no more.
 func (m *Machine) hangUp(err error, last bool) bool {
-	m.talking.Lock()
-	defer m.talking.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.dead {
 		return false
 	}
@@ -92,11 +92,11 @@ func (m *Machine) hangUp(err error, last bool) bool {
 // gone takes the machine out of the driver.
 func (m *Machine) gone() {
 	m.going.Do(func() {
-		m.d.running.Lock()
+		m.d.mu.Lock()
 		delete(m.d.machines, m.spec.Name)
-		m.d.running.Unlock()
-		m.talking.Lock()
-		defer m.talking.Unlock()
+		m.d.mu.Unlock()
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		close(m.done)
 		if m.holder != nil {
 			close(m.holder.done)
@@ -109,8 +109,8 @@ func (m *Machine) Done() <-chan struct{} { return m.done }
 
 // Err returns what Die was told.
 func (m *Machine) Err() error {
-	m.talking.Lock()
-	defer m.talking.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return m.err
 }
 
@@ -155,9 +155,9 @@ func (m *Machine) wait(ctx context.Context) error {
 // Release makes the guest lose its connections, and its dials fail until the
 // machine is adopted.
 func (m *Machine) Release() {
-	m.talking.Lock()
+	m.mu.Lock()
 	m.conn, m.holder = nil, nil
-	m.talking.Unlock()
+	m.mu.Unlock()
 	m.hangUp(nil, false)
 }
 
@@ -172,8 +172,8 @@ type held struct {
 // hold gives m to a table, which takes the guest's connections by conn.
 func (m *Machine) hold(conn func(port uint32, c net.Conn)) *held {
 	h := &held{m, make(chan struct{})}
-	m.talking.Lock()
-	defer m.talking.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.holder, m.conn = h, conn
 	select {
 	case <-m.done:
@@ -188,9 +188,9 @@ func (h *held) Done() <-chan struct{} { return h.done }
 
 // Release releases the machine, unless another table has it.
 func (h *held) Release() {
-	h.talking.Lock()
+	h.mu.Lock()
 	mine := h.holder == h
-	h.talking.Unlock()
+	h.mu.Unlock()
 	if mine {
 		h.Machine.Release()
 	}

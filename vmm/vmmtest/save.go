@@ -19,7 +19,7 @@ type guest struct {
 	life  context.Context
 	ended chan struct{}
 
-	pausing sync.Mutex // guards what follows
+	mu      sync.Mutex // guards what follows
 	machine *Machine
 	paused  bool
 	moved   chan struct{} // closed when one of the two changes
@@ -45,14 +45,14 @@ func startGuest(m *Machine) {
 }
 
 func (g *guest) home() *Machine {
-	g.pausing.Lock()
-	defer g.pausing.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	return g.machine
 }
 
 func (g *guest) change(m *Machine, paused bool) {
-	g.pausing.Lock()
-	defer g.pausing.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.machine, g.paused = m, paused
 	close(g.moved)
 	g.moved = make(chan struct{})
@@ -63,9 +63,9 @@ func (g *guest) moveTo(m *Machine) { g.change(m, false) }
 // running waits while the guest is paused, and returns its machine.
 func (g *guest) running(ctx context.Context) (*Machine, error) {
 	for {
-		g.pausing.Lock()
+		g.mu.Lock()
 		m, paused, moved := g.machine, g.paused, g.moved
-		g.pausing.Unlock()
+		g.mu.Unlock()
 		if !paused && m != nil {
 			return m, nil
 		}
@@ -140,10 +140,10 @@ func (m *Machine) Save(ctx context.Context, dir string) error {
 	if err := m.d.hold(ctx, Save, m.spec.Name); err != nil {
 		return err
 	}
-	m.d.running.Lock()
+	m.d.mu.Lock()
 	m.d.saves++
 	id := strconv.Itoa(m.d.saves)
-	m.d.running.Unlock()
+	m.d.mu.Unlock()
 	if err := os.WriteFile(filepath.Join(dir, saveName), []byte(id), 0o600); err != nil {
 		return err
 	}
@@ -153,14 +153,14 @@ func (m *Machine) Save(ctx context.Context, dir string) error {
 }
 
 func (m *Machine) save(id string) {
-	m.talking.Lock()
-	defer m.talking.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.saved = id
 }
 
 func (m *Machine) savedAs() string {
-	m.talking.Lock()
-	defer m.talking.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return m.saved
 }
 
@@ -170,12 +170,12 @@ func (m *Machine) park(why error) {
 		return
 	}
 	m.guest.change(nil, true)
-	m.d.running.Lock()
+	m.d.mu.Lock()
 	if m.d.parked == nil {
 		m.d.parked = make(map[string]*guest)
 	}
 	m.d.parked[m.savedAs()] = m.guest
-	m.d.running.Unlock()
+	m.d.mu.Unlock()
 	m.gone()
 }
 
@@ -190,9 +190,9 @@ func (d *Driver) Restore(ctx context.Context, s vmm.Spec, dir string) (vmm.Machi
 	if err != nil {
 		return nil, fmt.Errorf("fake: saved state: %w", err)
 	}
-	d.running.Lock()
+	d.mu.Lock()
 	g := d.parked[string(id)]
 	delete(d.parked, string(id))
-	d.running.Unlock()
+	d.mu.Unlock()
 	return d.begin(s, g)
 }

@@ -32,9 +32,9 @@ type machine struct {
 	listeners []*vz.VirtioSocketListener
 	serving   sync.WaitGroup
 
-	ordering sync.Mutex // held while the framework is told something; its calls do not overlap
-	done     chan struct{}
-	err      error // valid after done
+	mu   sync.Mutex // held while the framework is told something; its calls do not overlap
+	done chan struct{}
+	err  error // valid after done
 }
 
 func newMachine(s vmm.Spec, sh shape, v *vz.VirtualMachine, served *share.Share) *machine {
@@ -148,8 +148,8 @@ func (m *machine) Kill(ctx context.Context) error {
 func (m *machine) order(ctx context.Context, ends bool, f func() error) error {
 	told := make(chan error, 1)
 	go func() { // the framework cannot be hurried
-		m.ordering.Lock()
-		defer m.ordering.Unlock()
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		select {
 		case <-m.done:
 			told <- nil

@@ -39,9 +39,9 @@ type Conn struct {
 	done  chan struct{} // closed when nothing is read any more
 	err   error         // why; valid after done
 
-	asking sync.Mutex // guards what follows, and the order of commands
-	last   uint64
-	wait   map[uint64]chan message
+	mu   sync.Mutex // guards what follows, and the order of commands
+	last uint64
+	wait map[uint64]chan message
 }
 
 // Dial connects to the QEMU that listens on the socket path, and returns when
@@ -94,10 +94,10 @@ func (q *Conn) read() {
 		case m.Event != "":
 			q.event(Event{m.Event, m.Data})
 		case m.ID != nil:
-			q.asking.Lock()
+			q.mu.Lock()
 			answer := q.wait[*m.ID]
 			delete(q.wait, *m.ID)
-			q.asking.Unlock()
+			q.mu.Unlock()
 			if answer != nil {
 				answer <- m
 			}
@@ -150,8 +150,8 @@ func (q *Conn) do(ctx context.Context, name string, args, result any, rights []b
 
 // ask sends a command and returns where its answer will be.
 func (q *Conn) ask(name string, args any, rights []byte) (chan message, error) {
-	q.asking.Lock()
-	defer q.asking.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.last++
 	line, err := json.Marshal(struct {
 		Execute   string `json:"execute"`
