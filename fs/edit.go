@@ -24,7 +24,7 @@ func (n *rowNode[T]) stored(ctx context.Context) (string, error) {
 // An editing is what is under way with a stored file: it is there while the
 // file is open for writing, or truncated and not written since.
 type editing struct {
-	storing sync.Mutex // held while a text is stored
+	storeMu sync.Mutex // held while a text is stored
 
 	// Tree.mu guards what follows.
 	writers int // handles that can write
@@ -188,8 +188,8 @@ func (h *editHandle) Flush(ctx context.Context) error {
 		return nil
 	}
 	h.dirty = false
-	h.of.storing.Lock()
-	defer h.of.storing.Unlock()
+	h.of.storeMu.Lock()
+	defer h.of.storeMu.Unlock()
 	return h.store(ctx, string(h.text))
 }
 
@@ -209,8 +209,8 @@ func (h *editHandle) Close() error {
 // truncated and nobody else is there to write it: the kernel tells of a close
 // late, when the next may have truncated the file and not written it yet.
 func (h *editHandle) empty(ctx context.Context) error {
-	h.of.storing.Lock()
-	defer h.of.storing.Unlock()
+	h.of.storeMu.Lock()
+	defer h.of.storeMu.Unlock()
 	if !h.leave() {
 		return nil
 	}

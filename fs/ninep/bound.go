@@ -127,8 +127,8 @@ type load struct {
 
 // add notes that there is more, or less.
 func (c *conn) add(more load) {
-	c.owing.Lock()
-	defer c.owing.Unlock()
+	c.loadMu.Lock()
+	defer c.loadMu.Unlock()
 	c.load.owed += more.owed
 	c.load.waiting += more.waiting
 	c.load.queued += more.queued
@@ -136,22 +136,22 @@ func (c *conn) add(more load) {
 	c.paid.Signal()
 }
 
-// full says whether the client has to read before it gets more; owing is held.
+// full says whether the client has to read before it gets more; loadMu is held.
 func (c *conn) full() bool {
 	return c.load.owed > 0 && c.load.waiting > maxWaiting
 }
 
 func (c *conn) isFull() bool {
-	c.owing.Lock()
-	defer c.owing.Unlock()
+	c.loadMu.Lock()
+	defer c.loadMu.Unlock()
 	return c.full()
 }
 
 // awaitReader waits for a client that does not read its replies. The end of
 // the connection ends that, too: what cannot be sent does not wait.
 func (c *conn) awaitReader() {
-	c.owing.Lock()
-	defer c.owing.Unlock()
+	c.loadMu.Lock()
+	defer c.loadMu.Unlock()
 	for c.full() || c.load.brief > 0 && c.load.queued > maxQueued {
 		c.stalled = true
 		c.paid.Wait()

@@ -56,8 +56,8 @@ func heap() int64 {
 // stopped says whether the connection waits for its client to read, and no read
 // that ends soon is still under way, whose buffer is as large as was asked for.
 func (c *conn) stopped() bool {
-	c.owing.Lock()
-	defer c.owing.Unlock()
+	c.loadMu.Lock()
+	defer c.loadMu.Unlock()
 	return c.full() && c.load.brief <= c.load.owed
 }
 

@@ -32,7 +32,7 @@ type conn struct {
 	wmu  sync.Mutex // guards writes to rw, and the order of replies, and lost
 	lost bool       // a reply could not be sent
 
-	owing   sync.Mutex // guards what follows
+	loadMu  sync.Mutex // guards what follows
 	paid    sync.Cond  // less waits
 	load    load
 	stalled bool // the client was waited for
@@ -43,7 +43,7 @@ const firstMsize = 8192
 
 func newConn(ctx context.Context, s *Server, c net.Conn) *conn {
 	n := &conn{ctx: ctx, srv: s, rw: c, uid: clientUID(c), r: bufio.NewReaderSize(c, 16<<10), msize: firstMsize}
-	n.paid.L = &n.owing
+	n.paid.L = &n.loadMu
 	n.heard.Store(int64(time.Since(epoch)))
 	return n
 }

@@ -79,7 +79,7 @@ type Conn struct {
 	done  chan struct{} // closed when the reader has ended
 	flush sync.WaitGroup
 
-	writing sync.Mutex // held for the write of one request
+	writeMu sync.Mutex // held for the write of one request
 
 	mu    sync.Mutex // guards what follows
 	calls map[uint16]*rpc
@@ -359,8 +359,8 @@ func (c *Conn) write(q *rpc, fields func([]byte) []byte) error {
 	if cap(b) <= maxMsize {
 		*buf = b
 	}
-	c.writing.Lock()
-	defer c.writing.Unlock()
+	c.writeMu.Lock()
+	defer c.writeMu.Unlock()
 	c.c.SetWriteDeadline(time.Now().Add(c.limit)) // a server that does not read is no better than one that does not answer
 	if _, err := c.c.Write(b); err != nil {
 		c.End(ErrLost)
