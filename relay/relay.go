@@ -37,7 +37,7 @@ type relay struct {
 	limit   int // of a message
 	name    string
 
-	writing sync.Mutex // held for the write of one line
+	writeMu sync.Mutex // held for the write of one line
 	stdout  io.Writer
 
 	mu          sync.Mutex    // guards what follows
@@ -195,8 +195,8 @@ func (r *relay) linked(ctx context.Context) (*link, error) {
 // print writes a line to stdout.
 func (r *relay) print(line []byte) {
 	line = rawjson.OneLine(line)
-	r.writing.Lock()
-	defer r.writing.Unlock()
+	r.writeMu.Lock()
+	defer r.writeMu.Unlock()
 	if len(line) > 64<<10 { // a second write costs less than a copy
 		r.stdout.Write(line)
 		line = nil

@@ -93,9 +93,9 @@ type consHandle struct {
 	in   *input
 	from *session
 
-	skipping sync.Mutex // guards what follows
-	begun    bool
-	skip     int64 // what lies between the reader's offsets and the console's
+	skipMu sync.Mutex // guards what follows
+	begun  bool
+	skip   int64 // what lies between the reader's offsets and the console's
 }
 
 func (h *consHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
@@ -104,8 +104,8 @@ func (h *consHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, erro
 
 // place turns a reader's offset into the console's.
 func (h *consHandle) place(off int64) int64 {
-	h.skipping.Lock()
-	defer h.skipping.Unlock()
+	h.skipMu.Lock()
+	defer h.skipMu.Unlock()
 	h.w.mu.Lock()
 	oldest := h.w.base
 	if !h.begun && off == 0 {

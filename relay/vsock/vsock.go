@@ -45,8 +45,8 @@ type Switch struct {
 	end       context.CancelFunc // of listening
 	accepting sync.WaitGroup
 
-	knowing sync.Mutex // guards guests
-	guests  map[uint32]func(port uint32, c net.Conn)
+	guestsMu sync.Mutex // guards guests
+	guests   map[uint32]func(port uint32, c net.Conn)
 }
 
 // Listen listens on ports of this machine, which guests know as cid, for guests that are
@@ -73,9 +73,9 @@ func (s *Switch) serve(ctx context.Context, l net.Listener, port uint32) {
 func (s *Switch) take(port uint32, c net.Conn) {
 	a, ok := c.RemoteAddr().(*vsock.Addr)
 	if ok {
-		s.knowing.Lock()
+		s.guestsMu.Lock()
 		conn := s.guests[a.ContextID]
-		s.knowing.Unlock()
+		s.guestsMu.Unlock()
 		if conn != nil {
 			conn(port, c)
 			return
@@ -87,8 +87,8 @@ func (s *Switch) take(port uint32, c net.Conn) {
 // Add gives conn, from now on, the connections of the guest that has the context
 // id cid, each with the port it dialled. Conn must not wait.
 func (s *Switch) Add(cid uint32, conn func(port uint32, c net.Conn)) error {
-	s.knowing.Lock()
-	defer s.knowing.Unlock()
+	s.guestsMu.Lock()
+	defer s.guestsMu.Unlock()
 	if s.guests[cid] != nil {
 		return fmt.Errorf("%w: vsock context id %d", fs.ErrExist, cid)
 	}
@@ -98,8 +98,8 @@ func (s *Switch) Add(cid uint32, conn func(port uint32, c net.Conn)) error {
 
 // Remove takes no more connections of the guest.
 func (s *Switch) Remove(cid uint32) {
-	s.knowing.Lock()
-	defer s.knowing.Unlock()
+	s.guestsMu.Lock()
+	defer s.guestsMu.Unlock()
 	delete(s.guests, cid)
 }
 
