@@ -53,8 +53,7 @@ type aggregator struct {
 
 	logMu sync.Mutex // guards cfg.Log
 
-	// mu guards the fields below.
-	mu       sync.Mutex
+	mu       sync.Mutex // guards what follows
 	set      *set
 	clients  map[string]json.RawMessage // capabilities, by key
 	inFlight map[string]context.CancelCauseFunc

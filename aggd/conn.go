@@ -65,8 +65,7 @@ type conn struct {
 	complaints *rate.Limiter // about lines that are no messages
 	unread     int           // how many there were; receive's own
 
-	// mu guards the fields below.
-	mu    sync.Mutex
+	mu    sync.Mutex // guards what follows
 	last  uint64
 	calls map[uint64]*call
 	asked map[string]uint64 // requests of the server the host is answering: its id → rid

@@ -17,8 +17,7 @@ type server struct {
 	state string // of one that is not to be connected, with the fault that it has
 	fault error
 
-	// mu guards the fields below.
-	mu     sync.Mutex
+	mu     sync.Mutex // guards what follows
 	def    definition // of which AllowedTools and Source may change
 	ups    map[string]*upstream
 	closed bool

@@ -23,8 +23,7 @@ type streamable struct {
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 
-	// mu guards the fields below.
-	mu       sync.Mutex
+	mu       sync.Mutex // guards what follows
 	session  string
 	protocol string
 }

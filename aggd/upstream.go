@@ -43,8 +43,7 @@ type upstream struct {
 	done         chan struct{}
 	kick         chan struct{} // wakes run: somebody needs the connection
 
-	// mu guards the fields below.
-	mu       sync.Mutex
+	mu       sync.Mutex // guards what follows
 	state    string
 	cause    error // of the last failure
 	conn     *conn

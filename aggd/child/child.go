@@ -55,8 +55,7 @@ type Child struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	// mu guards the fields below.
-	mu      sync.Mutex
+	mu      sync.Mutex    // guards what follows
 	servers []wire.Server // as the aggregator is told them
 	clients map[string]json.RawMessage
 	run     *run          // the process that runs, or nil

@@ -26,8 +26,7 @@ type run struct {
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 
-	// mu guards the fields below.
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows
 	pending map[uint64]*pending
 	asked   map[uint64]context.CancelFunc // requests of servers being answered, by rid
 	over    error

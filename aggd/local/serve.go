@@ -29,8 +29,7 @@ type Server struct {
 	slots chan struct{}
 	calls sync.WaitGroup
 
-	// mu guards cancels.
-	mu      sync.Mutex
+	mu      sync.Mutex                    // guards cancels
 	cancels map[string]context.CancelFunc // of calls under way, by id
 }
 

@@ -22,8 +22,8 @@ type exchange struct {
 	event          wire.NetEvent
 	sent, received atomic.Int64
 
-	cutting sync.Mutex // guards cut
-	cut     string     // why it was broken off
+	cutMu sync.Mutex // guards cut
+	cut   string     // why it was broken off
 }
 
 func (s *Server) begin(r *http.Request, p *policy) *exchange {
@@ -55,18 +55,18 @@ func (x *exchange) end() {
 	e.Ended = true
 	e.Sent, e.Received = x.sent.Load(), x.received.Load()
 	e.Duration = float64(time.Since(e.Time).Microseconds()) / 1000
-	x.cutting.Lock()
+	x.cutMu.Lock()
 	if x.cut != "" && x.decision == wire.Allowed {
 		x.decision, x.reason = wire.Errored, x.cut
 	}
-	x.cutting.Unlock()
+	x.cutMu.Unlock()
 	x.tell()
 }
 
 // breakOff notes why the exchange is broken off; the first reason is kept.
 func (x *exchange) breakOff(format string, args ...any) error {
-	x.cutting.Lock()
-	defer x.cutting.Unlock()
+	x.cutMu.Lock()
+	defer x.cutMu.Unlock()
 	if x.cut == "" {
 		x.cut = fmt.Sprintf(format, args...)
 	}

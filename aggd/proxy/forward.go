@@ -76,10 +76,10 @@ func (x *exchange) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case ctx.Err() != nil:
 		x.reason = "the guest hung up"
 	}
-	x.cutting.Lock()
+	x.cutMu.Lock()
 	if x.cut != "" {
 		status, x.reason = http.StatusRequestEntityTooLarge, x.cut
 	}
-	x.cutting.Unlock()
+	x.cutMu.Unlock()
 	x.refuse(w, status)
 }

@@ -35,8 +35,8 @@ type Server struct {
 	conns  *conns
 	busy   sync.WaitGroup // requests
 
-	ending sync.Mutex // guards ended
-	ended  bool
+	endedMu sync.Mutex // guards ended
+	ended   bool
 }
 
 // Serve serves the connections that come on in, and writes a line to out for
@@ -67,9 +67,9 @@ func Serve(ctx context.Context, in *wire.Socket, out io.Writer, errlog io.Writer
 	s.conns.Close()
 	web.Close()
 	<-served
-	s.ending.Lock()
+	s.endedMu.Lock()
 	s.ended = true
-	s.ending.Unlock()
+	s.endedMu.Unlock()
 	s.busy.Wait()
 	if p := s.policy.Load(); p.transport != nil {
 		p.transport.CloseIdleConnections()
@@ -128,8 +128,8 @@ func (s *Server) set(n wire.Network) {
 
 // enter counts a request in, unless the server ends.
 func (s *Server) enter() bool {
-	s.ending.Lock()
-	defer s.ending.Unlock()
+	s.endedMu.Lock()
+	defer s.endedMu.Unlock()
 	if !s.ended {
 		s.busy.Add(1)
 	}

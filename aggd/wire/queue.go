@@ -22,8 +22,7 @@ type Queue struct {
 	wake chan struct{}
 	done chan struct{}
 
-	// mu guards the fields below.
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows
 	waiting []byte
 	spare   []byte
 	writing bool // somebody has taken lines from waiting and writes them

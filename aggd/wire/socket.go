@@ -24,7 +24,7 @@ type Socket struct {
 	read []byte // what has been read beyond the last line
 	fds  []int  // that came with lines and were not taken yet
 
-	sending sync.Mutex // so that no two lines mix
+	sendMu sync.Mutex // so that no two lines mix
 }
 
 // NewSocket returns a Socket over c, which takes lines of at most limit bytes.
@@ -57,8 +57,8 @@ func (s *Socket) Send(v any, fds ...int) error {
 		return err
 	}
 	line = append(line, '\n')
-	s.sending.Lock()
-	defer s.sending.Unlock()
+	s.sendMu.Lock()
+	defer s.sendMu.Unlock()
 	s.conn.SetWriteDeadline(time.Now().Add(sendTime))
 	n := 0
 	if len(fds) > 0 {
