@@ -34,8 +34,7 @@ var askable = map[string]string{
 
 // asks are the requests of the host to a guest that wait for an answer.
 type asks struct {
-	// mu guards what follows.
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows
 	last    uint32
 	waiting map[uint32]*ask
 }

@@ -23,8 +23,7 @@ const builtinServer = "builtin"
 type catalogs struct {
 	e *Endpoint
 
-	// mu guards the map.
-	mu    sync.Mutex
+	mu    sync.Mutex // guards the map
 	byKey map[string]catalog
 }
 

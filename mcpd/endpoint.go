@@ -90,8 +90,7 @@ type Endpoint struct {
 	// aggregator is the child while the machine runs.
 	aggregator atomic.Pointer[child.Child]
 
-	// mu guards what follows.
-	mu       sync.Mutex
+	mu       sync.Mutex // guards what follows
 	sessions map[*session]struct{}
 	declared map[string]json.RawMessage // sets of client capabilities, by key
 	closed   bool

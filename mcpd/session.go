@@ -47,8 +47,7 @@ type session struct {
 	client  atomic.Pointer[client] // what initialize said
 	level   atomic.Int32           // of logging/setLevel
 
-	// mu guards what follows.
-	mu       sync.Mutex
+	mu       sync.Mutex // guards what follows
 	inFlight map[*call]struct{}
 	byID     map[string]*call
 }

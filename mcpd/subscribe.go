@@ -13,8 +13,7 @@ import (
 type subscriptions struct {
 	e *Endpoint
 
-	// mu guards the map, and those in it.
-	mu     sync.Mutex
+	mu     sync.Mutex                    // guards the map, and those in it
 	topics map[topic]map[*session]string // the URI as the session knows it
 }
 

@@ -22,11 +22,10 @@ type Writer struct {
 
 	w io.Writer
 
-	// mu guards what follows.
-	mu      sync.Mutex
-	room    sync.Cond // buf has shrunk, err is set, or nobody writes any more
-	buf     []byte    // waits to be written
-	spare   []byte    // the other buffer, while nobody writes from it
+	mu      sync.Mutex // guards what follows
+	room    sync.Cond  // buf has shrunk, err is set, or nobody writes any more
+	buf     []byte     // waits to be written
+	spare   []byte     // the other buffer, while nobody writes from it
 	writing bool
 	lent    int // bytes in buf that Account has lent
 	err     error
