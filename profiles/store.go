@@ -33,7 +33,7 @@ type Store struct {
 	dir  string
 	good string
 
-	mu     sync.Mutex
+	mu     sync.Mutex         // guards loaded; held while files are read
 	loaded map[string]*loaded // by name
 }
 
