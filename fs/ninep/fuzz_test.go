@@ -38,7 +38,9 @@ func decodeAll(d dialect, b []byte) {
 		if m := &messages[typ]; m.dialects&d != 0 {
 			var r request
 			c := wire.Cutter{B: b}
-			m.get(&c, &r)
+			for _, get := range m.get {
+				get(&c, &r)
+			}
 			c.End()
 			getStat(r.data)
 		}

@@ -150,7 +150,9 @@ func (s *session) parse(o *op) error {
 		return fmt.Errorf("%w: message of type %d", fs.ErrUnsupported, o.typ)
 	}
 	cut := wire.Cutter{B: o.in.b[wire.HeadLen:]}
-	o.m.get(&cut, &o.request)
+	for _, get := range o.m.get {
+		get(&cut, &o.request)
+	}
 	if err := cut.End(); err != nil {
 		return fmt.Errorf("%w: %s: %w", fs.ErrInvalid, o.m.name, err)
 	}
