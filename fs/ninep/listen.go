@@ -108,9 +108,13 @@ func clientUID(c net.Conn) uint32 {
 	if !ok {
 		return fs.NoUID
 	}
-	uid, err := peerUID(u)
-	if err != nil {
-		return fs.NoUID
+	uid := fs.NoUID
+	if raw, err := u.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) {
+			if id, err := peerUID(int(fd)); err == nil {
+				uid = id
+			}
+		})
 	}
 	return uid
 }

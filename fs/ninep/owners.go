@@ -12,34 +12,32 @@ type owners struct {
 }
 
 func (w *owners) user(uid uint32) string {
-	return lookup(&w.users, uid, func(id string) (string, error) {
-		u, err := user.LookupId(id)
-		if err != nil {
-			return "", err
+	return lookup(&w.users, uid, func(id string) string {
+		if u, err := user.LookupId(id); err == nil {
+			return u.Username
 		}
-		return u.Username, nil
+		return ""
 	})
 }
 
 func (w *owners) group(gid uint32) string {
-	return lookup(&w.groups, gid, func(id string) (string, error) {
-		g, err := user.LookupGroupId(id)
-		if err != nil {
-			return "", err
+	return lookup(&w.groups, gid, func(id string) string {
+		if g, err := user.LookupGroupId(id); err == nil {
+			return g.Name
 		}
-		return g.Name, nil
+		return ""
 	})
 }
 
 // lookup returns a known name, or finds it once. Numbers without a name are
 // not kept: there may be any number of them.
-func lookup(known *sync.Map, id uint32, find func(string) (string, error)) string {
+func lookup(known *sync.Map, id uint32, find func(string) string) string {
 	if name, ok := known.Load(id); ok {
 		return name.(string)
 	}
 	num := strconv.FormatUint(uint64(id), 10)
-	name, err := find(num)
-	if err != nil {
+	name := find(num)
+	if name == "" {
 		return num
 	}
 	known.Store(id, name)

@@ -1,27 +1,12 @@
 package ninep
 
-import (
-	"net"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-)
-
-// peerUID returns the user of the process that connected.
-func peerUID(c *net.UnixConn) (uint32, error) {
-	raw, err := c.SyscallConn()
+// peerUID returns the user of the process at the other end of a unix socket.
+func peerUID(fd int) (uint32, error) {
+	cred, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	if err != nil {
 		return 0, err
-	}
-	var cred *unix.Xucred
-	var credErr error
-	err = raw.Control(func(fd uintptr) {
-		cred, credErr = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
-	})
-	if err != nil {
-		return 0, err
-	}
-	if credErr != nil {
-		return 0, credErr
 	}
 	return cred.Uid, nil
 }

@@ -1,26 +1,12 @@
 package ninep
 
-import (
-	"net"
-	"syscall"
-)
+import "golang.org/x/sys/unix"
 
-// peerUID returns the user of the process that connected.
-func peerUID(c *net.UnixConn) (uint32, error) {
-	raw, err := c.SyscallConn()
+// peerUID returns the user of the process at the other end of a unix socket.
+func peerUID(fd int) (uint32, error) {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
 		return 0, err
-	}
-	var cred *syscall.Ucred
-	var credErr error
-	err = raw.Control(func(fd uintptr) {
-		cred, credErr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-	})
-	if err != nil {
-		return 0, err
-	}
-	if credErr != nil {
-		return 0, credErr
 	}
 	return cred.Uid, nil
 }
