@@ -23,6 +23,7 @@ import (
 	"hutch/fs/need"
 	"hutch/fs/ninep"
 	"hutch/fs/ninep/client"
+	"hutch/fs/ninep/wire"
 	"hutch/fs/scripttest"
 )
 
@@ -212,7 +213,11 @@ func TestPrincipal(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) scripttest.Frontend{
 		"direct": func(t *testing.T) scripttest.Frontend { return scripttest.Direct(guarded()) },
 		"linux": func(t *testing.T) scripttest.Frontend {
-			c, err := client.Dial(t.Context(), "unix!"+filepath.Join(startGuarded(t, false), "9p"), time.Minute)
+			conn, err := net.Dial("unix", filepath.Join(startGuarded(t, false), "9p"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := client.New(t.Context(), conn, time.Minute)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -266,7 +271,7 @@ func TestTwoPrincipals(t *testing.T) {
 	}
 	defer c.Close()
 	read := func(name string) (string, error) {
-		return c.Text(t.Context(), client.Quick, client.Path(name))
+		return c.Text(t.Context(), client.Quick, wire.Path(name))
 	}
 	cat := func(uid uint32, name string) string {
 		cmd := exec.Command("cat", filepath.Join(mnt, name))

@@ -180,7 +180,7 @@ func (t *tree) readDir(name string) (list []fs.Entry, err error) {
 			for _, d := range some {
 				next = d.Offset
 				if d.Name != "." && d.Name != ".." {
-					list = append(list, fs.Entry{Name: d.Name, Mode: wire.Mode(uint32(d.Type) << 12).Type()})
+					list = append(list, fs.Entry{Name: d.Name, Mode: fs.FileMode(uint32(d.Type) << 12).Type()})
 				}
 			}
 		}

@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path"
+	"strings"
 	"sync"
 	"time"
 
 	"hutch/fs"
 	"hutch/fs/ninep/client"
+	"hutch/fs/ninep/wire"
 )
 
 // A remote is the service's tree, by path.
@@ -20,7 +23,11 @@ var background = context.Background()
 
 // dialTree connects to the service at addr, which may take its time.
 func dialTree(addr string) (*remote, error) {
-	c, err := client.Dial(background, addr, 10*time.Minute)
+	conn, err := net.Dial("unix", strings.TrimPrefix(addr, "unix!"))
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(background, conn, 10*time.Minute)
 	if err != nil {
 		return nil, err
 	}
@@ -36,16 +43,16 @@ func number(err error) error {
 }
 
 func (r *remote) in(name string, do func(dir *client.Fid) error) error {
-	return number(r.At(background, client.Path(path.Dir(name)), do))
+	return number(r.At(background, wire.Path(path.Dir(name)), do))
 }
 
 func (r *remote) Open(name string, flags int) (*remoteFile, error) {
-	f, err := r.Conn.Open(background, client.Path(name), flags)
+	f, err := r.Conn.Open(background, wire.Path(name), flags)
 	return newRemoteFile(f, err)
 }
 
 func (r *remote) Create(name string, flags int, perm os.FileMode) (*remoteFile, error) {
-	f, err := r.Walk(background, client.Path(path.Dir(name)))
+	f, err := r.Walk(background, wire.Path(path.Dir(name)))
 	if err == nil {
 		if err = f.Create(background, path.Base(name), flags, perm); err != nil {
 			f.Clunk()
@@ -67,12 +74,12 @@ func (r *remote) Remove(name string) error {
 }
 
 func (r *remote) Stat(name string) (fs.Stat, error) {
-	st, err := r.Conn.Stat(background, client.Path(name))
+	st, err := r.Conn.Stat(background, wire.Path(name))
 	return st, number(err)
 }
 
 func (r *remote) ReadDir(name string) ([]fs.Entry, error) {
-	list, err := r.List(background, client.Path(name))
+	list, err := r.List(background, wire.Path(name))
 	return list, number(err)
 }
 

@@ -116,15 +116,14 @@ func (n *file) look() (os.FileInfo, error) {
 	return n.f.root.Lstat(n.path)
 }
 
-// stat makes a Stat of what the host says. Inode numbers of the host are set
-// apart from the made-up ones by a high bit, and told apart by device.
+// stat makes a Stat of what the host says.
 func stat(fi os.FileInfo) fs.Stat {
 	st := fs.Stat{
 		Name: fi.Name(), Mode: fi.Mode(), Size: uint64(fi.Size()), Nlink: 1,
 		Mtime: fi.ModTime(), Atime: fi.ModTime(), Ctime: fi.ModTime(),
 	}
 	if s, ok := fi.Sys().(*syscall.Stat_t); ok {
-		st.Qid = 1<<62 | (uint64(s.Dev)*0x9e37&0x3fff)<<48 | s.Ino&(1<<48-1)
+		st.Qid = fs.HostQid(uint64(s.Dev), s.Ino)
 		st.Nlink, st.UID, st.GID = uint32(s.Nlink), s.Uid, s.Gid
 		st.Atime, st.Ctime = times(s)
 	}

@@ -11,6 +11,7 @@ import (
 	"hutch/fs"
 	"hutch/fs/ninep"
 	"hutch/fs/ninep/client"
+	"hutch/fs/ninep/wire"
 )
 
 const swaps = 5000 // how often readers look while a folder changes
@@ -111,7 +112,7 @@ func TestSwapServed(t *testing.T) {
 	for _, path := range []string{"file", "sub/file"} {
 		readers.Go(func() {
 			for range swaps {
-				if h, err := c.Open(t.Context(), client.Path(path), os.O_RDONLY); err == nil {
+				if h, err := c.Open(t.Context(), wire.Path(path), os.O_RDONLY); err == nil {
 					h.Clunk()
 				}
 			}

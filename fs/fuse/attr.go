@@ -10,60 +10,13 @@ import (
 	"hutch/fs"
 )
 
-// special are the mode bits above the permissions, here and in the kernel.
-var special = []struct {
-	mode os.FileMode
-	bits uint32
-}{
-	{os.ModeSetuid, syscall.S_ISUID},
-	{os.ModeSetgid, syscall.S_ISGID},
-	{os.ModeSticky, syscall.S_ISVTX},
-}
-
 // typeBits returns the file type as the kernel writes it.
-func typeBits(m os.FileMode) uint32 {
-	switch m.Type() {
-	case os.ModeDir:
-		return syscall.S_IFDIR
-	case os.ModeSymlink:
-		return syscall.S_IFLNK
-	case os.ModeNamedPipe:
-		return syscall.S_IFIFO
-	case os.ModeSocket:
-		return syscall.S_IFSOCK
-	case os.ModeDevice:
-		return syscall.S_IFBLK
-	case os.ModeDevice | os.ModeCharDevice:
-		return syscall.S_IFCHR
-	}
-	return syscall.S_IFREG
-}
-
-func modeBits(m os.FileMode) uint32 {
-	bits := typeBits(m) | uint32(m.Perm())
-	for _, s := range special {
-		if m&s.mode != 0 {
-			bits |= s.bits
-		}
-	}
-	return bits
-}
-
-// permissions returns the permission and special bits of a kernel's mode.
-func permissions(bits uint32) os.FileMode {
-	m := os.FileMode(bits) & os.ModePerm
-	for _, s := range special {
-		if bits&s.bits != 0 {
-			m |= s.mode
-		}
-	}
-	return m
-}
+func typeBits(m os.FileMode) uint32 { return fs.UnixMode(m) & fs.UnixType }
 
 // setAttr fills in what stat(2) shows.
 func setAttr(a *gofuse.Attr, st fs.Stat) {
 	a.Ino = st.Qid
-	a.Mode = modeBits(st.Mode)
+	a.Mode = fs.UnixMode(st.Mode)
 	a.Size = st.Size
 	// One link says nothing about a directory; two would tell find that
 	// it has no subdirectories.
@@ -88,7 +41,7 @@ func change(in *gofuse.SetAttrIn) fs.Change {
 		c.Size = &size
 	}
 	if bits, ok := in.GetMode(); ok {
-		m := permissions(bits)
+		m := fs.Permissions(bits)
 		c.Mode = &m
 	}
 	if uid, ok := in.GetUID(); ok {

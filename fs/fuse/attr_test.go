@@ -11,32 +11,6 @@ import (
 	"hutch/fs"
 )
 
-func TestModeBits(t *testing.T) {
-	for _, c := range []struct {
-		mode os.FileMode
-		bits uint32
-	}{
-		{0o644, syscall.S_IFREG | 0o644},
-		{0, syscall.S_IFREG},
-		{os.ModeDir | 0o755, syscall.S_IFDIR | 0o755},
-		{os.ModeDir | os.ModeSticky | 0o777, syscall.S_IFDIR | 0o1777},
-		{os.ModeSymlink | 0o777, syscall.S_IFLNK | 0o777},
-		{os.ModeNamedPipe | 0o600, syscall.S_IFIFO | 0o600},
-		{os.ModeSocket | 0o600, syscall.S_IFSOCK | 0o600},
-		{os.ModeDevice | 0o600, syscall.S_IFBLK | 0o600},
-		{os.ModeDevice | os.ModeCharDevice | 0o600, syscall.S_IFCHR | 0o600},
-		{os.ModeSetuid | os.ModeSetgid | 0o755, syscall.S_IFREG | 0o6755},
-		{os.ModeAppend | 0o200, syscall.S_IFREG | 0o200},
-	} {
-		if got := modeBits(c.mode); got != c.bits {
-			t.Errorf("%v: %o, want %o", c.mode, got, c.bits)
-		}
-		if got, want := permissions(c.bits), c.mode&^(os.ModeType|os.ModeAppend); got != want {
-			t.Errorf("%o: %v, want %v", c.bits, got, want)
-		}
-	}
-}
-
 func TestSetAttr(t *testing.T) {
 	var a gofuse.Attr
 	setAttr(&a, fs.Stat{Mode: os.ModeDir | 0o700, Qid: 7, UID: 8, GID: 9, Mtime: time.Unix(5, 6)})

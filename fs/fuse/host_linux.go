@@ -177,12 +177,6 @@ func (n *hostNode) find() (int, error) {
 // of a file that is not open.
 func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-// hostIno returns the number of a file of the host in the tree, where
-// numbers below 1<<48 are those of made-up files.
-func hostIno(dev, ino uint64) uint64 {
-	return 1<<62 | (dev*0x9e37&0x3fff)<<48 | ino&(1<<48-1)
-}
-
 func statx(fd int) (*unix.Statx_t, error) {
 	var st unix.Statx_t
 	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st)
@@ -195,7 +189,7 @@ func idOf(st *unix.Statx_t) hostID {
 
 func setHostAttr(a *gofuse.Attr, st *unix.Statx_t) {
 	*a = gofuse.Attr{
-		Ino:  hostIno(unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino),
+		Ino:  fs.HostQid(unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino),
 		Mode: uint32(st.Mode), Size: st.Size, Blocks: st.Blocks, Blksize: st.Blksize,
 		Nlink: st.Nlink, Owner: gofuse.Owner{Uid: st.Uid, Gid: st.Gid},
 		Rdev:  uint32(unix.Mkdev(st.Rdev_major, st.Rdev_minor)),

@@ -8,6 +8,8 @@ import (
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"hutch/fs"
 )
 
 // A hostFile is an open file of a host folder. Where the kernel allows, it
@@ -229,7 +231,7 @@ func (l *hostListing) Releasedir(context.Context, uint32) { l.n.f.s.drop(l) }
 func (l *hostListing) Readdirent(ctx context.Context) (*gofuse.DirEntry, syscall.Errno) {
 	e, errno := l.hostStream.Readdirent(ctx)
 	if e != nil {
-		e.Ino = hostIno(l.n.id.dev, e.Ino)
+		e.Ino = fs.HostQid(l.n.id.dev, e.Ino)
 	}
 	return e, errno
 }

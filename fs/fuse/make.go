@@ -37,7 +37,7 @@ func (e *entry) made(ctx context.Context, name string, out *gofuse.EntryOut, mak
 
 func (e *entry) Create(ctx context.Context, name string, flags, mode uint32, out *gofuse.EntryOut) (child *gofs.Inode, f gofs.FileHandle, how uint32, errno syscall.Errno) {
 	child, errno = e.made(ctx, name, out, func(ctx context.Context) (fs.Node, error) {
-		n, h, err := e.node(ctx).Create(ctx, name, openFlags(flags), permissions(mode))
+		n, h, err := e.node(ctx).Create(ctx, name, openFlags(flags), fs.Permissions(mode))
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +52,7 @@ func (e *entry) Create(ctx context.Context, name string, flags, mode uint32, out
 
 func (e *entry) Mkdir(ctx context.Context, name string, mode uint32, out *gofuse.EntryOut) (*gofs.Inode, syscall.Errno) {
 	return e.made(ctx, name, out, func(ctx context.Context) (fs.Node, error) {
-		return e.node(ctx).Mkdir(ctx, name, permissions(mode))
+		return e.node(ctx).Mkdir(ctx, name, fs.Permissions(mode))
 	})
 }
 
@@ -78,7 +78,7 @@ func (e *entry) Mknod(ctx context.Context, name string, mode, _ uint32, out *gof
 		return nil, syscall.EPERM
 	}
 	return e.made(ctx, name, out, func(ctx context.Context) (fs.Node, error) {
-		n, h, err := e.node(ctx).Create(ctx, name, os.O_WRONLY|os.O_EXCL, permissions(mode))
+		n, h, err := e.node(ctx).Create(ctx, name, os.O_WRONLY|os.O_EXCL, fs.Permissions(mode))
 		if err != nil {
 			return nil, err
 		}

@@ -2,7 +2,6 @@ package ninep
 
 import (
 	"fmt"
-	"strings"
 
 	"hutch/fs"
 	"hutch/fs/ninep/wire"
@@ -40,7 +39,7 @@ func (s *session) root(o *op) (*place, wire.Qid, error) {
 	if o.name2 == errName {
 		at.node, o.name2 = &s.err, ""
 	}
-	at, err := s.steps(o.ctx, at, strings.FieldsFunc(o.name2, func(c rune) bool { return c == '/' }))
+	at, err := s.steps(o.ctx, at, wire.Path(o.name2))
 	if err != nil {
 		return nil, wire.Qid{}, err
 	}

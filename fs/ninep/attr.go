@@ -47,7 +47,7 @@ func (s *session) setattr(o *op) error {
 	var c fs.Change
 	now := time.Now()
 	if o.mask&wire.SetMode != 0 {
-		m := wire.Perm(o.perm)
+		m := fs.Permissions(o.perm)
 		c.Mode = &m
 	}
 	if o.mask&wire.SetUID != 0 {

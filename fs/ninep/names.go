@@ -27,7 +27,7 @@ func newIn(at *place, name string) error {
 }
 
 func (s *session) mkdir(o *op) error {
-	n, err := o.at.node.Mkdir(o.ctx, o.name, wire.Perm(o.perm))
+	n, err := o.at.node.Mkdir(o.ctx, o.name, fs.Permissions(o.perm))
 	return s.made(o, n, err)
 }
 
@@ -54,10 +54,10 @@ func (s *session) link(o *op) error {
 // mknod serves Tmknod. Linux makes ordinary files by it now and then; there
 // are no devices here.
 func (s *session) mknod(o *op) error {
-	if o.perm&wire.TypeMask != 0 && !wire.Mode(o.perm).IsRegular() {
+	if o.perm&fs.UnixType != 0 && !fs.FileMode(o.perm).IsRegular() {
 		return fmt.Errorf("%w: mknod of a special file", fs.ErrNotPermitted)
 	}
-	n, h, err := o.at.node.Create(o.ctx, o.name, os.O_WRONLY|os.O_EXCL, wire.Perm(o.perm).Perm())
+	n, h, err := o.at.node.Create(o.ctx, o.name, os.O_WRONLY|os.O_EXCL, os.FileMode(o.perm).Perm())
 	if err != nil {
 		return err
 	}

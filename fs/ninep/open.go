@@ -113,7 +113,7 @@ func (s *session) createLinux(o *op) error {
 	if o.flags&3 == 3 {
 		return fmt.Errorf("%w: create for nothing", fs.ErrInvalid)
 	}
-	return s.create(o, wire.Flags(o.flags), wire.Perm(o.perm).Perm(), false)
+	return s.create(o, wire.Flags(o.flags), os.FileMode(o.perm).Perm(), false)
 }
 
 // createClassic serves Tcreate, whose permissions are limited by those of the

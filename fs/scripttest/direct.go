@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"hutch/fs"
-	"hutch/fs/ninep/client"
+	"hutch/fs/ninep/wire"
 )
 
 type direct struct{ root fs.Node }
@@ -31,7 +31,7 @@ func (d direct) walk(names []string) (fs.Node, error) {
 
 // in does something in the directory of name, where that has its last element.
 func (d direct) in(name string, do func(dir fs.Node, last string) error) error {
-	names := client.Path(name)
+	names := wire.Path(name)
 	dir, err := d.walk(names[:len(names)-1])
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (d direct) in(name string, do func(dir fs.Node, last string) error) error {
 }
 
 func (d direct) open(name string, flags int) (file, error) {
-	n, err := d.walk(client.Path(name))
+	n, err := d.walk(wire.Path(name))
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (d direct) rename(from, to string) error {
 }
 
 func (d direct) list(name string) ([]string, error) {
-	n, err := d.walk(client.Path(name))
+	n, err := d.walk(wire.Path(name))
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func namesOf(entries []fs.Entry) (names []string) {
 }
 
 func (d direct) stat(name string) (bool, uint64, error) {
-	n, err := d.walk(client.Path(name))
+	n, err := d.walk(wire.Path(name))
 	if err != nil {
 		return false, 0, err
 	}

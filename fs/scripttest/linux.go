@@ -5,6 +5,7 @@ import (
 	"path"
 
 	"hutch/fs/ninep/client"
+	"hutch/fs/ninep/wire"
 )
 
 // linux is the tree over 9P2000.L. What is to be cancelled has a context of
@@ -20,7 +21,7 @@ func (l linux) hasText() bool   { return false }
 func (l linux) can(string) bool { return true }
 
 func (l linux) open(name string, flags int) (file, error) {
-	f, err := l.c.Open(background, client.Path(name), flags)
+	f, err := l.c.Open(background, wire.Path(name), flags)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +29,7 @@ func (l linux) open(name string, flags int) (file, error) {
 }
 
 func (l linux) create(name string, flags int) (file, error) {
-	f, err := l.c.Walk(background, client.Path(path.Dir(name)))
+	f, err := l.c.Walk(background, wire.Path(path.Dir(name)))
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +41,7 @@ func (l linux) create(name string, flags int) (file, error) {
 }
 
 func (l linux) in(name string, do func(dir *client.Fid) error) error {
-	return l.c.At(background, client.Path(path.Dir(name)), do)
+	return l.c.At(background, wire.Path(path.Dir(name)), do)
 }
 
 func (l linux) mkdir(name string) error {
@@ -60,12 +61,12 @@ func (l linux) rename(from, to string) error {
 }
 
 func (l linux) list(name string) ([]string, error) {
-	entries, err := l.c.List(background, client.Path(name))
+	entries, err := l.c.List(background, wire.Path(name))
 	return namesOf(entries), err
 }
 
 func (l linux) stat(name string) (bool, uint64, error) {
-	st, err := l.c.Stat(background, client.Path(name))
+	st, err := l.c.Stat(background, wire.Path(name))
 	return st.Mode.IsDir(), st.Size, err
 }
 

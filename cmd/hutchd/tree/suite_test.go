@@ -155,7 +155,11 @@ func TestDirect(t *testing.T) {
 func TestLinux(t *testing.T) {
 	scripttest.Run(t, scripts, imagetest.Variables(t, "fake"), func(t *testing.T) scripttest.Frontend {
 		dir := startServer(t, false)
-		c, err := client.Dial(t.Context(), "unix!"+filepath.Join(dir, "9p"), time.Minute)
+		conn, err := net.Dial("unix", filepath.Join(dir, "9p"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := client.New(t.Context(), conn, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}

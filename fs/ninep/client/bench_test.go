@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"hutch/fs/ninep/wire"
 	"os"
 	"slices"
 	"testing"
@@ -27,7 +28,7 @@ func measure(b *testing.B, op func() error) {
 func BenchmarkStatusRead(b *testing.B) {
 	_, addr := serve(b, 0)
 	c := dial(b, addr)
-	f, err := c.Open(b.Context(), Path("status"), os.O_RDONLY)
+	f, err := c.Open(b.Context(), wire.Path("status"), os.O_RDONLY)
 	ok(b, err)
 	defer f.Clunk()
 	p := make([]byte, 4096)
@@ -42,7 +43,7 @@ func BenchmarkOpenReadClose(b *testing.B) {
 	c := dial(b, addr)
 	p := make([]byte, 4096)
 	measure(b, func() error {
-		f, err := c.Open(b.Context(), Path("status"), os.O_RDONLY)
+		f, err := c.Open(b.Context(), wire.Path("status"), os.O_RDONLY)
 		if err != nil {
 			return err
 		}
@@ -59,7 +60,7 @@ func BenchmarkRead(b *testing.B) {
 			tree, addr := serve(b, 0)
 			tree.SetBig(1 << 40)
 			c := dial(b, addr)
-			f, err := c.Open(b.Context(), Path("big"), os.O_RDONLY)
+			f, err := c.Open(b.Context(), wire.Path("big"), os.O_RDONLY)
 			ok(b, err)
 			defer f.Clunk()
 			p := make([]byte, kib<<10)

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -50,10 +51,19 @@ func serve(t testing.TB, msize uint32) (*fstest.Tree, string) {
 
 func dial(t testing.TB, addr string) *Conn {
 	t.Helper()
-	c, err := Dial(within(t), addr, limit)
+	c, err := attach(within(t), addr, limit)
 	ok(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
+}
+
+// attach attaches to the tree at a unix socket.
+func attach(ctx context.Context, addr string, limit time.Duration) (*Conn, error) {
+	c, err := net.Dial("unix", strings.TrimPrefix(addr, "unix!"))
+	if err != nil {
+		return nil, err
+	}
+	return New(ctx, c, limit)
 }
 
 // within returns a context that ends what hangs.
@@ -72,7 +82,7 @@ func ok(t testing.TB, err error) {
 
 func open(t testing.TB, c *Conn, path string, flags int) *Fid {
 	t.Helper()
-	f, err := c.Open(within(t), Path(path), flags)
+	f, err := c.Open(within(t), wire.Path(path), flags)
 	ok(t, err)
 	return f
 }
@@ -96,9 +106,9 @@ func TestPaths(t *testing.T) {
 	c, ctx := dial(t, addr), within(t)
 	at := func(path string, do func(*Fid) error) {
 		t.Helper()
-		ok(t, c.At(ctx, Path(path), do))
+		ok(t, c.At(ctx, wire.Path(path), do))
 	}
-	f, err := c.Walk(ctx, Path("store"))
+	f, err := c.Walk(ctx, wire.Path("store"))
 	ok(t, err)
 	ok(t, f.Create(ctx, "a", os.O_WRONLY|os.O_EXCL, 0o640))
 	for off, part := range map[int64]string{0: "hello ", 6: "world"} {
@@ -117,7 +127,7 @@ func TestPaths(t *testing.T) {
 	}
 	at("store", func(dir *Fid) error { return dir.Mkdir(ctx, "d", 0o755) })
 	at("store", func(dir *Fid) error {
-		return c.At(ctx, Path("store/d"), func(to *Fid) error { return dir.Rename(ctx, "a", to, "b") })
+		return c.At(ctx, wire.Path("store/d"), func(to *Fid) error { return dir.Rename(ctx, "a", to, "b") })
 	})
 	at("store", func(dir *Fid) error { return dir.Symlink(ctx, "s", "d/b") })
 	at("store/s", func(f *Fid) error {
@@ -129,12 +139,12 @@ func TestPaths(t *testing.T) {
 	})
 	size, mode, mtime := uint64(5), os.FileMode(0o600), time.Unix(99, 5)
 	at("store/d/b", func(f *Fid) error { return f.Set(ctx, fs.Change{Size: &size, Mode: &mode, Mtime: &mtime}) })
-	st, err = c.Stat(ctx, Path("store/d/b"))
+	st, err = c.Stat(ctx, wire.Path("store/d/b"))
 	ok(t, err)
 	if st.Size != 5 || st.Mode != 0o600 || !st.Mtime.Equal(mtime) {
 		t.Errorf("after set: %+v", st)
 	}
-	list, err := c.List(ctx, Path("store"))
+	list, err := c.List(ctx, wire.Path("store"))
 	ok(t, err)
 	var got []string
 	for _, e := range list {
@@ -146,15 +156,15 @@ func TestPaths(t *testing.T) {
 	at("store/d", func(dir *Fid) error { return dir.Remove(ctx, "b", false) })
 	at("store", func(dir *Fid) error { return dir.Remove(ctx, "d", true) })
 	at("store", func(dir *Fid) error { return dir.Remove(ctx, "s", false) })
-	entries, err := c.List(ctx, Path("store"))
+	entries, err := c.List(ctx, wire.Path("store"))
 	if err != nil || len(entries) != 0 {
 		t.Errorf("left %v, %v", entries, err)
 	}
-	entries, err = c.List(ctx, Path("many"))
+	entries, err = c.List(ctx, wire.Path("many"))
 	if err != nil || len(entries) != 100 || entries[99].Name != "f99" {
 		t.Errorf("many: %d entries, %v", len(entries), err)
 	}
-	st, err = c.Stat(ctx, Path("/"))
+	st, err = c.Stat(ctx, wire.Path("/"))
 	if err != nil || !st.Mode.IsDir() || st.Name != "/" {
 		t.Errorf("root %+v, %v", st, err)
 	}
@@ -164,7 +174,7 @@ func TestPaths(t *testing.T) {
 func TestLongPath(t *testing.T) {
 	_, addr := serve(t, 0)
 	c, ctx := dial(t, addr), within(t)
-	path := Path("store")
+	path := wire.Path("store")
 	for i := range 50 {
 		dir := fmt.Sprint("d", i)
 		ok(t, c.At(ctx, path, func(f *Fid) error { return f.Mkdir(ctx, dir, 0o755) }))
@@ -181,7 +191,7 @@ func TestLongPath(t *testing.T) {
 func TestErrors(t *testing.T) {
 	_, addr := serve(t, 0)
 	c, ctx := dial(t, addr), within(t)
-	at := func(path string, do func(*Fid) error) error { return c.At(ctx, Path(path), do) }
+	at := func(path string, do func(*Fid) error) error { return c.At(ctx, wire.Path(path), do) }
 	mkdir := func(path, name string) error {
 		return at(path, func(f *Fid) error { return f.Mkdir(ctx, name, 0o755) })
 	}
@@ -189,7 +199,7 @@ func TestErrors(t *testing.T) {
 		return at(path, func(f *Fid) error { return f.Remove(ctx, name, dir) })
 	}
 	open := func(path string, flags int) error {
-		f, err := c.Open(ctx, Path(path), flags)
+		f, err := c.Open(ctx, wire.Path(path), flags)
 		if err == nil {
 			f.Clunk()
 		}
@@ -221,7 +231,7 @@ func TestMsize(t *testing.T) {
 	tree, addr := serve(t, 4096)
 	tree.SetBig(100_000)
 	c, ctx := dial(t, addr), within(t)
-	f, err := c.Walk(ctx, Path("store"))
+	f, err := c.Walk(ctx, wire.Path("store"))
 	ok(t, err)
 	defer f.Clunk()
 	ok(t, f.Create(ctx, "f", os.O_RDWR, 0o600))
@@ -289,7 +299,7 @@ func older(t *testing.T, server net.Conn, version string) net.Conn {
 	read := func() []byte {
 		head := make([]byte, wire.HeadLen)
 		io.ReadFull(theirs, head)
-		size, _, _ := wire.Head(head)
+		size := binary.LittleEndian.Uint32(head)
 		body := make([]byte, size-wire.HeadLen)
 		io.ReadFull(theirs, body)
 		return append(head, body...)
@@ -339,7 +349,7 @@ func TestCancel(t *testing.T) {
 		}
 		ok(t, f.Close(within(t)))
 	}
-	if _, err := c.Stat(within(t), Path("status")); err != nil {
+	if _, err := c.Stat(within(t), wire.Path("status")); err != nil {
 		t.Error(err)
 	}
 }
@@ -347,14 +357,14 @@ func TestCancel(t *testing.T) {
 // TestLate has a server that does not answer in time what is quick.
 func TestLate(t *testing.T) {
 	_, addr := serve(t, 0)
-	c, err := Dial(within(t), addr, 50*time.Millisecond)
+	c, err := attach(within(t), addr, 50*time.Millisecond)
 	ok(t, err)
 	f := open(t, c, "wait", os.O_RDONLY)
 	if _, err := f.ReadAt(within(t), Quick, make([]byte, 1), 0); err != ErrLate {
 		t.Error(err)
 	}
 	<-c.Down()
-	if _, err := c.Stat(within(t), Path("status")); err != ErrLost {
+	if _, err := c.Stat(within(t), wire.Path("status")); err != ErrLost {
 		t.Error(err)
 	}
 	c.Close()
@@ -384,7 +394,7 @@ func TestHangup(t *testing.T) {
 	if err := <-blocked; fs.Errno(err) != syscall.EIO {
 		t.Errorf("blocked read: %v", err)
 	}
-	if _, err := c.Stat(within(t), Path("status")); err == nil || c.Ended() == nil {
+	if _, err := c.Stat(within(t), wire.Path("status")); err == nil || c.Ended() == nil {
 		t.Errorf("stat: %v; %v", err, c.Ended())
 	}
 	f.Clunk()
@@ -412,7 +422,7 @@ func TestDialContext(t *testing.T) {
 		cancel()
 		io.Copy(io.Discard, c)
 	}()
-	if _, err := Dial(ctx, "unix!"+path, 100*time.Millisecond); !errors.Is(err, context.Canceled) {
+	if _, err := attach(ctx, "unix!"+path, 100*time.Millisecond); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -426,7 +436,7 @@ func TestFidsAreNotShared(t *testing.T) {
 	for range 4 {
 		work.Go(func() {
 			for range 200 {
-				text, err := c.Text(within(t), Quick, Path("status"))
+				text, err := c.Text(within(t), Quick, wire.Path("status"))
 				if err != nil || text != fstest.Status {
 					t.Errorf("read %q, %v", text, err)
 					return

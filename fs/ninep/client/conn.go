@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"hutch/fs"
-	"hutch/fs/ninep"
 	"hutch/fs/ninep/errno"
 	"hutch/fs/ninep/wire"
 )
@@ -98,19 +97,6 @@ type rpc struct {
 	typ uint8
 	got chan wire.Cutter // one answer
 	fid uint32           // of a clunk that nobody waits for
-}
-
-// Dial connects to unix!PATH or tcp!HOST!PORT and attaches to the tree there.
-func Dial(ctx context.Context, addr string, limit time.Duration) (*Conn, error) {
-	network, address, err := ninep.SplitAddr(addr)
-	if err != nil {
-		return nil, err
-	}
-	c, err := new(net.Dialer).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	return New(ctx, c, limit)
 }
 
 // New attaches to the tree served at the other end of c, which it takes over.

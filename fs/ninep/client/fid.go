@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"hutch/fs"
 	"hutch/fs/ninep/wire"
@@ -19,11 +18,6 @@ type Fid struct {
 	name string // the last it was walked to
 
 	Qid wire.Qid // of a fid that is open
-}
-
-// Path returns the names in a path.
-func Path(name string) []string {
-	return strings.FieldsFunc(name, func(r rune) bool { return r == '/' })
 }
 
 // Walk returns a new fid for the file at path.
@@ -145,7 +139,7 @@ func (f *Fid) do(ctx context.Context, typ uint8, fields func([]byte) []byte) err
 func (f *Fid) Create(ctx context.Context, name string, flags int, perm os.FileMode) error {
 	r, err := f.c.call(ctx, Quick, wire.Tlcreate, func(b []byte) []byte {
 		b = wire.Put32(wire.PutString(wire.Put32(b, f.n), name), wire.LinuxFlags(flags))
-		return wire.Put32(wire.Put32(b, wire.LinuxPerm(perm)), 0)
+		return wire.Put32(wire.Put32(b, fs.UnixMode(perm)&^fs.UnixType), 0)
 	})
 	if err == nil {
 		f.name, f.Qid = name, r.Qid()
@@ -155,7 +149,7 @@ func (f *Fid) Create(ctx context.Context, name string, flags int, perm os.FileMo
 
 func (f *Fid) Mkdir(ctx context.Context, name string, perm os.FileMode) error {
 	return f.do(ctx, wire.Tmkdir, func(b []byte) []byte {
-		return wire.Put32(wire.Put32(wire.PutString(b, name), wire.LinuxPerm(perm)), 0)
+		return wire.Put32(wire.Put32(wire.PutString(b, name), fs.UnixMode(perm)&^fs.UnixType), 0)
 	})
 }
 

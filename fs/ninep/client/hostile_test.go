@@ -133,14 +133,14 @@ func TestLiars(t *testing.T) {
 
 // provoke makes one call after the other until one fails.
 func provoke(ctx context.Context, c *Conn) error {
-	f, err := c.Open(ctx, Path("x"), os.O_RDWR)
+	f, err := c.Open(ctx, wire.Path("x"), os.O_RDWR)
 	if err != nil {
 		return err
 	}
 	if _, err := f.Stat(ctx); err != nil {
 		return err
 	}
-	if _, err := c.List(ctx, Path("x")); err != nil {
+	if _, err := c.List(ctx, wire.Path("x")); err != nil {
 		return err
 	}
 	if _, err := f.ReadAt(ctx, Quick, make([]byte, 100), 0); err != nil {
@@ -167,7 +167,7 @@ func TestBadNames(t *testing.T) {
 		go liar(t, theirs, lie)
 		c, err := New(within(t), ours, limit)
 		ok(t, err)
-		if list, err := c.List(within(t), Path("x")); err != nil || len(list) > 0 {
+		if list, err := c.List(within(t), wire.Path("x")); err != nil || len(list) > 0 {
 			t.Errorf("%q: %v, %v", name, list, err)
 		}
 		c.Close()

@@ -32,7 +32,7 @@ type listing struct {
 // with names that are none are left out.
 func (c *Conn) List(ctx context.Context, path []string) ([]fs.Entry, error) {
 	l := &listing{c: c, typ: wire.Treaddir, seen: make(map[string]bool), cut: func(r *wire.Cutter) (of fs.Described, next uint64) {
-		of.Qid, next, of.Mode = r.Qid().Path, r.U64(), wire.Mode(uint32(r.U8())<<12)
+		of.Qid, next, of.Mode = r.Qid().Path, r.U64(), fs.FileMode(uint32(r.U8())<<12)
 		of.Name = r.Str()
 		return of, next
 	}}

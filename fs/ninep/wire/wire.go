@@ -159,7 +159,7 @@ func Seal(b []byte, typ uint8, tag uint16) []byte {
 	return b
 }
 
-// Head returns the fields of the head of the message b.
-func Head(b []byte) (size uint32, typ uint8, tag uint16) {
-	return le.Uint32(b), b[4], le.Uint16(b[5:])
+// Path returns the names in a path.
+func Path(path string) []string {
+	return strings.FieldsFunc(path, func(c rune) bool { return c == '/' })
 }

@@ -15,6 +15,7 @@ import (
 
 	"hutch/fs"
 	"hutch/fs/ninep/client"
+	"hutch/fs/ninep/wire"
 	"hutch/relay/boot"
 	"hutch/vmm"
 	"hutch/vmm/image"
@@ -64,7 +65,7 @@ func write(c *client.Conn, name, text string) error {
 
 // in does what changes a file of the directory that it is in.
 func in(c *client.Conn, name string, do func(dir *client.Fid) error) error {
-	return c.At(context.Background(), client.Path(path.Dir(name)), do)
+	return c.At(context.Background(), wire.Path(path.Dir(name)), do)
 }
 
 func remove(c *client.Conn, name string) error {
@@ -124,7 +125,7 @@ func TestFolders(t *testing.T) {
 }
 
 func overwrite(c *client.Conn, name string) error {
-	f, err := c.Open(context.Background(), client.Path(name), os.O_WRONLY)
+	f, err := c.Open(context.Background(), wire.Path(name), os.O_WRONLY)
 	if err != nil {
 		return err
 	}
@@ -180,7 +181,7 @@ func TestRoom(t *testing.T) {
 	}
 	fill := func(c *client.Conn) (list []*client.Fid) {
 		for {
-			f, err := c.Open(t.Context(), client.Path("work/f"), os.O_RDONLY)
+			f, err := c.Open(t.Context(), wire.Path("work/f"), os.O_RDONLY)
 			if errors.Is(err, syscall.ENFILE) {
 				return list
 			}
@@ -208,7 +209,7 @@ func TestRoom(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	made, err := c.Walk(t.Context(), client.Path("work"))
+	made, err := c.Walk(t.Context(), wire.Path("work"))
 	if err == nil {
 		err = errors.Join(made.Create(t.Context(), "new", os.O_WRONLY, 0o644), made.Close(t.Context()))
 	}
@@ -256,7 +257,7 @@ func closing(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(work, "f")); err == nil {
 		t.Error("the file is there")
 	}
-	if _, err := c.Stat(context.Background(), client.Path("work")); !errors.Is(err, fs.ErrIO) {
+	if _, err := c.Stat(context.Background(), wire.Path("work")); !errors.Is(err, fs.ErrIO) {
 		t.Errorf("a closed folder: %v", err)
 	}
 }
