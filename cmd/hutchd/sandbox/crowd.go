@@ -28,12 +28,6 @@ type crowd struct {
 	open int        // connections of all guests
 }
 
-// guestConns counts the connections of one guest.
-type guestConns struct {
-	open     map[uint32]int // by port
-	refusing int            // that are being told why there is no room
-}
-
 // mostConns is how many connections guests may have, unless Config says: half
 // as many as this process may have descriptors.
 func mostConns() int { return int(min(fs.Descriptors()/2, 1<<20)) }
@@ -47,21 +41,17 @@ func (c *crowd) enter(v *Sandbox, port uint32) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a := &v.conns
 	own := 0
-	for _, n := range a.open {
+	for _, n := range v.conns {
 		own += n
 	}
 	switch {
-	case a.open[port] >= limit:
+	case v.conns[port] >= limit:
 		return fmt.Errorf("%w: port %d has %d connections, and no more: close some", fs.ErrAgain, port, limit)
 	case c.open >= c.most && own >= ownConns:
 		return fmt.Errorf("%w: hutchd has %d connections of guests, and no more: close some", fs.ErrAgain, c.open)
 	}
-	if a.open == nil {
-		a.open = map[uint32]int{}
-	}
-	a.open[port]++
+	v.conns[port]++
 	c.open++
 	return nil
 }
@@ -70,38 +60,23 @@ func (c *crowd) enter(v *Sandbox, port uint32) error {
 func (c *crowd) leave(v *Sandbox, port uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	v.conns.open[port]--
+	v.conns[port]--
 	c.open--
 }
 
 // turnAway tells a guest why there is no room for its connection, if not too
 // many are being told already.
 func (v *Sandbox) turnAway(port uint32, c net.Conn, why error) {
-	v.service.count.Refused.Add(1)
-	v.service.crowd.mu.Lock()
-	a := &v.conns
-	room := a.refusing < maxRefusing
-	if room {
-		a.refusing++
-	}
-	v.service.crowd.mu.Unlock()
+	v.service.Count.Refused.Add(1)
 	v.alert("port.refused", "connection refused: "+fs.Text(why))
-	if !room {
-		c.Close()
-	} else if !v.later(func(ctx context.Context) error {
-		defer v.doneRefusing()
+	room := v.refusing.Add(1) <= maxRefusing
+	if !room || !v.later(func(ctx context.Context) error {
+		defer v.refusing.Add(-1)
 		return v.sayWhy(ctx, port, c, why)
 	}) {
-		v.doneRefusing()
+		v.refusing.Add(-1)
 		c.Close()
 	}
-}
-
-// doneRefusing notes that turnAway has told a guest.
-func (v *Sandbox) doneRefusing() {
-	v.service.crowd.mu.Lock()
-	v.conns.refusing--
-	v.service.crowd.mu.Unlock()
 }
 
 // sayWhy tells why in the protocol of the port.

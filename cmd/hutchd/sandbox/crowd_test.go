@@ -16,7 +16,7 @@ func TestTurnAwayLate(t *testing.T) {
 	c, guest := net.Pipe()
 	defer guest.Close()
 	v.turnAway(vmm.PortMCP, c, errors.New("no room"))
-	if n := v.conns.refusing; n != 0 {
+	if n := v.refusing.Load(); n != 0 {
 		t.Errorf("%d are being told", n)
 	}
 	if _, err := guest.Read(make([]byte, 1)); err == nil {

@@ -16,6 +16,11 @@ type Event struct {
 	Text string    `json:"text,omitempty"`
 }
 
+// event is one about the VM that happens now.
+func (v *Sandbox) event(kind, text string) Event {
+	return Event{Time: time.Now(), VM: v.Name(), Kind: kind, Text: text}
+}
+
 // Event is told what happens to the VM. That it failed is its last error,
 // whether a client waits for it or not.
 func (v *Sandbox) Event(e vmm.Event) {
@@ -59,7 +64,7 @@ func (v *Sandbox) tell(table string, e Event) {
 func (s *Service) announce(e Event) Event {
 	e.Time = e.Time.UTC().Truncate(time.Microsecond)
 	if line, err := fs.MarshalLine(e); err == nil {
-		s.events.Append(line)
+		s.Events.Append(line)
 		s.log.Info(e.Kind, "vm", e.VM, "text", e.Text)
 	}
 	return e

@@ -33,9 +33,32 @@ type Exec struct {
 
 // A Result is how a command ended.
 type Result struct {
-	Done chan struct{} // closed when it has
-	Line string        // exit status or signal, and times; valid after Done
-	Err  error         // why that is not known; valid after Done
+	done chan struct{} // closed when it has; what follows is valid then
+	line string        // exit status or signal, and times
+	err  error         // why that is not known
+}
+
+// Wait returns the line that tells how the command ended, when it has.
+func (r *Result) Wait(ctx context.Context, nonblock bool) (string, error) {
+	if nonblock && !over(r.done) {
+		return "", fs.ErrAgain
+	}
+	select {
+	case <-r.done:
+		return r.line, r.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// over says whether c is closed.
+func over(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // Execs returns the names of the commands that the guest knows. Those of a
@@ -125,17 +148,17 @@ func (e *Exec) Start(ctx context.Context, message, tell string) error {
 	if err := e.Ctl(ctx, tell); err != nil {
 		return e.vm.WhyGone(err)
 	}
-	r := &Result{Done: make(chan struct{})}
+	r := &Result{done: make(chan struct{})}
 	e.vm.mu.Lock()
 	e.result = r
 	e.vm.mu.Unlock()
-	e.vm.service.count.Execs.Add(1)
+	e.vm.service.Count.Execs.Add(1)
 	if e.vm.tasks.begin(func() { e.follow(r, message, began) }) {
 		return nil
 	}
-	r.Err = fmt.Errorf("%w: vm %s", fs.ErrNotExist, e.vm.Name())
-	close(r.Done)
-	return r.Err
+	r.err = fmt.Errorf("%w: vm %s", fs.ErrNotExist, e.vm.Name())
+	close(r.done)
+	return r.err
 }
 
 // follow waits for the command's end, tells and records it.
@@ -144,8 +167,8 @@ func (e *Exec) follow(r *Result, message string, began time.Time) {
 	if how := e.vm.Ending(); how.Why != "" {
 		line, err = endedByVM(line, err, how, time.Since(began)), nil
 	}
-	r.Line, r.Err = line, err
-	close(r.Done)
+	r.line, r.err = line, err
+	close(r.done)
 	row := ledger.Row{"timestamp": began, "exec_id": e.Name, "command": message, "duration_ms": time.Since(began), "source": "tree"}
 	how, _, _ := strings.Cut(line, " ")
 	code, notCode := strconv.Atoi(how)

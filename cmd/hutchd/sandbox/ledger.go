@@ -1,11 +1,9 @@
 package sandbox
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"hutch/fs"
 	"hutch/mcpd/ledger"
@@ -38,11 +36,8 @@ func (v *Sandbox) openLedger(secrets []string) (*ledger.DB, error) {
 		v.service.log.Error("session.db was corrupt and is set aside", "vm", v.Name(), "kept", kept, "err", err)
 		err = fmt.Errorf("%w: kept as %s", err, kept)
 		v.LastErr.Set(err)
-		text := fs.Text(err)
-		v.later(func(context.Context) error { // which writes to the new one
-			v.tell(ledger.VMs, Event{Time: time.Now(), VM: v.Name(), Kind: eventDamaged, Text: text})
-			return nil
-		})
+		e := v.event(eventDamaged, fs.Text(err))
+		v.tasks.begin(func() { v.tell(ledger.VMs, e) }) // which writes to the new one
 		db, err = ledger.Open(path, opt)
 	}
 	if err != nil {
@@ -64,7 +59,7 @@ func (v *Sandbox) limitLedger() {
 
 // recordsDropped tells of records that went, which the ledger itself has noted.
 func (v *Sandbox) recordsDropped(text string) {
-	v.service.announce(Event{Time: time.Now(), VM: v.Name(), Kind: ledger.EventDropped, Text: text})
+	v.service.announce(v.event(ledger.EventDropped, text))
 }
 
 // eventDamaged is the event of a file that was not as it should be.

@@ -14,7 +14,7 @@ import (
 // Reload gives a running VM the servers that its profile names now, and waits
 // until they have settled.
 func (v *Sandbox) Reload(ctx context.Context) error {
-	if err := v.service.profiles.Check(v.Config().Profile); err != nil {
+	if err := v.service.Profiles.Check(v.Config().Profile); err != nil {
 		return err
 	}
 	if !v.Running() {
@@ -30,7 +30,7 @@ func (v *Sandbox) Reload(ctx context.Context) error {
 // configure gives the endpoint what the VM's profile says, and the ledger
 // what of it is never to be written.
 func (v *Sandbox) configure(ctx context.Context) error {
-	p, err := v.service.profiles.Get(v.Config().Profile)
+	p, err := v.service.Profiles.Get(v.Config().Profile)
 	if err != nil {
 		return err
 	}

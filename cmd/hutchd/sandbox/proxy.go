@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"time"
 
 	"hutch/aggd/egress"
 	"hutch/aggd/wire"
@@ -21,7 +20,7 @@ func (v *Sandbox) startProxy() error {
 	if v.service.cfg.Locald == "" {
 		return fmt.Errorf("%w: net %s: there is no proxy program", fs.ErrUnsupported, vmm.NetProxy)
 	}
-	p, err := v.service.profiles.Get(v.Config().Profile)
+	p, err := v.service.Profiles.Get(v.Config().Profile)
 	if err != nil {
 		return err
 	}
@@ -29,10 +28,8 @@ func (v *Sandbox) startProxy() error {
 	defer v.proxyMu.Unlock()
 	if v.proxy == nil {
 		v.proxy = egress.Start(egress.Config{
-			Path: v.service.cfg.Locald, Network: p.Network, Log: &v.aggLog, Event: v.wentOut,
-			Down: func(err error) {
-				v.tell(ledger.VMs, Event{Time: time.Now(), VM: v.Name(), Kind: "proxy.died", Text: fs.Text(err)})
-			},
+			Path: v.service.cfg.Locald, Network: p.Network, Log: v.aggLog(), Event: v.wentOut,
+			Down: func(err error) { v.tell(ledger.VMs, v.event("proxy.died", fs.Text(err))) },
 		})
 	}
 	return nil

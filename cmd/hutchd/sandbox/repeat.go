@@ -1,11 +1,9 @@
 package sandbox
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -27,11 +25,7 @@ const (
 const notRecorded = "not recorded"
 
 // alert tells of a security event.
-func (v *Sandbox) alert(kind, text string) {
-	if v.repeats.allow(subject{ledger.Security, kind}, text, 1) {
-		v.tell(ledger.Security, Event{Time: time.Now(), VM: v.Name(), Kind: kind, Text: text})
-	}
-}
+func (v *Sandbox) alert(kind, text string) { v.report(subject{ledger.Security, kind}, text, 1) }
 
 // trouble tells that something is amiss that a guest can bring about: a process
 // died that serves the VM, or both sides write what one has locked.
@@ -39,8 +33,13 @@ func (v *Sandbox) trouble(kind, text string) {
 	if kind == mcpd.AggregatorDied {
 		v.LastErr.Say(text)
 	}
-	if v.repeats.allow(subject{ledger.VMs, kind}, text, repeatTexts) {
-		v.tell(ledger.VMs, Event{Time: time.Now(), VM: v.Name(), Kind: kind, Text: text})
+	v.report(subject{ledger.VMs, kind}, text, repeatTexts)
+}
+
+// report tells of an event, n times at most in a minute.
+func (v *Sandbox) report(s subject, text string, n int) {
+	if v.repeats.allow(s, text, n) {
+		v.tell(s.table, v.event(s.kind, text))
 	}
 }
 
@@ -55,23 +54,12 @@ func (v *Sandbox) repeated(s subject, text string, times int) {
 		v.service.log.Warn(s.kind, "vm", v.Name(), "text", text)
 		return
 	}
-	v.tell(s.table, Event{Time: time.Now(), VM: v.Name(), Kind: s.kind, Text: text})
+	v.tell(s.table, v.event(s.kind, text))
 }
 
 // A subject is a kind of events, and the table of the ledger that they are in;
 // "" is none.
 type subject struct{ table, kind string }
-
-// An eventKey is what events that count as the same have in common; its text is
-// "" for a subject that has too many texts.
-type eventKey struct {
-	subject
-	text string
-}
-
-func (h eventKey) compare(o eventKey) int {
-	return cmp.Or(strings.Compare(h.table+h.kind, o.table+o.kind), strings.Compare(h.text, o.text))
-}
 
 // A repeatLimiter lets the first events of a kind through, and counts those
 // that come again. The timer runs only while something was told within the last
@@ -80,9 +68,9 @@ type repeatLimiter struct {
 	tell  func(s subject, text string, times int)
 	begin func(func()) bool // does what the timer is for on a goroutine that is waited for
 
-	mu     sync.Mutex // guards what follows
-	seen   map[eventKey]*counts
-	timer  *time.Timer
+	mu     sync.Mutex                     // guards what follows
+	seen   map[subject]map[string]*counts // by text, which is "" for those of a subject that has too many
+	timer  *time.Timer                    // nil: nothing is seen
 	closed bool
 }
 
@@ -91,27 +79,17 @@ type counts struct{ told, more int }
 
 // allow notes that something happened, and says whether it is to be told at
 // once, as the first n of the same are in a minute.
-func (r *repeatLimiter) allow(kind subject, text string, n int) bool {
+func (r *repeatLimiter) allow(s subject, text string, n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return false
 	}
-	h := eventKey{kind, text}
-	if r.seen[h] == nil && r.texts(kind) >= repeatTexts {
-		h.text = ""
+	if r.seen[s][text] == nil && len(r.seen[s]) >= repeatTexts {
+		text = ""
 	}
-	if r.seen == nil {
-		r.seen = make(map[eventKey]*counts)
-	}
-	if r.seen[h] == nil {
-		r.seen[h] = &counts{}
-	}
-	if r.timer == nil {
-		r.timer = time.AfterFunc(repeatEvery, r.minute)
-	}
-	c := r.seen[h]
-	if h.text != "" && c.told < n {
+	c := r.counts(s, text)
+	if text != "" && c.told < n {
 		c.told++
 		return true
 	}
@@ -119,14 +97,19 @@ func (r *repeatLimiter) allow(kind subject, text string, n int) bool {
 	return false
 }
 
-// texts returns how many texts of a kind there are.
-func (r *repeatLimiter) texts(kind subject) (n int) {
-	for h := range r.seen {
-		if h.subject == kind {
-			n++
-		}
+// counts returns what is counted of a text, from now on if nothing was.
+func (r *repeatLimiter) counts(s subject, text string) *counts {
+	if r.timer == nil {
+		r.timer = time.AfterFunc(repeatEvery, r.minute)
+		r.seen = make(map[subject]map[string]*counts)
 	}
-	return n
+	if r.seen[s] == nil {
+		r.seen[s] = make(map[string]*counts)
+	}
+	if r.seen[s][text] == nil {
+		r.seen[s][text] = &counts{}
+	}
+	return r.seen[s][text]
 }
 
 // minute tells of what came again. That stays among what is counted; what did
@@ -139,24 +122,23 @@ func (r *repeatLimiter) flush() { r.end(true) }
 func (r *repeatLimiter) end(all bool) {
 	r.mu.Lock()
 	was := r.seen
-	r.seen = nil
 	if r.timer != nil {
 		r.timer.Stop()
-		r.timer = nil
 	}
-	again := make(map[eventKey]*counts)
-	for h, c := range was {
-		if c.more > 0 && !all && !r.closed {
-			again[h] = &counts{told: c.told}
+	r.seen, r.timer = nil, nil
+	for s, texts := range was {
+		for text, c := range texts {
+			if c.more > 0 && !all && !r.closed {
+				r.counts(s, text).told = c.told
+			}
 		}
 	}
-	if len(again) > 0 {
-		r.seen, r.timer = again, time.AfterFunc(repeatEvery, r.minute)
-	}
 	r.mu.Unlock()
-	for _, h := range slices.SortedFunc(maps.Keys(was), eventKey.compare) {
-		if n := was[h].more; n > 0 {
-			r.tell(h.subject, h.text, n)
+	for s, texts := range was {
+		for _, text := range slices.Sorted(maps.Keys(texts)) {
+			if n := texts[text].more; n > 0 {
+				r.tell(s, text, n)
+			}
 		}
 	}
 }

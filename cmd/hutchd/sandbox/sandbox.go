@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,7 +32,6 @@ type Sandbox struct {
 	cancel  context.CancelFunc
 	tasks   tasks // on the sandbox's behalf
 
-	aggLog  lazyFile      // the aggregator's log
 	calls   atomic.Int64  // MCP calls that had begun when that was asked last
 	repeats repeatLimiter // of the events that a guest can bring about
 
@@ -45,7 +43,8 @@ type Sandbox struct {
 
 	number atomic.Uint64 // of the last anonymous exec
 
-	conns guestConns // guarded by the mu of the service's crowd
+	conns    map[uint32]int // connections of the guest, by port; guarded by the mu of the service's crowd
+	refusing atomic.Int32   // connections that are being told why there is no room
 
 	guestEnvMu sync.Mutex // guards guestEnv; held while the guest is told of env/
 	guestEnv   guestEnv
@@ -64,10 +63,10 @@ func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 	v := &Sandbox{
 		VM: m, ID: s.NextID(), service: s,
 		execs: map[string]*Exec{}, sessions: map[string]*Session{}, folders: map[string]*folder.Folder{},
+		conns: map[uint32]int{},
 	}
 	v.ctx, v.cancel = context.WithCancel(context.Background())
 	v.repeats.tell, v.repeats.begin = v.repeated, v.tasks.begin
-	v.aggLog.path = filepath.Join(m.Dir(), "log", "agg")
 	v.MCP = mcpd.New(mcpd.Config{
 		VM:        m.Name,
 		Work:      m.WorkDir(),
@@ -75,7 +74,7 @@ func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 		Ledger:    v.Ledger,
 		AggdPath:  s.cfg.Aggd,
 		Log:       s.log.With("vm", m.Name()),
-		AggLog:    &v.aggLog,
+		AggLog:    v.aggLog(),
 		Event:     v.alert,
 		Trouble:   v.trouble,
 	})
@@ -115,7 +114,7 @@ func (v *Sandbox) End() {
 
 // Close ends all that belongs to the sandbox, and waits for it: what is done
 // for clients, the proxy, the endpoint, what is left to be told, and last the
-// ledger, which takes records until then, the aggregator's log and the folders.
+// ledger, which takes records until then, and the folders.
 // Package vmm calls it when the VM is removed (VM.remove in vmm/verbs.go), and
 // when the table closes.
 func (v *Sandbox) Close() {
@@ -125,7 +124,6 @@ func (v *Sandbox) Close() {
 	v.MCP.Close()
 	v.repeats.close()
 	v.closeLedger()
-	v.aggLog.Close()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, f := range v.folders {

@@ -40,14 +40,15 @@ type Config struct {
 // A Service holds the sandboxes. It is a vmm.Table whose VMs are sandboxes.
 type Service struct {
 	*vmm.Table
-	cfg      Config
-	log      *slog.Logger
-	profiles *profiles.Store
-	events   *fs.Log
-	crowd    crowd
-	tasks    tasks // that Close waits for
-	ids      atomic.Uint64
-	count    Counters
+	Profiles *profiles.Store
+	Events   *fs.Log // of all sandboxes, a JSON line each
+	Count    Counters
+
+	cfg   Config
+	log   *slog.Logger
+	crowd crowd
+	tasks tasks // that Close waits for
+	ids   atomic.Uint64
 }
 
 // Counters count what the sandboxes did since the service was opened.
@@ -59,12 +60,12 @@ type Counters struct {
 // Open opens the state folder. Sandboxes whose machines still run are served
 // from then on.
 func Open(cfg Config) (*Service, error) {
-	s := &Service{cfg: cfg, log: cfg.Log, events: fs.NewLog(maxEvents)}
+	s := &Service{cfg: cfg, log: cfg.Log, Events: fs.NewLog(maxEvents)}
 	if s.crowd.most = cfg.Conns; s.crowd.most == 0 {
 		s.crowd.most = mostConns()
 	}
 	var err error
-	s.profiles, err = profiles.Open(filepath.Join(cfg.State, "profiles"), filepath.Join(cfg.State, "profiles.good"))
+	s.Profiles, err = profiles.Open(filepath.Join(cfg.State, "profiles"), filepath.Join(cfg.State, "profiles.good"))
 	if err != nil {
 		return nil, fmt.Errorf("profiles: %w", err)
 	}
@@ -81,7 +82,7 @@ func Open(cfg Config) (*Service, error) {
 // machines tells what a profile says of its machines. A profile that cannot
 // be had says nothing but why.
 func (s *Service) machines(name string) vmm.Profile {
-	p, err := s.profiles.Get(name)
+	p, err := s.Profiles.Get(name)
 	if err != nil {
 		return vmm.Profile{Err: err}
 	}
@@ -89,7 +90,7 @@ func (s *Service) machines(name string) vmm.Profile {
 	for k, v := range p.Env {
 		env = append(env, k+"="+v)
 	}
-	return vmm.Profile{Env: env, Err: s.profiles.Check(name), Config: p.Config}
+	return vmm.Profile{Env: env, Err: s.Profiles.Check(name), Config: p.Config}
 }
 
 // Close ends the service: anonymous VMs go, named ones run on without this
@@ -100,15 +101,6 @@ func (s *Service) Close(ctx context.Context) error {
 	s.tasks.end()
 	return err
 }
-
-// Profiles returns the profiles.
-func (s *Service) Profiles() *profiles.Store { return s.profiles }
-
-// Events returns the events of all sandboxes, a JSON line each.
-func (s *Service) Events() *fs.Log { return s.events }
-
-// Count returns the counters.
-func (s *Service) Count() *Counters { return &s.count }
 
 // NextID returns a number for an object that no other ever had.
 func (s *Service) NextID() uint64 { return s.ids.Add(1) }

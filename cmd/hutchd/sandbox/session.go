@@ -64,21 +64,17 @@ func (s *Session) CloseInput() { s.ended.Do(func() { close(s.eof) }) }
 
 // send hands a line to the relay.
 func (s *Session) send(ctx context.Context, l line) error {
-	over := fmt.Errorf("%w: the input of session %q has ended", fs.ErrPipe, s.Name)
-	select {
-	case <-s.eof:
-		return over
-	default:
+	if !over(s.eof) {
+		select {
+		case s.lines <- l:
+			s.taken.Add(1)
+			return nil
+		case <-s.eof:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	select {
-	case s.lines <- l:
-		s.taken.Add(1)
-		return nil
-	case <-s.eof:
-		return over
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return fmt.Errorf("%w: the input of session %q has ended", fs.ErrPipe, s.Name)
 }
 
 // run relays until the input has ended and all is answered.
@@ -229,15 +225,11 @@ func (v *Sandbox) DropSession(ctx context.Context, name string) error {
 // Status returns open, ending or ended, and then key value lines.
 func (s *Session) Status() string {
 	state := "open"
-	select {
-	case <-s.done:
+	switch {
+	case over(s.done):
 		state = "ended"
-	default:
-		select {
-		case <-s.eof:
-			state = "ending"
-		default:
-		}
+	case over(s.eof):
+		state = "ending"
 	}
 	text := fmt.Sprintf("%s\nin %d\nout %d\n", state, s.taken.Load(), s.Out.Size())
 	if n := s.last.Load(); n > 0 {

@@ -68,4 +68,4 @@ var editorNames = regexp.MustCompile(`^(sed\w{6}|\.?#?config\W.*|\.#config.*|#co
 func editorFile(name string) bool { return editorNames.MatchString(name) }
 
 func profileFolder(c call) (fs.Node, error) { return c.At.s.profileDir.Root(), nil }
-func profileErr(c call) (string, error)     { return c.At.s.Profiles().Err(), nil }
+func profileErr(c call) (string, error)     { return c.At.s.Profiles.Err(), nil }

@@ -68,7 +68,7 @@ func (h *tableHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, err
 }
 
 func rootEvents(c call, flags int) (fs.Handle, error) {
-	return c.At.s.Events().Open(true, flags&syscall.O_NONBLOCK != 0), nil
+	return c.At.s.Events.Open(true, flags&syscall.O_NONBLOCK != 0), nil
 }
 
 func vmEvents(c call, flags int) (fs.Handle, error) {

@@ -21,10 +21,10 @@ func metrics(c call) (string, error) {
 	list := []Metric{
 		{"hutch_uptime_seconds", "gauge", "time since the service started", time.Since(s.began).Seconds()},
 		{"hutch_errors_total", "counter", "errors that clients got", float64(s.errors.Load())},
-		{"hutch_execs_total", "counter", "commands started", float64(s.Count().Execs.Load())},
-		{"hutch_guest_connections_refused_total", "counter", "connections of guests for which there was no room", float64(s.Count().Refused.Load())},
+		{"hutch_execs_total", "counter", "commands started", float64(s.Count.Execs.Load())},
+		{"hutch_guest_connections_refused_total", "counter", "connections of guests for which there was no room", float64(s.Count.Refused.Load())},
 		{"hutch_goroutines", "gauge", "goroutines of hutchd", float64(runtime.NumGoroutine())},
-		{"hutch_event_bytes_total", "counter", "bytes of events told", float64(s.Events().Size())},
+		{"hutch_event_bytes_total", "counter", "bytes of events told", float64(s.Events.Size())},
 	}
 	states := map[string]int{}
 	sessions, pending := 0, 0

@@ -65,11 +65,11 @@ func debug(c call, args []string) error {
 // reload reloads every VM, also when one of them or a profile cannot be.
 func reload(c call, _ []string) error {
 	var errs []error
-	for _, name := range c.At.s.Profiles().Names() {
-		errs = append(errs, c.At.s.Profiles().Check(name))
+	for _, name := range c.At.s.Profiles.Names() {
+		errs = append(errs, c.At.s.Profiles.Check(name))
 	}
 	errs = append(errs, c.At.s.each(func(v *sandbox.Sandbox) error {
-		if c.At.s.Profiles().Check(v.Config().Profile) != nil {
+		if c.At.s.Profiles.Check(v.Config().Profile) != nil {
 			return nil // the error of the profile says it
 		}
 		if err := v.Reload(c.Ctx); err != nil {

@@ -58,7 +58,7 @@ func New(cfg Config) (*Server, error) {
 	if s.Service, err = sandbox.Open(cfg.Config); err != nil {
 		return nil, err
 	}
-	if s.profileDir, err = folder.OpenWhole(s.Profiles().Dir(), "profiles"); err != nil {
+	if s.profileDir, err = folder.OpenWhole(s.Profiles.Dir(), "profiles"); err != nil {
 		s.Service.Close(context.Background())
 		return nil, fmt.Errorf("profiles: %w", err)
 	}

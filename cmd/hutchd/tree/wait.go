@@ -28,19 +28,8 @@ type waitHandle struct {
 func (h *waitHandle) Stream() bool { return true }
 
 func (h *waitHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	select {
-	case <-h.result.Done:
-	default:
-		if h.nonblock {
-			return 0, fs.ErrAgain
-		}
-		select {
-		case <-h.result.Done:
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-	}
-	return fs.ReadText(h.result.Line, p, off), h.result.Err
+	line, err := h.result.Wait(ctx, h.nonblock)
+	return fs.ReadText(line, p, off), err
 }
 
 // A vmFile is an open file of the guest. Its error tells why there is no
