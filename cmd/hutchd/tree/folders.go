@@ -12,17 +12,13 @@ import (
 
 func workFolder(c call) (fs.Node, error) {
 	c.At.vm.Use()
-	return vmFolder(c, "work", workLinks)
+	return vmFolder(c, "work", func(dir string) (*folder.Folder, error) { return openLinked(dir, "work", workLinks) })
 }
 
 // envFolder is a folder of small files: a value that cannot be written leaves
 // the one before.
 func envFolder(c call) (fs.Node, error) {
-	dir := filepath.Join(c.At.vm.Dir(), "env")
-	f, err := c.At.vm.Folder("env", func() (*folder.Folder, error) {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, err
-		}
+	return vmFolder(c, "env", func(dir string) (*folder.Folder, error) {
 		os.Chmod(dir, 0o700) // what agents are given to log in with is nobody else's
 		f, err := folder.OpenWhole(dir, "env")
 		if err == nil {
@@ -36,20 +32,16 @@ func envFolder(c call) (fs.Node, error) {
 		}
 		return f, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return f.Root(), nil
 }
 
 // vmFolder returns the node of one of the folders that a VM has on the host.
-func vmFolder(c call, name string, links *fs.Links) (fs.Node, error) {
-	dir := filepath.Join(c.At.vm.Dir(), name)
+func vmFolder(c call, name string, open func(dir string) (*folder.Folder, error)) (fs.Node, error) {
 	f, err := c.At.vm.Folder(name, func() (*folder.Folder, error) {
+		dir := filepath.Join(c.At.vm.Dir(), name)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
 		}
-		return openLinked(dir, name, links)
+		return open(dir)
 	})
 	if err != nil {
 		return nil, err
@@ -58,7 +50,9 @@ func vmFolder(c call, name string, links *fs.Links) (fs.Node, error) {
 }
 
 // scratch is where editors keep their files while they edit config.
-func scratch(c call) (fs.Node, error) { return vmFolder(c, "edit", nil) }
+func scratch(c call) (fs.Node, error) {
+	return vmFolder(c, "edit", func(dir string) (*folder.Folder, error) { return folder.Open(dir, "edit") })
+}
 
 // editorNames are the names that vim, emacs, sed -i and VS Code give to files
 // beside the one they edit.

@@ -48,7 +48,7 @@ func dropImage(c call, name string) error {
 	if err := c.At.s.RemoveImage(name); err != nil {
 		return err
 	}
-	c.At.s.noItem(name)
+	c.At.s.forget(func(i item) bool { return i == item{name: name} })
 	return nil
 }
 

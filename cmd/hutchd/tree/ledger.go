@@ -8,10 +8,6 @@ import (
 	"hutch/mcpd/ledger"
 )
 
-func mcpCalls(follow bool) func(call, int) (fs.Handle, error) {
-	return ledgerLog(ledger.Calls, follow)
-}
-
 // ledgerLog opens a table of the ledger as text, a JSON line a record.
 func ledgerLog(table string, follow bool) func(call, int) (fs.Handle, error) {
 	return func(c call, flags int) (fs.Handle, error) {
@@ -69,8 +65,4 @@ func (h *tableHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, err
 
 func rootEvents(c call, flags int) (fs.Handle, error) {
 	return c.At.s.Events.Open(true, flags&syscall.O_NONBLOCK != 0), nil
-}
-
-func vmEvents(c call, flags int) (fs.Handle, error) {
-	return ledgerLog(ledger.VMs, true)(c, flags)
 }

@@ -32,8 +32,15 @@ func metrics(c call) (string, error) {
 		states[string(v.State())]++
 		sessions += v.MCP.Sessions()
 		pending += v.MCP.Pending()
+		n := v.MCP.Count()
+		for _, d := range []struct {
+			decision string
+			n        int64
+		}{{"allowed", n.Allowed}, {"denied", n.Denied}, {"error", n.Failed}} {
+			name := fmt.Sprintf("hutch_mcp_calls_total{vm=%q,decision=%q}", v.Name(), d.decision)
+			list = append(list, Metric{name, "counter", "MCP calls by what became of them", float64(d.n)})
+		}
 	}
-	list = append(list, s.calls()...)
 	for state, n := range states {
 		list = append(list, Metric{fmt.Sprintf("hutch_vms{state=%q}", state), "gauge", "VMs by state", float64(n)})
 	}
@@ -43,22 +50,6 @@ func metrics(c call) (string, error) {
 		list = append(list, s.cfg.Gauges()...)
 	}
 	return prometheus(list), nil
-}
-
-// calls counts the MCP calls of each VM by what became of them.
-func (s *Server) calls() []Metric {
-	var list []Metric
-	for _, v := range s.List() {
-		c := v.MCP.Count()
-		for _, d := range []struct {
-			decision string
-			n        int64
-		}{{"allowed", c.Allowed}, {"denied", c.Denied}, {"error", c.Failed}} {
-			name := fmt.Sprintf("hutch_mcp_calls_total{vm=%q,decision=%q}", v.Name(), d.decision)
-			list = append(list, Metric{name, "counter", "MCP calls by what became of them", float64(d.n)})
-		}
-	}
-	return list
 }
 
 func prometheus(list []Metric) string {

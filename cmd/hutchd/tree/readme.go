@@ -41,16 +41,7 @@ func readmeText(rows []row) string {
 	var b strings.Builder
 	b.WriteString(readmeHead)
 	b.WriteString("Files:\n")
-	writeRows(&b, "", rows)
-	b.WriteString("\nControl messages:\n")
-	writeVerbs(&b, "", rows)
-	return b.String()
-}
-
-func writeRows(b *strings.Builder, dir string, rows []row) {
-	for i := range rows {
-		r := &rows[i]
-		path := dir + r.Name
+	eachRow("", rows, func(path string, r *row) {
 		if r.IsDir() {
 			path += "/"
 		}
@@ -58,20 +49,25 @@ func writeRows(b *strings.Builder, dir string, rows []row) {
 		if strings.Contains(r.Doc, "blocks") {
 			mark = "*"
 		}
-		fmt.Fprintf(b, "  %-34s %s%s\n", path, r.Doc, mark)
-		writeRows(b, dir+r.Name+"/", r.Rows)
-		writeRows(b, dir+r.Name+"/", r.Each)
-	}
+		fmt.Fprintf(&b, "  %-34s %s%s\n", path, r.Doc, mark)
+	})
+	b.WriteString("\nControl messages:\n")
+	eachRow("", rows, func(path string, r *row) {
+		for _, v := range r.Verbs {
+			fmt.Fprintf(&b, "  %-20s %-22s %s\n", path, usage(v), v.Doc)
+		}
+	})
+	return b.String()
 }
 
-func writeVerbs(b *strings.Builder, dir string, rows []row) {
+// eachRow does something for each of rows, and those below them.
+func eachRow(dir string, rows []row, do func(path string, r *row)) {
 	for i := range rows {
 		r := &rows[i]
-		for _, v := range r.Verbs {
-			fmt.Fprintf(b, "  %-20s %-22s %s\n", dir+r.Name, usage(v), v.Doc)
-		}
-		writeVerbs(b, dir+r.Name+"/", r.Rows)
-		writeVerbs(b, dir+r.Name+"/", r.Each)
+		path := dir + r.Name
+		do(path, r)
+		eachRow(path+"/", r.Rows, do)
+		eachRow(path+"/", r.Each, do)
 	}
 }
 

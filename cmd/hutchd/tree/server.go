@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,13 +45,13 @@ type Server struct {
 	errors     atomic.Int64 // that clients got
 	began      time.Time
 
-	mu    sync.Mutex        // guards items
-	items map[string]uint64 // numbers of generated entries that are no objects
+	mu    sync.Mutex      // guards items
+	items map[item]uint64 // their numbers
 }
 
 // New opens the state folder and returns the tree of it.
 func New(cfg Config) (*Server, error) {
-	s := &Server{cfg: cfg, began: time.Now(), items: map[string]uint64{}}
+	s := &Server{cfg: cfg, began: time.Now(), items: map[item]uint64{}}
 	cfg.Event = s.changed
 	var err error
 	if s.Service, err = sandbox.Open(cfg.Config); err != nil {
@@ -76,57 +75,41 @@ func (s *Server) Close(ctx context.Context) error {
 	return err
 }
 
+// An item is a generated entry that is no object: an image, a tool, a snapshot,
+// or the difference from one to another.
+type item struct {
+	vm         uint64 // 0: none
+	snap, name string
+}
+
 // ident numbers what a walk found: VMs and execs by a number of their own,
 // other generated entries by what they are.
 func (s *Server) ident(a at) uint64 {
+	i := item{snap: a.snap, name: a.name}
+	if a.vm != nil {
+		i.vm = a.vm.ID
+	}
 	switch {
-	case a.snap != "" && a.name != "":
-		return s.item(snapItem(a.vm, a.snap) + " " + a.name)
-	case a.snap != "":
-		return s.item(snapItem(a.vm, a.snap))
 	case a.session != nil:
 		return a.session.ID
-	case a.name != "" && a.vm != nil:
-		return s.item(fmt.Sprintf("%d %s", a.vm.ID, a.name))
-	case a.name != "":
-		return s.item(a.name)
 	case a.exec != nil:
 		return a.exec.ID
-	case a.vm != nil:
-		return a.vm.ID
+	case i.snap == "" && i.name == "":
+		return i.vm
 	}
-	return 0
-}
-
-func (s *Server) item(key string) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.items[key] == 0 {
-		s.items[key] = s.NextID()
+	if s.items[i] == 0 {
+		s.items[i] = s.NextID()
 	}
-	return s.items[key]
+	return s.items[i]
 }
 
-// noItem has a generated entry that is made again under its name be another file.
-func (s *Server) noItem(key string) {
+// forget has generated entries that are made again under their names be other files.
+func (s *Server) forget(gone func(item) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.items, key)
-}
-
-// snapItem is the key of a snapshot; those of its differences begin with it.
-func snapItem(v *sandbox.Sandbox, name string) string { return fmt.Sprintf("%d snap %s", v.ID, name) }
-
-// noSnap has a snapshot that is taken again under its name be another file,
-// and the differences from it and to it.
-func (s *Server) noSnap(v *sandbox.Sandbox, name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	own := snapItem(v, name)
-	maps.DeleteFunc(s.items, func(key string, _ uint64) bool {
-		return key == own || strings.HasPrefix(key, own+" ") ||
-			strings.HasPrefix(key, snapItem(v, "")) && strings.HasSuffix(key, " "+name)
-	})
+	maps.DeleteFunc(s.items, func(i item, _ uint64) bool { return gone(i) })
 }
 
 // changed has what an event makes another file, or none, be that to clients.

@@ -36,10 +36,10 @@ func enterSnap(c call, name string) (at, error) {
 	return at{s: c.At.s, vm: c.At.vm, snap: name}, nil
 }
 
-// forgetSnap forgets what was known of a snapshot. One that is taken later
-// under its name is another file.
+// forgetSnap forgets what was known of a snapshot, and of the differences from
+// it and to it. One that is taken later under its name is another file.
 func (s *Server) forgetSnap(v *sandbox.Sandbox, name string) {
-	s.noSnap(v, name)
+	s.forget(func(i item) bool { return i.vm == v.ID && i.snap != "" && (i.snap == name || i.name == name) })
 	for _, part := range []string{"work", "layer"} {
 		v.ForgetFolder(snapKey(name, part))
 	}

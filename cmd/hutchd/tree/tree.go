@@ -70,7 +70,7 @@ func vmRow() []row {
 		{Name: "status", Perm: 0o444, Read: vmStatus, Doc: "state, then key value lines"},
 		{Name: "config", Perm: 0o600, Read: vmConfig, Store: storeConfig, Check: configErr, Ready: configReady, Doc: "key value lines; editable while the VM does not run"},
 		{Name: "err", Perm: 0o444, Read: vmErr, Doc: "the last error about this VM"},
-		{Name: "events", Perm: 0o444, Open: vmEvents, Doc: "events of this VM from the first, a JSON line each; blocks"},
+		{Name: "events", Perm: 0o444, Open: ledgerLog(ledger.VMs, true), Doc: "events of this VM from the first, a JSON line each; blocks"},
 		{Name: "env", Perm: 0o755, Mount: envFolder, Doc: "the environment, a file a variable"},
 		{Name: "cons", Perm: 0o600, Open: openCons, Doc: "the console: a shell on a pty; blocks"},
 		{Name: "work", Perm: 0o755, Mount: workFolder, Doc: "the workspace: the guest's /workspace, live"},
@@ -112,7 +112,7 @@ func execRow() []row {
 func mcpRows() []row {
 	return []row{
 		{Name: "ctl", Perm: 0o600, Read: mcpSettings, Verbs: mcpVerbs(), Doc: "control the endpoint; read: its sessions"},
-		{Name: "calls", Perm: 0o444, Open: mcpCalls(true), Doc: "every call from the first, a JSON line each; blocks"},
+		{Name: "calls", Perm: 0o444, Open: ledgerLog(ledger.Calls, true), Doc: "every call from the first, a JSON line each; blocks"},
 		{Name: "servers", Perm: 0o444, Read: mcpServers, Doc: "the MCP servers and their state, a line each"},
 		{Name: "policy", Perm: 0o444, Read: mcpPolicy, Doc: "what the policy allows"},
 		{Name: "tools", Perm: 0o555, Names: tools.names, Enter: tools.enter, Each: toolRow(), Doc: "the tools the agent can call"},
@@ -158,7 +158,7 @@ func vmLogRows() []row {
 		{Name: "serial", Perm: 0o444, Open: vmLogFile("serial"), Size: vmLogSize("serial"), Doc: "what the machine itself printed"},
 		{Name: "process", Perm: 0o444, Open: vmLogFile("process"), Size: vmLogSize("process"), Doc: "the driver's log"},
 		{Name: "agg", Perm: 0o444, Open: vmLogFile("agg"), Size: vmLogSize("agg"), Doc: "the aggregator's log, with its servers' standard error"},
-		{Name: "mcp", Perm: 0o444, Open: mcpCalls(false), Size: ledgerSize(ledger.Calls), Doc: "the same as mcp/calls, but ends"},
+		{Name: "mcp", Perm: 0o444, Open: ledgerLog(ledger.Calls, false), Size: ledgerSize(ledger.Calls), Doc: "the same as mcp/calls, but ends"},
 		{Name: "net", Perm: 0o444, Open: ledgerLog(ledger.Net, false), Size: ledgerSize(ledger.Net), Doc: "every request to the proxy, when it has ended, a JSON line each"},
 		{Name: "security", Perm: 0o444, Open: ledgerLog(ledger.Security, false), Size: ledgerSize(ledger.Security), Doc: "refused calls and frames, a JSON line each"},
 		{Name: "snapshots", Perm: 0o444, Open: ledgerLog(ledger.Snapshots, false), Size: ledgerSize(ledger.Snapshots), Doc: "snapshots taken, dropped and reverted to, a JSON line each"},

@@ -144,29 +144,21 @@ func vmLogFile(name string) func(call, int) (fs.Handle, error) {
 	return func(c call, _ int) (fs.Handle, error) {
 		f, err := os.Open(vmLogPath(c, name))
 		if os.IsNotExist(err) {
-			return fileHandle{}, nil
+			f, err = os.Open(os.DevNull)
 		}
 		return fileHandle{f: f}, err
 	}
 }
 
-// fileHandle is an open file of the host, to be read; nil is an empty one.
+// fileHandle is an open file of the host, to be read.
 type fileHandle struct {
 	fs.MadeUp
 	f *os.File
 }
 
 func (h fileHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
-	if h.f == nil {
-		return 0, nil
-	}
 	n, _ := h.f.ReadAt(p, off)
 	return n, nil
 }
 
-func (h fileHandle) Close() error {
-	if h.f == nil {
-		return nil
-	}
-	return h.f.Close()
-}
+func (h fileHandle) Close() error { return h.f.Close() }
