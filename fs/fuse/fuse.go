@@ -92,8 +92,8 @@ type Server struct {
 	top     gofs.InodeEmbedder // serves the root
 	birth   atomic.Uint64      // tells apart the kernel's inodes of one writable file
 	places  places
-	dirs    found // of host folders
-	files   found
+	dirs    fdCache // of host folders
+	files   fdCache
 	watch   watch
 	writers writers
 	calls   sync.WaitGroup

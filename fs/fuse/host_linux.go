@@ -49,10 +49,10 @@ type hostID struct {
 // A hostNode is a file or directory in a folder.
 type hostNode struct {
 	gofs.Inode
-	f    *hostFolder
-	id   hostID
-	born uint64 // tells apart files that had the same number
-	held held   // of a directory
+	f      *hostFolder
+	id     hostID
+	born   uint64 // tells apart files that had the same number
+	cached cachedFD
 
 	watched watched // of a directory
 
@@ -151,10 +151,10 @@ func (n *hostNode) with(do func(fd int) error) syscall.Errno {
 // find returns a descriptor of the file: one that there is, or one that is
 // found by its name, if it still has that.
 func (n *hostNode) find() (int, error) {
-	if fd, ok := n.has(); ok {
+	if fd, ok := n.dupOpen(); ok {
 		return fd, nil
 	}
-	at, path, err := n.near()
+	at, path, err := n.nearest()
 	if err != nil {
 		return -1, err
 	}
@@ -215,7 +215,7 @@ func (n *hostNode) child(ctx context.Context, dir int, name string, out *gofuse.
 	if over && calm(&out.Attr) && n.f.s.watch.keeps(n, seen, name, ch) {
 		found.keepEntry(out)
 	}
-	found.hold(fd)
+	found.cacheFD(fd)
 	return ch, nil
 }
 

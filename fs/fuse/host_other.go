@@ -28,9 +28,9 @@ type HostFile struct {
 	Dev, Ino uint64 // on the host
 }
 
-type found struct{}
+type fdCache struct{}
 
-func (*found) close() {}
+func (*fdCache) close() {}
 
 type watch struct{}
 

@@ -36,7 +36,7 @@ func (s *Server) hostFile(fd int) (*hostFile, error) {
 
 func (h *hostFile) Close() error {
 	if h.of != nil {
-		h.of.released(h)
+		h.of.removeOpen(h)
 		h.s.writers.drop(h)
 	}
 	return h.f.Close()
@@ -77,7 +77,7 @@ func (n *hostNode) Open(ctx context.Context, flags uint32) (f gofs.FileHandle, h
 		if int(flags)&unix.O_ACCMODE != unix.O_RDONLY {
 			h.with(func(fd int) error { return unprivilege(ctx, fd) })
 		}
-		n.opens(h, flags)
+		n.addOpen(h, flags)
 		f, how = h, n.f.s.hostOpen()
 		return nil
 	})

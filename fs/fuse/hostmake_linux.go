@@ -73,7 +73,7 @@ func (n *hostNode) create(ctx context.Context, name string, flags, mode uint32, 
 			n.f.s.drop(h)
 			return err
 		}
-		child.Operations().(*hostNode).opens(h, flags)
+		child.Operations().(*hostNode).addOpen(h, flags)
 		return nil
 	})
 	if errno != 0 {
