@@ -16,15 +16,17 @@
 // its fids, all in the order of arrival. Then the request runs in a goroutine
 // of its own and answers when it is done. Reads and writes, which may block,
 // need one of a fixed number of slots, and room for what they hold, and queue
-// for them (bound.go); nothing else waits for a slot. Tflush cancels its request, Tclunk and Tremove those of the
-// fid, a lost connection and Tversion all; whoever cancels answers, or closes
-// a handle, when what was cancelled has ended.
+// for them (bound.go); nothing else waits for a slot. Tflush cancels its
+// request, Tclunk and Tremove those of the fid, a lost connection and Tversion
+// all; whoever cancels answers, or closes a handle, when what was cancelled has
+// ended.
 //
 // # Locks
 //
-// conn.wmu is held for the write of one reply; session.mu, which may be taken
-// under it, for changes of the tables of tags and fids. places.mu is taken before
-// session.mu. None is ever held across a call of a node or a handle.
+// conn.wmu is held for the write of one reply, and session.mu for changes of
+// the tables of tags and fids. They are taken in the order connTable.mu,
+// conn.wmu, session.mu, conn.loadMu. None is ever held across a call of a node
+// or a handle.
 package ninep
 
 import (
@@ -71,7 +73,7 @@ type Server struct {
 	locks    locks
 	held     atomic.Int64 // bytes of the requests that have a slot
 	giving   atomic.Bool  // memory goes back soon
-	places   places
+	conns    connTable
 }
 
 // A Count tells what a server did so far, and does now.
@@ -201,9 +203,9 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) error {
 	n := newConn(ctx, s, c)
 	stop := context.AfterFunc(ctx, n.leave)
 	defer stop()
-	s.places.enter(n)
+	s.conns.add(n)
 	err := s.serveConn(n)
-	if s.places.leave(n) {
+	if s.conns.remove(n) {
 		return errGaveWay
 	}
 	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {

@@ -12,7 +12,7 @@ import (
 	"hutch/fs"
 )
 
-// A lobby is a server whose places tests take, over a real socket.
+// A lobby is a server that tests fill with connections, over a real socket.
 type lobby struct {
 	*tracer
 	addr string
@@ -51,8 +51,8 @@ func (l *lobby) dial(name string) net.Conn {
 	return c
 }
 
-// TestIdlers has clients that say nothing, or too little, take all the places:
-// who comes then gets one.
+// TestIdlers has clients that say nothing, or too little, fill the server: who
+// comes then gets in.
 func TestIdlers(t *testing.T) {
 	for name, said := range map[string]string{
 		"nothing":           "",
@@ -91,7 +91,7 @@ func (d door) Walk(ctx context.Context, _ string) (fs.Node, error) {
 	}
 }
 
-// TestGivesWay has clients come one after the other while all places are taken:
+// TestGivesWay has clients come one after the other while the server is full:
 // those give way that miss nothing, in order, and no other.
 func TestGivesWay(t *testing.T) {
 	root := door{open: make(chan struct{})}
