@@ -19,7 +19,6 @@ const queueMax = 32 << 20
 type Queue struct {
 	out  io.WriteCloser
 	raw  syscall.RawConn // of out, if it has one
-	wake chan struct{}
 	done chan struct{}
 
 	mu      sync.Mutex // guards what follows
@@ -32,16 +31,15 @@ type Queue struct {
 
 // NewQueue returns a Queue that writes to out and closes it at the end.
 func NewQueue(out io.WriteCloser) *Queue {
-	q := &Queue{out: out, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	q := &Queue{out: out, done: make(chan struct{})}
 	if c, ok := out.(syscall.Conn); ok {
 		q.raw, _ = c.SyscallConn() // nil where there is none
 	}
-	go q.run()
 	return q
 }
 
-// Put appends the line made of parts.
-func (q *Queue) Put(parts ...[]byte) error {
+// Put appends a line.
+func (q *Queue) Put(line []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
@@ -52,25 +50,24 @@ func (q *Queue) Put(parts ...[]byte) error {
 	case len(q.waiting) > queueMax:
 		return ErrStuck
 	}
-	for _, p := range parts {
-		q.waiting = append(q.waiting, p...)
-	}
-	q.waiting = append(q.waiting, '\n')
+	q.waiting = append(append(q.waiting, line...), '\n')
 	if q.writing {
 		return nil
 	}
+	q.writing = true
 	if q.raw != nil {
 		q.try()
 	}
 	if len(q.waiting) > 0 {
-		q.wakeRun()
+		go q.drain()
+	} else {
+		q.written()
 	}
 	return nil
 }
 
 // try writes what the pipe takes at once; mu is released meanwhile.
 func (q *Queue) try() {
-	q.writing = true
 	for range 4 { // with what others put meanwhile, but not for ever
 		batch := q.take()
 		q.mu.Unlock()
@@ -78,16 +75,12 @@ func (q *Queue) try() {
 		q.mu.Lock()
 		if n < len(batch) {
 			q.waiting = append(append([]byte(nil), batch[n:]...), q.waiting...)
-			break
+			return
 		}
 		q.spare = batch[:0]
 		if len(q.waiting) == 0 {
-			break
+			return
 		}
-	}
-	q.writing = false
-	if q.closed {
-		q.wakeRun()
 	}
 }
 
@@ -101,7 +94,7 @@ func (q *Queue) take() []byte {
 	return batch
 }
 
-// tryWrite writes without waiting. An error is left for run to meet.
+// tryWrite writes without waiting. An error is left for drain to meet.
 func (q *Queue) tryWrite(batch []byte) (n int) {
 	q.raw.Write(func(fd uintptr) bool {
 		n, _ = syscall.Write(int(fd), batch)
@@ -110,51 +103,47 @@ func (q *Queue) tryWrite(batch []byte) (n int) {
 	return max(n, 0)
 }
 
-// Close lets what is waiting go out, then closes the writer; it waits for neither.
-func (q *Queue) Close() {
+// drain writes all that waits.
+func (q *Queue) drain() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.closed = true
-	q.wakeRun()
-}
-
-// Done is closed when the writer is closed. A writer whose reader has stopped
-// reading must be broken first, by ending that reader.
-func (q *Queue) Done() <-chan struct{} { return q.done }
-
-// wakeRun has run write what waits, or end.
-func (q *Queue) wakeRun() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (q *Queue) run() {
-	defer close(q.done)
-	defer q.out.Close()
-	for range q.wake {
-		if q.drain() {
-			return
-		}
-	}
-}
-
-// drain writes all that waits; it returns true when there will be no more.
-func (q *Queue) drain() (over bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for !q.writing && q.err == nil && len(q.waiting) > 0 {
-		q.writing = true
+	for q.err == nil && len(q.waiting) > 0 {
 		batch := q.take()
 		q.mu.Unlock()
 		_, err := q.out.Write(batch)
 		q.mu.Lock()
-		q.writing = false
 		q.spare = batch[:0]
 		if err != nil {
 			q.err, q.waiting = err, nil
 		}
 	}
-	return q.err != nil || q.closed && !q.writing
+	q.written()
 }
+
+// written notes that nobody writes any more, and closes the writer if there will
+// be no more to write; mu is held.
+func (q *Queue) written() {
+	q.writing = false
+	if q.closed || q.err != nil {
+		q.closed = true
+		q.out.Close()
+		close(q.done)
+	}
+}
+
+// Close lets what is waiting go out, then closes the writer; it waits for neither.
+func (q *Queue) Close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return
+	}
+	q.closed = true
+	if !q.writing {
+		q.written()
+	}
+}
+
+// Done is closed when the writer is closed. A writer whose reader has stopped
+// reading must be broken first, by ending that reader.
+func (q *Queue) Done() <-chan struct{} { return q.done }

@@ -133,7 +133,7 @@ func TestQueue(t *testing.T) {
 	line := []byte(strings.Repeat("y", 1000))
 	const n = 500
 	for range n {
-		if err := q.Put(line, []byte("z")); err != nil {
+		if err := q.Put(append(line, 'z')); err != nil {
 			t.Fatal(err)
 		}
 	}
