@@ -1,11 +1,9 @@
 package programs
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"maps"
-	"net"
 	"slices"
 	"strconv"
 	"sync"
@@ -24,13 +22,14 @@ const (
 // A Host starts the programs that servers' definitions name, for one aggregator
 // at a time.
 type Host struct {
-	log io.Writer // their standard error, line by line, with the server's name
+	log   io.Writer      // their standard error, line by line, with the server's name
+	tasks sync.WaitGroup // that see to programs
 
 	mu      sync.Mutex // guards what follows
 	last    int        // of the keys
 	defined map[string]definition
-	keys    map[string]string // of programs, as they are written
-	running map[*running]struct{}
+	keys    map[string]string   // of programs, as they are written
+	running map[uint64]*running // by the number that the aggregator has for each
 }
 
 // A definition is the program of a server.
@@ -41,7 +40,7 @@ type definition struct {
 
 // NewHost returns a Host that knows no program.
 func NewHost(log io.Writer) *Host {
-	return &Host{log: log, running: make(map[*running]struct{})}
+	return &Host{log: log, running: make(map[uint64]*running)}
 }
 
 // Define makes the programs of servers those that can be started, and returns the
@@ -84,24 +83,11 @@ func (h *Host) Processes() []Process {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var list []Process
-	for r := range h.running {
+	for _, r := range h.running {
 		if pid := r.p.PID(); pid != 0 {
 			list = append(list, Process{r.server, pid, r.confined})
 		}
 	}
 	slices.SortFunc(list, func(a, b Process) int { return a.PID - b.PID })
 	return list
-}
-
-// Serve serves the aggregator at the other end of c until that ends or ctx does;
-// then it ends all programs, and waits for that.
-func (h *Host) Serve(ctx context.Context, c *net.UnixConn) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s := &service{host: h, to: wire.NewSocket(c, 0), programs: make(map[uint64]*running)}
-	stop := context.AfterFunc(ctx, func() { c.Close() })
-	defer stop()
-	s.serve(ctx, wire.NewReader(c, maxOrder)) // no descriptor comes by a plain read
-	c.Close()
-	s.end()
 }

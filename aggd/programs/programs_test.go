@@ -178,15 +178,15 @@ func TestClientGone(t *testing.T) {
 
 // TestMany starts no more than may run at once.
 func TestMany(t *testing.T) {
-	s := &service{host: NewHost(io.Discard), programs: map[uint64]*running{}}
-	key := s.host.Define([]wire.Server{{Name: "s", Program: wire.Program{Command: "sh"}}})[0].Descriptor
+	h := NewHost(io.Discard)
+	key := h.Define([]wire.Server{{Name: "s", Program: wire.Program{Command: "sh"}}})[0].Descriptor
 	for i := range uint64(maxPrograms) {
-		s.programs[i] = &running{}
+		h.running[i] = &running{}
 	}
-	if err := s.start(order{Start: key, ID: maxPrograms}); err == nil || !strings.Contains(err.Error(), "at once") {
+	if err := h.start(order{Start: key, ID: maxPrograms}, nil); err == nil || !strings.Contains(err.Error(), "at once") {
 		t.Error(err)
 	}
-	if err := s.start(order{Start: key, ID: 1}); err == nil || !strings.Contains(err.Error(), "runs already") {
+	if err := h.start(order{Start: key, ID: 1}, nil); err == nil || !strings.Contains(err.Error(), "runs already") {
 		t.Error(err)
 	}
 }

@@ -4,26 +4,28 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"sync"
+	"net"
+	"os"
 
 	"golang.org/x/time/rate"
 
 	"hutch/aggd/wire"
 )
 
-// A service is one aggregator's connection.
-type service struct {
-	host  *Host
-	to    *wire.Socket
-	tasks sync.WaitGroup // that see to programs
-
-	mu       sync.Mutex // guards what follows
-	programs map[uint64]*running
+// Serve serves the aggregator at the other end of c until that ends or ctx does;
+// then it ends all programs, and waits for that.
+func (h *Host) Serve(ctx context.Context, c *net.UnixConn) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	h.obey(ctx, wire.NewReader(c, maxOrder), wire.NewSocket(c, 0)) // no descriptor comes by a plain read
+	c.Close()
+	h.end()
 }
 
-// serve does what the lines of in say, until they end or are none.
-func (s *service) serve(ctx context.Context, in *wire.Reader) {
+// obey does what the lines of in say, until they end or are none.
+func (h *Host) obey(ctx context.Context, in *wire.Reader, to *wire.Socket) {
 	starts := rate.NewLimiter(startRate, startBurst)
 	for {
 		line, err := in.Read()
@@ -35,90 +37,81 @@ func (s *service) serve(ctx context.Context, in *wire.Reader) {
 			return // it is not ours any more
 		}
 		if o.Stop {
-			s.stop(o.ID)
+			h.stop(o.ID)
 			continue
 		}
 		if starts.Wait(ctx) != nil {
 			return
 		}
-		if err := s.start(o); err != nil {
-			s.to.Send(notice{ID: o.ID, Refused: err.Error()})
+		if err := h.start(o, to); err != nil {
+			to.Send(notice{ID: o.ID, Refused: err.Error()})
 		}
 	}
 }
 
 // start starts the program of a key, hands over its pipes and sees to its end.
-func (s *service) start(o order) error {
-	d, ok := s.host.lookup(o.Start)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case !ok:
-		return fmt.Errorf("start: the program is not defined any more")
-	case s.programs[o.ID] != nil:
-		return fmt.Errorf("start: program %d runs already", o.ID)
-	case len(s.programs) >= maxPrograms:
-		return fmt.Errorf("start: more than %d programs at once", maxPrograms)
-	}
-	r, pipes, err := startProgram(d, s.host.log)
+func (h *Host) start(o order, to *wire.Socket) error {
+	d, err := h.lookup(o)
 	if err != nil {
 		return err
 	}
-	s.programs[o.ID] = r
-	s.host.note(r, true)
-	s.tasks.Go(func() {
-		<-r.p.Exited()
-		s.host.note(r, false)
-		s.mu.Lock()
-		delete(s.programs, o.ID)
-		s.mu.Unlock()
-		s.to.Send(notice{ID: o.ID, Ended: r.how, Words: r.said.last()})
-	})
-	err = s.to.Send(notice{ID: o.ID, Started: true}, int(pipes[0].Fd()), int(pipes[1].Fd()))
-	closeAll(pipes[:])
+	r, pipes, err := startProgram(d, h.log)
 	if err != nil {
-		s.tasks.Go(r.stop)
+		return err
 	}
+	h.mu.Lock()
+	h.running[o.ID] = r
+	h.mu.Unlock()
+	err = to.Send(notice{ID: o.ID, Started: true}, int(pipes[0].Fd()), int(pipes[1].Fd()))
+	closeAll(pipes[:])
+	h.tasks.Go(func() {
+		if err != nil {
+			r.stop()
+		}
+		<-r.p.Exited()
+		h.mu.Lock()
+		delete(h.running, o.ID)
+		h.mu.Unlock()
+		to.Send(notice{ID: o.ID, Ended: r.how, Words: r.said.last()})
+	})
 	return nil
 }
 
-func (s *service) stop(id uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r := s.programs[id]; r != nil {
-		s.tasks.Go(r.stop)
+// lookup returns what an order is to start.
+func (h *Host) lookup(o order) (definition, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d, ok := h.defined[o.Start]
+	switch {
+	case !ok:
+		return d, fmt.Errorf("start: the program is not defined any more")
+	case h.running[o.ID] != nil:
+		return d, fmt.Errorf("start: program %d runs already", o.ID)
+	case len(h.running) >= maxPrograms:
+		return d, fmt.Errorf("start: more than %d programs at once", maxPrograms)
+	}
+	return d, nil
+}
+
+func (h *Host) stop(id uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r := h.running[id]; r != nil {
+		h.tasks.Go(r.stop)
 	}
 }
 
 // end ends all programs and waits.
-func (s *service) end() {
-	s.mu.Lock()
-	for _, r := range s.programs {
-		s.tasks.Go(r.stop)
-	}
-	s.mu.Unlock()
-	s.tasks.Wait()
-}
-
-func (h *Host) lookup(key string) (definition, bool) {
+func (h *Host) end() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	d, ok := h.defined[key]
-	return d, ok
-}
-
-// note notes whether a program runs.
-func (h *Host) note(r *running, runs bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if runs {
-		h.running[r] = struct{}{}
-	} else {
-		delete(h.running, r)
+	for _, r := range h.running {
+		h.tasks.Go(r.stop)
 	}
+	h.mu.Unlock()
+	h.tasks.Wait()
 }
 
-func closeAll[C io.Closer](files []C) {
+func closeAll(files []*os.File) {
 	for _, f := range files {
 		f.Close()
 	}
