@@ -1,5 +1,0 @@
-//go:build linux && !takeover
-
-package confine
-
-func attack() {}
