@@ -1,6 +1,7 @@
 package aggd
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -201,20 +202,40 @@ func (a *aggregator) tell(what string, rid uint64, client, server, method string
 	a.out.Write(append(line, "}}"...))
 }
 
-// expectReply notes a request of a server that the host is to answer, and returns its rid.
+// maxAsked is the most requests of one server that may wait for answers.
+const maxAsked = 64
+
+// expectReply notes a request of a server that the host is to answer, and returns
+// its rid, or 0 if too many wait.
 func (a *aggregator) expectReply(c *conn, id json.RawMessage) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	waiting := 0
+	for _, q := range a.asked {
+		if q.c == c {
+			waiting++
+		}
+	}
+	if waiting >= maxAsked {
+		return 0
+	}
 	a.rid++
 	a.asked[a.rid] = asked{c, id}
 	return a.rid
 }
 
-// dropReply notes that a request of a server needs no answer any more.
-func (a *aggregator) dropReply(rid uint64) {
+// dropReplies notes that a server's requests with an id, or all where that is nil,
+// need no answer any more, and returns their rids.
+func (a *aggregator) dropReplies(c *conn, id []byte) (rids []uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.asked, rid)
+	for rid, q := range a.asked {
+		if q.c == c && (id == nil || bytes.Equal(q.id, id)) {
+			delete(a.asked, rid)
+			rids = append(rids, rid)
+		}
+	}
+	return rids
 }
 
 // capabilities returns what a client key stands for.

@@ -68,12 +68,8 @@ type conn struct {
 	mu    sync.Mutex // guards what follows
 	last  uint64
 	calls map[uint64]*call
-	asked map[string]uint64 // requests of the server the host is answering: its id → rid
-	cause error             // why the session ended
+	cause error // why the session ended
 }
-
-// maxAsked is the most requests of one server that may wait for answers.
-const maxAsked = 64
 
 // errWrongID is returned for a call that was answered under another id.
 var errWrongID = errors.New("the server answered with a wrong id")
@@ -86,7 +82,6 @@ func newConn(up *upstream) *conn {
 
 		complaints: rate.NewLimiter(rate.Every(10*time.Second), 5),
 		calls:      make(map[uint64]*call),
-		asked:      make(map[string]uint64),
 	}
 }
 
@@ -165,15 +160,12 @@ func (c *conn) fail(err error) {
 		return
 	}
 	c.cause = err
-	asked := c.asked
-	c.asked = nil
 	for _, q := range c.calls {
 		q.settle(outcome{err: err})
 	}
 	close(c.over)
 	c.mu.Unlock()
-	for _, rid := range asked {
-		c.up.agg.dropReply(rid)
+	for _, rid := range c.up.agg.dropReplies(c, nil) {
 		params := fmt.Appendf(nil, `{"requestId":%d,"reason":%s}`, rid, rawjson.Quote(err.Error()))
 		c.up.agg.tell("notification", 0, c.up.client, c.up.name, "notifications/cancelled", params, nil)
 	}

@@ -25,16 +25,13 @@ type definition struct {
 	fault error // why it means nothing
 }
 
-func (d definition) idleTimeout() time.Duration {
-	return time.Duration(cmp.Or(max(d.IdleTimeout, 0), wire.Duration(idleTimeout)))
-}
+func (d definition) idleTimeout() time.Duration    { return or(d.IdleTimeout, idleTimeout) }
+func (d definition) connectTimeout() time.Duration { return or(d.ConnectTimeout, connectTimeout) }
+func (d definition) callTimeout() time.Duration    { return or(d.CallTimeout, callTimeout) }
 
-func (d definition) connectTimeout() time.Duration {
-	return time.Duration(cmp.Or(max(d.ConnectTimeout, 0), wire.Duration(connectTimeout)))
-}
-
-func (d definition) callTimeout() time.Duration {
-	return time.Duration(cmp.Or(max(d.CallTimeout, 0), wire.Duration(callTimeout)))
+// or returns a time that was set, or what it is otherwise.
+func or(set wire.Duration, otherwise time.Duration) time.Duration {
+	return cmp.Or(max(time.Duration(set), 0), otherwise)
 }
 
 // sameConnection reports whether a connection made for d serves e too.

@@ -145,16 +145,13 @@ func (c *conn) progress(m jsonrpc.Message) {
 // cancelled passes on that the server gave up a request of its own.
 func (c *conn) cancelled(m jsonrpc.Message) {
 	id := rawjson.Get(m.Params, "requestId")
-	c.mu.Lock()
-	rid, ok := c.asked[string(id)]
-	delete(c.asked, string(id))
-	c.mu.Unlock()
-	if !ok {
+	if id == nil {
 		return
 	}
-	c.up.agg.dropReply(rid)
-	params := rawjson.Set(m.Params, strconv.AppendUint(nil, rid, 10), "requestId")
-	c.up.agg.tell("notification", 0, c.up.client, c.up.name, m.Method, params, nil)
+	for _, rid := range c.up.agg.dropReplies(c, id) {
+		params := rawjson.Set(m.Params, strconv.AppendUint(nil, rid, 10), "requestId")
+		c.up.agg.tell("notification", 0, c.up.client, c.up.name, m.Method, params, nil)
+	}
 }
 
 // request passes a request of the server on to the host, or answers it.
@@ -173,18 +170,13 @@ func (c *conn) request(m jsonrpc.Message, from *call) {
 	if from == nil || from.request == nil {
 		from = c.latestCall(false)
 	}
-	c.mu.Lock()
-	busy := len(c.asked) >= maxAsked
-	rid := uint64(0)
-	if !busy && c.cause == nil {
-		rid = c.up.agg.expectReply(c, m.ID)
-		c.asked[string(m.ID)] = rid
-	}
-	c.mu.Unlock()
+	rid := c.up.agg.expectReply(c, m.ID)
 	switch {
-	case busy:
+	case rid == 0:
 		c.reply(m.ID, nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "too many requests wait for answers").Raw())
-	case rid != 0:
+	case c.isOver():
+		c.up.agg.dropReplies(c, nil)
+	default:
 		c.up.agg.tell("request", rid, c.clientOf(from), c.up.name, m.Method, m.Params, from)
 	}
 }
@@ -229,9 +221,6 @@ func (c *conn) clientOf(q *call) string {
 
 // reply answers a request of the server.
 func (c *conn) reply(id, result, rpcError []byte) {
-	c.mu.Lock()
-	delete(c.asked, string(id))
-	c.mu.Unlock()
 	line := jsonrpc.Response(id, result, rpcError)
 	c.up.agg.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), c.up.def.connectTimeout())

@@ -106,12 +106,9 @@ func content(source string) (string, error) {
 }
 
 func element(n *html.Node, a atom.Atom) *html.Node {
-	if n.Type == html.ElementNode && n.DataAtom == a {
-		return n
-	}
-	for c := n.FirstChild; c != nil; c = c.NextSibling {
-		if found := element(c, a); found != nil {
-			return found
+	for d := range n.Descendants() {
+		if d.Type == html.ElementNode && d.DataAtom == a {
+			return d
 		}
 	}
 	return nil
@@ -141,7 +138,7 @@ func (w *words) node(n *html.Node, pre bool) {
 	if block {
 		w.line()
 	}
-	for c := n.FirstChild; c != nil; c = c.NextSibling {
+	for c := range n.ChildNodes() {
 		w.node(c, pre || n.DataAtom == atom.Pre)
 	}
 	if block {
