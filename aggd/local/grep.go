@@ -17,8 +17,8 @@ type search struct {
 	most    int // matches shown
 }
 
-func newSearch(pattern string, context, most *int) (*search, error) {
-	s := &search{context: or(context, 3), most: or(most, 50)}
+func newSearch(pattern string, context, most int) (*search, error) {
+	s := &search{context: context, most: most}
 	switch {
 	case pattern == "":
 		return nil, errors.New("argument pattern is missing")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 
 	"hutch/aggd/jsonrpc"
@@ -107,12 +106,11 @@ func (s *Server) initialize(params []byte) []byte {
 // call runs a tool: at once where it never waits, else beside the others.
 func (s *Server) call(ctx context.Context, id, params []byte) {
 	name := rawjson.GetString(params, "name")
-	at := slices.IndexFunc(table, func(t tool) bool { return t.name == name })
-	if at < 0 {
+	t, known := tools[name]
+	if !known {
 		s.refuse(id, jsonrpc.CodeParams, "unknown tool: "+name)
 		return
 	}
-	t := &table[at]
 	args := rawjson.Get(params, "arguments")
 	if args == nil {
 		args = []byte("{}")
@@ -138,7 +136,7 @@ func (s *Server) call(ctx context.Context, id, params []byte) {
 
 // result runs a tool and answers with what it says. A tool that fails says so in
 // its result, for the model to read.
-func (s *Server) result(id []byte, t *tool, ctx context.Context, args []byte) {
+func (s *Server) result(id []byte, t tool, ctx context.Context, args []byte) {
 	text, err := t.run(ctx, s.web, args)
 	if ctx.Err() != nil {
 		return // nobody wants the answer

@@ -173,7 +173,7 @@ func (p paging) check() error {
 	if p.StartIndex < 0 {
 		return errors.New("start_index is negative")
 	}
-	if or(p.MaxLength, 1) < 1 {
+	if p.MaxLength < 1 {
 		return errors.New("max_length is less than 1")
 	}
 	return nil
@@ -181,11 +181,10 @@ func (p paging) check() error {
 
 // show returns a part of text under a head that says which part.
 func (p *page) show(text string, part paging) string {
-	length := or(part.MaxLength, 5000)
 	start := border(text, part.StartIndex)
 	end := len(text)
-	if length < len(text)-start {
-		end = border(text, start+length)
+	if part.MaxLength < len(text)-start {
+		end = border(text, start+part.MaxLength)
 	}
 	if end == start && start < len(text) { // at least one character
 		_, n := utf8.DecodeRuneInString(text[start:])
