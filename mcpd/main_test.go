@@ -20,7 +20,7 @@ var otherServers = map[string]func() int{}
 // TestMain lets the test binary be the programs that an endpoint needs: the
 // aggregator, and the MCP servers that it starts.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == "-max-request" {
+	if len(os.Args) > 2 && os.Args[1] == "-programs" {
 		hutchd, err := programs.NewClient(3)
 		if err == nil {
 			err = aggd.Run(context.Background(), aggd.Config{Programs: hutchd, Log: os.Stderr, ListWait: patience}, os.Stdin, os.Stdout)

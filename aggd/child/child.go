@@ -8,7 +8,6 @@
 package child
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +16,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"hutch/aggd/jsonrpc"
 	"hutch/aggd/process"
 	"hutch/aggd/programs"
 	"hutch/aggd/wire"
@@ -26,20 +24,15 @@ import (
 
 // Config says what to run and who to tell.
 type Config struct {
-	Path    string   // the aggregator's program
-	Args    []string // its flags
+	Path    string // the aggregator's program
 	Servers []wire.Server
 	Log     io.Writer // its stderr
-
-	// MaxRequest and MaxResult are the limits of a line to and from the child;
-	// wire.MaxRequest and wire.MaxResult where 0.
-	MaxRequest, MaxResult int
 
 	// Notify is given each notification of a server, in order. It must not block.
 	Notify func(wire.Notification)
 	// Request answers a server's request with a result or an error object. It
 	// runs on a goroutine of its own; ctx ends when the server or the child
-	// gives up. Without it every request is refused.
+	// gives up.
 	Request func(ctx context.Context, r wire.ServerRequest) (result, rpcError json.RawMessage)
 	// Down is called when the child died or could not be started, Up when it
 	// runs again. They must not block.
@@ -73,7 +66,6 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	if cfg.Path == "" {
 		return nil, fmt.Errorf("%w: no aggregator program named", fs.ErrInvalid)
 	}
-	cfg = cfg.withDefaults()
 	ctx, cancel := context.WithCancel(ctx)
 	host := programs.NewHost(cfg.Log)
 	c := &Child{
@@ -87,20 +79,6 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	}
 	go c.supervise(ctx)
 	return c, nil
-}
-
-func (cfg Config) withDefaults() Config {
-	cfg.MaxRequest = cmp.Or(cfg.MaxRequest, wire.MaxRequest)
-	cfg.MaxResult = cmp.Or(cfg.MaxResult, wire.MaxResult)
-	if cfg.Log == nil {
-		cfg.Log = io.Discard
-	}
-	if cfg.Request == nil {
-		cfg.Request = func(context.Context, wire.ServerRequest) (json.RawMessage, json.RawMessage) {
-			return nil, jsonrpc.Errorf(jsonrpc.CodeMethod, "method not found").Raw()
-		}
-	}
-	return cfg
 }
 
 // Close ends the child: it is asked to shut down, and killed with all it started

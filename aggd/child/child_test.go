@@ -25,11 +25,11 @@ import (
 // The test binary is also the aggregator that it starts, and the servers of that.
 func TestMain(m *testing.M) {
 	switch {
-	case len(os.Args) > 1 && os.Args[1] == "-max-request":
+	case len(os.Args) > 1 && os.Args[1] == "-programs":
 		if len(os.Environ()) > 0 {
 			fmt.Fprintln(os.Stderr, "environment:", os.Environ())
 		}
-		if slices.Contains(os.Args, "hang") {
+		if filepath.Base(os.Args[0]) == "hang" {
 			select {}
 		}
 		fds, _ := os.ReadDir("/proc/self/fd")
@@ -130,6 +130,11 @@ func begin(t testing.TB, cfg Config) (*Child, *record) {
 	r := &record{notes: make(chan wire.Notification, 1000), downs: make(chan error, 1000), ups: make(chan bool, 1000)}
 	if cfg.Path == "" {
 		cfg.Path = self(t)
+	}
+	if cfg.Request == nil {
+		cfg.Request = func(context.Context, wire.ServerRequest) (result, rpcError json.RawMessage) {
+			return nil, json.RawMessage(`{"code":-32601,"message":"method not found"}`)
+		}
 	}
 	cfg.Log = r
 	cfg.Notify = func(n wire.Notification) { r.notes <- n }
@@ -365,9 +370,9 @@ func TestMissing(t *testing.T) {
 // TestServersTooLong says why a child has no servers whose definitions are over
 // the limit of a line.
 func TestServersTooLong(t *testing.T) {
-	long := wire.Server{Name: "s", Enabled: true, URL: "http://127.0.0.1/" + strings.Repeat("x", 5000)}
-	c, r := begin(t, Config{Servers: []wire.Server{long}, MaxRequest: 4096})
-	if err := <-r.downs; !strings.Contains(err.Error(), "the definitions of the servers: ") || !strings.Contains(err.Error(), "over the limit of 4096") {
+	long := wire.Server{Name: "s", Enabled: true, URL: "http://127.0.0.1/" + strings.Repeat("x", wire.MaxRequest)}
+	c, r := begin(t, Config{Servers: []wire.Server{long}})
+	if err := <-r.downs; !strings.Contains(err.Error(), "the definitions of the servers: ") || !strings.Contains(err.Error(), "over the limit of 1048576") {
 		t.Error(err)
 	}
 	if err := c.Refresh(soon(t), nil); err != nil && !strings.Contains(err.Error(), "over the limit") {
@@ -388,7 +393,11 @@ func TestRefresh(t *testing.T) {
 
 // TestHangingChild has a child that neither answers nor ends.
 func TestHangingChild(t *testing.T) {
-	c, r := begin(t, Config{Args: []string{"hang"}})
+	path := filepath.Join(t.TempDir(), "hang")
+	if err := os.Symlink(self(t), path); err != nil {
+		t.Fatal(err)
+	}
+	c, r := begin(t, Config{Path: path})
 	<-r.ups
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
@@ -132,20 +131,10 @@ func (r *run) reply(rid uint64, result, rpcError json.RawMessage) {
 	if len(result) == 0 && len(rpcError) == 0 {
 		rpcError = jsonrpc.Errorf(jsonrpc.CodeInternal, "no answer").Raw()
 	}
+	id := rid | 1<<63 // whose answer nobody waits for
 	var long *wire.TooLong
-	if err := r.put(encodeReply(rid, result, rpcError)); errors.As(err, &long) {
-		r.put(encodeReply(rid, nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "the answer is too long").Raw()))
+	if err := r.request(id, wire.Reply, wire.ReplyParams{RID: rid, Result: result, Error: rpcError}); errors.As(err, &long) {
+		rpcError = jsonrpc.Errorf(jsonrpc.CodeInternal, "the answer is too long").Raw()
+		r.request(id, wire.Reply, wire.ReplyParams{RID: rid, Error: rpcError})
 	}
-}
-
-func encodeReply(rid uint64, result, rpcError json.RawMessage) []byte {
-	line := make([]byte, 0, len(result)+len(rpcError)+96)
-	line = openCall(line, rid|1<<63, wire.Reply) // an id whose answer nobody waits for
-	line = strconv.AppendUint(append(line, `"rid":`...), rid, 10)
-	if len(rpcError) > 0 {
-		line = append(append(line, `,"error":`...), rawjson.Line(rpcError)...)
-	} else {
-		line = append(append(line, `,"result":`...), rawjson.Line(result)...)
-	}
-	return append(line, "}}"...)
 }

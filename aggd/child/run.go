@@ -56,15 +56,11 @@ func start(ctx context.Context, cfg *Config, host *programs.Host) (*run, error) 
 		return nil, fmt.Errorf("aggregator: %w", err)
 	}
 	p, err := process.Start(process.Config{
-		Path: cfg.Path,
-		Args: append([]string{
-			"-max-request", strconv.Itoa(cfg.MaxRequest),
-			"-max-result", strconv.Itoa(cfg.MaxResult),
-			"-programs", "3",
-		}, cfg.Args...),
+		Path:  cfg.Path,
+		Args:  []string{"-programs", "3"},
 		Extra: []*os.File{theirs}, Confined: true,
 		Log:  cfg.Log,
-		Read: func(out io.Reader) { <-began; r.receive(wire.NewReader(out, cfg.MaxResult+1<<20)) },
+		Read: func(out io.Reader) { <-began; r.receive(wire.NewReader(out, wire.MaxResult+1<<20)) },
 		Gone: r.gone,
 	})
 	if err != nil {
@@ -134,8 +130,8 @@ func (r *run) request(id uint64, method string, params any) error {
 }
 
 func (r *run) put(line []byte) error {
-	if len(line) > r.cfg.MaxRequest {
-		return fmt.Errorf("the request: %w", &wire.TooLong{Size: int64(len(line)), Limit: r.cfg.MaxRequest})
+	if len(line) > wire.MaxRequest {
+		return fmt.Errorf("the request: %w", &wire.TooLong{Size: int64(len(line)), Limit: wire.MaxRequest})
 	}
 	if err := r.in.Put(line); err != nil {
 		return fmt.Errorf("%w: the aggregator: %w", fs.ErrIO, err)
