@@ -6,7 +6,9 @@ package folder
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -35,6 +37,10 @@ type Folder struct {
 	// Admit says why there can be no file of a name: one that is made, or gets
 	// another name. Nil: all can be. Set before the folder is served.
 	Admit func(name string) error
+
+	// MaxEntries is how many names a directory may have that is listed; 0: any
+	// number. Set before the folder is served.
+	MaxEntries int
 }
 
 func (f *Folder) admit(name string) error {
@@ -193,7 +199,7 @@ func (n *file) read() (*os.File, []os.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	entries, err := d.ReadDir(-1)
+	entries, err := n.f.entries(d)
 	if err != nil {
 		d.Close()
 		return nil, nil, err
@@ -209,6 +215,21 @@ func (n *file) read() (*os.File, []os.FileInfo, error) {
 	}
 	sort.Slice(infos, func(i, j int) bool { return infos[i].Name() < infos[j].Name() })
 	return d, infos, nil
+}
+
+// entries returns what is in a directory.
+func (f *Folder) entries(d *os.File) ([]os.DirEntry, error) {
+	if f.MaxEntries == 0 {
+		return d.ReadDir(-1)
+	}
+	entries, err := d.ReadDir(f.MaxEntries + 1)
+	switch {
+	case errors.Is(err, io.EOF): // it is empty
+		return nil, nil
+	case len(entries) > f.MaxEntries:
+		return nil, fmt.Errorf("%w: more than %d names in a folder", syscall.EOVERFLOW, f.MaxEntries)
+	}
+	return entries, err
 }
 
 func (n *file) Open(_ context.Context, flags int) (fs.Handle, error) {

@@ -39,7 +39,13 @@ func (s *session) root(o *op) (*place, wire.Qid, error) {
 	if o.name2 == errName {
 		at.node, o.name2 = &s.err, ""
 	}
-	at, err := s.steps(o.ctx, at, wire.Path(o.name2))
+	names := wire.Path(o.name2)
+	room := at.keepAfter(names)
+	if err := s.srv.keep(room); err != nil {
+		return nil, wire.Qid{}, err
+	}
+	defer s.srv.giveUp(room)
+	at, err := s.steps(o.ctx, at, names)
 	if err != nil {
 		return nil, wire.Qid{}, err
 	}
@@ -47,5 +53,7 @@ func (s *session) root(o *op) (*place, wire.Qid, error) {
 	if err != nil {
 		return nil, wire.Qid{}, err
 	}
-	return &place{node: at.node, dir: q.Type&qtDir != 0, qid: q.Path}, q, nil // nothing is above it
+	top := &place{node: at.node, dir: q.Type&qtDir != 0, qid: q.Path, length: at.length} // nothing is above it
+	top.way()
+	return top, q, nil
 }

@@ -15,6 +15,7 @@ type listing struct {
 	made    bool
 	entries []fs.Entry
 	plus    []fs.Described // for Treaddirplus; nil until it is made
+	kept    int            // bytes of these
 
 	// 9P2000 alone: where the next read must begin, the entry it begins
 	// with, and that entry's stat if it was made but did not fit.
@@ -24,6 +25,22 @@ type listing struct {
 }
 
 func newListing() *listing { return &listing{turn: make(chan struct{}, 1)} }
+
+// beginList waits until o may read a directory, if it does, and the server
+// bounds how many do.
+func (s *session) beginList(o *op) (end func(), err error) {
+	lists := o.typ == wire.Treaddir || o.typ == wire.Treaddirplus ||
+		o.typ == wire.Tread && o.open != nil && o.open.list != nil
+	if s.srv.Lists == nil || !lists {
+		return func() {}, nil
+	}
+	select {
+	case s.srv.Lists <- struct{}{}:
+		return func() { <-s.srv.Lists }, nil
+	case <-o.ctx.Done():
+		return func() {}, o.ctx.Err()
+	}
+}
 
 // take waits for the listing; done gives it back.
 func (l *listing) take(ctx context.Context) error {
@@ -46,14 +63,14 @@ func (o *op) listing() (*listing, error) {
 }
 
 // refresh makes the snapshot.
-func (l *listing) refresh(ctx context.Context, dir fs.Node) error {
-	entries, err := dir.List(ctx)
+func (s *session) refresh(l *listing, o *op) error {
+	entries, err := o.at.node.List(o.ctx)
 	if err != nil {
 		return err
 	}
 	l.entries, l.made = entries, true
 	l.off, l.next, l.held = 0, 0, nil
-	return nil
+	return l.weigh(s.srv)
 }
 
 // readStats serves Tread of a directory in 9P2000: whole stats, in order.
@@ -64,7 +81,7 @@ func (s *session) readStats(o *op) error {
 	}
 	defer l.done()
 	if o.offset == 0 {
-		if err := l.refresh(o.ctx, o.at.node); err != nil {
+		if err := s.refresh(l, o); err != nil {
 			return err
 		}
 	}
@@ -140,7 +157,7 @@ func (s *session) readdir(o *op) error {
 	}
 	defer l.done()
 	if o.offset == 0 || !l.made {
-		if err := l.refresh(o.ctx, o.at.node); err != nil {
+		if err := s.refresh(l, o); err != nil {
 			return err
 		}
 	}
@@ -191,6 +208,9 @@ func (s *session) readdirplus(o *op) error {
 			return err
 		}
 		l.plus = append([]fs.Described{}, list...)
+		if err := l.weigh(s.srv); err != nil {
+			return err
+		}
 	}
 	return s.putDescribed(o, l.plus)
 }

@@ -17,15 +17,20 @@ type place struct {
 	up   *place // the directory it is in; nil where the client attached
 	dir  bool
 	qid  uint64 // tells directories apart
+
+	length int // bytes of the way to it
+	kept   int // bytes of the places on it
 }
 
 // A fid is a client's name for a file. session.mu guards its fields.
 type fid struct {
 	place *place // nil while the walk that makes the fid is under way
+	kept  int    // bytes that are counted for it
 	open  *opened
 	busy  bool // an open or create is under way
 	refs  int  // ops bound to it
 	idle  chan struct{}
+	shut  bool // it keeps nothing any more
 }
 
 // An opened is what an open fid has besides.
@@ -192,7 +197,7 @@ func (s *session) release(o *op) {
 func (s *session) settle(f *fid, at *place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f.place = at
+	s.put(f, at)
 }
 
 // unreserve takes back the number of a fid that o reserved and that got no
@@ -230,7 +235,8 @@ func (o *opened) close() error {
 }
 
 // shut closes what the fid has open. Nothing else uses the fid any more.
-func (f *fid) shut() error {
+func (s *session) shut(f *fid) error {
+	defer s.forgetKept(f)
 	if f.open == nil {
 		return nil
 	}
@@ -258,7 +264,7 @@ func (s *session) clunk(o *op) error {
 	f := o.f2
 	s.srv.locks.release(f)
 	err := f.flush(o.ctx)
-	return cmp.Or(err, f.shut())
+	return cmp.Or(err, s.shut(f))
 }
 
 // remove serves Tremove, which is a clunk, too, whatever becomes of it.
@@ -269,7 +275,7 @@ func (s *session) remove(o *op) error {
 	if f.open != nil {
 		f.open.remove = false
 	}
-	f.shut()
+	s.shut(f)
 	if f.place.up == nil {
 		return fmt.Errorf("%w: remove of the root", fs.ErrNotPermitted)
 	}

@@ -99,7 +99,7 @@ func (s *session) moveTo(o *op, from *place, name string, to *place, newname str
 
 // follow gives the session's fids of a file that was moved, and of all below
 // it, their new places: nodes may know themselves by the way to them. Who
-// cannot be found again stays where it was.
+// cannot be found again, or has no room for a longer way, stays where it was.
 func (s *session) follow(from *place, name string, to *place, newname string) {
 	s.mu.Lock()
 	moved := map[*fid]*place{}
@@ -114,11 +114,15 @@ func (s *session) follow(from *place, name string, to *place, newname string) {
 		if err != nil {
 			continue
 		}
+		if s.srv.keep(at.kept) != nil {
+			return
+		}
 		s.mu.Lock()
 		if f.place == old {
-			f.place = at
+			s.put(f, at)
 		}
 		s.mu.Unlock()
+		s.srv.giveUp(at.kept)
 	}
 }
 

@@ -101,7 +101,8 @@ func (s *session) endOpen(o *op, at *place, q wire.Qid, open *opened, err error)
 	if err != nil {
 		return err
 	}
-	o.f.place, o.f.open = at, open
+	s.put(o.f, at)
+	o.f.open = open
 	o.out = wire.Put32(wire.PutQid(o.out, q), s.msize-ioHead)
 	return nil
 }
@@ -165,6 +166,11 @@ func (s *session) become(o *op, open *opened, build func() (fs.Node, error)) err
 	if !o.at.dir {
 		return fs.ErrNotDir
 	}
+	room := o.at.keepAfter([]string{o.name})
+	if err := s.srv.keep(room); err != nil {
+		return err
+	}
+	defer s.srv.giveUp(room)
 	if err := s.beginOpen(o); err != nil {
 		return err
 	}

@@ -68,10 +68,15 @@ type Server struct {
 	Each Gate // is passed by each request, until before its answer
 	Open Gate // is passed by each file that is opened, until it is closed
 
+	// Lists holds a token for each request that reads a directory, while others
+	// wait; nil: none does.
+	Lists chan struct{}
+
 	counters counters
 	owners   owners
 	locks    locks
 	held     atomic.Int64 // bytes of the requests that have a slot
+	kept     atomic.Int64 // bytes of what fids keep
 	giving   atomic.Bool  // memory goes back soon
 	conns    connTable
 }

@@ -96,7 +96,7 @@ func (s *session) end() {
 	s.running.Wait()
 	leave, _ := s.srv.Each.pass() // a file may go when it is closed
 	for _, f := range s.fids {
-		f.shut()
+		s.shut(f)
 	}
 	leave()
 	s.srv.counters.fids.Add(-int64(len(s.fids)))
@@ -192,7 +192,12 @@ func (s *session) run(o *op) {
 	if o.m.detach {
 		<-o.f2.idle // outside the gate, at which the last may wait
 	}
-	leave, err := s.srv.Each.pass()
+	listed, err := s.beginList(o) // outside the gate, too
+	defer listed()
+	leave := func() {}
+	if err == nil {
+		leave, err = s.srv.Each.pass()
+	}
 	if err == nil && o.m.entry {
 		err = newIn(o.at, o.name)
 	}

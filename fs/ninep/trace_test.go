@@ -132,6 +132,9 @@ func (tr *tracer) end() {
 	if c.Conns != 0 || c.Fids != 0 || c.InFlight != 0 {
 		tr.t.Errorf("left: %+v", c)
 	}
+	if n := tr.srv.kept.Load(); n != 0 {
+		tr.t.Errorf("%d bytes kept at the end", n)
+	}
 }
 
 func (tr *tracer) do(line string) error {

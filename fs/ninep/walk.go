@@ -13,7 +13,13 @@ import (
 // walk serves Twalk. When a name but the first leads nowhere, the reply has
 // the qids up to it, and newfid stays unused.
 func (s *session) walk(o *op) error {
-	at, err := s.walkNames(o)
+	var at *place
+	room := o.at.keepAfter(o.names)
+	err := s.srv.keep(room)
+	if err == nil {
+		defer s.srv.giveUp(room)
+		at, err = s.walkNames(o)
+	}
 	partial := err == nil && len(o.names) > 0 && len(o.out) < wire.HeadLen+2+len(o.names)*wire.QidLen
 	if err == nil && o.f2 == nil && !partial {
 		err = s.move(o, at)
@@ -71,7 +77,7 @@ func (s *session) move(o *op, at *place) error {
 	if o.f.open != nil || o.f.busy {
 		return fidInUse(o.fid)
 	}
-	o.f.place = at
+	s.put(o.f, at)
 	return nil
 }
 
@@ -113,7 +119,9 @@ func (s *session) enter(ctx context.Context, up *place, n fs.Node, name string) 
 	if err != nil {
 		return nil, wire.Qid{}, err
 	}
-	return &place{node: n, name: name, up: up, dir: q.Type&qtDir != 0, qid: q.Path}, q, nil
+	at := &place{node: n, name: name, up: up, dir: q.Type&qtDir != 0, qid: q.Path}
+	at.way()
+	return at, q, nil
 }
 
 // qidOf returns the qid of a file, and its stat, from which it is made.

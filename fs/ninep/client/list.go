@@ -11,7 +11,7 @@ import (
 
 // What a directory may have that is listed.
 const (
-	maxEntries = 1 << 18
+	MaxEntries = 1 << 18
 	maxListing = 64 << 20 // bytes, as the server sends it
 	maxTarget  = 4096
 )
@@ -104,7 +104,7 @@ func (l *listing) part(ctx context.Context, fid uint32, names []string) error {
 	l.last = len(r.B) == 0
 	for len(r.B) > 0 {
 		of, next := l.cut(&r)
-		if l.total++; r.Bad || l.total > maxEntries || l.size > maxListing {
+		if l.total++; r.Bad || l.total > MaxEntries || l.size > maxListing {
 			return l.c.liar("a directory without an end")
 		}
 		if l.off = next; fs.CheckName(of.Name) == nil && !l.seen[of.Name] {

@@ -19,6 +19,7 @@ import (
 
 	"hutch/fs/folder"
 	"hutch/fs/ninep"
+	"hutch/fs/ninep/client"
 	"hutch/relay/boot"
 	"hutch/vmm"
 )
@@ -36,10 +37,16 @@ type Share struct {
 	opened  int // files that the guest has open; guarded by the room's mu
 }
 
+// What a guest may have read at once.
+const (
+	maxLists   = 4                 // directories
+	maxEntries = client.MaxEntries // names in each
+)
+
 // New opens the folders that the machine of s sees.
 func New(s vmm.Spec) (*Share, error) {
 	sh := &Share{gate: newGate(), room: &descriptors}
-	sh.server = &ninep.Server{Root: top{s: sh}, Each: sh.gate.enter, Open: sh.enter}
+	sh.server = &ninep.Server{Root: top{s: sh}, Each: sh.gate.enter, Open: sh.enter, Lists: make(chan struct{}, maxLists)}
 	err := sh.open(s.Work, boot.Share{Name: "work", Path: workspace})
 	for i, b := range s.Image.Binds {
 		if err == nil {
@@ -68,6 +75,7 @@ func inward(list []vmm.Mount) []vmm.Mount {
 func (s *Share) open(dir string, as boot.Share) error {
 	f, err := folder.Open(dir, as.Name)
 	if err == nil {
+		f.MaxEntries = maxEntries
 		s.list, s.folders = append(s.list, as), append(s.folders, f)
 	}
 	return err

@@ -221,6 +221,23 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// TestNames lists a directory of as many names as may be in memory, and of one
+// more.
+func TestNames(t *testing.T) {
+	s, c, work, _ := serve(t)
+	s.folders[0].MaxEntries = 2
+	for n := range 4 {
+		list, err := c.List(t.Context(), []string{"work"})
+		described, derr := c.Describe(t.Context(), []string{"work"})
+		many := n > 2
+		if errors.Is(err, syscall.EOVERFLOW) != many || errors.Is(derr, syscall.EOVERFLOW) != many ||
+			!many && (len(list) != n || len(described) != n) {
+			t.Errorf("of %d names %d are listed, %v, %d described, %v", n, len(list), err, len(described), derr)
+		}
+		os.WriteFile(filepath.Join(work, string(rune('a'+n))), nil, 0o644)
+	}
+}
+
 func TestPause(t *testing.T) { synctest.Test(t, pause) }
 
 func pause(t *testing.T) {
