@@ -2,17 +2,22 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
+	"syscall"
 )
 
 const (
 	listDefault = 1000
 	listMax     = 10000
-	visitMax    = 200000 // entries looked at in one call
+	visitMax    = 200000 // entries read in one call
+	pathMax     = 4096   // bytes of a directory's path
 )
 
 type listArgs struct {
@@ -35,14 +40,14 @@ type entry struct {
 type listing struct {
 	Entries    []entry `json:"entries"`
 	NextOffset int64   `json:"next_offset,omitempty"`
-	Incomplete bool    `json:"incomplete,omitempty"` // visitMax was reached
+	Incomplete bool    `json:"incomplete,omitempty"` // visitMax or pathMax was reached
 
-	root    *os.Root
-	args    listArgs
-	limit   int64
-	want    func(rel string, d fs.DirEntry) bool
-	passed  int64
-	visited int
+	root   *os.Root
+	args   listArgs
+	limit  int64
+	want   func(rel string, d fs.DirEntry) bool
+	passed int64
+	read   int // entries of all directories
 }
 
 func dirList(ctx context.Context, in place, a listArgs) (*result, error) {
@@ -86,6 +91,9 @@ func (l *listing) run(ctx context.Context) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(name) > pathMax {
+		return nil, at(name, syscall.ENAMETOOLONG)
+	}
 	info, err := l.root.Stat(name)
 	if err != nil {
 		return nil, at(name, err)
@@ -93,50 +101,72 @@ func (l *listing) run(ctx context.Context) (*result, error) {
 	if !info.IsDir() {
 		return nil, at(name, fmt.Errorf("is a %s, not a directory", kind(info.Mode())))
 	}
-	err = fs.WalkDir(l.root.FS(), name, func(p string, d fs.DirEntry, err error) error {
-		if cerr := ctx.Err(); cerr != nil {
-			return cerr
-		}
-		return l.visit(name, p, d, err)
-	})
-	if err != nil {
+	entries, err := l.entries(name)
+	if err == nil {
+		err = l.walk(ctx, name, "", entries)
+	}
+	if err != nil && err != fs.SkipAll {
 		return nil, at(name, err)
 	}
 	return &result{Content: []any{text("%s", l.text())}, Structured: l}, nil
 }
 
-// visit is called for each file below top, in the order of their names.
-func (l *listing) visit(top, p string, d fs.DirEntry, err error) error {
-	if err != nil {
-		if p == top {
+// walk visits what is in the directory rel below top, in the order of names.
+func (l *listing) walk(ctx context.Context, top, rel string, entries []fs.DirEntry) error {
+	for _, d := range entries {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return nil // it was listed; it cannot be read, or has gone
-	}
-	if p == top {
-		return nil
-	}
-	if l.visited++; l.visited > visitMax {
-		l.Incomplete = true
-		return fs.SkipAll
-	}
-	rel := p
-	if top != "." {
-		rel = strings.TrimPrefix(p, top+"/")
-	}
-	if l.want(rel, d) {
-		if int64(len(l.Entries)) == l.limit {
-			l.NextOffset = l.args.Offset + l.limit
-			return fs.SkipAll
+		rel := path.Join(rel, d.Name())
+		p := path.Join(top, rel)
+		if l.want(rel, d) {
+			if int64(len(l.Entries)) == l.limit {
+				l.NextOffset = l.args.Offset + l.limit
+				return fs.SkipAll
+			}
+			if l.passed++; l.passed > l.args.Offset {
+				l.add(p, d)
+			}
 		}
-		if l.passed++; l.passed > l.args.Offset {
-			l.add(p, d)
+		if !d.IsDir() || !l.args.Recursive {
+			continue
 		}
-	}
-	if d.IsDir() && !l.args.Recursive {
-		return fs.SkipDir
+		below, err := l.entries(p)
+		if err != nil {
+			continue // it was listed; it cannot be read, or has gone
+		}
+		if err := l.walk(ctx, top, rel, below); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// entries returns what is in a directory, in the order of names. A guest can
+// make more, and deeper, than there is room for: where it is too much, that is
+// left out.
+func (l *listing) entries(dir string) ([]fs.DirEntry, error) {
+	if len(dir) > pathMax {
+		l.Incomplete = true
+		return nil, nil
+	}
+	f, err := l.root.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	room := visitMax - l.read
+	entries, err := f.ReadDir(room + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if len(entries) > room {
+		l.Incomplete = true
+		entries = entries[:room]
+	}
+	l.read += len(entries)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, nil
 }
 
 func (l *listing) add(p string, d fs.DirEntry) {
@@ -163,7 +193,7 @@ func (l *listing) text() string {
 	}
 	switch {
 	case l.Incomplete:
-		fmt.Fprintf(&b, "[more than %d files: list a directory below]\n", visitMax)
+		fmt.Fprintf(&b, "[more than %d files, or paths of more than %d bytes: list a directory below]\n", visitMax, pathMax)
 	case l.NextOffset > 0:
 		fmt.Fprintf(&b, "[more: go on with offset %d]\n", l.NextOffset)
 	case len(l.Entries) == 0:

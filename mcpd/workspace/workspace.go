@@ -46,9 +46,9 @@ type place struct {
 
 var tools = []tool{
 	{name: "dir_create", call: taking(createArgs{Parents: true}, dirCreate)},
-	{name: "dir_list", call: taking(listArgs{Path: "."}, dirList)},
+	{name: "dir_list", room: listed, call: taking(listArgs{Path: "."}, dirList)},
 	{name: "file_delete", call: taking(deleteArgs{}, fileDelete)},
-	{name: "file_list", call: taking(listArgs{Path: ".", Recursive: true}, fileList)},
+	{name: "file_list", room: listed, call: taking(listArgs{Path: ".", Recursive: true}, fileList)},
 	{name: "file_read", call: taking(readArgs{Encoding: "auto"}, fileRead)},
 	{name: "file_write", call: taking(writeArgs{Encoding: "utf-8", Mode: "overwrite", Parents: true}, fileWrite)},
 	{name: "snapshots_changes", room: comparing, snaps: true, call: taking(changesArgs{To: now}, snapshotsChanges)},
@@ -118,12 +118,13 @@ type room int
 
 const (
 	quick room = iota
+	listed
 	changing
 	comparing
 )
 
 // roomFor says for how many calls there is room.
-var roomFor = [...]int{quick: 16, changing: 1, comparing: 1}
+var roomFor = [...]int{quick: 16, listed: 2, changing: 1, comparing: 1}
 
 // New returns the workspace in the folder dir, of a VM with these snapshots.
 // Without a folder there are no tools, and without snapshots none for them.

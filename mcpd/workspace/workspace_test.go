@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,7 @@ type answer struct {
 		Encoding             string
 		NextOffset           int64 `json:"next_offset"`
 		Entries              []entry
+		Incomplete           bool
 	}
 	IsError bool
 }
@@ -158,6 +160,35 @@ func TestLists(t *testing.T) {
 	}
 	if a := call(t, dir, "file_list", `{"limit":2}`); a.StructuredContent.NextOffset != 2 || !strings.Contains(a.Content[0].Text, "offset 2") {
 		t.Errorf("first page: %+v", a)
+	}
+}
+
+// TestListsDeep lists folders that lie deeper than any path leads.
+func TestListsDeep(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	deep := strings.Repeat(strings.Repeat("d", 249)+"/", 40)
+	if err := root.MkdirAll(deep, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	a := call(t, dir, "dir_list", `{"recursive":true}`)
+	if n := len(a.StructuredContent.Entries); a.IsError || n != 17 || !a.StructuredContent.Incomplete {
+		t.Errorf("%d are listed, incomplete %v", n, a.StructuredContent.Incomplete)
+	}
+	if a := call(t, dir, "dir_list", `{"path":"`+deep+`"}`); !a.IsError || !strings.Contains(a.Content[0].Text, "too long") {
+		t.Errorf("the deepest: %+v", a)
+	}
+	list := func(read int) (*listing, error) {
+		l := &listing{root: root, read: read, args: listArgs{Path: ".", Recursive: true}, want: func(string, fs.DirEntry) bool { return true }}
+		_, err := l.run(t.Context())
+		return l, err
+	}
+	if l, err := list(visitMax - 3); len(l.Entries) != 3 || !l.Incomplete || err != nil {
+		t.Errorf("of three more %d are listed, incomplete %v, %v", len(l.Entries), l.Incomplete, err)
 	}
 }
 
