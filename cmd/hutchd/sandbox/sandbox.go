@@ -43,7 +43,7 @@ type Sandbox struct {
 
 	number atomic.Uint64 // of the last anonymous exec
 
-	conns    map[uint32]int // connections of the guest, by port; guarded by the mu of the service's crowd
+	conns    map[uint32]int // connections of the guest, by port; guarded by the mu of the service's limiter
 	refusing atomic.Int32   // connections that are being told why there is no room
 
 	guestEnvMu sync.Mutex // guards guestEnv; held while the guest is told of env/
@@ -145,15 +145,15 @@ func (v *Sandbox) Conn(port uint32, c net.Conn) {
 		c.Close()
 		return
 	}
-	if err := v.service.crowd.enter(v, port); err != nil {
+	if err := v.service.limiter.acquire(v, port); err != nil {
 		v.turnAway(port, c, err)
 		return
 	}
 	if !v.later(func(ctx context.Context) error {
-		defer v.service.crowd.leave(v, port)
+		defer v.service.limiter.release(v, port)
 		return do(ctx, c)
 	}) {
-		v.service.crowd.leave(v, port)
+		v.service.limiter.release(v, port)
 		c.Close()
 	}
 }

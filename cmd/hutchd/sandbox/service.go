@@ -44,11 +44,11 @@ type Service struct {
 	Events   *fs.Log // of all sandboxes, a JSON line each
 	Count    Counters
 
-	cfg   Config
-	log   *slog.Logger
-	crowd crowd
-	tasks tasks // that Close waits for
-	ids   atomic.Uint64
+	cfg     Config
+	log     *slog.Logger
+	limiter connLimiter
+	tasks   tasks // that Close waits for
+	ids     atomic.Uint64
 }
 
 // Counters count what the sandboxes did since the service was opened.
@@ -61,8 +61,8 @@ type Counters struct {
 // from then on.
 func Open(cfg Config) (*Service, error) {
 	s := &Service{cfg: cfg, log: cfg.Log, Events: fs.NewLog(maxEvents)}
-	if s.crowd.most = cfg.Conns; s.crowd.most == 0 {
-		s.crowd.most = mostConns()
+	if s.limiter.most = cfg.Conns; s.limiter.most == 0 {
+		s.limiter.most = mostConns()
 	}
 	var err error
 	s.Profiles, err = profiles.Open(filepath.Join(cfg.State, "profiles"), filepath.Join(cfg.State, "profiles.good"))

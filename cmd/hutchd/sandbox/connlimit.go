@@ -18,10 +18,10 @@ const (
 	maxRefusing = 16  // connections of a VM that are being told why there is no room
 )
 
-// A crowd is the connections of all guests. Each takes a descriptor of this
-// process, so their number has a limit: the tree, and the VMs that come, need
-// some as well. No guest can keep another from a few of its own.
-type crowd struct {
+// A connLimiter limits the connections of all guests together. Each takes a
+// descriptor of this process, and the tree, and the VMs that come, need some as
+// well. No guest can keep another from a few of its own.
+type connLimiter struct {
 	most int // connections that there may be
 
 	mu   sync.Mutex // guards what follows, and the conns of each Sandbox
@@ -32,15 +32,15 @@ type crowd struct {
 // as many as this process may have descriptors.
 func mostConns() int { return int(min(fs.Descriptors()/2, 1<<20)) }
 
-// enter counts a connection to one of v's ports in, or says why there is no
+// acquire counts a connection to one of v's ports in, or says why there is no
 // room for it.
-func (c *crowd) enter(v *Sandbox, port uint32) error {
+func (l *connLimiter) acquire(v *Sandbox, port uint32) error {
 	limit := maxSessions
 	if port == vmm.PortProxy {
 		limit = maxProxied
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	own := 0
 	for _, n := range v.conns {
 		own += n
@@ -48,20 +48,20 @@ func (c *crowd) enter(v *Sandbox, port uint32) error {
 	switch {
 	case v.conns[port] >= limit:
 		return fmt.Errorf("%w: port %d has %d connections, and no more: close some", fs.ErrAgain, port, limit)
-	case c.open >= c.most && own >= ownConns:
-		return fmt.Errorf("%w: hutchd has %d connections of guests, and no more: close some", fs.ErrAgain, c.open)
+	case l.open >= l.most && own >= ownConns:
+		return fmt.Errorf("%w: hutchd has %d connections of guests, and no more: close some", fs.ErrAgain, l.open)
 	}
 	v.conns[port]++
-	c.open++
+	l.open++
 	return nil
 }
 
-// leave counts a connection out.
-func (c *crowd) leave(v *Sandbox, port uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// release counts a connection out.
+func (l *connLimiter) release(v *Sandbox, port uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	v.conns[port]--
-	c.open--
+	l.open--
 }
 
 // turnAway tells a guest why there is no room for its connection, if not too
