@@ -63,19 +63,20 @@ func (c *Config) Set(key, v string) error {
 	if k == nil || k.In&InConfig == 0 {
 		return UnknownKey(key)
 	}
-	if err := k.set(k.field(target{c: c}), v); err != nil {
+	if err := k.set(c.field(k), v); err != nil {
 		return fmt.Errorf("%w: %s %w", fs.ErrInvalid, key, err)
 	}
 	return nil
 }
 
+// field returns the field that k sets.
+func (c *Config) field(k *Key) any { return k.field(target{c: c}) }
+
 // UnknownKey is the error of a key that no config has.
 func UnknownKey(key string) error {
 	var known []string
-	for _, k := range Keys {
-		if k.In&InConfig != 0 {
-			known = append(known, k.Name)
-		}
+	for k := range configKeys {
+		known = append(known, k.Name)
 	}
 	return fmt.Errorf("%w: unknown key %.64q: known are %s", fs.ErrInvalid, key, strings.Join(known, " "))
 }
@@ -83,11 +84,9 @@ func UnknownKey(key string) error {
 // All returns the keys that are set and their values, in the order of Keys.
 func (c Config) All() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
-		for i := range Keys {
-			if k := &Keys[i]; k.In&InConfig != 0 {
-				if v := k.text(k.field(target{c: &c})); v != "" && !yield(k.Name, v) {
-					return
-				}
+		for k := range configKeys {
+			if v := k.text(c.field(k)); v != "" && !yield(k.Name, v) {
+				return
 			}
 		}
 	}
@@ -96,7 +95,7 @@ func (c Config) All() iter.Seq2[string, string] {
 // Value returns the value of key as Set takes it, "" if it is not set.
 func (c Config) Value(key string) string {
 	k := FindKey(key)
-	return k.text(k.field(target{c: &c}))
+	return k.text(c.field(k))
 }
 
 // Text returns the keys that are set, one a line.
@@ -118,11 +117,9 @@ type Layer struct {
 var BuiltIn = Layer{Source: "default", Config: builtIn()}
 
 func builtIn() (c Config) {
-	for i := range Keys {
-		if k := &Keys[i]; k.Default != "" {
-			if err := k.set(k.field(target{c: &c}), k.Default); err != nil {
-				panic(err)
-			}
+	for k := range configKeys {
+		if err := k.set(c.field(k), k.Default); err != nil {
+			panic(err)
 		}
 	}
 	return c
@@ -139,14 +136,10 @@ type Effective struct {
 // the others.
 func Resolve(layers ...Layer) Effective {
 	e := Effective{layers: layers}
-	for i := range Keys {
-		k := &Keys[i]
-		if k.In&InConfig == 0 {
-			continue
-		}
-		field := reflect.ValueOf(k.field(target{c: &e.Config})).Elem()
+	for k := range configKeys {
+		field := reflect.ValueOf(e.field(k)).Elem()
 		for j := 0; j < len(layers) && field.IsZero(); j++ {
-			field.Set(reflect.ValueOf(k.field(target{c: &layers[j].Config})).Elem())
+			field.Set(reflect.ValueOf(layers[j].Config.field(k)).Elem())
 		}
 	}
 	return e

@@ -116,6 +116,15 @@ func withAliases(keys []Key) []Key {
 	return keys
 }
 
+// configKeys are those that a config can say.
+func configKeys(yield func(*Key) bool) {
+	for i := range Keys {
+		if k := &Keys[i]; k.In&InConfig != 0 && !yield(k) {
+			return
+		}
+	}
+}
+
 // FindKey returns the key called name, nil if there is none.
 func FindKey(name string) *Key {
 	for i := range Keys {

@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"bytes"
 	"cmp"
 	_ "embed"
 	"errors"
@@ -41,7 +42,6 @@ type Store struct {
 type loaded struct {
 	info    os.FileInfo // of the file as it was read; nil: read it again
 	profile *Profile    // the last that parsed; nil if none did
-	text    string      // of that
 	err     error       // why the file as it is does not
 }
 
@@ -144,54 +144,32 @@ func (s *Store) load(name string) *loaded {
 	}
 	if errors.Is(err, os.ErrNotExist) {
 		delete(s.loaded, name)
-		os.Remove(s.goodPath(name))
+		os.Remove(filepath.Join(s.good, name+suffix))
 		return &loaded{err: err}
 	}
-	if l == nil {
-		l = s.former(name)
-		s.loaded[name] = l
-	}
+	l = &loaded{}
 	now := time.Now()
 	text, info, err := read(s.path(name), name)
-	l.info = nil
-	if err == nil && now.Sub(info.ModTime()) > settled {
-		l.info = info
-	}
-	var p *Profile
 	if err == nil {
-		p, err = Parse(name, text)
+		l.profile, err = Parse(name, text)
+		if now.Sub(info.ModTime()) > settled {
+			l.info = info
+		}
 	}
 	l.err = err
-	if err == nil {
-		l.profile = p
-		s.keep(l, name, string(text))
+	was := s.loaded[name]
+	s.loaded[name] = l
+	good := filepath.Join(s.good, name+suffix)
+	kept, _, kerr := read(good, name)
+	switch {
+	case err == nil && !bytes.Equal(text, kept):
+		fs.WriteFile(good, text, true) // failing that, a later process has only what the file says then
+	case err != nil && was != nil:
+		l.profile = was.profile
+	case err != nil && kerr == nil:
+		l.profile, _ = Parse(name, kept)
 	}
 	return l
-}
-
-func (s *Store) goodPath(name string) string { return filepath.Join(s.good, name+suffix) }
-
-// former is what an earlier process knew of a file.
-func (s *Store) former(name string) *loaded {
-	l := new(loaded)
-	text, _, err := read(s.goodPath(name), name)
-	if err != nil {
-		return l
-	}
-	if p, err := Parse(name, text); err == nil {
-		l.profile, l.text = p, string(text)
-	}
-	return l
-}
-
-// keep has a later process know the text of l. Where it cannot be written,
-// that one will have only what the file says then.
-func (s *Store) keep(l *loaded, name, text string) {
-	if l.text == text {
-		return
-	}
-	l.text = text
-	fs.WriteFile(s.goodPath(name), []byte(text), true)
 }
 
 // read returns a profile's text. It takes an ordinary file only: a link could

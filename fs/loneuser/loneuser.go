@@ -5,10 +5,9 @@
 package loneuser
 
 import (
-	"bufio"
+	"fmt"
 	"hash/fnv"
 	"os"
-	"strconv"
 	"strings"
 )
 
@@ -38,19 +37,10 @@ func Of(key string) uint32 {
 
 // mapped says whether a map of a user namespace has id.
 func mapped(path string, id uint32) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	for in := bufio.NewScanner(f); in.Scan(); {
-		w := strings.Fields(in.Text())
-		if len(w) != 3 {
-			continue
-		}
-		first, _ := strconv.ParseUint(w[0], 10, 64)
-		n, _ := strconv.ParseUint(w[2], 10, 64)
-		if uint64(id) >= first && uint64(id)-first < n {
+	text, _ := os.ReadFile(path)
+	for line := range strings.Lines(string(text)) {
+		var first, outside, n uint64
+		if _, err := fmt.Sscan(line, &first, &outside, &n); err == nil && uint64(id) >= first && uint64(id)-first < n {
 			return true
 		}
 	}

@@ -23,9 +23,10 @@ type Exec struct {
 	vm    *Sandbox
 	guest *guest.Guest
 
+	anonymous bool // it goes with the last of its holders
+
 	// guarded by vm.mu
-	holders     int // clients that keep it: with the last, an anonymous exec goes
-	anonymous   bool
+	holders     int               // clients that keep it
 	killOnClose bool              // the command is killed when the last of the holders lets go
 	result      *Result           // nil until this service has started the command
 	kept        map[string]string // its cmd and status, from when the VM was suspended
@@ -91,11 +92,15 @@ func (v *Sandbox) Exec(ctx context.Context, name string) (*Exec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.keepExec(x, g, name), nil
+	return v.keepExec(x, g, name, false), nil
 }
 
 // MakeExec makes an exec called name, whose command is not started.
 func (v *Sandbox) MakeExec(ctx context.Context, name string) (*Exec, error) {
+	return v.makeExec(ctx, name, false)
+}
+
+func (v *Sandbox) makeExec(ctx context.Context, name string, anonymous bool) (*Exec, error) {
 	g, err := v.Guest()
 	if s := v.State(); err == nil && (s == vmm.Starting || s == vmm.Stopping) {
 		err = fmt.Errorf("%w: vm %q is %s", fs.ErrBusy, v.Name(), s)
@@ -107,32 +112,26 @@ func (v *Sandbox) MakeExec(ctx context.Context, name string) (*Exec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.keepExec(x, g, name), nil
+	return v.keepExec(x, g, name, anonymous), nil
 }
 
 // MakeAnonymousExec makes an exec with a number for a name, which goes when
 // the last of its holders has let go of it.
 func (v *Sandbox) MakeAnonymousExec(ctx context.Context) (*Exec, error) {
 	for {
-		e, err := v.MakeExec(ctx, strconv.FormatUint(v.number.Add(1), 10))
-		if fs.Errno(err) == fs.Errno(fs.ErrExist) {
-			continue
+		e, err := v.makeExec(ctx, strconv.FormatUint(v.number.Add(1), 10), true)
+		if fs.Errno(err) != fs.Errno(fs.ErrExist) {
+			return e, err
 		}
-		if err == nil {
-			v.mu.Lock()
-			e.anonymous = true
-			v.mu.Unlock()
-		}
-		return e, err
 	}
 }
 
 // keepExec enters x in the sandbox's table, unless its name is there already.
-func (v *Sandbox) keepExec(x *guest.Exec, g *guest.Guest, name string) *Exec {
+func (v *Sandbox) keepExec(x *guest.Exec, g *guest.Guest, name string, anonymous bool) *Exec {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.execs[name] == nil {
-		v.execs[name] = &Exec{Exec: x, ID: v.service.NextID(), Name: name, vm: v, guest: g}
+		v.execs[name] = &Exec{Exec: x, ID: v.service.NextID(), Name: name, vm: v, guest: g, anonymous: anonymous}
 	}
 	return v.execs[name]
 }

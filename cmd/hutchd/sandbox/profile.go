@@ -34,7 +34,7 @@ func (v *Sandbox) configure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if out := v.egress(); out != nil {
+	if out := v.proxy.Load(); out != nil {
 		out.Set(p.Network)
 	}
 	_, err = v.openLedger(p.Secrets())

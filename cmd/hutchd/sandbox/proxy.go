@@ -24,37 +24,24 @@ func (v *Sandbox) startProxy() error {
 	if err != nil {
 		return err
 	}
-	v.proxyMu.Lock()
-	defer v.proxyMu.Unlock()
-	if v.proxy == nil {
-		v.proxy = egress.Start(egress.Config{
+	if v.proxy.Load() == nil {
+		v.proxy.Store(egress.Start(egress.Config{
 			Path: v.service.cfg.Locald, Network: p.Network, Log: v.aggLog(), Event: v.wentOut,
 			Down: func(err error) { v.tell(ledger.VMs, v.event("proxy.died", fs.Text(err))) },
-		})
+		}))
 	}
 	return nil
 }
 
 // stopProxy ends the proxy, if there is one.
 func (v *Sandbox) stopProxy() {
-	v.proxyMu.Lock()
-	out := v.proxy
-	v.proxy = nil
-	v.proxyMu.Unlock()
-	if out != nil {
+	if out := v.proxy.Swap(nil); out != nil {
 		out.Close()
 	}
 }
 
-// egress returns the proxy, nil if there is none.
-func (v *Sandbox) egress() *egress.Proxy {
-	v.proxyMu.Lock()
-	defer v.proxyMu.Unlock()
-	return v.proxy
-}
-
 func (v *Sandbox) proxyPID() int {
-	if out := v.egress(); out != nil {
+	if out := v.proxy.Load(); out != nil {
 		return out.PID()
 	}
 	return 0

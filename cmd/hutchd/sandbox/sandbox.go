@@ -49,8 +49,7 @@ type Sandbox struct {
 	guestEnvMu sync.Mutex // guards guestEnv; held while the guest is told of env/
 	guestEnv   guestEnv
 
-	proxyMu sync.Mutex // guards proxy
-	proxy   *egress.Proxy
+	proxy atomic.Pointer[egress.Proxy] // nil: there is none
 
 	ledgerMu     sync.Mutex // guards what follows
 	ledger       *ledger.DB // nil until it is needed
@@ -136,7 +135,7 @@ func (v *Sandbox) Close() {
 // not wait for its end: nobody else could connect until then.
 func (v *Sandbox) Conn(port uint32, c net.Conn) {
 	var do func(context.Context, net.Conn) error
-	switch out := v.egress(); {
+	switch out := v.proxy.Load(); {
 	case port == vmm.PortMCP:
 		do = v.MCP.Serve
 	case port == vmm.PortProxy && out != nil:

@@ -175,30 +175,24 @@ func (v *Sandbox) Session(name string) (*Session, error) {
 
 // MakeSession makes a session called name.
 func (v *Sandbox) MakeSession(name string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case v.sessions[name] != nil:
+		return fmt.Errorf("%w: MCP session %s", fs.ErrExist, name)
+	case len(v.sessions) >= maxTreeSessions:
+		return fmt.Errorf("%w: vm %q has %d MCP sessions, and cannot have more: remove one", fs.ErrNoSpace, v.Name(), maxTreeSessions)
+	}
 	s := &Session{
 		vm: v, ID: v.service.NextID(), Name: name, done: make(chan struct{}),
 		lines: make(chan line), eof: make(chan struct{}), Out: agent.NewSpool(maxOut),
 	}
 	s.ctx, s.cancel = context.WithCancel(v.ctx)
-	err := v.beginSession(s)
-	if err != nil {
+	if !v.tasks.begin(s.run) {
 		s.cancel()
-	}
-	return err
-}
-
-func (v *Sandbox) beginSession(s *Session) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	switch {
-	case v.sessions[s.Name] != nil:
-		return fmt.Errorf("%w: MCP session %s", fs.ErrExist, s.Name)
-	case len(v.sessions) >= maxTreeSessions:
-		return fmt.Errorf("%w: vm %q has %d MCP sessions, and cannot have more: remove one", fs.ErrNoSpace, v.Name(), maxTreeSessions)
-	case !v.tasks.begin(s.run):
 		return fmt.Errorf("%w: vm %s", fs.ErrNotExist, v.Name())
 	}
-	v.sessions[s.Name] = s
+	v.sessions[name] = s
 	return nil
 }
 
