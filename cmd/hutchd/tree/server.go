@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -130,3 +131,29 @@ func (s *Server) gone(path string) {
 		s.cfg.Gone(path)
 	}
 }
+
+// Locked is told of a file, by its path in the tree and its number on the
+// host, that a client of the host writes and has locked. A guest that writes
+// it, too, knows nothing of the lock.
+func (s *Server) Locked(name string, dev, ino uint64) {
+	part := strings.SplitN(name, "/", 4)
+	if len(part) < 4 || part[0] != "vm" || part[2] != "work" {
+		return
+	}
+	if v, err := s.Lookup(part[1]); err == nil {
+		v.Locked(part[3], dev, ino)
+	}
+}
+
+// failed is told every error that a client gets from a row.
+func failed(a at, err error) {
+	a.s.err.Set(err)
+	a.s.errors.Add(1)
+	if a.vm != nil {
+		a.vm.LastErr.Set(err)
+	}
+}
+
+func rootErr(c call) (string, error) { return c.At.s.err.Text(), nil }
+
+func vmErr(c call) (string, error) { return c.At.vm.ErrText(), nil }
