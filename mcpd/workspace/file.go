@@ -20,7 +20,7 @@ const (
 )
 
 type readArgs struct {
-	Path     string `json:"path"`
+	target
 	Offset   int64  `json:"offset"`
 	Limit    *int64 `json:"limit"`
 	Encoding string `json:"encoding"`
@@ -52,20 +52,16 @@ func fileRead(_ context.Context, in place, a readArgs) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, err := clean(a.Path)
-	if err != nil {
-		return nil, err
-	}
-	f, info, err := openRegular(in.root, name, os.O_RDONLY)
+	f, info, err := openRegular(in.root, a.Path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.NewSectionReader(f, a.Offset, limit))
 	if err != nil {
-		return nil, at(name, err)
+		return nil, at(a.Path, err)
 	}
-	p := piece{Path: name, Size: max(info.Size(), a.Offset+int64(len(data))), Offset: a.Offset}
+	p := piece{Path: a.Path, Size: max(info.Size(), a.Offset+int64(len(data))), Offset: a.Offset}
 	return p.result(data, a.Encoding)
 }
 
@@ -133,7 +129,7 @@ func bounds(offset int64, limit *int64, standard, most int64) (int64, error) {
 }
 
 type writeArgs struct {
-	Path     string  `json:"path"`
+	target
 	Content  *string `json:"content"`
 	Encoding string  `json:"encoding"`
 	Mode     string  `json:"mode"`
@@ -161,22 +157,18 @@ func fileWrite(_ context.Context, in place, a writeArgs) (*result, error) {
 	if !ok {
 		return nil, fmt.Errorf("argument \"mode\": %q is none", a.Mode)
 	}
-	name, err := clean(a.Path)
-	if err != nil {
-		return nil, err
-	}
 	if a.Parents {
-		if err := mkdirAll(in.root, path.Dir(name)); err != nil {
+		if err := mkdirAll(in.root, path.Dir(a.Path)); err != nil {
 			return nil, err
 		}
 	}
-	size, err := write(in.root, name, flags, data)
+	size, err := write(in.root, a.Path, flags, data)
 	if err != nil {
 		return nil, err
 	}
 	return &result{
-		Content:    []any{text("wrote %d bytes to %s", len(data), name)},
-		Structured: written{name, len(data), size},
+		Content:    []any{text("wrote %d bytes to %s", len(data), a.Path)},
+		Structured: written{a.Path, len(data), size},
 	}, nil
 }
 
@@ -214,47 +206,36 @@ func write(root *os.Root, name string, flags int, data []byte) (size int64, err 
 	return info.Size(), nil
 }
 
-type deleteArgs struct {
-	Path string `json:"path"`
-}
-
-func fileDelete(_ context.Context, in place, a deleteArgs) (*result, error) {
-	name, err := clean(a.Path)
+func fileDelete(_ context.Context, in place, a target) (*result, error) {
+	info, err := in.root.Lstat(a.Path)
 	if err != nil {
-		return nil, err
-	}
-	info, err := in.root.Lstat(name)
-	if err != nil {
-		return nil, at(name, err)
+		return nil, at(a.Path, err)
 	}
 	if info.IsDir() {
-		return nil, at(name, errors.New("is a directory"))
+		return nil, at(a.Path, errors.New("is a directory"))
 	}
-	if err := in.root.Remove(name); err != nil {
-		return nil, at(name, err)
+	if err := in.root.Remove(a.Path); err != nil {
+		return nil, at(a.Path, err)
 	}
-	return &result{Content: []any{text("deleted %s", name)}}, nil
+	return &result{Content: []any{text("deleted %s", a.Path)}}, nil
 }
 
 type createArgs struct {
-	Path    string `json:"path"`
-	Parents bool   `json:"parents"`
+	target
+	Parents bool `json:"parents"`
 }
 
 func dirCreate(_ context.Context, in place, a createArgs) (*result, error) {
-	name, err := clean(a.Path)
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	if a.Parents {
-		err = mkdirAll(in.root, name)
-	} else if err = in.root.Mkdir(name, 0o755); err != nil {
-		err = isDir(in.root, name, err)
+		err = mkdirAll(in.root, a.Path)
+	} else if err = in.root.Mkdir(a.Path, 0o755); err != nil {
+		err = isDir(in.root, a.Path, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &result{Content: []any{text("made %s", name)}}, nil
+	return &result{Content: []any{text("made %s", a.Path)}}, nil
 }
 
 func mkdirAll(root *os.Root, name string) error {

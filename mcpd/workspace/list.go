@@ -21,7 +21,7 @@ const (
 )
 
 type listArgs struct {
-	Path      string `json:"path"`
+	target
 	Pattern   string `json:"pattern"`
 	Recursive bool   `json:"recursive"`
 	Offset    int64  `json:"offset"`
@@ -87,10 +87,7 @@ func (l *listing) run(ctx context.Context) (*result, error) {
 		return nil, err
 	}
 	l.limit, l.Entries = limit, []entry{}
-	name, err := clean(l.args.Path)
-	if err != nil {
-		return nil, err
-	}
+	name := l.args.Path
 	if len(name) > pathMax {
 		return nil, at(name, syscall.ENAMETOOLONG)
 	}

@@ -21,20 +21,18 @@ type reverted struct {
 }
 
 type revertArgs struct {
-	Path     string `json:"path"`
+	target
 	Snapshot string `json:"snapshot"`
 }
 
 // snapshotsRevert makes one file what it was in a snapshot: the newest that
 // has it, if none is named.
 func snapshotsRevert(ctx context.Context, in place, a revertArgs) (*result, error) {
-	name, err := clean(a.Path)
-	if err != nil {
-		return nil, err
-	}
+	name := a.Path
 	if st, err := in.root.Lstat(name); err == nil && st.IsDir() {
 		return nil, at(name, errors.New("is a directory"))
 	}
+	var err error
 	r := reverted{Path: name, Snapshot: a.Snapshot}
 	if a.Snapshot != "" {
 		r.Action, err = in.snaps.revert(ctx, in.root, name, a.Snapshot)
@@ -146,30 +144,22 @@ func fill(ctx context.Context, then, root *os.Root, name, tmp string, st fs.File
 	return errors.Join(err, out.Chmod(st.Mode()), out.Close())
 }
 
+// copyAtOnce is how much is copied before the context is looked at again.
+const copyAtOnce = 1 << 20
+
 // copyData copies what is in a file of that size, and leaves its holes: they
 // may be longer than the disk.
 func copyData(ctx context.Context, in, out *os.File, size int64) error {
 	x := sparse.Of(in, size)
 	for at := int64(0); at < size; {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		begin, end := x.From(at)
-		part := &stoppable{ctx, io.NewSectionReader(in, begin, end-begin)}
-		if _, err := io.Copy(io.NewOffsetWriter(out, begin), part); err != nil {
+		at = min(end, begin+copyAtOnce)
+		if _, err := io.Copy(io.NewOffsetWriter(out, begin), io.NewSectionReader(in, begin, at-begin)); err != nil {
 			return err
 		}
-		at = end
 	}
 	return out.Truncate(size)
-}
-
-// stoppable is a reader that ends with a context.
-type stoppable struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (s *stoppable) Read(p []byte) (int, error) {
-	if s.ctx.Err() != nil {
-		return 0, context.Cause(s.ctx)
-	}
-	return s.r.Read(p)
 }

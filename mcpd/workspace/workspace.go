@@ -46,9 +46,9 @@ type place struct {
 
 var tools = []tool{
 	{name: "dir_create", call: taking(createArgs{Parents: true}, dirCreate)},
-	{name: "dir_list", room: listed, call: taking(listArgs{Path: "."}, dirList)},
-	{name: "file_delete", call: taking(deleteArgs{}, fileDelete)},
-	{name: "file_list", room: listed, call: taking(listArgs{Path: ".", Recursive: true}, fileList)},
+	{name: "dir_list", room: listed, call: taking(listArgs{target: target{"."}}, dirList)},
+	{name: "file_delete", call: taking(target{}, fileDelete)},
+	{name: "file_list", room: listed, call: taking(listArgs{target: target{"."}, Recursive: true}, fileList)},
 	{name: "file_read", call: taking(readArgs{Encoding: "auto"}, fileRead)},
 	{name: "file_write", call: taking(writeArgs{Encoding: "utf-8", Mode: "overwrite", Parents: true}, fileWrite)},
 	{name: "snapshots_changes", room: comparing, snaps: true, call: taking(changesArgs{To: now}, snapshotsChanges)},
@@ -58,6 +58,16 @@ var tools = []tool{
 	{name: "snapshots_revert", room: changing, snaps: true, call: taking(revertArgs{}, snapshotsRevert)},
 }
 
+// A target is what a tool is about: the argument of all that have a path.
+type target struct {
+	Path string `json:"path"` // as os.Root takes it once the arguments are read
+}
+
+func (t *target) clean() (err error) {
+	t.Path, err = clean(t.Path)
+	return err
+}
+
 // taking returns what a tool does with its arguments; those that are not given
 // are as in standard.
 func taking[A any](standard A, do func(context.Context, place, A) (*result, error)) func(context.Context, place, json.RawMessage) (*result, error) {
@@ -65,6 +75,11 @@ func taking[A any](standard A, do func(context.Context, place, A) (*result, erro
 		a := standard
 		if err := decode(args, &a); err != nil {
 			return nil, err
+		}
+		if t, ok := any(&a).(interface{ clean() error }); ok {
+			if err := t.clean(); err != nil {
+				return nil, err
+			}
 		}
 		return do(ctx, in, a)
 	}
@@ -204,7 +219,8 @@ func decode(args json.RawMessage, into any) error {
 	err := d.Decode(into)
 	var mistyped *json.UnmarshalTypeError
 	if errors.As(err, &mistyped) && mistyped.Field != "" {
-		return fmt.Errorf("argument %q: a %s is not what it takes", mistyped.Field, mistyped.Value)
+		name := strings.TrimPrefix(mistyped.Field, "target.")
+		return fmt.Errorf("argument %q: a %s is not what it takes", name, mistyped.Value)
 	}
 	if err != nil {
 		return fmt.Errorf("arguments: %s", strings.TrimPrefix(err.Error(), "json: "))

@@ -183,7 +183,7 @@ func TestListsDeep(t *testing.T) {
 		t.Errorf("the deepest: %+v", a)
 	}
 	list := func(read int) (*listing, error) {
-		l := &listing{root: root, read: read, args: listArgs{Path: ".", Recursive: true}, want: func(string, fs.DirEntry) bool { return true }}
+		l := &listing{root: root, read: read, args: listArgs{target: target{"."}, Recursive: true}, want: func(string, fs.DirEntry) bool { return true }}
 		_, err := l.run(t.Context())
 		return l, err
 	}
