@@ -164,9 +164,6 @@ func (as *asks) add(a *ask) (stream uint32, ok bool) {
 	if len(as.waiting) >= maxAsks {
 		return 0, false
 	}
-	if as.waiting == nil {
-		as.waiting = make(map[uint32]*ask)
-	}
 	as.last++
 	as.waiting[as.last] = a
 	return as.last, true

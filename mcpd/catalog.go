@@ -170,17 +170,12 @@ func (s *shelf) find(ctx context.Context, e *Endpoint, name string) (*wire.Item,
 	return now.index[name], nil
 }
 
-// since is find for a tool of a server that has been listed by now: a list with
-// nothing of it came too early.
-func (s *shelf) since(ctx context.Context, e *Endpoint, server, name string) (*wire.Item, *Error) {
+// renew has a list fetched anew that has no tool of a server which has been listed
+// by now: it came too early.
+func (s *shelf) renew(server string) {
 	if held := s.held.Load(); held != nil && !slices.ContainsFunc(held.items, func(it wire.Item) bool { return strings.HasPrefix(it.Name, jsonrpc.Name(server, "")) }) {
 		s.gen.CompareAndSwap(held.gen, held.gen+1)
 	}
-	now, err := s.get(ctx, e)
-	if err != nil {
-		return nil, err
-	}
-	return now.index[name], nil
 }
 
 func (s *shelf) stock(gen uint64, list []wire.Item) *stock {

@@ -73,7 +73,8 @@ func planServerTool(ctx context.Context, c *call) (step, *Error) {
 	it, err := tools.find(ctx, e, c.tool)
 	listed := err == nil && it == nil && e.listed(ctx, c.server)
 	if listed { // perhaps only since the list was fetched
-		it, err = tools.since(ctx, e, c.server, c.tool)
+		tools.renew(c.server)
+		it, err = tools.find(ctx, e, c.tool)
 	}
 	if err != nil {
 		return nil, err

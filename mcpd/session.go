@@ -61,7 +61,7 @@ type client struct {
 }
 
 func newSession(e *Endpoint, conn net.Conn) *session {
-	s := &session{e: e, conn: conn, process: "unknown", inFlight: make(map[*call]struct{}), byID: make(map[string]*call)}
+	s := &session{e: e, conn: conn, process: "unknown", asks: asks{waiting: make(map[uint32]*ask)}, inFlight: make(map[*call]struct{}), byID: make(map[string]*call)}
 	s.ctx, s.cancel = context.WithCancelCause(e.ctx)
 	s.client.Store(&client{})
 	s.level.Store(noLevel)
