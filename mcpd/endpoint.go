@@ -85,6 +85,7 @@ type Endpoint struct {
 	rules atomic.Pointer[rules]
 
 	refreshing atomic.Bool  // a refresh is about to begin
+	fetching   sync.Mutex   // held by the one that has begun
 	telling    atomic.Int32 // notifications on their way to servers
 
 	// aggregator is the child while the machine runs.

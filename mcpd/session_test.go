@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/wire"
@@ -353,6 +355,23 @@ func TestSubscriptions(t *testing.T) {
 	if got := string(b.ok("resources/unsubscribe", `{"uri":"test://one/one"}`)); !strings.Contains(got, "resources/unsubscribe") {
 		t.Errorf("the server was not told: %s", got)
 	}
+}
+
+// TestListChangedOften has a list change again and again while it is fetched:
+// that makes it be fetched once more, and no more goroutines wait for it.
+func TestListChangedOften(t *testing.T) {
+	st := newSite(t, nil, nil)
+	turn := st.catalogs.of("")[wire.Tools].turn
+	turn <- struct{}{}
+	before := runtime.NumGoroutine()
+	for range 100 {
+		st.changed("")
+		time.Sleep(time.Millisecond) // until a refresh has begun
+	}
+	if n := runtime.NumGoroutine() - before; n > 10 {
+		t.Errorf("%d goroutines wait", n)
+	}
+	<-turn
 }
 
 func TestListChanged(t *testing.T) {

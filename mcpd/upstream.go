@@ -66,6 +66,8 @@ func (e *Endpoint) refresh() {
 		return
 	}
 	e.background(func(ctx context.Context) {
+		e.fetching.Lock() // until then this one does for all that changes
+		defer e.fetching.Unlock()
 		e.refreshing.Store(false) // what changes from now on is for the next
 		for _, s := range e.catalogs.of("") {
 			s.get(ctx, e)
