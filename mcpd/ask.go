@@ -106,7 +106,7 @@ func (e *Endpoint) asker(r wire.ServerRequest) *session {
 	}
 	var last *call
 	for _, s := range sessions {
-		if c := s.busy(r.Server); c != nil && (last == nil || c.begun.After(last.begun)) {
+		if c := s.latest(func(c *call) bool { return c.target() == r.Server }); c != nil && (last == nil || c.begun.After(last.begun)) {
 			last = c
 		}
 	}

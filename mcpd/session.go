@@ -1,6 +1,7 @@
 package mcpd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,6 @@ type session struct {
 
 	mu       sync.Mutex // guards what follows
 	inFlight map[*call]struct{}
-	byID     map[string]*call
 }
 
 // A client is what a session's client said of itself.
@@ -61,7 +61,7 @@ type client struct {
 }
 
 func newSession(e *Endpoint, conn net.Conn) *session {
-	s := &session{e: e, conn: conn, process: "unknown", asks: asks{waiting: make(map[uint32]*ask)}, inFlight: make(map[*call]struct{}), byID: make(map[string]*call)}
+	s := &session{e: e, conn: conn, process: "unknown", asks: asks{waiting: make(map[uint32]*ask)}, inFlight: make(map[*call]struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(e.ctx)
 	s.client.Store(&client{})
 	s.level.Store(noLevel)
@@ -228,9 +228,6 @@ func (s *session) begin(c *call) *Error {
 	}
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	s.inFlight[c] = struct{}{}
-	if c.message.ID != nil {
-		s.byID[string(c.message.ID)] = c
-	}
 	s.calls.Add(1)
 	return nil
 }
@@ -240,9 +237,6 @@ func (s *session) end(c *call) {
 	c.cancel(nil)
 	s.mu.Lock()
 	delete(s.inFlight, c)
-	if id := c.message.ID; id != nil && s.byID[string(id)] == c {
-		delete(s.byID, string(id))
-	}
 	s.mu.Unlock()
 	if s.conn != nil {
 		s.account.Give(c.sent)
@@ -251,13 +245,14 @@ func (s *session) end(c *call) {
 	s.calls.Done()
 }
 
-// busy returns the call in flight to server that came last, or nil.
-func (s *session) busy(server string) *call {
+// latest returns the call in flight that came last of those that pass the test, or
+// nil.
+func (s *session) latest(test func(*call) bool) *call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var last *call
 	for c := range s.inFlight {
-		if c.target() == server && (last == nil || c.begun.After(last.begun)) {
+		if test(c) && (last == nil || c.begun.After(last.begun)) {
 			last = c
 		}
 	}
@@ -325,9 +320,7 @@ func (s *session) notification(m message) {
 // cancelled gives up the request that the guest does not want any more.
 func (s *session) cancelled(m message) {
 	id := m.params.get(pRequestID)
-	s.mu.Lock()
-	c := s.byID[string(id)]
-	s.mu.Unlock()
+	c := s.latest(func(c *call) bool { return id != nil && bytes.Equal(c.message.ID, id) })
 	if c == nil || c.message.Method == "initialize" { // which the protocol does not let be cancelled
 		return
 	}
