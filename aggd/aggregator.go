@@ -45,8 +45,9 @@ func (cfg Config) withDefaults() Config {
 type aggregator struct {
 	cfg      Config
 	out      *wire.Writer
-	requests sync.WaitGroup // being answered
-	tasks    sync.WaitGroup // what requests and servers leave behind
+	set      atomic.Pointer[set] // the servers in force
+	requests sync.WaitGroup      // being answered
+	tasks    sync.WaitGroup      // what requests and servers leave behind
 
 	workers sync.WaitGroup
 	waiting atomic.Int32 // workers that wait
@@ -54,8 +55,7 @@ type aggregator struct {
 
 	logMu sync.Mutex // guards cfg.Log
 
-	mu       sync.Mutex // guards what follows
-	set      *set
+	mu       sync.Mutex                 // guards what follows
 	clients  map[string]json.RawMessage // capabilities, by key
 	inFlight map[string]context.CancelCauseFunc
 	asked    map[uint64]asked
@@ -78,12 +78,12 @@ func Run(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error {
 	a := &aggregator{
 		cfg:      cfg.withDefaults(),
 		out:      wire.NewWriter(out),
-		set:      &set{},
 		idle:     make(chan func()),
 		clients:  make(map[string]json.RawMessage),
 		inFlight: make(map[string]context.CancelCauseFunc),
 		asked:    make(map[uint64]asked),
 	}
+	a.set.Store(&set{})
 	defer a.workers.Wait()
 	defer close(a.idle)
 	defer a.close()
@@ -252,11 +252,9 @@ func (a *aggregator) close() {
 	for _, cancel := range a.inFlight {
 		cancel(errClosed)
 	}
-	servers := a.set.order
-	a.set = &set{}
 	a.mu.Unlock()
 	var all sync.WaitGroup
-	for _, s := range servers {
+	for _, s := range a.set.Swap(&set{}).order {
 		all.Go(s.close)
 	}
 	all.Wait()

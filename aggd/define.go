@@ -40,26 +40,20 @@ func (s *set) find(name string) (*server, error) {
 	return found, nil
 }
 
-// current returns the set in force.
-func (a *aggregator) current() *set {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.set
-}
-
 // define puts a new set in force. A server that needs no other connection than
 // it has keeps it; the connections of the others are ended meanwhile.
 func (a *aggregator) define(defs []definition) {
-	old := a.current()
+	old := a.set.Load()
 	next := &set{byName: make(map[string]*server)}
 	kept := make(map[*server]bool)
 	for _, def := range defs {
 		s := old.byName[def.Name]
 		switch {
 		case next.byName[def.Name] != nil && jsonrpc.CheckServer(def.Name) == nil:
-			s = &server{agg: a, def: def, state: wire.Failed, fault: fmt.Errorf("another server is named %s", def.Name)}
-		case s != nil && s.definition().sameConnection(def):
-			s.redefine(def)
+			s = &server{agg: a, state: wire.Failed, fault: fmt.Errorf("another server is named %s", def.Name)}
+			s.def.Store(&def)
+		case s != nil && s.def.Load().sameConnection(def):
+			s.def.Store(&def)
 			next.byName[def.Name] = s
 		default:
 			s = newServer(a, def)
@@ -68,9 +62,7 @@ func (a *aggregator) define(defs []definition) {
 		kept[s] = true
 		next.order = append(next.order, s)
 	}
-	a.mu.Lock()
-	a.set = next
-	a.mu.Unlock()
+	a.set.Store(next)
 	for _, s := range old.order {
 		if !kept[s] {
 			a.tasks.Go(s.close)

@@ -51,7 +51,7 @@ func (s *server) entries(ctx context.Context, l *wire.List, client string) []byt
 	}
 	items := u.items(ctx, l)
 	if l == wire.Tools {
-		items = s.definition().visible(items)
+		items = s.def.Load().visible(items)
 	}
 	var line []byte
 	for i, raw := range items {

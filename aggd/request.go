@@ -59,7 +59,7 @@ func (a *aggregator) request(line []byte) (stop []byte) {
 	case m.Method == wire.Shutdown:
 		return encodeAnswer(m.ID, ok, nil)
 	}
-	q := request{m, a.current()}
+	q := request{m, a.set.Load()}
 	if do := quick[q.Method]; do != nil {
 		fields, err := do(a, q)
 		a.answer(q.ID, fields, err)

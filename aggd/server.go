@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"hutch/aggd/wire"
 )
@@ -16,15 +17,17 @@ type server struct {
 	agg   *aggregator
 	state string // of one that is not to be connected, with the fault that it has
 	fault error
+	def   atomic.Pointer[definition] // of which AllowedTools and Source may change
 
 	mu     sync.Mutex // guards what follows
-	def    definition // of which AllowedTools and Source may change
 	ups    map[string]*upstream
 	closed bool
 }
 
 func newServer(agg *aggregator, def definition) *server {
-	s := &server{agg: agg, def: def, ups: make(map[string]*upstream)}
+	s := &server{agg: agg, ups: make(map[string]*upstream)}
+	given := def
+	s.def.Store(&given)
 	if def.Stdio() && agg.cfg.Programs == nil {
 		def.UnsupportedStdio = true
 	}
@@ -38,14 +41,15 @@ func newServer(agg *aggregator, def definition) *server {
 // upstream returns the connection for a client.
 func (s *server) upstream(client string) (*upstream, error) {
 	capabilities, declared := s.agg.capabilities(client)
+	d := s.def.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.state != "":
-		return nil, fmt.Errorf("server %s is %s%s", s.def.Name, s.state, because(s.fault))
+		return nil, fmt.Errorf("server %s is %s%s", d.Name, s.state, because(s.fault))
 	case s.closed:
 		return nil, errClosed
-	case s.def.Shared:
+	case d.Shared:
 		client = ""
 	}
 	if u := s.ups[client]; u != nil {
@@ -54,7 +58,7 @@ func (s *server) upstream(client string) (*upstream, error) {
 	if !declared {
 		return nil, fmt.Errorf("unknown client: %.40s", client)
 	}
-	u := newUpstream(s.agg, s.def, client, capabilities, true)
+	u := newUpstream(s.agg, *d, client, capabilities, true)
 	s.ups[client] = u
 	return u, nil
 }
@@ -79,23 +83,9 @@ func (s *server) close() {
 	all.Wait()
 }
 
-// definition returns the definition in force.
-func (s *server) definition() definition {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.def
-}
-
-// redefine puts a definition in force that needs no other connection.
-func (s *server) redefine(def definition) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.def = def
-}
-
 // admit says why a tool may not be called.
 func (s *server) admit(params []byte) error {
-	if d := s.definition(); d.AllowedTools != nil {
+	if d := s.def.Load(); d.AllowedTools != nil {
 		if tool := text(params, "name"); !slices.Contains(d.AllowedTools, tool) {
 			return fmt.Errorf("tool not allowed: %s", tool)
 		}
@@ -119,10 +109,10 @@ func (d definition) visible(items [][]byte) (shown [][]byte) {
 func (s *server) status(client string) wire.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := s.def
+	d := s.def.Load()
 	st := d.Status(s.state, s.fault)
 	if u := s.best(client); u != nil {
-		u.describe(d, &st)
+		u.describe(*d, &st)
 	}
 	return st
 }
@@ -130,7 +120,7 @@ func (s *server) status(client string) wire.Status {
 // best returns the connection that tells most of the server; mu is held.
 func (s *server) best(client string) *upstream {
 	best := s.ups[client]
-	if best == nil || s.def.Shared {
+	if best == nil || s.def.Load().Shared {
 		best = s.ups[""]
 	}
 	if best == nil || best.known() {
