@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"runtime"
@@ -15,9 +16,6 @@ import (
 	"hutch/relay/port"
 )
 
-// programs is hutch's own folder in the guest.
-const programs = "/opt/hutch/bin"
-
 // runMachine is the init of a virtual machine. It does not return: the
 // machine ends with it.
 func runMachine() {
@@ -25,7 +23,7 @@ func runMachine() {
 	if err != nil {
 		boot.Fail(err)
 	}
-	if err := runAgent(false, agent.Config{Init: true, Keep: m.Spared, Group: m.Group, Machine: m, Programs: programs}); err != nil {
+	if err := runAgent(false, agent.Config{Init: true, Keep: m.Spared, Group: m.Group, Machine: m, Programs: boot.Programs}); err != nil {
 		boot.Fail(err)
 	}
 	m.Down()
@@ -55,11 +53,11 @@ func runAgent(verbose bool, c agent.Config) error {
 		return err
 	}
 	if os.Getenv(port.NetVariable) == port.NetProxy {
-		p, err := forward.Listen(port.ProxyAddress, dial(port.Proxy))
+		l, err := net.Listen("tcp4", port.ProxyAddress)
 		if err != nil { // commands run all the same
 			fmt.Fprintf(os.Stderr, "guest: no proxy: %v\n", err)
 		} else {
-			defer p.Close()
+			go forward.Serve(ctx, l, dial(port.Proxy)) // until this process ends
 		}
 	}
 	return a.Run(ctx)

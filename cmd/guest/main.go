@@ -57,7 +57,7 @@ func main() {
 	var err error
 	switch {
 	case (verb == "init" || verb == "agent") && len(args) == 1:
-		err = runAgent(*verbose, agent.Config{Init: verb == "init", Programs: programs})
+		err = runAgent(*verbose, agent.Config{Init: verb == "init", Programs: boot.Programs})
 	case verb == "ports" && len(args) == 2:
 		err = ports.Main(context.Background(), args[1])
 	case verb == "call":

@@ -17,8 +17,5 @@
 // reached is of no use.
 package boot
 
-// The places in the guest that the host gives a meaning.
-const (
-	programs = "/opt/hutch/bin"
-	ports    = "/run/hutch"
-)
+// Programs is hutch's own folder in the guest.
+const Programs = "/opt/hutch/bin"

@@ -1,10 +1,5 @@
 package boot
 
-import (
-	"encoding/json"
-	"fmt"
-)
-
 // A Config is what a VM's init is told by the host, as JSON in /config of the
 // archive that its kernel begins with.
 type Config struct {
@@ -22,15 +17,6 @@ type Share struct {
 	Path     string `json:"path"` // in the guest
 	ReadOnly bool   `json:"readonly,omitempty"`
 	Live     bool   `json:"live,omitempty"` // the host may change what is read-only, too
-}
-
-// ParseShares reads shares as the helper process is given them.
-func ParseShares(text string) ([]Share, error) {
-	var list []Share
-	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return nil, fmt.Errorf("shares: %w", err)
-	}
-	return list, nil
 }
 
 // Ready is what the helper writes to its descriptor ReadyFD when all is

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -65,18 +66,13 @@ func (h *helper) start() (*os.File, error) {
 // keep starts the helper again whenever it has ended. The agent collects it.
 func (h *helper) keep(life *os.File) {
 	for {
-		for err := error(nil); err == nil; {
-			_, err = life.Read(make([]byte, 64))
-		}
+		io.Copy(io.Discard, life) // nothing, if it was not started
 		life.Close()
-		for {
-			fmt.Fprintln(os.Stderr, "hutch: the process that serves ports and folders ended")
-			time.Sleep(100 * time.Millisecond)
-			var err error
-			if life, err = h.start(); err == nil {
-				break
-			}
-			fmt.Fprintln(os.Stderr, "hutch: start it again:", err)
+		say(errors.New("the process that serves ports and folders ended"))
+		time.Sleep(100 * time.Millisecond)
+		var err error
+		if life, err = h.start(); err != nil {
+			say(fmt.Errorf("start it again: %w", err))
 		}
 	}
 }

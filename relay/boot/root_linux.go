@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"hutch/relay/port"
 )
 
 // A mount is a file system to be mounted.
@@ -30,8 +32,8 @@ var (
 		{"/dev/pts", "devpts", "ptmxmode=0666,mode=0620,gid=5", unix.MS_NOSUID | unix.MS_NOEXEC},
 		{"/dev/shm", "tmpfs", "mode=1777", plain},
 		{"/tmp", "tmpfs", "mode=1777", plain},
-		{ports, "tmpfs", "mode=0755,size=64k", plain},
-		{programs, "tmpfs", "mode=0755,size=64k", plain},
+		{port.Folder, "tmpfs", "mode=0755,size=64k", plain},
+		{Programs, "tmpfs", "mode=0755,size=64k", plain},
 	}
 )
 
@@ -120,7 +122,7 @@ func enterRoot() error {
 	if err := mountAll(newRoot, guestMounts); err != nil {
 		return err
 	}
-	if err := layPrograms(newRoot + programs); err != nil {
+	if err := layPrograms(newRoot + Programs); err != nil {
 		return err
 	}
 	if err := os.Chdir(newRoot); err != nil {

@@ -18,53 +18,25 @@ import (
 // A Dial connects to the host's proxy.
 type Dial func(context.Context) (net.Conn, error)
 
-// A Forwarder is one that listens.
-type Forwarder struct {
-	l      net.Listener
-	dial   Dial
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	work   sync.WaitGroup
-}
-
-// Listen begins to listen.
-func Listen(address string, dial Dial) (*Forwarder, error) {
-	l, err := net.Listen("tcp4", address)
-	if err != nil {
-		return nil, err
-	}
-	f := &Forwarder{l: l, dial: dial}
-	f.ctx, f.cancel = context.WithCancel(context.Background())
-	f.work.Go(f.accept)
-	return f, nil
-}
-
-// Addr returns where it listens.
-func (f *Forwarder) Addr() net.Addr { return f.l.Addr() }
-
-// Close ends listening and every connection, and waits for them.
-func (f *Forwarder) Close() error {
-	f.cancel()
-	err := f.l.Close()
-	f.work.Wait()
-	return err
-}
-
 // most is how many connections there are at once: the host takes no more.
 const most = 256
 
-func (f *Forwarder) accept() {
+// Serve carries the connections that come in on l until ctx is done, closes l,
+// and waits for all of them to end.
+func Serve(ctx context.Context, l net.Listener, dial Dial) error {
+	var work sync.WaitGroup
+	defer work.Wait()
 	slots := make(chan struct{}, most)
-	accept.Serve(f.ctx, f.l, func(c net.Conn) {
+	return accept.Serve(ctx, l, func(c net.Conn) {
 		select {
 		case slots <- struct{}{}: // until then the others wait in the listener's queue
-		case <-f.ctx.Done():
+		case <-ctx.Done():
 			c.Close()
 			return
 		}
-		f.work.Go(func() {
+		work.Go(func() {
 			defer func() { <-slots }()
-			f.carry(c)
+			carry(ctx, c, dial)
 		})
 	}, nil)
 }
@@ -73,23 +45,23 @@ func (f *Forwarder) accept() {
 const dialTime = 10 * time.Second
 
 // carry carries one connection.
-func (f *Forwarder) carry(c net.Conn) {
+func carry(ctx context.Context, c net.Conn, dial Dial) {
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(f.ctx, dialTime)
-	host, err := f.dial(ctx)
+	dialling, cancel := context.WithTimeout(ctx, dialTime)
+	host, err := dial(dialling)
 	cancel()
 	if err != nil {
 		refuse(c)
 		return
 	}
 	defer host.Close()
-	stop := context.AfterFunc(f.ctx, func() { host.Close() })
+	stop := context.AfterFunc(ctx, func() { host.Close() })
 	defer stop()
 	if _, err := host.Write(preamble(program(c))); err != nil {
 		refuse(c)
 		return
 	}
-	duplex.Join(f.ctx, host, c)
+	duplex.Join(ctx, host, c)
 }
 
 // refuse tells a program that there is no proxy.

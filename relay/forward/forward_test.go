@@ -18,6 +18,27 @@ import (
 	"hutch/fs/need"
 )
 
+// serve serves on an address, until the test or end ends.
+func serve(t *testing.T, dial Dial) (address string, end func()) {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		Serve(ctx, l, dial)
+	}()
+	end = func() {
+		cancel()
+		<-done
+	}
+	t.Cleanup(end)
+	return l.Addr().String(), end
+}
+
 // TestCarry carries connections to a host that answers with what it was sent.
 func TestCarry(t *testing.T) {
 	host, err := net.Listen("unix", filepath.Join(t.TempDir(), "5003"))
@@ -41,20 +62,16 @@ func TestCarry(t *testing.T) {
 			}()
 		}
 	}()
-	f, err := Listen("127.0.0.1:0", func(ctx context.Context) (net.Conn, error) {
+	address, end := serve(t, func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", host.Addr().String())
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
 	self, err := os.ReadFile("/proc/self/comm")
 	if err != nil {
 		self = []byte("unknown\n")
 	}
 	text := strings.Repeat("\x00hello\n", 100000)
 	for range 3 {
-		c, err := net.Dial("tcp", f.Addr().String())
+		c, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,25 +84,21 @@ func TestCarry(t *testing.T) {
 			t.Errorf("named %q, want %q", got, want)
 		}
 	}
-	c, err := net.Dial("tcp", f.Addr().String())
+	c, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-named
-	f.Close()
+	end()
 	if _, err := c.Read(make([]byte, 1)); err == nil {
-		t.Error("a connection outlived Close")
+		t.Error("a connection outlived Serve")
 	}
 	c.Close()
 }
 
 func TestNoHost(t *testing.T) {
-	f, err := Listen("127.0.0.1:0", func(context.Context) (net.Conn, error) { return nil, errors.New("nobody") })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	c, err := net.Dial("tcp", f.Addr().String())
+	address, _ := serve(t, func(context.Context) (net.Conn, error) { return nil, errors.New("nobody") })
+	c, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package ports
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,35 +26,9 @@ func openLine() (*line.Guest, error) {
 		if err != nil {
 			return nil, err
 		}
-		return line.NewGuest(f, told), nil
+		// What the host says at the begin of a session may be long ago: the machine
+		// had not booted yet, or its memory was still being read.
+		return line.NewGuest(f, func(now time.Time) { boot.Told(now) }), nil
 	}
 	return nil, errNoLine
 }
-
-// readClock sets the guest's clock by its hardware's, which is the host's
-// time to the second, also in a machine that goes on. It is for machines
-// whose host does not tell the time.
-func readClock() {
-	text, err := os.ReadFile("/sys/class/rtc/rtc0/since_epoch")
-	if err != nil {
-		return
-	}
-	if s, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
-		setClock(time.Unix(s, int64(time.Second/2))) // of a second that may have just begun or be about to end
-	}
-}
-
-const maxSkew = time.Second // between the guest's clock and its hardware's
-
-// setClock sets the guest's clock, unless it is right: a machine that goes on
-// from what was saved of it has that time.
-func setClock(now time.Time) {
-	if d := time.Since(now); d.Abs() > maxSkew {
-		tv := unix.NsecToTimeval(now.UnixNano())
-		unix.Settimeofday(&tv)
-	}
-}
-
-// told takes what the host says at the begin of a session: which may be long
-// ago, when the machine had not booted yet or its memory was still being read.
-func told(now time.Time) { boot.Told(now) }

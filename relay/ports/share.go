@@ -2,6 +2,7 @@ package ports
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -66,9 +67,6 @@ func options(s boot.Share) fuse.Options {
 func attach(ctx context.Context, host *guest.Guest) {
 	dial := func(ctx context.Context) (net.Conn, error) { return port.Dial(ctx, port.Share) }
 	port.Redial(ctx, dial, func(c net.Conn) bool {
-		if c.RemoteAddr().Network() == "vsock" {
-			readClock()
-		}
 		w := &watched{Conn: c, closed: make(chan struct{})}
 		host.Attach(w)
 		select {
@@ -95,9 +93,9 @@ func (w *watched) Close() error {
 // Main is the program of the helper process: it mounts the shares that text
 // says, tells the init, and goes on until it is killed.
 func Main(ctx context.Context, text string) error {
-	shares, err := boot.ParseShares(text)
-	if err != nil {
-		return err
+	var shares []boot.Share
+	if err := json.Unmarshal([]byte(text), &shares); err != nil {
+		return fmt.Errorf("shares: %w", err)
 	}
 	init := os.NewFile(boot.ReadyFD, "init")
 	if init == nil {
