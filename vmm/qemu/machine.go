@@ -28,8 +28,7 @@ type machine struct {
 	qmp    *qmp.Conn
 	share  *share.Share
 	port   *port
-	events chan qmp.Event // of what a verb waits for
-	why    atomic.Value   // string: how the guest ended, as QEMU says
+	why    atomic.Value // string: how the guest ended, as QEMU says
 
 	done chan struct{}
 	err  error // valid after done
@@ -51,7 +50,7 @@ type found struct {
 // Its wire is w, if it has one.
 func attach(ctx context.Context, s vmm.Spec, p *process.Process, served *share.Share, f found, w *wire) (*machine, error) {
 	m := &machine{
-		spec: s, found: f, p: p, share: served, events: make(chan qmp.Event, 16),
+		spec: s, found: f, p: p, share: served,
 		done: make(chan struct{}), released: make(chan struct{}), watched: make(chan struct{}),
 	}
 	var err error
@@ -88,16 +87,10 @@ func (m *machine) takeUp(ctx context.Context) error {
 // event takes what QEMU tells. The first reason that a guest ended for is the
 // one that counts.
 func (m *machine) event(e qmp.Event) {
-	switch e.Name {
-	case "SHUTDOWN":
+	if e.Name == "SHUTDOWN" {
 		var how struct{ Reason string }
 		json.Unmarshal(e.Data, &how)
 		m.why.CompareAndSwap(nil, how.Reason)
-	case "MIGRATION":
-		select {
-		case m.events <- e:
-		default: // nobody waits
-		}
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"hutch/fs"
 	"hutch/vmm"
-	"hutch/vmm/qemu/qmp"
 	"hutch/vmm/qemu/share"
 )
 
@@ -121,7 +120,8 @@ func (m *machine) shape(ctx context.Context) (shape, error) {
 	return sh, err
 }
 
-// send has QEMU write what it is to the file f.
+// send has QEMU write what it is to the file f. It says that it has completed
+// before it has put away what it saved with, and refuses to go on till then.
 func (m *machine) send(ctx context.Context, f *os.File) error {
 	err := m.qmp.Do(ctx, "migrate-set-parameters", map[string]any{"max-bandwidth": int64(64) << 30}, nil)
 	if err != nil {
@@ -130,18 +130,39 @@ func (m *machine) send(ctx context.Context, f *os.File) error {
 	if err := m.transfer(ctx, "migrate", f); err != nil {
 		return err
 	}
-	return m.saved(ctx)
+	return poll(ctx, func() (bool, error) {
+		status, err := m.status(ctx)
+		return status != statusSaving, err
+	})
 }
 
-// saved waits until QEMU has put away what it saved with. It says that it has
-// completed before that, and has no event for this; till then it refuses to go
-// on.
-func (m *machine) saved(ctx context.Context) error {
+// transfer has QEMU do a command that reads or writes the file f, to its end.
+func (m *machine) transfer(ctx context.Context, name string, f *os.File) error {
+	if err := m.qmp.Give(ctx, "saved", f); err != nil {
+		return err
+	}
+	if err := m.qmp.Do(ctx, name, map[string]string{"uri": "fd:saved"}, nil); err != nil {
+		return err
+	}
+	return poll(ctx, func() (bool, error) {
+		var s struct {
+			Status string
+			Desc   string `json:"error-desc"`
+		}
+		err := m.qmp.Do(ctx, "query-migrate", nil, &s)
+		if s.Status == "failed" || s.Status == "cancelled" {
+			err = fmt.Errorf("%w: memory: %s", fs.ErrIO, s.Desc)
+		}
+		return s.Status == "completed", err
+	})
+}
+
+// poll asks until it is done, or fails.
+func poll(ctx context.Context, ask func() (done bool, err error)) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		status, err := m.status(ctx)
-		if err != nil || status != statusSaving {
+		if done, err := ask(); done || err != nil {
 			return err
 		}
 		select {
@@ -149,68 +170,6 @@ func (m *machine) saved(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	}
-}
-
-// transfer has QEMU do a command that reads or writes the file f, to its end.
-func (m *machine) transfer(ctx context.Context, name string, f *os.File) error {
-	err := m.qmp.Do(ctx, "migrate-set-capabilities", map[string]any{
-		"capabilities": []map[string]any{{"capability": "events", "state": true}},
-	}, nil)
-	m.forget()
-	if err == nil {
-		err = m.qmp.Give(ctx, "saved", f)
-	}
-	if err == nil {
-		err = m.qmp.Do(ctx, name, map[string]string{"uri": "fd:saved"}, nil)
-	}
-	for err == nil {
-		var e qmp.Event
-		if e, err = m.next(ctx); err != nil {
-			break
-		}
-		var s struct{ Status string }
-		json.Unmarshal(e.Data, &s)
-		switch s.Status {
-		case "completed":
-			return nil
-		case "failed", "cancelled":
-			return m.whyNot(ctx)
-		}
-	}
-	return err
-}
-
-func (m *machine) whyNot(ctx context.Context) error {
-	var s struct {
-		Desc string `json:"error-desc"`
-	}
-	if err := m.qmp.Do(ctx, "query-migrate", nil, &s); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: memory: %s", fs.ErrIO, s.Desc)
-}
-
-// forget drops the events that nobody waited for.
-func (m *machine) forget() {
-	for {
-		select {
-		case <-m.events:
-		default:
-			return
-		}
-	}
-}
-
-// next returns the next event.
-func (m *machine) next(ctx context.Context) (qmp.Event, error) {
-	select {
-	case e := <-m.events:
-		return e, nil
-	case <-m.p.Gone():
-		return qmp.Event{}, errors.New("machine ended")
-	case <-ctx.Done():
-		return qmp.Event{}, context.Cause(ctx)
 	}
 }
 
