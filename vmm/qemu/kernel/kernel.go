@@ -32,14 +32,9 @@ func Find(path string, folders ...string) (Kernel, error) {
 	if path != "" {
 		return at(path)
 	}
-	var problem error
 	for _, dir := range folders {
-		k, err := newest(dir)
-		if err == nil {
+		if k := newest(dir); k.Image != "" {
 			return k, nil
-		}
-		if problem == nil || !isMissing(err) {
-			problem = err
 		}
 	}
 	return Kernel{}, fmt.Errorf("%w: no kernel to boot in %s: unpack Debian's linux-image-cloud-%s there (mk kernel), or say kernel PATH",
@@ -55,25 +50,16 @@ func readable(folders []string) []string {
 	return list
 }
 
-func isMissing(err error) bool { return fs.Errno(err) == fs.Errno(fs.ErrNotExist) }
-
-// newest returns the newest kernel below dir.
-func newest(dir string) (Kernel, error) {
+// newest returns the newest kernel below dir, if there is one.
+func newest(dir string) Kernel {
 	paths, _ := filepath.Glob(filepath.Join(dir, "boot", prefix+"*"))
 	var best Kernel
-	err := fmt.Errorf("%w: no kernel in %s", fs.ErrNotExist, filepath.Join(dir, "boot"))
 	for _, path := range paths {
-		k, kerr := at(path)
-		switch {
-		case kerr != nil:
-			if best.Image == "" {
-				err = kerr
-			}
-		case best.Image == "" || older(best.Release, k.Release):
-			best, err = k, nil
+		if k, err := at(path); err == nil && older(best.Release, k.Release) {
+			best = k
 		}
 	}
-	return best, err
+	return best
 }
 
 // at returns the kernel whose image is path.
