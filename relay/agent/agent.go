@@ -60,7 +60,7 @@ type Agent struct {
 	reaper *reaper
 	root   *folder.Folder
 	cons   *console
-	sweeps sync.WaitGroup
+	sweeps sync.WaitGroup // searches for what dropped commands left
 
 	session atomic.Pointer[session] // the newest connection
 
@@ -85,7 +85,7 @@ func New(cfg Config) (*Agent, error) {
 		reaper:   newReaper(cfg.Init, cfg.Group),
 		down:     make(chan struct{}),
 		commands: make(map[string]*command),
-		env:      variables{set: make(map[string]string), gone: make(map[string]bool)},
+		env:      make(variables),
 	}
 	if a.cfg.Keep == nil {
 		a.cfg.Keep = func(int) bool { return false }
@@ -93,7 +93,7 @@ func New(cfg Config) (*Agent, error) {
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
-	a.cons = &console{make: func() *command { return a.newCommand("cons") }}
+	a.cons = &console{a: a}
 	return a, nil
 }
 

@@ -32,15 +32,12 @@ const grace = 2 * time.Second
 
 // A command is one exec/NAME: settings, then a process and its streams.
 type command struct {
-	name     string
-	num      uint64
-	reaper   *reaper
-	vmEnv    func() variables
-	programs string
-	sweeps   *sync.WaitGroup // searches for what dropped commands left
+	a    *Agent
+	name string
+	num  uint64
 
 	stdin          *input
-	stdout, stderr *window
+	stdout, stderr *Spool
 	ended          chan struct{} // closed when the process is collected
 	dropped        chan struct{}
 	work           sync.WaitGroup // copiers of output, the timeout
@@ -63,21 +60,22 @@ type command struct {
 
 func newCommand(a *Agent, name string, num uint64) *command {
 	return &command{
-		name: name, num: num, reaper: a.reaper, vmEnv: a.vmEnv, programs: a.cfg.Programs, sweeps: &a.sweeps,
-		stdin: newInput(), stdout: newWindow(defaultLimit), stderr: newWindow(defaultLimit),
+		a: a, name: name, num: num,
+		stdin: newInput(), stdout: NewSpool(defaultLimit), stderr: NewSpool(defaultLimit),
 		ended: make(chan struct{}), dropped: make(chan struct{}),
 		state: stateNew, opens: make(holders), conf: settings{limit: defaultLimit},
 	}
 }
 
 // change changes the settings of a command that has not begun.
-func (c *command) change(f func(*settings) error) error {
+func (c *command) change(f func(*settings)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state != stateNew {
 		return fmt.Errorf("%w: exec %s is %s: make another one", fs.ErrBusy, c.name, c.state)
 	}
-	return f(&c.conf)
+	f(&c.conf)
+	return nil
 }
 
 // set changes the settings that may change at any time.
@@ -92,17 +90,17 @@ func (c *command) set(f func(*settings)) {
 
 // run starts a program. If it cannot be started the command is as it was.
 func (c *command) run(argv []string) error {
-	c.mu.Lock()
-	if c.state != stateNew {
-		defer c.mu.Unlock()
-		return fmt.Errorf("%w: exec %s is %s: make another one", fs.ErrBusy, c.name, c.state)
+	var set settings
+	err := c.change(func(conf *settings) {
+		c.state = stateStarting
+		c.begun = time.Now()
+		set = *conf
+		set.env = maps.Clone(conf.env)
+	})
+	if err != nil {
+		return err
 	}
-	c.state = stateStarting
-	c.begun = time.Now()
-	set := c.conf
-	set.env = maps.Clone(c.conf.env)
-	c.mu.Unlock()
-	err := c.start(argv, &set)
+	err = c.start(argv, &set)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
@@ -126,8 +124,8 @@ func (c *command) start(argv []string, set *settings) error {
 	if err != nil {
 		return err
 	}
-	env := environment(c.vmEnv(), ownEnvironment(), set, who)
-	env["PWD"], env["PATH"] = dir, withFolder(env["PATH"], c.programs)
+	env := environment(c.a.vmEnv(), ownEnvironment(), set, who)
+	env["PWD"], env["PATH"] = dir, withFolder(env["PATH"], c.a.cfg.Programs)
 	file, err := find(argv[0], env["PATH"], dir)
 	if err != nil {
 		return err
@@ -142,7 +140,7 @@ func (c *command) start(argv []string, set *settings) error {
 	}
 	attr.Files = s.fds()
 	attr.Sys.Setctty = s.master != nil
-	pid, err := c.reaper.start(file, argv, attr, c.exited)
+	pid, err := c.a.reaper.start(file, argv, attr, c.exited)
 	if err != nil {
 		s.undo(c.stdin)
 		if errors.Is(err, syscall.E2BIG) || errors.Is(err, syscall.ENAMETOOLONG) { // as gVisor calls a long word
@@ -184,12 +182,12 @@ func (c *command) begin(pid int, s *streams) {
 	c.pid, c.master, c.outputs = pid, s.master, s.ours
 	if c.gone { // dropped while it started
 		killSession(pid, false)
-		s.closeOurs()
+		closeAll(s.ours)
 		return
 	}
 	if s.master != nil {
 		c.stdin.attach(s.master)
-		c.stderr.finish()
+		c.stderr.Finish()
 		c.work.Go(func() { fillTerminal(c.stdout, s.master, c.ended) })
 		if c.state == stateExited {
 			ebb(s.master)
@@ -315,19 +313,17 @@ func (c *command) drop(kill bool) {
 	switch {
 	case pid == 0 || !kill:
 	case exited: // there may be some left that it started: nobody waits for the search
-		c.sweeps.Go(func() { killSession(pid, exited) })
+		c.a.sweeps.Go(func() { killSession(pid, exited) })
 	default:
 		killSession(pid, exited)
 	}
 	c.stdin.drop()
-	c.stdout.abandon()
-	c.stderr.abandon()
-	for _, f := range outputs {
-		f.Close()
-	}
+	c.stdout.Abandon()
+	c.stderr.Abandon()
+	closeAll(outputs)
 	c.work.Wait()
-	c.stdout.finish()
-	c.stderr.finish()
+	c.stdout.Finish()
+	c.stderr.Finish()
 }
 
 // hold counts an open file of the command; the function it returns counts it

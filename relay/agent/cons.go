@@ -19,7 +19,7 @@ const (
 // ended. Offsets count from the first byte of the first shell, so that a
 // reader that lost its connection can go on where it was.
 type console struct {
-	make func() *command
+	a *Agent
 
 	mu    sync.Mutex // held while a shell starts; guards shell
 	shell *command
@@ -32,7 +32,7 @@ func (c *console) open(flags int, from *session) (fs.Handle, error) {
 	}
 	sh.stdin.open(from)
 	r := sh.stdout.open(flags&syscall.O_NONBLOCK != 0)
-	return &consHandle{windowReader: r, in: sh.stdin, from: from}, nil
+	return &consHandle{spoolReader: r, in: sh.stdin, from: from}, nil
 }
 
 // running returns the shell that runs, a new one if need be.
@@ -44,12 +44,12 @@ func (c *console) running() (*command, error) {
 		select {
 		case <-c.shell.ended:
 			c.shell.drop(false)
-			at = c.shell.stdout.size()
+			at = c.shell.stdout.Size()
 		default:
 			return c.shell, nil
 		}
 	}
-	sh := c.make()
+	sh := c.a.newCommand("cons")
 	sh.stdout = newRing(consKept, at)
 	if err := sh.resize(&size{rows: 24, cols: 80}); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (c *console) size() uint64 {
 	if c.shell == nil {
 		return 0
 	}
-	return uint64(c.shell.stdout.size())
+	return uint64(c.shell.stdout.Size())
 }
 
 func (c *console) drop() {
@@ -89,7 +89,7 @@ func (c *console) drop() {
 // A consHandle is an open console. A read at offset 0 begins with what was
 // said last; one at an offset that is gone goes on with the oldest kept.
 type consHandle struct {
-	*windowReader
+	*spoolReader
 	in   *input
 	from *session
 
@@ -99,19 +99,19 @@ type consHandle struct {
 }
 
 func (h *consHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	return h.windowReader.ReadAt(ctx, p, h.place(off))
+	return h.spoolReader.ReadAt(ctx, p, h.place(off))
 }
 
 // place turns a reader's offset into the console's.
 func (h *consHandle) place(off int64) int64 {
 	h.skipMu.Lock()
 	defer h.skipMu.Unlock()
-	h.w.mu.Lock()
-	oldest := h.w.base
+	h.s.mu.Lock()
+	oldest := h.s.base
 	if !h.begun && off == 0 {
-		oldest = max(oldest, h.w.end-consRecent)
+		oldest = max(oldest, h.s.end-consRecent)
 	}
-	h.w.mu.Unlock()
+	h.s.mu.Unlock()
 	h.begun = true
 	h.skip = max(h.skip, oldest-off)
 	return off + h.skip
@@ -123,5 +123,5 @@ func (h *consHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error
 
 func (h *consHandle) Close() error {
 	h.in.leave(h.from)
-	return h.windowReader.Close()
+	return h.spoolReader.Close()
 }

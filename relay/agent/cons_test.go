@@ -50,7 +50,7 @@ func TestRing(t *testing.T) {
 	if held := w.held(); held > 8<<10 {
 		t.Errorf("holds %d", held)
 	}
-	h := &consHandle{windowReader: w.open(true)}
+	h := &consHandle{spoolReader: w.open(true)}
 	var got []byte
 	p := make([]byte, 1<<10)
 	for {
@@ -68,7 +68,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-func put(w *window, b []byte) {
+func put(w *Spool, b []byte) {
 	for len(b) > 0 {
 		n := copy(w.space(), b)
 		w.commit(n)

@@ -279,7 +279,7 @@ func TestManyAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// TestSlowReader sends 64 MiB through a command with a small window.
+// TestSlowReader sends 64 MiB through a command with a small spool.
 func TestSlowReader(t *testing.T) {
 	g := newGuest(t)
 	g.exec("t", "limit 1MiB", "exec cat")
@@ -320,8 +320,8 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// held is how many bytes a window keeps.
-func (w *window) held() int64 {
+// held is how many bytes a spool keeps.
+func (w *Spool) held() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.end - w.base

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // start starts a program, in the agent's control group if it has one; ended is
@@ -27,6 +29,13 @@ func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr, ended
 		os.WriteFile(filepath.Join(r.group.Name(), "cgroup.procs"), []byte(strconv.Itoa(pid)), 0) // fails if it has ended
 	}
 	return pid, err
+}
+
+// keepRoom has the agent alone be over the limits of the guest's processes, if
+// its host gave it the right to: nothing that it starts gets it too. So a
+// guest that is full of processes can still be told to end some.
+func keepRoom() {
+	syscall.AllThreadsSyscall(syscall.SYS_PRCTL, unix.PR_CAPBSET_DROP, unix.CAP_SYS_RESOURCE, 0)
 }
 
 // tasks returns how many processes and threads there are: in the agent's control

@@ -22,7 +22,10 @@ func environment(vm variables, own map[string]string, s *settings, who login) ma
 	if s.user == "" {
 		env["HOME"], env["USER"], env["LOGNAME"] = who.home, who.name, who.name
 	}
-	maps.DeleteFunc(own, func(k, _ string) bool { return vm.gone[k] })
+	maps.DeleteFunc(own, func(k, _ string) bool {
+		_, changed := vm[k]
+		return changed
+	})
 	maps.Copy(env, own)
 	if s.user != "" {
 		env["HOME"], env["USER"], env["LOGNAME"] = who.home, who.name, who.name
@@ -30,7 +33,11 @@ func environment(vm variables, own map[string]string, s *settings, who login) ma
 	if s.tty != nil {
 		env["TERM"] = "xterm-256color"
 	}
-	maps.Copy(env, vm.set)
+	for k, v := range vm {
+		if v != nil {
+			env[k] = *v
+		}
+	}
 	maps.Copy(env, s.env)
 	return env
 }

@@ -130,7 +130,7 @@ func (h holders) count() int {
 // terminate ends what runs: all processes if the agent is PID 1, else those
 // of its commands. They get SIGTERM and, after the grace, SIGKILL.
 func (a *Agent) terminate() {
-	signal, left := a.signalCommands, a.running
+	signal, left := a.signalCommands, func() bool { return a.runs() > 0 }
 	if a.cfg.Init {
 		signal, left = a.signalAll, func() bool { return len(a.ours()) > 0 }
 	}
@@ -182,6 +182,3 @@ func (a *Agent) signalCommands(sig syscall.Signal) {
 		}
 	}
 }
-
-// running says whether a command runs.
-func (a *Agent) running() bool { return a.runs() > 0 }

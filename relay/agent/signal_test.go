@@ -122,7 +122,7 @@ func TestDropBeforeExec(t *testing.T) {
 	}
 }
 
-func TestDropOfFullWindow(t *testing.T) {
+func TestDropOfFullSpool(t *testing.T) {
 	g := newGuest(t)
 	g.exec("t", "limit 8KiB", "exec yes")
 	out := g.open("exec/t/stdout", os.O_RDONLY)

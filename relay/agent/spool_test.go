@@ -9,8 +9,8 @@ import (
 	"hutch/fs"
 )
 
-// pour fills a window with n bytes without waiting, and returns how many it took.
-func pour(w *window, n int) int {
+// pour fills a spool with n bytes without waiting, and returns how many it took.
+func pour(w *Spool, n int) int {
 	took := 0
 	for took < n {
 		w.mu.Lock()
@@ -30,7 +30,7 @@ func pour(w *window, n int) int {
 }
 
 // drain reads what there is from off on, and returns where it ended.
-func drain(t *testing.T, r *windowReader, off int64) int64 {
+func drain(t *testing.T, r *spoolReader, off int64) int64 {
 	t.Helper()
 	p := make([]byte, 1000)
 	for {
@@ -50,9 +50,9 @@ func drain(t *testing.T, r *windowReader, off int64) int64 {
 	}
 }
 
-func TestWindow(t *testing.T) {
+func TestSpool(t *testing.T) {
 	const limit = 100 << 10
-	w := newWindow(limit)
+	w := NewSpool(limit)
 	if n := pour(w, 3*limit); n != limit {
 		t.Fatalf("without a reader it took %d", n)
 	}
@@ -84,14 +84,14 @@ func TestWindow(t *testing.T) {
 	if n := pour(w, limit); n != limit {
 		t.Errorf("with more room it took %d", n)
 	}
-	w.finish()
+	w.Finish()
 	if held := w.held(); held > 4*limit {
 		t.Errorf("holds %d", held)
 	}
 }
 
-func TestWindowGrowsWithOutput(t *testing.T) {
-	w := newWindow(defaultLimit)
+func TestSpoolGrowsWithOutput(t *testing.T) {
+	w := NewSpool(defaultLimit)
 	pour(w, 100)
 	if c := cap(w.chunks[0]); c > minChunk {
 		t.Errorf("100 bytes take %d", c)
@@ -106,11 +106,11 @@ func TestWindowGrowsWithOutput(t *testing.T) {
 	}
 }
 
-// TestWindowKeepsMost has a reader take all at once, while less and less room
+// TestSpoolKeepsMost has a reader take all at once, while less and less room
 // is left: what is dropped for the next bytes is no more than a part.
-func TestWindowKeepsMost(t *testing.T) {
+func TestSpoolKeepsMost(t *testing.T) {
 	const limit = 64 << 10
-	w := newWindow(limit)
+	w := NewSpool(limit)
 	r := w.open(true)
 	for end := int64(0); end < 5*limit; end = drain(t, r, end) {
 		pour(w, 997)
@@ -120,14 +120,14 @@ func TestWindowKeepsMost(t *testing.T) {
 	}
 }
 
-func TestAbandonedWindow(t *testing.T) {
-	w := newWindow(minLimit)
+func TestAbandonedSpool(t *testing.T) {
+	w := NewSpool(minLimit)
 	pour(w, minLimit)
-	go w.abandon()
+	go w.Abandon()
 	if p := w.space(); p != nil {
 		t.Error("there is room")
 	}
-	w.finish()
+	w.Finish()
 	r := w.open(false)
 	b, err := io.ReadAll(&file{Handle: r, ctx: t.Context()})
 	if len(b) != minLimit || err != nil || !bytes.Equal(b[:3], []byte{0, 1, 2}) {

@@ -20,37 +20,32 @@ type streams struct {
 }
 
 // streams makes two pipes for output, or a terminal for everything.
-func (c *command) streams(set *settings) (*streams, error) {
+func (c *command) streams(set *settings) (_ *streams, err error) {
 	s := new(streams)
-	err := s.open(c, set)
-	if err != nil {
-		s.undo(c.stdin)
-		return nil, err
-	}
-	return s, nil
-}
-
-func (s *streams) open(c *command, set *settings) error {
+	defer func() {
+		if err != nil {
+			s.undo(c.stdin)
+		}
+	}()
 	if set.tty != nil {
 		master, slave, err := pty.Open()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		s.master, s.child, s.ours = master, []*os.File{slave}, []*os.File{master}
-		return errors.Join(setSize(master, set.tty), unblock(master))
+		return s, errors.Join(setSize(master, set.tty), unblock(master))
 	}
-	var err error
 	if s.stdin, err = c.stdin.forChild(); err != nil {
-		return err
+		return nil, err
 	}
 	for range 2 {
 		r, w, err := os.Pipe()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		s.ours, s.child = append(s.ours, r), append(s.child, w)
 	}
-	return nil
+	return s, nil
 }
 
 func setSize(tty *os.File, to *size) error {
@@ -87,26 +82,20 @@ func (s *streams) fds() []uintptr {
 
 // closeChild closes the child's ends, which it has by now.
 func (s *streams) closeChild() {
-	if s.stdin != nil {
-		s.stdin.Close()
-	}
-	for _, f := range s.child {
-		f.Close()
-	}
+	s.stdin.Close()
+	closeAll(s.child)
 }
 
-func (s *streams) closeOurs() {
-	for _, f := range s.ours {
+func closeAll(files []*os.File) {
+	for _, f := range files {
 		f.Close()
 	}
 }
 
 // undo closes everything but stdin, which stays as it was.
 func (s *streams) undo(in *input) {
-	s.closeOurs()
-	for _, f := range s.child {
-		f.Close()
-	}
+	closeAll(s.ours)
+	closeAll(s.child)
 	if s.stdin != nil {
 		in.takeBack(s.stdin)
 	}
@@ -119,73 +108,59 @@ const lastOutput = 256 << 10
 // ebb ends the wait of fillTerminal for more: the command has ended.
 func ebb(master *os.File) { master.SetReadDeadline(time.Unix(1, 0)) }
 
-// fill copies what is written to a pipe to a window, until everybody who has
-// the pipe has closed it. It holds no buffer but the window's own.
-func fill(w *window, f *os.File) {
+// fill copies what is written to a pipe to a spool, until everybody who has
+// the pipe has closed it. It holds no buffer but the spool's own.
+func fill(to *Spool, f *os.File) {
 	defer f.Close()
-	defer w.finish()
-	raw, err := f.SyscallConn()
-	for err == nil {
-		_, err = fillSome(w, raw.Read)
+	defer to.Finish()
+	for err := error(nil); err == nil; {
+		_, err = fillSome(to, f.Read)
 	}
 }
 
-// fillTerminal copies what is printed on a terminal to a window. When the
+// fillTerminal copies what is printed on a terminal to a spool. When the
 // command has ended it takes what is there and hangs up, as sshd does: the
 // jobs that a shell leaves, stopped ones too, would keep the terminal open.
 //
 // A terminal reads as ended, with EIO, while nobody has it open. A command
 // may close it before it exits, and closing our side then would kill it with
 // SIGHUP.
-func fillTerminal(w *window, f *os.File, ended <-chan struct{}) {
+func fillTerminal(to *Spool, f *os.File, ended <-chan struct{}) {
 	defer f.Close()
-	defer w.finish()
-	raw, err := f.SyscallConn()
+	defer to.Finish()
+	var err error
 	for err == nil {
-		_, err = fillSome(w, raw.Read)
+		_, err = fillSome(to, f.Read)
 	}
 	if !errors.Is(err, syscall.EIO) && !errors.Is(err, os.ErrDeadlineExceeded) {
 		return
 	}
 	<-ended
-	err = nil
-	for left, n := lastOutput, 0; err == nil && left > 0; left -= n {
-		n, err = fillSome(w, func(f func(uintptr) bool) error {
-			return raw.Control(func(fd uintptr) { f(fd) })
+	left := func(p []byte) (n int, err error) {
+		err = control(f, func(fd uintptr) (err error) {
+			n, err = unix.Read(int(fd), p)
+			return err
 		})
+		return n, err
+	}
+	err = nil
+	for taken, n := 0, 0; err == nil && taken < lastOutput; taken += n {
+		n, err = fillSome(to, left)
 	}
 }
 
-// fillSome reads once, by a method of a file that is given what reads.
-func fillSome(w *window, by func(func(uintptr) bool) error) (int, error) {
-	p := w.space()
+// fillSome reads once.
+func fillSome(to *Spool, read func(p []byte) (int, error)) (int, error) {
+	p := to.space()
 	if p == nil {
 		return 0, io.EOF
 	}
-	n, err := readSome(by, p)
+	n, err := read(p)
 	if n > 0 {
-		w.commit(n)
+		to.commit(n)
+	}
+	if n <= 0 && err == nil {
+		err = io.EOF
 	}
 	return n, err
-}
-
-// readSome reads into p, and waits for something to read if by does.
-func readSome(by func(func(uintptr) bool) error, p []byte) (n int, err error) {
-	werr := by(func(fd uintptr) bool {
-		for {
-			n, err = syscall.Read(int(fd), p)
-			if err != syscall.EINTR {
-				return err != syscall.EAGAIN
-			}
-		}
-	})
-	switch {
-	case werr != nil:
-		return 0, werr
-	case n > 0:
-		return n, nil
-	case err == nil:
-		return 0, io.EOF
-	}
-	return 0, err
 }

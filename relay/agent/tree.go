@@ -104,12 +104,11 @@ func readErr(c call) (string, error) {
 	return c.At.a.last.Text(), nil
 }
 
-func readEnv(c call) (string, error)      { return c.At.a.envText(), nil }
 func readCmd(c call) (string, error)      { return c.At.c.cmd(), nil }
 func readStatus(c call) (string, error)   { return c.At.c.status(), nil }
 func readSettings(c call) (string, error) { return c.At.c.settings(), nil }
-func stdoutSize(c call) uint64            { return uint64(c.At.c.stdout.size()) }
-func stderrSize(c call) uint64            { return uint64(c.At.c.stderr.size()) }
+func stdoutSize(c call) uint64            { return uint64(c.At.c.stdout.Size()) }
+func stderrSize(c call) uint64            { return uint64(c.At.c.stderr.Size()) }
 func consSize(c call) uint64              { return c.At.a.cons.size() }
 
 func openStdin(c call, flags int) (fs.Handle, error) {

@@ -10,51 +10,44 @@ import (
 )
 
 // variables are what the host has changed of the environment of commands to
-// come: what it set, and what it took away of the agent's own.
-type variables struct {
-	set  map[string]string
-	gone map[string]bool
-}
+// come: what it set and, as nil, what it took away of the agent's own.
+type variables map[string]*string
 
 func (a *Agent) vmEnv() variables {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return variables{maps.Clone(a.env.set), maps.Clone(a.env.gone)}
+	return maps.Clone(a.env)
 }
 
-func (a *Agent) setEnv(name, value string) {
+// setEnv sets a variable, or takes it away.
+func (a *Agent) setEnv(name string, value *string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.env.set[name] = value
-	delete(a.env.gone, name)
+	a.env[name] = value
 }
 
-func (a *Agent) unsetEnv(name string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.env.set, name)
-	a.env.gone[name] = true
-}
-
-// envText returns the VM's variables as the control messages that set them.
-func (a *Agent) envText() string {
+// readEnv returns the VM's variables as the control messages that set them.
+func readEnv(c call) (string, error) {
 	var b strings.Builder
-	env := a.vmEnv()
-	for _, k := range slices.Sorted(maps.Keys(env.set)) {
-		fmt.Fprintf(&b, "env %s %s\n", fs.Quote(k), fs.Quote(env.set[k]))
+	env := c.At.a.vmEnv()
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		if v := env[k]; v != nil {
+			fmt.Fprintf(&b, "env %s %s\n", fs.Quote(k), fs.Quote(*v))
+		}
 	}
-	return b.String()
+	return b.String(), nil
 }
 
 // readVariables returns the VM's variables as writeVariables takes them.
 func readVariables(c call) (string, error) {
 	var b strings.Builder
 	env := c.At.a.vmEnv()
-	for _, k := range slices.Sorted(maps.Keys(env.set)) {
-		b.WriteString(k + "=" + env.set[k] + "\x00")
-	}
-	for _, k := range slices.Sorted(maps.Keys(env.gone)) {
-		b.WriteString(k + "\x00")
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		b.WriteString(k)
+		if v := env[k]; v != nil {
+			b.WriteString("=" + *v)
+		}
+		b.WriteString("\x00")
 	}
 	return b.String(), nil
 }
@@ -75,9 +68,9 @@ func writeVariables(c call, text string) error {
 	}
 	for _, kv := range items {
 		if k, v, ok := strings.Cut(kv, "="); ok {
-			c.At.a.setEnv(k, v)
+			c.At.a.setEnv(k, &v)
 		} else {
-			c.At.a.unsetEnv(k)
+			c.At.a.setEnv(k, nil)
 		}
 	}
 	return nil

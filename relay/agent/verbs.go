@@ -74,7 +74,7 @@ func doAgentEnv(c call, args []string) error {
 	if err := checkEnv(args[0], args[1]); err != nil {
 		return err
 	}
-	c.At.a.setEnv(args[0], args[1])
+	c.At.a.setEnv(args[0], &args[1])
 	return nil
 }
 
@@ -83,22 +83,18 @@ func doExec(c call, args []string) error { return c.At.c.run(args) }
 func doSh(c call, args []string) error { return c.At.c.run([]string{"/bin/sh", "-c", args[0]}) }
 
 func doDir(c call, args []string) error {
-	return c.At.c.change(func(s *settings) error {
-		s.dir = args[0]
-		return nil
-	})
+	return c.At.c.change(func(s *settings) { s.dir = args[0] })
 }
 
 func doEnv(c call, args []string) error {
 	if err := checkEnv(args[0], args[1]); err != nil {
 		return err
 	}
-	return c.At.c.change(func(s *settings) error {
+	return c.At.c.change(func(s *settings) {
 		if s.env == nil {
 			s.env = make(map[string]string)
 		}
 		s.env[args[0]] = args[1]
-		return nil
 	})
 }
 
@@ -106,10 +102,7 @@ func doUser(c call, args []string) error {
 	if _, err := parseLogin(args[0]); err != nil {
 		return err
 	}
-	return c.At.c.change(func(s *settings) error {
-		s.user = args[0]
-		return nil
-	})
+	return c.At.c.change(func(s *settings) { s.user = args[0] })
 }
 
 func doTTY(c call, args []string) error {
