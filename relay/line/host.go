@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -21,13 +22,10 @@ type Session struct {
 	gate gate
 	mux  *yamux.Session
 	work sync.WaitGroup
-	stop func() bool
-	once sync.Once
 
 	dialled chan dialled
-	done    chan struct{}
-	mu      sync.Mutex // guards err
-	err     error
+	ctx     context.Context         // done when the session has ended
+	end     context.CancelCauseFunc // ends it for a reason
 }
 
 type dialled struct {
@@ -39,18 +37,17 @@ type dialled struct {
 // It waits for the guest, which may still be far from ready. The session ends
 // with ctx, with c, and when the guest begins anew.
 func Host(ctx context.Context, c io.ReadWriteCloser) (*Session, error) {
-	l := newLine(c)
-	stop := context.AfterFunc(ctx, func() { l.close(context.Cause(ctx)) })
-	id := binary.BigEndian.Uint64(random())
+	l, id := newLine(c), binary.BigEndian.Uint64(random())
+	s := &Session{l: l, pipe: newPipe(l, id), dialled: make(chan dialled)}
+	s.ctx, s.end = context.WithCancelCause(ctx)
+	context.AfterFunc(s.ctx, func() {
+		l.close(context.Cause(s.ctx))
+		s.pipe.Close()
+	})
 	if err := greet(l, id); err != nil {
-		stop()
-		l.close(err)
+		s.end(err)
 		l.work.Wait()
-		return nil, errors.Join(context.Cause(ctx), err)
-	}
-	s := &Session{
-		l: l, pipe: newPipe(l, id), stop: stop,
-		dialled: make(chan dialled), done: make(chan struct{}),
+		return nil, context.Cause(s.ctx)
 	}
 	s.gate.to = s.pipe.feed
 	config := muxConfig()
@@ -150,7 +147,7 @@ func (s *Session) admit(c *yamux.Stream) {
 	c.SetReadDeadline(time.Time{})
 	select {
 	case s.dialled <- dialled{binary.BigEndian.Uint32(port[:]), s.conn(c)}:
-	case <-s.done:
+	case <-s.ctx.Done():
 		s.conn(c).Close()
 	}
 }
@@ -161,24 +158,9 @@ func (s *Session) Accept() (port uint32, c net.Conn, err error) {
 	select {
 	case d := <-s.dialled:
 		return d.port, d.c, nil
-	case <-s.done:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return 0, nil, because(s.err)
+	case <-s.ctx.Done():
+		return 0, nil, fmt.Errorf("line: session ended: %w", context.Cause(s.ctx))
 	}
-}
-
-// end ends the session for a reason.
-func (s *Session) end(err error) {
-	s.once.Do(func() {
-		s.mu.Lock()
-		s.err = err
-		s.mu.Unlock()
-		close(s.done)
-		s.stop()
-		s.l.close(err)
-		s.pipe.Close()
-	})
 }
 
 // Close ends the session and all its connections, and waits for that.

@@ -15,8 +15,6 @@ package line
 import (
 	"bufio"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"io"
 	"math"
 	"net"
@@ -171,8 +169,3 @@ func (c conn) Close() error {
 
 // CloseWrite ends this side of the connection.
 func (c conn) CloseWrite() error { return c.Stream.Close() }
-
-// errEnded says that a session is over, for whatever reason.
-var errEnded = errors.New("line: session ended")
-
-func because(err error) error { return fmt.Errorf("%w: %w", errEnded, err) }

@@ -251,7 +251,7 @@ func TestNewGuest(t *testing.T) {
 	s := hostOn(t, p)
 	talk(t, old, []byte("hello"))
 	old.l.send(frame{kind: call}, false) // as a new program would
-	<-s.done
+	<-s.ctx.Done()
 	s.Close()
 	s = hostOn(t, p)
 	defer s.Close()
@@ -272,7 +272,7 @@ func TestLateNews(t *testing.T) {
 	p.host.SetReadDeadline(time.Unix(1, 0)) // the guest reads the end of the file
 	c.Read(make([]byte, 1))
 	p.host.SetReadDeadline(time.Time{})
-	<-s.done
+	<-s.ctx.Done()
 	s.Close()
 	s = hostOn(t, p)
 	defer s.Close()
@@ -304,7 +304,7 @@ func TestHostEnds(t *testing.T) {
 	s.Accept()
 	<-dialled // or it would wait for the next session
 	cancel()
-	<-s.done
+	<-s.ctx.Done()
 	s.Close()
 	if _, _, err := s.Accept(); err == nil {
 		t.Error("accepted from a session that is over")
