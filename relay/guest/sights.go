@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,47 +20,36 @@ type sights struct {
 }
 
 // maxSights is how many bytes of what a guest says are kept in sight, and of
-// one directory too: 40,000 files with short names.
+// one directory too: 33,000 files with short names.
 const maxSights = 8 << 20
 
 // A sighted is a directory that was listed.
 type sighted struct {
 	at    time.Time
-	files []fs.Described // sorted by name
-	gone  []bool         // those that are out of sight
-	bytes int            // of them all, and of the path
-	used  int            // sights that served since
-	again bool           // it is being listed again
+	files map[string]fs.Described // but those that are out of sight
+	bytes int                     // of them all, and of the path
+	used  int                     // sights that served since
+	again bool                    // it is being listed again
 }
 
 // What a directory and a file take, beside their texts.
 const (
 	perSighted = 256
-	perSight   = 192
+	perSight   = 240
 )
 
 // newSighted takes what there is room for of the files in the directory.
 func newSighted(key string, list []fs.Described, at time.Time) *sighted {
-	d := &sighted{at: at, bytes: perSighted + len(key)}
-	n := 0
-	for ; n < len(list); n++ {
-		more := perSight + len(list[n].Name) + len(list[n].Target)
+	d := &sighted{at: at, files: make(map[string]fs.Described, len(list)), bytes: perSighted + len(key)}
+	for _, of := range list {
+		more := perSight + len(of.Name) + len(of.Target)
 		if d.bytes+more > maxSights {
 			break
 		}
 		d.bytes += more
+		d.files[of.Name] = of
 	}
-	d.files, d.gone = slices.Clone(list[:n]), make([]bool, n)
 	return d
-}
-
-// find returns where the file called name is, -1 if it is not in sight.
-func (d *sighted) find(name string) int {
-	i, ok := slices.BinarySearchFunc(d.files, name, func(of fs.Described, name string) int { return strings.Compare(of.Name, name) })
-	if !ok || d.gone[i] {
-		return -1
-	}
-	return i
 }
 
 // many is how many sights a listing must have served before it is made anew
@@ -154,15 +142,15 @@ func (s *sights) find(dir []string, name string, fresh time.Duration, once bool)
 	if d == nil {
 		return fs.Described{}, time.Time{}, unknown
 	}
-	i := d.find(name)
-	if i < 0 {
-		return fs.Described{}, d.at, unknown
-	}
-	of := d.files[i]
+	of, ok := d.files[name]
 	switch {
+	case !ok:
+		return of, d.at, unknown
 	case time.Since(d.at) < fresh:
 		d.used++
-		d.gone[i] = once
+		if once {
+			delete(d.files, name)
+		}
 		return of, d.at, known
 	case d.used < many || d.again:
 		return of, d.at, unknown
@@ -205,11 +193,7 @@ func (s *sights) hide(path []string) {
 		return
 	}
 	last := len(path) - 1
-	d := s.dirs[keyOf(path[:last])]
-	if d == nil {
-		return
-	}
-	if i := d.find(path[last]); i >= 0 {
-		d.gone[i] = true
+	if d := s.dirs[keyOf(path[:last])]; d != nil {
+		delete(d.files, path[last])
 	}
 }
