@@ -41,8 +41,7 @@ func New(ctx context.Context, conn net.Conn, name string) (*Client, error) {
 		conn.Close()
 		return nil, err
 	}
-	c.read.Add(1)
-	go c.receive()
+	c.read.Go(c.receive)
 	_, err := c.Do(ctx, "initialize", json.RawMessage(`{"protocolVersion":"`+jsonrpc.Newest+
 		`","capabilities":{},"clientInfo":{"name":"hutch-relay call","version":"`+fs.Version+`"}}`))
 	if err == nil {
@@ -58,7 +57,6 @@ func New(ctx context.Context, conn net.Conn, name string) (*Client, error) {
 
 // receive hands each answer to the one who waits for it.
 func (c *Client) receive() {
-	defer c.read.Done()
 	r := frame.NewReader(c.conn)
 	for {
 		f, err := r.Next()

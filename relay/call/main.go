@@ -18,10 +18,11 @@ import (
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("call", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	n := flags.Int("n", 0, "call it `N` times and print what that took")
-	at := flags.Int("c", 1, "with -n: `C` calls at once")
-	most := flags.Duration("t", 0, "with -n: begin no call after `D`")
-	raw := flags.Bool("json", false, "print the whole result as JSON")
+	var o options
+	flags.IntVar(&o.n, "n", 0, "call it `N` times and print what that took")
+	flags.IntVar(&o.at, "c", 1, "with -n: `C` calls at once")
+	flags.DurationVar(&o.most, "t", 0, "with -n: begin no call after `D`")
+	flags.BoolVar(&o.raw, "json", false, "print the whole result as JSON")
 	usage := func() { fmt.Fprintln(stderr, "usage: hutch-relay call [-json] [-n N [-c C] [-t D]] TOOL [JSON]") }
 	flags.Usage = func() {
 		usage()
@@ -33,7 +34,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		return 2
 	}
-	if flags.NArg() < 1 || flags.NArg() > 2 || *n < 0 || *at < 1 || *most < 0 {
+	if flags.NArg() < 1 || flags.NArg() > 2 || o.n < 0 || o.at < 1 || o.most < 0 {
 		usage()
 		return 2
 	}
@@ -44,13 +45,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return 2
 		}
 	}
-	use := func(c *Client) (failed bool, err error) {
-		if *n > 0 {
-			return false, measure(ctx, stdout, c, flags.Arg(0), toolArgs, *n, *at, *most)
-		}
-		return once(ctx, stdout, c, flags.Arg(0), toolArgs, *raw)
-	}
-	failed, err := run(ctx, use)
+	failed, err := run(ctx, stdout, flags.Arg(0), toolArgs, o)
 	if err != nil {
 		fmt.Fprintf(stderr, "call: %v\n", err)
 	}
@@ -60,8 +55,14 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// run connects to the endpoint, for use.
-func run(ctx context.Context, use func(*Client) (failed bool, err error)) (failed bool, err error) {
+type options struct {
+	n, at int
+	most  time.Duration
+	raw   bool
+}
+
+// run connects to the endpoint, calls a tool, and prints what came of it.
+func run(ctx context.Context, w io.Writer, tool string, args json.RawMessage, o options) (failed bool, err error) {
 	conn, err := port.Dial(ctx, port.MCP)
 	if err != nil {
 		return false, err
@@ -71,23 +72,18 @@ func run(ctx context.Context, use func(*Client) (failed bool, err error)) (faile
 		return false, err
 	}
 	defer c.Close()
-	return use(c)
-}
-
-func measure(ctx context.Context, w io.Writer, c *Client, tool string, args json.RawMessage, n, at int, most time.Duration) error {
-	load, err := c.Many(ctx, tool, args, n, at, most)
-	if err != nil {
-		return err
+	if o.n > 0 {
+		load, err := c.Many(ctx, tool, args, o.n, o.at, o.most)
+		if err != nil {
+			return false, err
+		}
+		return false, json.NewEncoder(w).Encode(load)
 	}
-	return json.NewEncoder(w).Encode(load)
-}
-
-func once(ctx context.Context, w io.Writer, c *Client, tool string, args json.RawMessage, raw bool) (failed bool, err error) {
 	result, err := c.Tool(ctx, tool, args)
 	if err != nil {
 		return false, err
 	}
-	return show(w, result, raw)
+	return show(w, result, o.raw)
 }
 
 // show prints the texts of a result, or all of it where it has others, and
