@@ -34,14 +34,21 @@ func (c *command) hand(f *os.File) int {
 	return 2 + len(c.files)
 }
 
+func (c *command) open(path string, flags int) (fd int, err error) {
+	f, err := os.OpenFile(path, flags, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	return c.hand(f), nil
+}
+
 // file opens a file for QEMU and returns the path it has there for what
 // reads it by QEMU's own open.
 func (c *command) file(path string, flags int) (string, error) {
-	f, err := os.OpenFile(path, flags, 0o600)
+	fd, err := c.open(path, flags)
 	if err != nil {
 		return "", err
 	}
-	fd := c.hand(f)
 	c.add("-add-fd", fmt.Sprintf("fd=%d,set=%d", fd, fd))
 	return fmt.Sprintf("/dev/fdset/%d", fd), nil
 }
@@ -49,11 +56,10 @@ func (c *command) file(path string, flags int) (string, error) {
 // plain opens a file that QEMU reads by its own open, and returns the path that
 // it has there.
 func (c *command) plain(path string) (string, error) {
-	f, err := os.Open(path)
+	fd, err := c.open(path, os.O_RDONLY)
 	if err != nil {
 		return "", err
 	}
-	fd := c.hand(f)
 	c.paths = append(c.paths, fd)
 	return fmt.Sprint(filesDir, fd), nil
 }
@@ -79,11 +85,17 @@ const programName = "hutch-qemu"
 // mark is the argument that tells the processes of the machine in dir.
 func mark(dir string) string { return "guest=" + strings.ReplaceAll(dir, ",", ",,") }
 
-// start starts the command as the program, with its output in the file log, in
-// namespaces of its own and with a root in which there are programs of the
-// system alone, for the machine in dir. Where hutchd may have none of these it
-// does without.
-func (c *command) start(program, dir string, log *os.File, u user) (*process.Process, error) {
+// start starts the command as the program, with its output at the end of the file
+// logPath, in namespaces of its own and with a root in which there are programs of
+// the system alone, for the machine in dir. Where hutchd may have none of these it
+// does without. The command is closed then: else its sockets would outlive QEMU.
+func (c *command) start(program, dir, logPath string, u user) (*process.Process, error) {
+	defer c.close()
+	log, err := os.OpenFile(logPath, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
 	arg, err := json.Marshal(entry{Dir: dir, Program: program, Args: c.args, Files: c.paths, User: u.id, Groups: u.groups})
 	if err != nil {
 		return nil, err
@@ -128,10 +140,12 @@ func (c *command) process(program string, log *os.File, args ...string) *exec.Cm
 }
 
 // begin adds what all machines have, and the argument that tells it from others.
-func (c *command) begin(dir string, sh shape) {
+func (c *command) begin(dir, serial string, sh shape) error {
 	c.add("-name", mark(dir), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny", "-rtc", "base=utc")
 	c.add(sh.args()...)
+	c.add("-mon", "chardev=qmp,mode=control")
+	return errors.Join(c.socket(dir, "qmp"), c.serial(serial))
 }
 
 // boot adds a kernel and what that begins with. A clock that is translated

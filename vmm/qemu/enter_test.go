@@ -20,11 +20,7 @@ import (
 func TestEnter(t *testing.T) {
 	sleep := need.Tool(t, "sleep")
 	dir := t.TempDir()
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
+	log := filepath.Join(dir, "log")
 	if err := os.WriteFile(filepath.Join(dir, "kernel"), []byte("kernel"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +31,6 @@ func TestEnter(t *testing.T) {
 	}
 	c.add("1000")
 	p, err := c.start(sleep, dir, log, owner(dir))
-	c.close()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +44,7 @@ func TestEnter(t *testing.T) {
 			t.Fatal("it does not begin")
 		}
 	}
-	if said, _ := os.ReadFile(log.Name()); len(said) > 0 {
+	if said, _ := os.ReadFile(log); len(said) > 0 {
 		need.Missing(t, string(said))
 	}
 	var names []string

@@ -22,13 +22,13 @@ import (
 
 // A machine is one QEMU.
 type machine struct {
-	spec   vmm.Spec
-	found  found
-	p      *process.Process
-	qmp    *qmp.Conn
-	share  *share.Share
-	port   *port
-	why    atomic.Value // string: how the guest ended, as QEMU says
+	spec  vmm.Spec
+	found found
+	p     *process.Process
+	qmp   *qmp.Conn
+	share *share.Share
+	port  *port
+	why   atomic.Value // string: how the guest ended, as QEMU says
 
 	done chan struct{}
 	err  error // valid after done
@@ -57,9 +57,13 @@ func attach(ctx context.Context, s vmm.Spec, p *process.Process, served *share.S
 	if m.qmp, err = dialQMP(ctx, s.Dir, m.event); err != nil {
 		return nil, err
 	}
-	if err := m.takeUp(ctx); err != nil {
+	status, err := m.status(ctx)
+	if err != nil {
 		m.qmp.Close()
 		return nil, err
+	}
+	if stopped(status) {
+		served.Pause()
 	}
 	m.port = openPort(m, w)
 	go m.watch()
@@ -73,15 +77,6 @@ func dialQMP(ctx context.Context, dir string, event func(qmp.Event)) (*qmp.Conn,
 	}
 	defer folder.Close()
 	return qmp.Dial(ctx, short(folder, "qmp"), event)
-}
-
-// takeUp makes what serves the machine fit what it is doing.
-func (m *machine) takeUp(ctx context.Context) error {
-	status, err := m.status(ctx)
-	if err == nil && stopped(status) {
-		m.share.Pause()
-	}
-	return err
 }
 
 // event takes what QEMU tells. The first reason that a guest ended for is the

@@ -14,11 +14,7 @@ import (
 	"hutch/relay/line"
 	relay "hutch/relay/port"
 	"hutch/relay/vsock"
-	"hutch/vmm/qemu/share"
 )
-
-// portFiles is the port on which a guest is served its shared folders.
-const portFiles = 5001
 
 // maxShares is how many connections a guest may have to its folders; its init
 // has one for each.
@@ -98,12 +94,12 @@ func (p *port) take(ctx context.Context, n uint32, c net.Conn) {
 	case p.posed(n, c):
 		c.Close()
 		p.serving.Go(func() { p.m.spec.Refused(n, relay.NotRoot) })
-	case n == portFiles && p.shares.Add(1) <= maxShares:
+	case n == relay.Share && p.shares.Add(1) <= maxShares:
 		p.serving.Go(func() {
 			defer p.shares.Add(-1)
-			serveFiles(ctx, p.m.share, c)
+			p.m.share.Serve(ctx, c)
 		})
-	case n == portFiles:
+	case n == relay.Share:
 		p.shares.Add(-1)
 		c.Close()
 	case slices.Contains(p.m.spec.Listen(), n):
@@ -121,11 +117,6 @@ func (p *port) posed(n uint32, c net.Conn) bool {
 	}
 	from, ok := vsock.From(c)
 	return !ok || from >= vsock.FirstOpen
-}
-
-func serveFiles(ctx context.Context, s *share.Share, c net.Conn) {
-	defer c.Close()
-	s.Serve(ctx, c)
 }
 
 func (p *port) dial(ctx context.Context) (net.Conn, error) {

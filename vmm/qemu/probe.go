@@ -86,7 +86,12 @@ func (d *Driver) tryAll(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	root, err := d.root(ctx)
+	t, err := d.trial(tcg)
+	if err != nil {
+		return "", err
+	}
+	defer t.close()
+	root, err := t.root(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -97,16 +102,6 @@ func (d *Driver) tryAll(ctx context.Context) (string, error) {
 	}
 	w.close()
 	return how + " ports=vsock", nil
-}
-
-// root says whose root machines have.
-func (d *Driver) root(ctx context.Context) (string, error) {
-	t, err := d.trial(tcg)
-	if err != nil {
-		return "", err
-	}
-	defer t.close()
-	return t.root(ctx)
 }
 
 // plug returns the wire of a machine with kernel k that begins, or says why it
@@ -278,7 +273,7 @@ func (d *Driver) findKernel(path string) (kernel.Kernel, error) {
 	return kernel.Find(path, d.cfg.Kernels...)
 }
 
-// bootKVM boots a kernel with the guest program, which is told nothing and so
+// bootKVM boots the kernel that VMs have when they do not say, with the guest program, which is told nothing and so
 // says that and ends.
 func (d *Driver) bootKVM(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, kvmLimit, fmt.Errorf("%w: a kernel does not boot in %s", fs.ErrUnsupported, kvmLimit))
@@ -288,7 +283,15 @@ func (d *Driver) bootKVM(ctx context.Context) error {
 		return err
 	}
 	defer t.close()
-	if err := d.bootPlain(&t.command); err != nil {
+	k, err := d.findKernel("")
+	if err != nil {
+		return err
+	}
+	initrd, err := d.initrd(k)
+	if err != nil {
+		return err
+	}
+	if err := t.boot(k.Image, initrd, shape{Accel: kvm}); err != nil {
 		return err
 	}
 	if err := t.run(); err != nil {
@@ -307,19 +310,6 @@ func (d *Driver) bootKVM(ctx context.Context) error {
 
 // guestSays is what the lines of the guest program begin with.
 const guestSays = "hutch: "
-
-// bootPlain has c boot the kernel that VMs have when they do not say.
-func (d *Driver) bootPlain(c *command) error {
-	k, err := d.findKernel("")
-	if err != nil {
-		return err
-	}
-	initrd, err := d.initrd(k)
-	if err != nil {
-		return err
-	}
-	return c.boot(k.Image, initrd, shape{Accel: kvm})
-}
 
 // tryTCG starts a machine that stands still, and has it obey.
 func (d *Driver) tryTCG(ctx context.Context) error {

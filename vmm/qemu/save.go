@@ -14,7 +14,6 @@ import (
 
 	"hutch/fs"
 	"hutch/vmm"
-	"hutch/vmm/qemu/share"
 )
 
 // What Save writes into its folder.
@@ -197,7 +196,7 @@ func (d *Driver) Restore(ctx context.Context, s vmm.Spec, dir string) (vmm.Machi
 			return nil, fmt.Errorf("%w: machine was saved with vhost-vsock: %w", fs.ErrUnsupported, err)
 		}
 	}
-	m, err := d.begin(ctx, s, sh, w, awaitMemory)
+	m, err := d.begin(ctx, s, sh, w, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -210,10 +209,4 @@ func (d *Driver) Restore(ctx context.Context, s vmm.Spec, dir string) (vmm.Machi
 		return nil, startError(ctx, err, s.Log, 0)
 	}
 	return m, nil
-}
-
-// awaitMemory has the machine wait for its memory.
-func awaitMemory(c *command, _ vmm.Spec, _ shape, _ *share.Share) error {
-	c.add("-incoming", "defer")
-	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -55,29 +54,22 @@ func (d *Driver) Start(ctx context.Context, s vmm.Spec) (vmm.Machine, error) {
 		return nil, err
 	}
 	w, _ := d.plug(k) // else a serial port, for a reason that Probe tells
-	return d.begin(ctx, s, sh, w, func(c *command, s vmm.Spec, sh shape, served *share.Share) error {
-		return d.kernel(c, k, s, sh, served)
-	})
+	return d.begin(ctx, s, sh, w, &k)
 }
 
 const defaultRAM = 1 << 30
 
-// A beginning adds to c what a machine of s does first.
-type beginning func(c *command, s vmm.Spec, sh shape, served *share.Share) error
-
-// begin starts a machine of the shape sh, with the wire w if that is not nil.
-func (d *Driver) begin(ctx context.Context, s vmm.Spec, sh shape, w *wire, how beginning) (*machine, error) {
+// begin starts a machine of the shape sh, with the wire w if that is not nil. It
+// boots the kernel k or, if that is nil, waits for its memory.
+func (d *Driver) begin(ctx context.Context, s vmm.Spec, sh shape, w *wire, k *kernel.Kernel) (m *machine, err error) {
 	if w != nil {
 		sh.CID, sh.Ports = w.cid, w.first
+		defer func() {
+			if err != nil {
+				w.close()
+			}
+		}()
 	}
-	m, err := d.beginOn(ctx, s, sh, w, how)
-	if err != nil && w != nil {
-		w.close()
-	}
-	return m, err
-}
-
-func (d *Driver) beginOn(ctx context.Context, s vmm.Spec, sh shape, w *wire, how beginning) (*machine, error) {
 	qemu, err := d.usable()
 	if err != nil {
 		return nil, err
@@ -89,36 +81,34 @@ func (d *Driver) beginOn(ctx context.Context, s vmm.Spec, sh shape, w *wire, how
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			served.Close()
+		}
+	}()
 	c := &command{}
 	defer c.close()
-	err = d.describe(ctx, c, s, sh, w)
-	if err == nil {
-		err = how(c, s, sh, served)
-	}
-	var m *machine
-	if err == nil {
-		m, err = d.launch(ctx, c, qemu, s, sh, served, w)
-	}
-	if err != nil {
-		served.Close()
+	if err := d.describe(ctx, c, s, sh, w); err != nil {
 		return nil, err
 	}
-	return m, nil
+	if k == nil {
+		c.add("-incoming", "defer")
+	} else if err := d.kernel(c, *k, s, sh, served); err != nil {
+		return nil, err
+	}
+	return d.launch(ctx, c, qemu, s, sh, served, w)
 }
 
 // launch starts QEMU and takes up its process.
 func (d *Driver) launch(ctx context.Context, c *command, qemu string, s vmm.Spec, sh shape, served *share.Share, w *wire) (*machine, error) {
-	log, err := os.OpenFile(s.Log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	var from int64
+	if fi, err := os.Stat(s.Log); err == nil {
+		from = fi.Size()
+	}
+	p, err := c.start(qemu, s.Dir, s.Log, owner(s.Dir))
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
-	from, _ := log.Seek(0, io.SeekEnd)
-	p, err := c.start(qemu, s.Dir, log, owner(s.Dir))
-	if err != nil {
-		return nil, err
-	}
-	c.close() // or the sockets would outlive QEMU
 	// As another user it could not do so itself.
 	if err := cgroup.Put(s.Enter, p.PID()); err != nil {
 		p.End()
@@ -155,18 +145,13 @@ func lastLine(path string, from int64) string {
 
 // describe adds to c what the machine of s is made of.
 func (d *Driver) describe(ctx context.Context, c *command, s vmm.Spec, sh shape, w *wire) error {
-	c.begin(s.Dir, sh)
-	for _, add := range []func() error{
-		func() error { return c.socket(s.Dir, "qmp") },
-		func() error { return c.serial(s.Serial) },
-		func() error { return d.disks(ctx, c, s) },
-	} {
-		if err := add(); err != nil {
-			return err
-		}
+	if err := c.begin(s.Dir, s.Serial, sh); err != nil {
+		return err
 	}
-	c.add("-mon", "chardev=qmp,mode=control",
-		"-device", "virtio-rng-pci")
+	if err := d.disks(ctx, c, s); err != nil {
+		return err
+	}
+	c.add("-device", "virtio-rng-pci")
 	if err := c.ports(s.Dir, w); err != nil {
 		return err
 	}
@@ -293,19 +278,19 @@ func (d *Driver) Adopt(ctx context.Context, s vmm.Spec, state []byte) (vmm.Machi
 
 // adopt returns the machine that f tells of, with an error if its ports are
 // not to be had again.
-func (d *Driver) adopt(ctx context.Context, s vmm.Spec, f found) (*machine, error) {
-	if f.Shape.Ports == 0 {
-		return reattach(ctx, s, f, nil)
+func (d *Driver) adopt(ctx context.Context, s vmm.Spec, f found) (_ *machine, lost error) {
+	var w *wire
+	if f.Shape.Ports != 0 {
+		w, lost = d.exchange.adopt(f.Shape.Ports, f.Shape.CID)
 	}
-	w, lost := d.exchange.adopt(f.Shape.Ports, f.Shape.CID)
 	m, err := reattach(ctx, s, f, w)
-	if err != nil {
-		if w != nil {
-			w.close()
-		}
-		return nil, err
+	if err == nil {
+		return m, lost
 	}
-	return m, lost
+	if w != nil {
+		w.close()
+	}
+	return nil, err
 }
 
 func reattach(ctx context.Context, s vmm.Spec, f found, w *wire) (*machine, error) {

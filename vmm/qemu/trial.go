@@ -4,7 +4,6 @@ package qemu
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,9 +35,7 @@ func (d *Driver) trial(accel string) (*trial, error) {
 		return nil, err
 	}
 	t := &trial{dir: dir, program: program}
-	t.begin(dir, shape{Machine: "pc", Accel: accel, RAM: 256 << 20, CPUs: 1})
-	t.add("-mon", "chardev=qmp,mode=control")
-	if err := errors.Join(t.socket(dir, "qmp"), t.serial(t.serialLog())); err != nil {
+	if err := t.begin(dir, t.serialLog(), shape{Machine: "pc", Accel: accel, RAM: 256 << 20, CPUs: 1}); err != nil {
 		t.close()
 		return nil, err
 	}
@@ -48,14 +45,8 @@ func (d *Driver) trial(accel string) (*trial, error) {
 func (t *trial) serialLog() string { return filepath.Join(t.dir, "serial") }
 func (t *trial) log() string       { return filepath.Join(t.dir, "log") }
 
-func (t *trial) run() error {
-	log, err := os.OpenFile(t.log(), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	t.p, err = t.start(t.program, t.dir, log, owner(t.dir))
-	t.command.close()
+func (t *trial) run() (err error) {
+	t.p, err = t.start(t.program, t.dir, t.log(), owner(t.dir))
 	return err
 }
 

@@ -41,15 +41,11 @@ const prefix = "initrd-"
 // is not there yet, and named by its contents; one of another content, of an
 // older program, is removed.
 func Make(dir string, k kernel.Kernel, guest string) (string, error) {
-	return build(dir, k, guest, Modules)
-}
-
-func build(dir string, k kernel.Kernel, guest string, names []string) (string, error) {
 	program, err := os.ReadFile(guest)
 	if err != nil {
 		return "", fmt.Errorf("%w: no guest program: %w", fs.ErrNotExist, err)
 	}
-	modules, err := k.Load(names...)
+	modules, err := k.Load(Modules...)
 	if err != nil {
 		return "", err
 	}
