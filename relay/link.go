@@ -21,13 +21,13 @@ type link struct {
 	out     *frame.Writer
 	greeted bool // it began with the client's initialize
 
+	asking sync.WaitGroup // requests of the client
+
 	mu      sync.Mutex // guards what follows
 	dead    bool
 	last    uint32            // stream of the last request
 	pending map[uint32]asked  // requests of the client
 	asked   map[string]uint32 // requests of the host, by id
-	closing chan struct{}     // closed when the last of pending is answered, once half-closed
-	half    bool
 }
 
 // An asked is a request that the host has not answered.
@@ -47,7 +47,7 @@ func (r *relay) serve(ctx context.Context, conn net.Conn) bool {
 	begun := time.Now()
 	l := &link{
 		r: r, conn: conn, out: frame.NewWriter(conn),
-		pending: make(map[uint32]asked), asked: make(map[string]uint32), closing: make(chan struct{}),
+		pending: make(map[uint32]asked), asked: make(map[string]uint32),
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
@@ -143,6 +143,7 @@ func (l *link) ask(m *message, a asked) bool {
 	l.last++
 	stream := l.last
 	l.pending[stream] = a
+	l.asking.Add(1)
 	l.mu.Unlock()
 	f := frame.Frame{Version: l.r.version, Stream: stream, Process: l.r.name, Payload: m.line}
 	if l.out.WriteFrame(f) != nil {
@@ -236,16 +237,7 @@ func (l *link) finished(stream uint32, a asked) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.pending, stream)
-	l.settle()
-}
-
-// settle closes closing when nothing is to be waited for. It is called with
-// mu held.
-func (l *link) settle() {
-	if l.half && len(l.pending) == 0 {
-		l.half = false
-		close(l.closing)
-	}
+	l.asking.Done()
 }
 
 // fail answers what was under way when the connection was lost. An
@@ -275,9 +267,10 @@ func (l *link) halfClose() <-chan struct{} {
 	if c, ok := l.conn.(interface{ CloseWrite() error }); ok {
 		c.CloseWrite()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.half = true
-	l.settle()
-	return l.closing
+	answered := make(chan struct{})
+	go func() {
+		l.asking.Wait() // which the end of the connection ends, too
+		close(answered)
+	}()
+	return answered
 }

@@ -277,28 +277,26 @@ func (g *Guest) limited(ctx context.Context) (context.Context, context.CancelFun
 // try does f, which changes nothing, on the connection; and once more on the
 // next one if the connection is lost meanwhile.
 func (g *Guest) try(ctx context.Context, f func(context.Context, *client.Conn) error) error {
-	g.use()
-	ctx, cancel := g.limited(ctx)
-	defer cancel()
-	for again := false; ; again = true {
-		n, err := g.connected(ctx)
-		if err != nil {
-			return err
-		}
-		if err = f(ctx, n); again || !errors.Is(err, client.ErrLost) {
-			return err
-		}
-	}
+	return g.ask(ctx, 2, f)
 }
 
 // once does f on the connection. If that is lost, nobody knows what was done.
 func (g *Guest) once(ctx context.Context, f func(context.Context, *client.Conn) error) error {
+	return g.ask(ctx, 1, f)
+}
+
+func (g *Guest) ask(ctx context.Context, times int, f func(context.Context, *client.Conn) error) error {
 	g.use()
 	ctx, cancel := g.limited(ctx)
 	defer cancel()
-	n, err := g.connected(ctx)
-	if err != nil {
-		return err
+	for {
+		n, err := g.connected(ctx)
+		if err != nil {
+			return err
+		}
+		times--
+		if err = f(ctx, n); times == 0 || !errors.Is(err, client.ErrLost) {
+			return err
+		}
 	}
-	return f(ctx, n)
 }

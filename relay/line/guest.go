@@ -55,8 +55,9 @@ func (g *Guest) Run(ctx context.Context) error {
 			if g.hangUp() {
 				g.l.send(frame{kind: call}, false)
 			}
-			if !sleep(ctx, away) {
-				return nil
+			select {
+			case <-time.After(away):
+			case <-ctx.Done():
 			}
 		case err != nil:
 			g.l.close(err)
@@ -67,41 +68,19 @@ func (g *Guest) Run(ctx context.Context) error {
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // take does what a frame says.
 func (g *Guest) take(f frame) {
+	g.mu.Lock()
+	p, last := g.pipe, g.last
+	g.mu.Unlock()
 	switch {
-	case f.kind == hello && len(f.data) == 8 && !g.knows(f.session):
+	case f.kind == hello && len(f.data) == 8 && f.session != last: // it may come twice
 		g.hangUp()
 		g.clock(time.Unix(0, int64(binary.BigEndian.Uint64(f.data))))
 		g.begin(f.session)
-	case f.kind == data:
-		if p := g.current(); p != nil && f.session == p.session {
-			p.feed.Write(f.data) // it fails when the session has ended
-		}
+	case f.kind == data && p != nil && f.session == p.session:
+		p.feed.Write(f.data) // it fails when the session has ended
 	}
-}
-
-func (g *Guest) current() *pipe {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.pipe
-}
-
-// knows says whether the session is the last one there was: a hello may come
-// twice.
-func (g *Guest) knows(session uint64) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return session == g.last
 }
 
 // begin begins the session that the host wants.
