@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,10 +19,6 @@ import (
 type watched struct {
 	*net.UnixConn
 	woken atomic.Bool // by us, once, with a deadline
-
-	stop   int // an eventfd
-	done   chan struct{}
-	closed sync.Once
 }
 
 func watch(c *net.UnixConn) (net.Conn, error) {
@@ -31,39 +26,21 @@ func watch(c *net.UnixConn) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	fd, derr := -1, error(nil)
-	if err := raw.Control(func(orig uintptr) { fd, derr = unix.FcntlInt(orig, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
-		return nil, err
-	}
-	if derr != nil {
-		return nil, derr
-	}
-	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
-	if err != nil {
-		unix.Close(fd)
-		return nil, err
-	}
-	w := &watched{UnixConn: c, stop: stop, done: make(chan struct{})}
-	go w.watch(fd)
+	w := &watched{UnixConn: c}
+	go raw.Control(w.watch)
 	return w, nil
 }
 
-func (w *watched) watch(fd int) {
-	defer close(w.done)
-	defer unix.Close(fd)
-	list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}, {Fd: int32(w.stop), Events: unix.POLLIN}}
-	for {
-		_, err := unix.Poll(list, -1)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil || list[1].Revents != 0:
-			return
-		case list[0].Revents != 0:
-			w.woken.Store(true)
-			w.SetReadDeadline(time.Unix(1, 0))
-			return
-		}
+// watch waits for the end of what can be read.
+func (w *watched) watch(fd uintptr) {
+	list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	err := error(unix.EINTR)
+	for err == unix.EINTR {
+		_, err = unix.Poll(list, -1)
+	}
+	if err == nil {
+		w.woken.Store(true)
+		w.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 
@@ -77,11 +54,8 @@ func (w *watched) Read(p []byte) (int, error) {
 	}
 }
 
+// Close ends the watch first: it has the descriptor.
 func (w *watched) Close() error {
-	w.closed.Do(func() {
-		unix.Write(w.stop, []byte{1, 0, 0, 0, 0, 0, 0, 0})
-		<-w.done
-		unix.Close(w.stop)
-	})
+	w.CloseRead()
 	return w.UnixConn.Close()
 }
