@@ -66,17 +66,14 @@ func Run(ctx context.Context, stdin io.Reader, stdout io.Writer, dial func(conte
 		stop := context.AfterFunc(ctx, func() { c.Close() })
 		defer stop()
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		port.Redial(ctx, dial, func(conn net.Conn) bool { return r.serve(ctx, conn) })
-	}()
+	var serving sync.WaitGroup
+	serving.Go(func() { port.Redial(ctx, dial, func(conn net.Conn) bool { return r.serve(ctx, conn) }) })
 	err := r.read(ctx, stdin)
 	if err == nil {
 		r.drain(ctx)
 	}
 	cancel()
-	<-done
+	serving.Wait()
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -17,9 +18,8 @@ import (
 // runs, SIGTERM first, and closes the agent.
 func (a *Agent) Run(ctx context.Context) error {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var work sync.WaitGroup
+	work.Go(func() {
 		port.Redial(serving, a.dial, func(conn net.Conn) bool {
 			a.log.Debug("connected to the host")
 			if err := a.Serve(serving, conn); err != nil {
@@ -27,14 +27,14 @@ func (a *Agent) Run(ctx context.Context) error {
 			}
 			return true
 		})
-	}()
+	})
 	select {
 	case <-ctx.Done():
 	case <-a.down:
 	}
 	a.terminate() // the connection is still there: whoever asked gets an answer
 	stop()
-	<-done
+	work.Wait()
 	return a.Close()
 }
 

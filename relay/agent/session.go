@@ -96,7 +96,11 @@ func processes() []process {
 func parseStat(pid int, line string) (process, bool) {
 	_, rest, _ := strings.Cut(line[strings.LastIndexByte(line, ')')+1:], " ")
 	f := strings.Fields(rest)
-	if len(f) < 7 || f[0] == "Z" || f[0] == "X" || kernels(f[6]) {
+	if len(f) < 7 || f[0] == "Z" || f[0] == "X" {
+		return process{}, false
+	}
+	const kernelThread = 0x00200000 // which virtual machines show
+	if flags, _ := strconv.ParseUint(f[6], 10, 64); flags&kernelThread != 0 {
 		return process{}, false
 	}
 	p := process{pid: pid}
@@ -108,12 +112,4 @@ func parseStat(pid int, line string) (process, bool) {
 		*to = n
 	}
 	return p, true
-}
-
-// kernels says whether a process with these flags is a thread of the kernel,
-// which virtual machines show.
-func kernels(flags string) bool {
-	const kernelThread = 0x00200000
-	n, err := strconv.ParseUint(flags, 10, 64)
-	return err == nil && n&kernelThread != 0
 }

@@ -5,4 +5,4 @@ package ports
 import "hutch/relay/line"
 
 // openLine is for guests, which run Linux.
-func openLine() (*line.Guest, error) { return nil, errNoLine }
+func openLine() (*line.Guest, error) { return nil, nil }

@@ -13,7 +13,6 @@ package ports
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -21,7 +20,9 @@ import (
 
 	"hutch/fs/accept"
 	"hutch/fs/duplex"
+	"hutch/fs/fuse"
 	"hutch/relay/boot"
+	"hutch/relay/guest"
 	"hutch/relay/port"
 )
 
@@ -32,16 +33,14 @@ var all = []uint32{port.Agent, port.Share, port.MCP, port.Proxy}
 // when all is there.
 func Run(ctx context.Context, shares []boot.Share, ready func()) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer cancel() // before the Wait above
 	device, err := openLine()
-	switch {
-	case errors.Is(err, errNoLine):
-	case err != nil:
+	if err != nil {
 		return err
-	default:
+	}
+	if device != nil {
 		work.Go(func() {
 			if err := device.Run(ctx); err != nil {
 				fmt.Fprintln(os.Stderr, "hutch: line to the host:", err)
@@ -56,18 +55,25 @@ func Run(ctx context.Context, shares []boot.Share, ready func()) error {
 			work.Go(func() { forward(ctx, l, n, device.Dial) })
 		}
 	}
-	closeShares, err := mountShares(ctx, shares)
-	if err != nil {
+	host := guest.NewHost()
+	defer host.Close()
+	work.Go(func() { attach(ctx, host) })
+	stop := context.AfterFunc(ctx, func() { host.Close() }) // else it waits for the host
+	if err := host.Ready(ctx); err != nil {
 		return err
 	}
-	defer closeShares()
+	for _, s := range shares {
+		m, err := fuse.Mount(s.Path, host.Share(s.Name), options(s))
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+	}
+	stop()
 	ready()
 	<-ctx.Done()
 	return nil
 }
-
-// errNoLine says that there is no serial port.
-var errNoLine = errors.New("no serial port called hutch")
 
 // listen listens on a socket to which those may connect whom mode lets.
 func listen(path string, mode os.FileMode) (net.Listener, error) {

@@ -17,39 +17,6 @@ import (
 	"hutch/relay/port"
 )
 
-// mountShares mounts the folders that the host shows. The function that it
-// returns takes them away.
-func mountShares(ctx context.Context, shares []boot.Share) (func(), error) {
-	ctx, cancel := context.WithCancel(ctx)
-	host := guest.NewHost()
-	var work sync.WaitGroup
-	work.Go(func() { attach(ctx, host) })
-	var mounted []*fuse.Server
-	undo := func() {
-		for _, s := range mounted {
-			s.Close()
-		}
-		cancel()
-		host.Close()
-		work.Wait()
-	}
-	stop := context.AfterFunc(ctx, func() { host.Close() })
-	defer stop()
-	if err := host.Ready(ctx); err != nil {
-		undo()
-		return nil, err
-	}
-	for _, s := range shares {
-		m, err := fuse.Mount(s.Path, host.Share(s.Name), options(s))
-		if err != nil {
-			undo()
-			return nil, err
-		}
-		mounted = append(mounted, m)
-	}
-	return undo, nil
-}
-
 // kept is how long what a read-only folder has is taken to be the same, unless
 // it is live.
 const kept = time.Hour
