@@ -11,23 +11,9 @@ import (
 	"syscall"
 
 	"hutch/relay/agent"
-	"hutch/relay/boot"
 	"hutch/relay/forward"
 	"hutch/relay/port"
 )
-
-// runMachine is the init of a virtual machine. It does not return: the
-// machine ends with it.
-func runMachine() {
-	m, err := boot.Up()
-	if err != nil {
-		boot.Fail(err)
-	}
-	if err := runAgent(false, agent.Config{Init: true, Keep: m.Spared, Group: m.Group, Machine: m, Programs: boot.Programs}); err != nil {
-		boot.Fail(err)
-	}
-	m.Down()
-}
 
 // processors is how many of Go's processors the agent has at least: one stands
 // still with each program that is started, until the kernel has read that.

@@ -40,9 +40,7 @@ func usage() {
 
 func main() {
 	log.SetFlags(0)
-	if boot.Booted() {
-		runMachine()
-	}
+	runMachine()
 	verbose := flag.Bool("v", false, "say what happens with connections")
 	flag.Usage = usage
 	flag.Parse()

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// runMachine does nothing: machines run Linux.
+func runMachine() {}
