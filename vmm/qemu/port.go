@@ -37,7 +37,9 @@ func openPort(m *machine, w *wire) *port {
 	case w != nil:
 		w.begin(func(n uint32, c net.Conn) { p.take(ctx, n, c) })
 	case m.found.Shape.Ports == 0:
-		p.serving.Go(func() { p.redial(ctx) })
+		p.serving.Go(func() {
+			relay.Redial(ctx, p.dial, func(c net.Conn) bool { return p.session(ctx, c) })
+		})
 	}
 	return p
 }
@@ -51,38 +53,22 @@ func (p *port) close() {
 	p.serving.Wait()
 }
 
-const redialPause = 100 * time.Millisecond
+// shortest is how long a session lasts that was of use.
+const shortest = 100 * time.Millisecond
 
-// redial serves session after session: one ends when the guest boots, and
-// when it says what is not understood.
-func (p *port) redial(ctx context.Context) {
-	for {
-		p.session(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.m.p.Gone():
-			return
-		case <-time.After(redialPause):
-		}
-	}
-}
-
-func (p *port) session(ctx context.Context) {
-	conn, err := p.dial(ctx)
-	if err != nil {
-		return
-	}
+// session serves one session, and says whether it was of use: it ends when the
+// guest boots, and when it says what is not understood.
+func (p *port) session(ctx context.Context, conn net.Conn) bool {
 	defer conn.Close()
 	s, err := line.Host(ctx, conn)
 	if err != nil {
-		return
+		return false
 	}
 	defer s.Close()
-	for {
+	for began := time.Now(); ; {
 		n, c, err := s.Accept()
 		if err != nil {
-			return
+			return time.Since(began) > shortest
 		}
 		p.take(ctx, n, c)
 	}
