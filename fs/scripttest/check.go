@@ -1,7 +1,6 @@
 package scripttest
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"regexp"
@@ -29,7 +28,7 @@ func (s *script) match(re string, want bool) error {
 // number where not, and then the text in the err file of the service.
 func (s *script) wantErr(w []string) error {
 	text := fs.Text(s.err)
-	if !s.f.hasText() {
+	if !s.f.can("text") {
 		kind := kindOf(w[0])
 		if got := fs.Errno(s.err); got != fs.Errno(kind) {
 			return fmt.Errorf("errno %v (%v)", got, s.err)
@@ -41,8 +40,8 @@ func (s *script) wantErr(w []string) error {
 		if err != nil {
 			return err
 		}
-		defer f.close()
-		if text, err = readTo(context.Background(), f, 0, never); err != nil {
+		defer f.Close()
+		if text, err = readTo(background, f, 0, never); err != nil {
 			return err
 		}
 	}

@@ -23,17 +23,17 @@ func commands() map[string]command {
 		"rmdir":   {1, func(s *script, w []string) error { return s.f.remove(w[0], true) }},
 		"rm":      {1, func(s *script, w []string) error { return s.f.remove(w[0], false) }},
 		"mv":      {2, func(s *script, w []string) error { return s.f.rename(w[0], w[1]) }},
-		"write":   {2, func(s *script, w []string) error { return s.write(w, os.O_WRONLY|os.O_TRUNC, false) }},
-		"append":  {2, func(s *script, w []string) error { return s.write(w, os.O_WRONLY|os.O_APPEND, false) }},
+		"write":   {2, func(s *script, w []string) error { return s.write(w, os.O_WRONLY|os.O_TRUNC) }},
+		"append":  {2, func(s *script, w []string) error { return s.write(w, os.O_WRONLY|os.O_APPEND) }},
 		"pieces":  {2, (*script).pieces},
-		"create":  {2, func(s *script, w []string) error { return s.write(w, os.O_WRONLY|os.O_TRUNC, true) }},
+		"create":  {2, func(s *script, w []string) error { return s.write(w, os.O_WRONLY|os.O_TRUNC|os.O_CREATE) }},
 		"read":    {1, (*script).read},
 		"ls":      {1, (*script).ls},
 		"stat":    {1, (*script).stat},
 		"open":    {3, (*script).openFile},
 		"fread":   {1, (*script).fread},
 		"fwrite":  {2, (*script).fwrite},
-		"fsync":   {1, func(s *script, w []string) error { return s.open[w[0]].sync() }},
+		"fsync":   {1, func(s *script, w []string) error { return s.open[w[0]].Sync(background) }},
 		"fclose":  {1, (*script).fclose},
 		"bg":      {2, (*script).background},
 		"join":    {1, (*script).join},
@@ -54,17 +54,13 @@ func (s *script) do(words []string) error {
 	return c.do(s, words[1:])
 }
 
-func (s *script) write(w []string, flags int, create bool) error {
-	open := s.f.open
-	if create {
-		open = s.f.create
-	}
-	f, err := open(w[0], flags)
+func (s *script) write(w []string, flags int) error {
+	f, err := s.f.open(w[0], flags)
 	if err != nil {
 		return err
 	}
-	err = f.writeAt([]byte(w[1]), 0)
-	return errors.Join(err, f.close())
+	_, err = f.WriteAt(background, []byte(w[1]), 0)
+	return errors.Join(err, f.Close())
 }
 
 func (s *script) pieces(w []string) error {
@@ -73,11 +69,11 @@ func (s *script) pieces(w []string) error {
 		return err
 	}
 	for i := range len(w[1]) {
-		if err = f.writeAt([]byte{w[1][i]}, int64(i)); err != nil {
+		if _, err = f.WriteAt(background, []byte{w[1][i]}, int64(i)); err != nil {
 			break
 		}
 	}
-	return errors.Join(err, f.close())
+	return errors.Join(err, f.Close())
 }
 
 // readTo reads f from off until its end, or until enough says so.
@@ -85,7 +81,7 @@ func readTo(ctx context.Context, f file, off int64, enough func(text string) boo
 	var b strings.Builder
 	p := make([]byte, 8192)
 	for {
-		n, err := f.readAt(ctx, p, off+int64(b.Len()))
+		n, err := f.ReadAt(ctx, p, off+int64(b.Len()))
 		b.Write(p[:n])
 		if n == 0 || err != nil || enough(b.String()) {
 			return b.String(), err
@@ -101,14 +97,14 @@ const limit = 2 * time.Minute
 func (s *script) read(w []string) error { return s.readUntil(w[0], never) }
 
 func (s *script) readUntil(name string, enough func(string) bool) error {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(background, limit)
 	defer cancel()
 	f, err := s.f.open(name, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
 	s.got, err = readTo(ctx, f, 0, enough)
-	return errors.Join(err, f.close())
+	return errors.Join(err, f.Close())
 }
 
 func (s *script) head(w []string) error {
@@ -147,10 +143,10 @@ func (s *script) openFile(w []string) error {
 
 func (s *script) fread(w []string) error {
 	f := s.open[w[0]]
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(background, limit)
 	defer cancel()
 	p := make([]byte, 64<<10)
-	n, err := f.readAt(ctx, p, f.off)
+	n, err := f.ReadAt(ctx, p, f.off)
 	s.got = string(p[:n])
 	f.off += int64(n)
 	if s.said[w[0]] == "" {
@@ -161,7 +157,7 @@ func (s *script) fread(w []string) error {
 
 func (s *script) fwrite(w []string) error {
 	f := s.open[w[0]]
-	err := f.writeAt([]byte(w[1]), f.off)
+	_, err := f.WriteAt(background, []byte(w[1]), f.off)
 	if err == nil {
 		f.off += int64(len(w[1]))
 	}
@@ -171,7 +167,7 @@ func (s *script) fwrite(w []string) error {
 func (s *script) fclose(w []string) error {
 	f := s.open[w[0]]
 	delete(s.open, w[0])
-	return f.close()
+	return f.Close()
 }
 
 func (s *script) background(w []string) error {
@@ -179,13 +175,13 @@ func (s *script) background(w []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(background)
 	j := &job{cancel: cancel, done: make(chan struct{})}
 	s.jobs[w[0]] = j
 	go func() {
 		defer close(j.done)
 		j.text, j.err = readTo(ctx, f, 0, never)
-		f.close()
+		f.Close()
 	}()
 	return nil
 }

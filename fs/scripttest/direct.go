@@ -1,7 +1,6 @@
 package scripttest
 
 import (
-	"context"
 	"errors"
 	"os"
 
@@ -14,7 +13,6 @@ type direct struct{ root fs.Node }
 // Direct returns the tree without a wire.
 func Direct(root fs.Node) Frontend { return direct{root} }
 
-func (d direct) hasText() bool   { return true }
 func (d direct) can(string) bool { return true }
 
 func (d direct) walk(names []string) (fs.Node, error) {
@@ -40,21 +38,16 @@ func (d direct) in(name string, do func(dir fs.Node, last string) error) error {
 }
 
 func (d direct) open(name string, flags int) (file, error) {
-	n, err := d.walk(wire.Path(name))
-	if err != nil {
-		return nil, err
-	}
-	h, err := n.Open(background, flags)
-	if err != nil {
-		return nil, err
-	}
-	return directFile{h}, nil
-}
-
-func (d direct) create(name string, flags int) (file, error) {
 	var f directFile
 	err := d.in(name, func(dir fs.Node, last string) (err error) {
-		_, f.Handle, err = dir.Create(background, last, flags|os.O_CREATE, 0o644)
+		if flags&os.O_CREATE != 0 {
+			_, f.Handle, err = dir.Create(background, last, flags, 0o644)
+			return err
+		}
+		n, err := dir.Walk(background, last)
+		if err == nil {
+			f.Handle, err = n.Open(background, flags)
+		}
 		return err
 	})
 	return f, err
@@ -102,19 +95,9 @@ func (d direct) stat(name string) (bool, uint64, error) {
 	return st.Mode.IsDir(), st.Size, err
 }
 
+// directFile is an open file of the tree, which is flushed as a client's.
 type directFile struct{ fs.Handle }
 
-func (f directFile) readAt(ctx context.Context, p []byte, off int64) (int, error) {
-	return f.ReadAt(ctx, p, off)
-}
-
-func (f directFile) writeAt(p []byte, off int64) error {
-	_, err := f.WriteAt(background, p, off)
-	return err
-}
-
-func (f directFile) sync() error { return f.Sync(background) }
-
-func (f directFile) close() error {
-	return errors.Join(f.Flush(background), f.Close())
+func (f directFile) Close() error {
+	return errors.Join(f.Flush(background), f.Handle.Close())
 }

@@ -2,6 +2,7 @@ package scripttest
 
 import (
 	"context"
+	"os"
 	"path"
 
 	"hutch/fs/ninep/client"
@@ -17,18 +18,13 @@ var background = context.Background()
 // Linux returns the tree over 9P2000.L.
 func Linux(c *client.Conn) Frontend { return linux{c} }
 
-func (l linux) hasText() bool   { return false }
-func (l linux) can(string) bool { return true }
+func (l linux) can(what string) bool { return what != "text" }
 
 func (l linux) open(name string, flags int) (file, error) {
-	f, err := l.c.Open(background, wire.Path(name), flags)
-	if err != nil {
-		return nil, err
+	if flags&os.O_CREATE == 0 {
+		f, err := l.c.Open(background, wire.Path(name), flags)
+		return linuxFile{f}, err
 	}
-	return linuxFile{f}, nil
-}
-
-func (l linux) create(name string, flags int) (file, error) {
 	f, err := l.c.Walk(background, wire.Path(path.Dir(name)))
 	if err != nil {
 		return nil, err
@@ -72,14 +68,12 @@ func (l linux) stat(name string) (bool, uint64, error) {
 
 type linuxFile struct{ *client.Fid }
 
-func (f linuxFile) readAt(ctx context.Context, p []byte, off int64) (int, error) {
-	return f.ReadAt(ctx, client.Stream, p, off)
+func (f linuxFile) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	return f.Fid.ReadAt(ctx, client.Stream, p, off)
 }
 
-func (f linuxFile) writeAt(p []byte, off int64) error {
-	_, err := f.Write(background, client.Stream, p, off)
-	return err
+func (f linuxFile) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
+	return f.Fid.Write(ctx, client.Stream, p, off)
 }
 
-func (f linuxFile) sync() error  { return f.Sync(background) }
-func (f linuxFile) close() error { return f.Close(background) }
+func (f linuxFile) Close() error { return f.Fid.Close(background) }

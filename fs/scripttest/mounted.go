@@ -16,25 +16,13 @@ type mounted struct{ dir string }
 // Mounted returns the tree on a FUSE mount of another process.
 func Mounted(dir string) Frontend { return mounted{dir} }
 
-func (m mounted) hasText() bool   { return false }
-func (m mounted) can(string) bool { return true }
+func (m mounted) can(what string) bool { return what != "text" }
 
 func (m mounted) path(name string) string { return filepath.Join(m.dir, name) }
 
 func (m mounted) open(name string, flags int) (file, error) {
-	f, err := os.OpenFile(m.path(name), flags, 0)
-	if err != nil {
-		return nil, err
-	}
-	return &mountedFile{f}, nil
-}
-
-func (m mounted) create(name string, flags int) (file, error) {
-	f, err := os.OpenFile(m.path(name), flags|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	return &mountedFile{f}, nil
+	f, err := os.OpenFile(m.path(name), flags, 0o644)
+	return mountedFile{f}, err
 }
 
 func (m mounted) mkdir(name string) error { return os.Mkdir(m.path(name), 0o755) }
@@ -63,18 +51,18 @@ func (m mounted) stat(name string) (bool, uint64, error) {
 	return st.IsDir(), uint64(st.Size()), nil
 }
 
-// mountedFile is an open file of the mount. It reads once for each readAt:
+// mountedFile is an open file of the mount. It reads once for each ReadAt:
 // os.File would go on until its buffer is full.
-type mountedFile struct{ f *os.File }
+type mountedFile struct{ *os.File }
 
-// readAt cannot be called back as a system call; a reader that must be is a
+// ReadAt cannot be called back as a system call; a reader that must be is a
 // process of its own and gets a signal, as in the tests of fs/fuse.
-func (f *mountedFile) readAt(ctx context.Context, p []byte, off int64) (int, error) {
+func (f mountedFile) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	type result struct {
 		n   int
 		err error
 	}
-	fd, err := unix.FcntlInt(f.f.Fd(), unix.F_DUPFD_CLOEXEC, 0) // f may be closed while the read is left to itself
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0) // f may be closed while the read is left to itself
 	if err != nil {
 		return 0, err
 	}
@@ -96,10 +84,5 @@ func (f *mountedFile) readAt(ctx context.Context, p []byte, off int64) (int, err
 	}
 }
 
-func (f *mountedFile) writeAt(p []byte, _ int64) error {
-	_, err := f.f.Write(p)
-	return err
-}
-
-func (f *mountedFile) sync() error  { return f.f.Sync() }
-func (f *mountedFile) close() error { return f.f.Close() }
+func (f mountedFile) WriteAt(_ context.Context, p []byte, _ int64) (int, error) { return f.Write(p) }
+func (f mountedFile) Sync(context.Context) error                                { return f.File.Sync() }

@@ -29,8 +29,7 @@ type plan9Tree struct{ addr string }
 // the 9fans client cannot flush, so a blocked read ends with its connection.
 func Plan9(addr string) Frontend { return plan9Tree{addr} }
 
-func (t plan9Tree) hasText() bool   { return true }
-func (t plan9Tree) can(string) bool { return false }
+func (t plan9Tree) can(what string) bool { return what == "text" }
 
 func (t plan9Tree) fsys() (*classic.Conn, *classic.Fsys, error) {
 	c, err := classic.Dial("unix", strings.TrimPrefix(t.addr, "unix!"))
@@ -67,25 +66,17 @@ func (t plan9Tree) open(name string, flags int) (file, error) {
 	if err != nil {
 		return nil, err
 	}
-	fid, err := fsys.Open(name, plan9Mode(flags))
+	var fid *classic.Fid
+	if flags&os.O_CREATE != 0 {
+		fid, err = fsys.Create(name, plan9Mode(flags), 0o644)
+	} else {
+		fid, err = fsys.Open(name, plan9Mode(flags))
+	}
 	if err != nil {
 		c.Close()
 		return nil, lost(err)
 	}
 	return &plan9File{c, fid, flags&os.O_APPEND != 0}, nil
-}
-
-func (t plan9Tree) create(name string, flags int) (file, error) {
-	c, fsys, err := t.fsys()
-	if err != nil {
-		return nil, err
-	}
-	fid, err := fsys.Create(name, plan9Mode(flags), 0o644)
-	if err != nil {
-		c.Close()
-		return nil, err
-	}
-	return &plan9File{c, fid, false}, nil
 }
 
 func (t plan9Tree) mkdir(name string) error {
@@ -149,7 +140,7 @@ type plan9File struct {
 	append bool
 }
 
-func (f *plan9File) readAt(ctx context.Context, p []byte, off int64) (int, error) {
+func (f *plan9File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	stop := context.AfterFunc(ctx, func() { f.c.Close() })
 	defer stop()
 	n, err := f.fid.ReadAt(p, off)
@@ -159,26 +150,25 @@ func (f *plan9File) readAt(ctx context.Context, p []byte, off int64) (int, error
 	return n, err
 }
 
-func (f *plan9File) writeAt(p []byte, off int64) error {
+func (f *plan9File) WriteAt(_ context.Context, p []byte, off int64) (int, error) {
 	if f.append {
 		d, err := f.fid.Stat()
 		if err != nil {
-			return err
+			return 0, err
 		}
 		off = int64(d.Length)
 	}
-	_, err := f.fid.WriteAt(p, off)
-	return err
+	return f.fid.WriteAt(p, off)
 }
 
-// sync is a change of nothing.
-func (f *plan9File) sync() error {
+// Sync is a change of nothing.
+func (f *plan9File) Sync(context.Context) error {
 	var d plan9.Dir
 	d.Null()
 	return f.fid.Wstat(&d)
 }
 
-func (f *plan9File) close() error {
+func (f *plan9File) Close() error {
 	err := f.fid.Close()
 	f.c.Close()
 	return err

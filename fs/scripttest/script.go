@@ -39,22 +39,20 @@ import (
 
 // A Frontend is the tree as one kind of client has it.
 type Frontend interface {
-	open(name string, flags int) (file, error)
-	create(name string, flags int) (file, error)
+	open(name string, flags int) (file, error) // with os.O_CREATE it makes the file
 	mkdir(name string) error
 	remove(name string, dir bool) error
 	rename(from, to string) error
 	list(name string) ([]string, error)
 	stat(name string) (dir bool, size uint64, err error)
-	hasText() bool // errors carry their text
-	can(what string) bool
+	can(what string) bool // CAN of a script, or "text": errors carry it
 }
 
 type file interface {
-	readAt(ctx context.Context, p []byte, off int64) (int, error)
-	writeAt(p []byte, off int64) error
-	sync() error
-	close() error
+	ReadAt(ctx context.Context, p []byte, off int64) (int, error)
+	WriteAt(ctx context.Context, p []byte, off int64) (int, error)
+	Sync(ctx context.Context) error
+	Close() error
 }
 
 // A script is one under way.
@@ -123,7 +121,7 @@ func (s *script) end() {
 		<-j.done
 	}
 	for _, f := range s.open {
-		f.close()
+		f.Close()
 	}
 }
 
