@@ -27,31 +27,38 @@ func Run[T any](verbs []Verb[T], c Call[T], m string) error {
 		return nil
 	}
 	name, rest := cutBlank(trimmed)
-	for i := range verbs {
-		if v := &verbs[i]; v.Raw && v.Name == name {
-			if rest = strings.TrimSpace(rest); rest == "" {
-				return v.wrong(m)
-			}
-			return v.Do(c, []string{rest})
+	if v := find(verbs, name); v != nil && v.Raw {
+		if rest = strings.TrimSpace(rest); rest == "" {
+			return v.wrong(m)
 		}
+		return v.Do(c, []string{rest})
 	}
 	words, err := Words(m)
 	if err != nil {
 		return fmt.Errorf("%w in control message %q", err, shorten(m))
 	}
+	v := find(verbs, words[0])
+	if v == nil || v.Raw {
+		u := unknown{message: m}
+		for i := range verbs {
+			u.known = append(u.known, verbs[i].Name)
+		}
+		return fmt.Errorf("%w: %w", ErrInvalid, u)
+	}
+	if n := len(words) - 1; n < v.Min || v.Max >= 0 && n > v.Max {
+		return v.wrong(m)
+	}
+	return v.Do(c, words[1:])
+}
+
+// find returns the verb of that name, or nil.
+func find[T any](verbs []Verb[T], name string) *Verb[T] {
 	for i := range verbs {
-		if v := &verbs[i]; v.Name == words[0] && !v.Raw {
-			if n := len(words) - 1; n < v.Min || v.Max >= 0 && n > v.Max {
-				return v.wrong(m)
-			}
-			return v.Do(c, words[1:])
+		if verbs[i].Name == name {
+			return &verbs[i]
 		}
 	}
-	u := unknown{message: m}
-	for i := range verbs {
-		u.known = append(u.known, verbs[i].Name)
-	}
-	return fmt.Errorf("%w: %w", ErrInvalid, u)
+	return nil
 }
 
 // unknown is a message that begins with no verb, and those that are known.
@@ -81,10 +88,8 @@ func hinting[T any](verbs []Verb[T], do func(ctx context.Context, m string) erro
 			return err
 		}
 		name, _ := cutBlank(strings.TrimLeft(m, " \t"))
-		for i := range verbs {
-			if verbs[i].Name == name {
-				how = verbs[i].Lines
-			}
+		if v := find(verbs, name); v != nil {
+			how = v.Lines
 		}
 		return err
 	}
@@ -116,16 +121,13 @@ func Admits[T any](verbs []Verb[T], part string) bool {
 
 // argsOf says what follows the first word of a message.
 func argsOf[T any](verbs []Verb[T], name string) place {
-	for i := range verbs {
-		switch v := &verbs[i]; {
-		case v.Name != name || !v.Raw:
-		case v.Shell:
-			return inShell
-		default:
-			return inLine
-		}
+	switch v := find(verbs, name); {
+	case v == nil || !v.Raw:
+		return inWords
+	case v.Shell:
+		return inShell
 	}
-	return inWords
+	return inLine
 }
 
 // cutBlank returns the first word of s, and what follows the blank behind it.

@@ -179,10 +179,8 @@ func (n *rowNode[T]) Walk(ctx context.Context, name string) (Node, error) {
 	if !n.row.IsDir() {
 		return nil, ErrNotDir
 	}
-	for i := range n.row.Rows {
-		if r := &n.row.Rows[i]; r.Name == name {
-			return n.step(ctx, r, name, n.at, true)
-		}
+	if r := n.fixed(name); r != nil {
+		return n.step(ctx, r, name, n.at, true)
 	}
 	if n.row.Under != nil {
 		return n.walkUnder(ctx, name)
@@ -289,10 +287,10 @@ func (n *rowNode[T]) Remove(ctx context.Context, name string, dir bool) error {
 	case !dir && st.Mode.IsDir():
 		return n.fail(fmt.Errorf("%w: %s", ErrIsDir, name))
 	}
-	if u, err := n.under(ctx); u != nil && err == nil && !n.fixed(name) {
+	if u, err := n.under(ctx); u != nil && err == nil && n.fixed(name) == nil {
 		return n.fail(u.Remove(ctx, name, dir))
 	}
-	if n.row.Drop == nil || n.fixed(name) {
+	if n.row.Drop == nil || n.fixed(name) != nil {
 		return n.fail(fmt.Errorf("%w: %s cannot be removed", ErrNotPermitted, name))
 	}
 	err = n.row.Drop(n.call(ctx), name)
@@ -302,14 +300,14 @@ func (n *rowNode[T]) Remove(ctx context.Context, name string, dir bool) error {
 	return n.fail(err)
 }
 
-// fixed says whether name is one of the directory's fixed entries.
-func (n *rowNode[T]) fixed(name string) bool {
+// fixed returns the directory's fixed entry of that name, or nil.
+func (n *rowNode[T]) fixed(name string) *Row[T] {
 	for i := range n.row.Rows {
-		if n.row.Rows[i].Name == name {
-			return true
+		if r := &n.row.Rows[i]; r.Name == name {
+			return r
 		}
 	}
-	return false
+	return nil
 }
 
 // Create opens what is there: shells create with every ">".

@@ -28,7 +28,7 @@ func (n *rowNode[T]) walkUnder(ctx context.Context, name string) (Node, error) {
 
 // admitted says whether name may be made in the directory under the row.
 func (n *rowNode[T]) admitted(name string) bool {
-	return !n.fixed(name) && (n.row.Admit == nil || n.row.Admit(name))
+	return n.fixed(name) == nil && (n.row.Admit == nil || n.row.Admit(name))
 }
 
 // A wrapper stands in front of another directory.
@@ -58,10 +58,10 @@ func (n *rowNode[T]) Rename(ctx context.Context, name string, dst Node, newname 
 	case err != nil:
 		return n.fail(err)
 	case u == nil:
-	case n.fixed(name) && same && n.admitted(newname):
+	case n.fixed(name) != nil && same && n.admitted(newname):
 		return n.fail(n.backup(ctx, u, name, newname))
-	case n.fixed(name):
-	case row && d.fixed(newname) && same:
+	case n.fixed(name) != nil:
+	case row && d.fixed(newname) != nil && same:
 		return n.fail(n.replace(ctx, u, name, newname))
 	case row && !d.admitted(newname):
 	default:
