@@ -114,10 +114,10 @@ type Pathed interface {
 	At(name string) Node
 }
 
-// A HostDir is a directory Node that is nothing but a folder of the host,
-// with all below it. The FUSE frontend may hand it to the kernel.
+// A HostDir is a directory Node that may be nothing but a folder of the host,
+// with all below it. The FUSE frontend may hand it to the kernel then.
 type HostDir interface {
-	// HostDir returns the folder's absolute path.
+	// HostDir returns the folder's absolute path; "" if there is more to it.
 	HostDir() string
 }
 

@@ -41,13 +41,26 @@ type Folder struct {
 	// MaxEntries is how many names a directory may have that is listed; 0: any
 	// number. Set before the folder is served.
 	MaxEntries int
+
+	// ReadOnly says that nothing in the folder can be changed. Set before it is
+	// served.
+	ReadOnly bool
 }
 
+// admit says why the entry called name cannot be made.
 func (f *Folder) admit(name string) error {
-	if f.Admit == nil {
-		return nil
+	if err := f.change(name); err != nil || f.Admit == nil {
+		return err
 	}
 	return f.Admit(name)
+}
+
+// change says why the file called name cannot be changed.
+func (f *Folder) change(name string) error {
+	if f.ReadOnly {
+		return fmt.Errorf("%w: %s", fs.ErrReadOnly, name)
+	}
+	return nil
 }
 
 // Open opens the folder dir, which shows itself as name.
@@ -67,21 +80,7 @@ func Open(dir, name string) (*Folder, error) {
 func (f *Folder) Close() error { return f.root.Close() }
 
 // Root returns the folder's own node.
-func (f *Folder) Root() fs.Node {
-	if f.wholes != nil {
-		return &file{f: f, path: "."} // which the kernel is not to write to
-	}
-	return top{&file{f: f, path: "."}}
-}
-
-// ReadOnly returns the folder's own node, below which nothing can be changed.
-func (f *Folder) ReadOnly() fs.Node { return still{&file{f: f, path: "."}} }
-
-// top is the folder itself, which a frontend may hand to the kernel.
-type top struct{ *file }
-
-func (t top) HostDir() string  { return t.f.dir }
-func (t top) Links() *fs.Links { return t.f.Links }
+func (f *Folder) Root() fs.Node { return &file{f: f, path: "."} }
 
 // file is one file or directory in a folder, known by its path.
 type file struct {
@@ -96,6 +95,22 @@ type file struct {
 // freshness is how long a walk's sight answers for the file: every walk is
 // followed by a stat.
 const freshness = time.Millisecond
+
+// HostDir is of the folder itself, unless the kernel is not to write to it.
+func (n *file) HostDir() string {
+	if n.path != "." || n.f.wholes != nil || n.f.ReadOnly {
+		return ""
+	}
+	return n.f.dir
+}
+
+// Links are those of the folder itself, for all below it.
+func (n *file) Links() *fs.Links {
+	if n.path != "." {
+		return nil
+	}
+	return n.f.Links
+}
 
 func (n *file) child(name string) *file { return &file{f: n.f, path: path.Join(n.path, name)} }
 
@@ -233,6 +248,11 @@ func (f *Folder) entries(d *os.File) ([]os.DirEntry, error) {
 }
 
 func (n *file) Open(_ context.Context, flags int) (fs.Handle, error) {
+	if flags&(os.O_WRONLY|os.O_RDWR|os.O_TRUNC) != 0 {
+		if err := n.f.change(n.path); err != nil {
+			return nil, err
+		}
+	}
 	fi, err := n.f.root.Lstat(n.path)
 	switch {
 	case err != nil:
@@ -247,10 +267,7 @@ func (n *file) Open(_ context.Context, flags int) (fs.Handle, error) {
 
 func (n *file) open(flags int, perm os.FileMode) (fs.Handle, error) {
 	n.seen.Store(nil)
-	if n.f.wholes == nil {
-		return n.openHandle(flags, perm)
-	}
-	if flags&(os.O_WRONLY|os.O_RDWR) != 0 {
+	if n.f.wholes != nil && flags&(os.O_WRONLY|os.O_RDWR) != 0 {
 		w, err := n.join(flags, perm)
 		if err != nil {
 			return nil, err
@@ -260,14 +277,9 @@ func (n *file) open(flags int, perm os.FileMode) (fs.Handle, error) {
 	if text, ok := n.pending(); ok {
 		return fs.OpenText(string(text)), nil
 	}
-	return n.openHandle(flags, perm)
-}
-
-// openHandle is openPlain whose handle, with an error, is nil for callers too.
-func (n *file) openHandle(flags int, perm os.FileMode) (fs.Handle, error) {
 	h, err := n.openPlain(flags, perm)
 	if err != nil {
-		return nil, err
+		return nil, err // and no handle that is none
 	}
 	return h, nil
 }
@@ -287,7 +299,13 @@ func (n *file) openPlain(flags int, perm os.FileMode) (*handle, error) {
 	return &handle{f: f, append: flags&os.O_APPEND != 0}, nil
 }
 
-func (n *file) Create(_ context.Context, name string, flags int, perm os.FileMode) (fs.Node, fs.Handle, error) {
+func (n *file) Create(ctx context.Context, name string, flags int, perm os.FileMode) (fs.Node, fs.Handle, error) {
+	if n.f.ReadOnly && flags&os.O_EXCL == 0 {
+		if c, err := n.Walk(ctx, name); err == nil { // to be opened, not made
+			h, err := c.Open(ctx, flags)
+			return c, h, err
+		}
+	}
 	if err := n.f.admit(name); err != nil {
 		return nil, nil, err
 	}
@@ -308,6 +326,9 @@ func (n *file) Mkdir(_ context.Context, name string, perm os.FileMode) (fs.Node,
 }
 
 func (n *file) Remove(_ context.Context, name string, dir bool) error {
+	if err := n.f.change(name); err != nil {
+		return err
+	}
 	c := n.child(name)
 	fi, err := n.f.root.Lstat(c.path)
 	switch {
@@ -322,26 +343,15 @@ func (n *file) Remove(_ context.Context, name string, dir bool) error {
 }
 
 func (n *file) Rename(ctx context.Context, name string, dst fs.Node, newname string) error {
-	to := plain(fs.Inner(ctx, dst))
-	if to == nil || to.f != n.f {
-		return syscall.EXDEV
-	}
 	if err := n.f.admit(newname); err != nil {
 		return err
 	}
+	to, ok := fs.Inner(ctx, dst).(*file)
+	if !ok || to.f != n.f {
+		return syscall.EXDEV
+	}
 	old, new := n.child(name).path, to.child(newname).path
 	return n.f.wholes.move(old, new, func() error { return n.f.root.Rename(old, new) })
-}
-
-// plain returns the file behind a node of this package, or nil.
-func plain(n fs.Node) *file {
-	switch n := n.(type) {
-	case *file:
-		return n
-	case top:
-		return n.file
-	}
-	return nil
 }
 
 func (n *file) Symlink(_ context.Context, name, target string) (fs.Node, error) {
@@ -353,12 +363,12 @@ func (n *file) Symlink(_ context.Context, name, target string) (fs.Node, error) 
 }
 
 func (n *file) Link(_ context.Context, name string, target fs.Node) (fs.Node, error) {
-	from := plain(target)
-	if from == nil || from.f != n.f {
-		return nil, syscall.EXDEV
-	}
 	if err := n.f.admit(name); err != nil {
 		return nil, err
+	}
+	from, ok := target.(*file)
+	if !ok || from.f != n.f {
+		return nil, syscall.EXDEV
 	}
 	c := n.child(name)
 	return c, n.f.root.Link(from.path, c.path)
@@ -367,6 +377,9 @@ func (n *file) Link(_ context.Context, name string, target fs.Node) (fs.Node, er
 func (n *file) Readlink(context.Context) (string, error) { return n.f.root.Readlink(n.path) }
 
 func (n *file) Set(_ context.Context, c fs.Change) error {
+	if err := n.f.change(n.path); err != nil {
+		return err
+	}
 	defer n.seen.Store(nil)
 	cut := false
 	if c.Size != nil {

@@ -75,8 +75,14 @@ func TestSwap(t *testing.T) {
 			t.Errorf("%v, and a handle: %T", err, h)
 		}
 	}
+	still, err := Open(f.dir, "still")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer still.Close()
+	still.ReadOnly = true
 	var readers sync.WaitGroup
-	for _, root := range []fs.Node{f.Root(), f.ReadOnly()} {
+	for _, root := range []fs.Node{f.Root(), still.Root()} {
 		readers.Go(func() {
 			for i := 0; i < swaps && !t.Failed(); i++ {
 				dir := root

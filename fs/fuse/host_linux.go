@@ -89,7 +89,7 @@ func openBelow(at int, path string) (int, error) {
 // that tells this folder from another that takes its place.
 func (s *Server) host(n fs.Node) (gofs.InodeEmbedder, uint64, bool) {
 	h, ok := n.(fs.HostDir)
-	if !ok || !canOpenat2() {
+	if !ok || h.HostDir() == "" || !canOpenat2() {
 		return nil, 0, false
 	}
 	var st unix.Stat_t

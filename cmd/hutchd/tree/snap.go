@@ -52,12 +52,16 @@ func snapKey(name, part string) string { return "snap/" + name + "/" + part }
 func snapFolder(c call) (fs.Node, error) {
 	v, name, part := c.At.vm, c.At.snap, c.Name
 	f, err := v.Folder(snapKey(name, part), func() (*folder.Folder, error) {
-		return openLinked(v.ShownPart(name, part), part, snapLinks[part])
+		f, err := openLinked(v.ShownPart(name, part), part, snapLinks[part])
+		if err == nil {
+			f.ReadOnly = true
+		}
+		return f, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return f.ReadOnly(), nil
+	return f.Root(), nil
 }
 
 func snapInfo(c call) (string, error) {

@@ -21,7 +21,7 @@ func (t top) Stat(context.Context) (fs.Stat, error) {
 func (t top) Walk(_ context.Context, name string) (fs.Node, error) {
 	for i, as := range t.s.list {
 		if as.Name == name {
-			return t.node(i), nil
+			return t.s.folders[i].Root(), nil
 		}
 	}
 	return nil, fmt.Errorf("%w: %s", fs.ErrNotExist, name)
@@ -30,19 +30,11 @@ func (t top) Walk(_ context.Context, name string) (fs.Node, error) {
 func (t top) List(ctx context.Context) ([]fs.Entry, error) {
 	var list []fs.Entry
 	for i, as := range t.s.list {
-		st, err := t.node(i).Stat(ctx)
+		st, err := t.s.folders[i].Root().Stat(ctx)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, fs.Entry{Name: as.Name, Mode: os.ModeDir, Qid: st.Qid})
 	}
 	return list, nil
-}
-
-// node returns a folder as the guest has it.
-func (t top) node(i int) fs.Node {
-	if t.s.list[i].ReadOnly {
-		return t.s.folders[i].ReadOnly()
-	}
-	return t.s.folders[i].Root()
 }

@@ -76,6 +76,7 @@ func (s *Share) open(dir string, as boot.Share) error {
 	f, err := folder.Open(dir, as.Name)
 	if err == nil {
 		f.MaxEntries = maxEntries
+		f.ReadOnly = as.ReadOnly
 		s.list, s.folders = append(s.list, as), append(s.folders, f)
 	}
 	return err
