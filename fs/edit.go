@@ -86,12 +86,7 @@ func (n *rowNode[T]) edit(ctx context.Context, flags int) (Handle, error) {
 			return nil, err
 		}
 	}
-	h := &editHandle{append: flags&os.O_APPEND != 0, writable: writable}
-	h.with = func(f func(*editing)) { n.t.editing(n.qid(), f) }
-	h.store = func(ctx context.Context, text string) error { return n.row.Store(n.call(ctx), text) }
-	if n.row.Check != nil {
-		h.check = func(ctx context.Context) error { return n.row.Check(n.call(ctx)) }
-	}
+	h := &editHandle[T]{n: n, append: flags&os.O_APPEND != 0, writable: writable}
 	if writable {
 		h.join()
 	}
@@ -110,12 +105,10 @@ func (n *rowNode[T]) edit(ctx context.Context, flags int) (Handle, error) {
 }
 
 // editHandle is an open stored file.
-type editHandle struct {
+type editHandle[T any] struct {
 	MadeUp
-	store            func(context.Context, string) error
-	check            func(context.Context) error // what is wrong with the text that was stored; nil: never anything
-	with             func(func(*editing))        // what is under way with the file
-	of               *editing                    // of one that is writable
+	n                *rowNode[T]
+	of               *editing // what is under way with it, if it is writable
 	append, writable bool
 
 	mu    sync.Mutex // guards what follows
@@ -124,38 +117,32 @@ type editHandle struct {
 }
 
 // join counts a handle that can write.
-func (h *editHandle) join() {
-	h.with(func(e *editing) { h.of, e.writers = e, e.writers+1 })
+func (h *editHandle[T]) join() {
+	h.n.t.editing(h.n.qid(), func(e *editing) { h.of, e.writers = e, e.writers+1 })
 }
 
 // leave says whether the file is left truncated.
-func (h *editHandle) leave() (cut bool) {
-	h.with(func(e *editing) {
+func (h *editHandle[T]) leave() (cut bool) {
+	h.n.t.editing(h.n.qid(), func(e *editing) {
 		e.writers--
 		cut = e.cut && e.writers == 0
 	})
 	return cut
 }
 
-// cut takes a truncation that came by another way than open.
-func (h *editHandle) cut() (cut bool) {
-	h.with(func(e *editing) { cut, e.cut = e.cut, false })
-	return cut
-}
-
-func (h *editHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
+func (h *editHandle[T]) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return ReadText(string(h.text), p, off), nil
 }
 
-func (h *editHandle) WriteAt(_ context.Context, p []byte, off int64) (int, error) {
+func (h *editHandle[T]) WriteAt(_ context.Context, p []byte, off int64) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.writable {
 		return 0, ErrPermission
 	}
-	if h.cut() {
+	if h.n.t.isCut(h.n.qid(), true) { // by another way than open
 		h.text = nil
 	}
 	if h.append {
@@ -174,14 +161,14 @@ func (h *editHandle) WriteAt(_ context.Context, p []byte, off int64) (int, error
 
 // Sync stores what was written, and says what is wrong with it: who syncs
 // wants to know.
-func (h *editHandle) Sync(ctx context.Context) error {
-	if err := h.Flush(ctx); err != nil || h.check == nil {
+func (h *editHandle[T]) Sync(ctx context.Context) error {
+	if err := h.Flush(ctx); err != nil || h.n.row.Check == nil {
 		return err
 	}
-	return h.check(ctx)
+	return h.n.row.Check(h.n.call(ctx))
 }
 
-func (h *editHandle) Flush(ctx context.Context) error {
+func (h *editHandle[T]) Flush(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.dirty {
@@ -190,13 +177,13 @@ func (h *editHandle) Flush(ctx context.Context) error {
 	h.dirty = false
 	h.of.storeMu.Lock()
 	defer h.of.storeMu.Unlock()
-	return h.store(ctx, string(h.text))
+	return h.n.row.Store(h.n.call(ctx), string(h.text))
 }
 
 // Close stores what no flush has. A file that was truncated and closed with
 // nothing written is empty; a flush does not say so yet, since a shell that
 // moves a descriptor flushes too.
-func (h *editHandle) Close() error {
+func (h *editHandle[T]) Close() error {
 	ctx := context.Background()
 	err := h.Flush(ctx)
 	if h.writable {
@@ -208,14 +195,14 @@ func (h *editHandle) Close() error {
 // empty counts the handle closed, and stores that the file is empty if it was
 // truncated and nobody else is there to write it: the kernel tells of a close
 // late, when the next may have truncated the file and not written it yet.
-func (h *editHandle) empty(ctx context.Context) error {
+func (h *editHandle[T]) empty(ctx context.Context) error {
 	h.of.storeMu.Lock()
 	defer h.of.storeMu.Unlock()
 	if !h.leave() {
 		return nil
 	}
-	defer h.cut() // not before: who opens it meanwhile finds it empty
-	return h.store(ctx, "")
+	defer h.n.t.isCut(h.n.qid(), true) // not before: who opens it meanwhile finds it empty
+	return h.n.row.Store(h.n.call(ctx), "")
 }
 
 // replace gives a stored file the text of a file under the row, which goes.
