@@ -163,18 +163,18 @@ func (f *front) mounted() string {
 
 // metrics returns the frontends' counters.
 func (f *front) metrics() []tree.Metric {
-	n := f.ninep.Count()
+	n := &f.ninep.Counters
 	metric := func(name, kind, help string, value int64) tree.Metric {
 		return tree.Metric{Name: name, Kind: kind, Help: help, Value: float64(value)}
 	}
 	return []tree.Metric{
-		metric("hutch_9p_connections", "gauge", "9P connections", n.Conns),
-		metric("hutch_9p_fids", "gauge", "9P fids in use", n.Fids),
-		metric("hutch_9p_in_flight", "gauge", "9P requests under way", n.InFlight),
-		metric("hutch_9p_requests_total", "counter", "9P requests", n.Requests),
-		metric("hutch_9p_errors_total", "counter", "9P requests answered with an error", n.Errors),
-		metric("hutch_9p_read_bytes_total", "counter", "bytes read over 9P", n.Read),
-		metric("hutch_9p_written_bytes_total", "counter", "bytes written over 9P", n.Written),
+		metric("hutch_9p_connections", "gauge", "9P connections", n.Conns.Load()),
+		metric("hutch_9p_fids", "gauge", "9P fids in use", n.Fids.Load()),
+		metric("hutch_9p_in_flight", "gauge", "9P requests under way", n.InFlight.Load()),
+		metric("hutch_9p_requests_total", "counter", "9P requests", n.Requests.Load()),
+		metric("hutch_9p_errors_total", "counter", "9P requests answered with an error", n.Errors.Load()),
+		metric("hutch_9p_read_bytes_total", "counter", "bytes read over 9P", n.Read.Load()),
+		metric("hutch_9p_written_bytes_total", "counter", "bytes written over 9P", n.Written.Load()),
 		metric("hutch_fuse_open", "gauge", "files open over FUSE", f.fuse.Open.Load()),
 		metric("hutch_fuse_waiting", "gauge", "FUSE reads and writes under way", f.fuse.Waiting.Load()),
 		metric("hutch_fuse_requests_total", "counter", "FUSE requests for made-up files", f.fuse.Requests.Load()),

@@ -1,9 +1,7 @@
 package ninep
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"time"
 
@@ -94,9 +92,4 @@ func (s *session) statfs(o *op) error {
 // of all ways to say so Linux' tools take this one most calmly.
 func (s *session) xattr(o *op) error {
 	return fmt.Errorf("%w: extended attributes", fs.ErrUnsupported)
-}
-
-// isNotExist says whether err is of a file that is not there.
-func isNotExist(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrNotExist)
 }

@@ -173,7 +173,7 @@ func TestNeverReadsSmall(t *testing.T) {
 		return true
 	})
 	held := (used() - before) / clients >> 10
-	t.Logf("%d KiB held of each, %+v", held, tr.srv.Count())
+	t.Logf("%d KiB held of each, %+v", held, &tr.srv.Counters)
 	if held > maxWaiting*3/2>>10 {
 		t.Errorf("%d KiB held of each", held)
 	}
@@ -327,7 +327,7 @@ func TestTold(t *testing.T) {
 		c.Write([]byte{19, 0, 0})
 		c.Close()
 	}
-	await(t, "they stay", func() bool { n := s.Count(); return n.Accepted == clients && n.Conns == 0 })
+	await(t, "they stay", func() bool { n := &s.Counters; return n.Accepted.Load() == clients && n.Conns.Load() == 0 })
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)

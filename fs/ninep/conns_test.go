@@ -98,7 +98,7 @@ func TestGivesWay(t *testing.T) {
 	l := newLobby(t, &Server{Root: root, MaxConns: 4, silence: time.Nanosecond})
 	l.dial("walks")
 	l.lines(attachLinux + "\nTwalk fid 0 newfid 1 wname [in]")
-	await(t, "no walk", func() bool { return l.srv.Count().InFlight == 1 })
+	await(t, "no walk", func() bool { return l.srv.Counters.InFlight.Load() == 1 })
 	l.dial("has it open")
 	l.lines(attachLinux + "\nTlopen fid 0 flags 0\nRlopen")
 	l.dial("attached")
@@ -126,10 +126,10 @@ func TestMaxConns(t *testing.T) {
 	first := l.dial("first")
 	l.dial("second")
 	l.dial("third")
-	await(t, "not served", func() bool { return l.srv.Count().Conns == 2 })
+	await(t, "not served", func() bool { return l.srv.Counters.Conns.Load() == 2 })
 	first.Close()
 	l.lines(attachLinux)
-	if n := l.srv.Count(); n.Conns != 2 || n.Accepted != 3 {
+	if n := &l.srv.Counters; n.Conns.Load() != 2 || n.Accepted.Load() != 3 {
 		t.Errorf("%+v", n)
 	}
 }

@@ -3,6 +3,7 @@ package ninep
 import (
 	"context"
 	"fmt"
+	"syscall"
 
 	"hutch/fs"
 	"hutch/fs/ninep/wire"
@@ -129,7 +130,7 @@ func (s *session) nextStat(o *op, l *listing) ([]byte, error) {
 	if o.ctx.Err() != nil {
 		return nil, o.ctx.Err()
 	}
-	if isNotExist(err) {
+	if fs.Errno(err) == syscall.ENOENT {
 		return nil, nil
 	}
 	if err != nil {

@@ -1,7 +1,7 @@
 package ninep
 
 import (
-	"unicode/utf8"
+	"strings"
 
 	"hutch/fs"
 	"hutch/fs/ninep/errno"
@@ -17,16 +17,9 @@ func (d dialect) putError(b []byte, err error) (uint8, []byte) {
 	if d == linux {
 		return wire.Rlerror, wire.Put32(b, errno.Linux(fs.Errno(err)))
 	}
-	return wire.Rerror, wire.PutString(b, cut(fs.Text(err), maxRerror))
-}
-
-// cut returns at most n bytes of s and no part of a rune.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
+	text := fs.Text(err)
+	if len(text) > maxRerror {
+		text = strings.ToValidUTF8(text[:maxRerror], "")
 	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
+	return wire.Rerror, wire.PutString(b, text)
 }

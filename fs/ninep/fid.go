@@ -119,8 +119,8 @@ func (s *session) reserve(num uint32) (*fid, error) {
 	if len(s.fids) >= maxFids {
 		return nil, fmt.Errorf("%w: the connection has %d fids", syscall.EMFILE, maxFids)
 	}
-	if s.srv.counters.fids.Add(1) > maxAllFids {
-		s.srv.counters.fids.Add(-1)
+	if s.srv.Counters.Fids.Add(1) > maxAllFids {
+		s.srv.Counters.Fids.Add(-1)
 		return nil, fmt.Errorf("%w: all connections have %d fids", syscall.ENFILE, maxAllFids)
 	}
 	f := &fid{refs: 1}
@@ -174,7 +174,7 @@ func (s *session) interrupt(o *op) {
 
 func (s *session) forget(num uint32) {
 	delete(s.fids, num)
-	s.srv.counters.fids.Add(-1)
+	s.srv.Counters.Fids.Add(-1)
 }
 
 // release unbinds o from its fids; mu is held.

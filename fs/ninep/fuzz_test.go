@@ -70,7 +70,7 @@ func converse(t *testing.T, version string, b []byte) {
 	if open, _ := tree.Handles(); open != 0 {
 		t.Errorf("%d handles open", open)
 	}
-	if c := s.Count(); c.Fids != 0 || c.InFlight != 0 {
+	if c := &s.Counters; c.Fids.Load() != 0 || c.InFlight.Load() != 0 {
 		t.Errorf("left: %+v", c)
 	}
 }

@@ -74,7 +74,7 @@ func (s *session) read(o *op) error {
 	}
 	o.out = o.buf.b[:wire.ReadLen+n]
 	le.PutUint32(o.out[wire.HeadLen:], uint32(n))
-	s.srv.counters.read.Add(int64(n))
+	s.srv.Counters.Read.Add(int64(n))
 	return nil
 }
 
@@ -102,7 +102,7 @@ func (s *session) write(o *op) error {
 		return err // after a part, the next write tells
 	}
 	o.out = wire.Put32(o.out, uint32(n))
-	s.srv.counters.written.Add(int64(n))
+	s.srv.Counters.Written.Add(int64(n))
 	return nil
 }
 

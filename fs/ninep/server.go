@@ -72,39 +72,26 @@ type Server struct {
 	// wait; nil: none does.
 	Lists chan struct{}
 
-	counters counters
-	owners   owners
-	locks    locks
-	held     atomic.Int64 // bytes of the requests that have a slot
-	kept     atomic.Int64 // bytes of what fids keep
-	giving   atomic.Bool  // memory goes back soon
-	conns    connTable
+	Counters Counters // counted up
+
+	owners owners
+	locks  locks
+	held   atomic.Int64 // bytes of the requests that have a slot
+	kept   atomic.Int64 // bytes of what fids keep
+	giving atomic.Bool  // memory goes back soon
+	conns  connTable
 }
 
-// A Count tells what a server did so far, and does now.
-type Count struct {
-	Conns    int64 // connections there are
-	Accepted int64 // connections there were
-	Fids     int64 // fids in use
-	InFlight int64 // requests under way
-	Requests int64
-	Errors   int64 // requests answered with an error
-	Read     int64 // bytes of file data sent
-	Written  int64 // bytes of file data taken
-}
-
-type counters struct {
-	conns, accepted, fids, inFlight, requests, errors, read, written atomic.Int64
-}
-
-// Count returns the server's counters.
-func (s *Server) Count() Count {
-	c := &s.counters
-	return Count{
-		Conns: c.conns.Load(), Accepted: c.accepted.Load(), Fids: c.fids.Load(),
-		InFlight: c.inFlight.Load(), Requests: c.requests.Load(), Errors: c.errors.Load(),
-		Read: c.read.Load(), Written: c.written.Load(),
-	}
+// Counters tell what a server did so far, and does now.
+type Counters struct {
+	Conns    atomic.Int64 // connections there are
+	Accepted atomic.Int64 // connections there were
+	Fids     atomic.Int64 // fids in use
+	InFlight atomic.Int64 // requests under way
+	Requests atomic.Int64
+	Errors   atomic.Int64 // requests answered with an error
+	Read     atomic.Int64 // bytes of file data sent
+	Written  atomic.Int64 // bytes of file data taken
 }
 
 // A Gate may hold up who passes it, or refuse; who has passed calls leave at the
@@ -201,9 +188,9 @@ func (s *Server) admit(ctx context.Context, c net.Conn, refused, lost *told) {
 // ServeConn serves one connection, whoever the peer is, until it ends or ctx
 // is done. When it returns, c and all handles opened through it are closed.
 func (s *Server) ServeConn(ctx context.Context, c net.Conn) error {
-	s.counters.accepted.Add(1)
-	s.counters.conns.Add(1)
-	defer s.counters.conns.Add(-1)
+	s.Counters.Accepted.Add(1)
+	s.Counters.Conns.Add(1)
+	defer s.Counters.Conns.Add(-1)
 	defer c.Close()
 	n := newConn(ctx, s, c)
 	stop := context.AfterFunc(ctx, n.leave)

@@ -99,13 +99,13 @@ func (s *session) end() {
 		s.shut(f)
 	}
 	leave()
-	s.srv.counters.fids.Add(-int64(len(s.fids)))
+	s.srv.Counters.Fids.Add(-int64(len(s.fids)))
 	s.srv.locks.releaseAll(s)
 }
 
 // accept takes a request from the wire and starts it.
 func (s *session) accept(in *buffer) {
-	s.srv.counters.requests.Add(1)
+	s.srv.Counters.Requests.Add(1)
 	o := &op{s: s, in: in}
 	o.buf = newBuffer(wire.HeadLen)
 	o.out = o.buf.b
@@ -133,7 +133,7 @@ func (s *session) accept(in *buffer) {
 	o.rtyp = o.typ + 1
 	s.tags[o.tag] = o
 	s.running.Add(1)
-	s.srv.counters.inFlight.Add(1)
+	s.srv.Counters.InFlight.Add(1)
 	s.c.add(load{waiting: o.weight()})
 	start := s.seat(o)
 	s.mu.Unlock()
@@ -250,7 +250,7 @@ func (s *session) finish(o *op, err error) {
 
 // fail makes the reply of o an error.
 func (s *session) fail(o *op, err error) {
-	s.srv.counters.errors.Add(1)
+	s.srv.Counters.Errors.Add(1)
 	s.err.last.Set(err)
 	o.rtyp, o.out = s.dialect.putError(o.out[:wire.HeadLen], err)
 }
@@ -272,7 +272,7 @@ func (s *session) send(b []byte) {
 // free gives back what o holds when it is done.
 func (o *op) free() {
 	o.cancel()
-	o.s.srv.counters.inFlight.Add(-1)
+	o.s.srv.Counters.InFlight.Add(-1)
 	o.s.c.add(load{waiting: -o.weight()})
 	o.in.free()
 	o.buf.free()

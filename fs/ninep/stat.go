@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"syscall"
 	"time"
 
 	"hutch/fs"
@@ -241,7 +242,7 @@ func (s *session) mayRename(o *op, name string, over bool) error {
 	switch {
 	case err == nil:
 		return fmt.Errorf("%w: %s", fs.ErrExist, name)
-	case !isNotExist(err):
+	case fs.Errno(err) != syscall.ENOENT:
 		return err
 	}
 	return nil

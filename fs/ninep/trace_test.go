@@ -128,8 +128,8 @@ func (tr *tracer) end() {
 	if open, _ := tr.tree.Handles(); open != 0 {
 		tr.t.Errorf("%d handles open at the end", open)
 	}
-	c := tr.srv.Count()
-	if c.Conns != 0 || c.Fids != 0 || c.InFlight != 0 {
+	c := &tr.srv.Counters
+	if c.Conns.Load() != 0 || c.Fids.Load() != 0 || c.InFlight.Load() != 0 {
 		tr.t.Errorf("left: %+v", c)
 	}
 	if n := tr.srv.kept.Load(); n != 0 {

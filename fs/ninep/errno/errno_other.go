@@ -20,14 +20,6 @@ var numbers = map[syscall.Errno]uint32{
 	syscall.ECONNREFUSED: 111, syscall.ESTALE: 116, syscall.EDQUOT: 122,
 }
 
-var locals = func() map[uint32]syscall.Errno {
-	m := map[uint32]syscall.Errno{}
-	for e, n := range numbers {
-		m[n] = e
-	}
-	return m
-}()
-
 // Linux returns the number that Linux has for e, or that of EIO.
 func Linux(e syscall.Errno) uint32 {
 	if n, ok := numbers[e]; ok {
@@ -38,8 +30,10 @@ func Linux(e syscall.Errno) uint32 {
 
 // Local returns the error that has the number n on Linux, or EIO.
 func Local(n uint32) syscall.Errno {
-	if e, ok := locals[n]; ok {
-		return e
+	for e, linux := range numbers {
+		if linux == n {
+			return e
+		}
 	}
 	return syscall.EIO
 }

@@ -42,7 +42,7 @@ type Cutter struct {
 
 // Take returns the next n bytes, which stay part of the message.
 func (c *Cutter) Take(n int) []byte {
-	if n > len(c.B) {
+	if uint(n) > uint(len(c.B)) {
 		c.Bad, c.B = true, nil
 		return nil
 	}
@@ -51,45 +51,23 @@ func (c *Cutter) Take(n int) []byte {
 	return p
 }
 
-func (c *Cutter) U8() uint8 {
-	if p := c.Take(1); p != nil {
-		return p[0]
+// number returns the n bytes of the next number.
+func (c *Cutter) number(n int) []byte {
+	if p := c.Take(n); p != nil {
+		return p
 	}
-	return 0
+	return make([]byte, 8)
 }
 
-func (c *Cutter) U16() uint16 {
-	if p := c.Take(2); p != nil {
-		return le.Uint16(p)
-	}
-	return 0
-}
-
-func (c *Cutter) U32() uint32 {
-	if p := c.Take(4); p != nil {
-		return le.Uint32(p)
-	}
-	return 0
-}
-
-func (c *Cutter) U64() uint64 {
-	if p := c.Take(8); p != nil {
-		return le.Uint64(p)
-	}
-	return 0
-}
+func (c *Cutter) U8() uint8   { return c.number(1)[0] }
+func (c *Cutter) U16() uint16 { return le.Uint16(c.number(2)) }
+func (c *Cutter) U32() uint32 { return le.Uint32(c.number(4)) }
+func (c *Cutter) U64() uint64 { return le.Uint64(c.number(8)) }
 
 func (c *Cutter) Str() string { return string(c.Take(int(c.U16()))) }
 
 // Data returns bytes with a count before them; they stay part of the message.
-func (c *Cutter) Data() []byte {
-	n := c.U32()
-	if uint64(n) > uint64(len(c.B)) {
-		c.Bad, c.B = true, nil
-		return nil
-	}
-	return c.Take(int(n))
-}
+func (c *Cutter) Data() []byte { return c.Take(int(c.U32())) }
 
 func (c *Cutter) Qid() Qid { return Qid{c.U8(), c.U32(), c.U64()} }
 
