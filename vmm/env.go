@@ -6,35 +6,20 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"hutch/fs"
 	"hutch/vmm/image"
 )
 
-const (
-	maxEnvKey   = 256
-	maxEnvValue = 128 << 10
-)
+// variable is what names of variables are like.
+var variable = regexp.MustCompile("^[a-zA-Z_][a-zA-Z0-9_]{0,255}$")
 
-// CheckEnvKey says what is wrong with key as the name of a variable.
-func CheckEnvKey(key string) error {
-	if len(key) > maxEnvKey {
-		return fmt.Errorf("%w: a variable's name has at most %d bytes", fs.ErrTooLong, maxEnvKey)
-	}
-	for i, r := range key {
-		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
-			return fmt.Errorf("%w: %.80q is not the name of a variable: letters, digits and '_', no digit first", fs.ErrInvalid, key)
-		}
-	}
-	if key == "" {
-		return fmt.Errorf("%w: a variable's name is empty", fs.ErrInvalid)
-	}
-	return nil
-}
+const maxEnvValue = 128 << 10
 
-// CheckEnvValue says what is wrong with value as the value of a variable.
-func CheckEnvValue(value string) error {
+// checkEnvValue says what is wrong with value as the value of a variable.
+func checkEnvValue(value string) error {
 	if len(value) > maxEnvValue {
 		return fmt.Errorf("%w: a variable has at most %d bytes", fs.ErrInvalid, maxEnvValue)
 	}
@@ -55,7 +40,7 @@ func (v *VM) Env() ([]string, error) {
 	}
 	var env []string
 	for _, e := range entries {
-		if CheckEnvKey(e.Name()) != nil || !e.Type().IsRegular() {
+		if !variable.MatchString(e.Name()) || !e.Type().IsRegular() {
 			continue
 		}
 		value, err := readEnv(v.path(filepath.Join("env", e.Name())))
@@ -73,7 +58,7 @@ func imageEnv(img image.Image) []string {
 	var env []string
 	for _, kv := range img.Env {
 		key, value, _ := strings.Cut(kv, "=")
-		if CheckEnvKey(key) != nil || CheckEnvValue(value) != nil || strings.HasPrefix(key, "HUTCH_") || len(env) == maxImageEnv {
+		if !variable.MatchString(key) || checkEnvValue(value) != nil || strings.HasPrefix(key, "HUTCH_") || len(env) == maxImageEnv {
 			continue
 		}
 		if key == "PATH" {
@@ -98,5 +83,5 @@ func readEnv(path string) (string, error) {
 		return "", err
 	}
 	value := strings.TrimSuffix(string(data), "\n")
-	return value, CheckEnvValue(value)
+	return value, checkEnvValue(value)
 }
