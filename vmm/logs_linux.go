@@ -15,6 +15,7 @@ import (
 // and has them cut. Nothing is done while nothing is written.
 type logWatch struct {
 	file *os.File // inotify's
+	fd   int      // its descriptor, while VMs are watched
 	done chan struct{}
 
 	mu  sync.Mutex // guards vms
@@ -31,7 +32,7 @@ func watchLogs(ctx context.Context) *logWatch {
 	if err != nil {
 		return nil
 	}
-	w := &logWatch{file: os.NewFile(uintptr(fd), "inotify"), done: make(chan struct{}), vms: make(map[int32]*VM)}
+	w := &logWatch{file: os.NewFile(uintptr(fd), "inotify"), fd: fd, done: make(chan struct{}), vms: make(map[int32]*VM)}
 	go w.run(ctx)
 	return w
 }
@@ -52,14 +53,12 @@ func (w *logWatch) add(v *VM) bool {
 	v.cutLogs()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	added := false
-	w.control(func(fd int) {
-		wd, err := unix.InotifyAddWatch(fd, v.path("log"), unix.IN_MODIFY|unix.IN_ONLYDIR)
-		if added = err == nil; added {
-			w.vms[int32(wd)] = v
-		}
-	})
-	return added
+	wd, err := unix.InotifyAddWatch(w.fd, v.path("log"), unix.IN_MODIFY|unix.IN_ONLYDIR)
+	if err != nil {
+		return false
+	}
+	w.vms[int32(wd)] = v
+	return true
 }
 
 func (w *logWatch) drop(v *VM) {
@@ -71,14 +70,8 @@ func (w *logWatch) drop(v *VM) {
 	for wd, other := range w.vms {
 		if other == v {
 			delete(w.vms, wd)
-			w.control(func(fd int) { unix.InotifyRmWatch(fd, uint32(wd)) })
+			unix.InotifyRmWatch(w.fd, uint32(wd))
 		}
-	}
-}
-
-func (w *logWatch) control(f func(fd int)) {
-	if raw, err := w.file.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) { f(int(fd)) })
 	}
 }
 
