@@ -1,8 +1,10 @@
 package replica
 
 import (
+	"bufio"
 	"encoding/gob"
-	"io"
+	"errors"
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -12,44 +14,51 @@ import (
 // file that is what it was when an earlier replica was made becomes another
 // name of the copy that is there. That is for replicas which nobody writes to.
 
-// A Record remembers the files of a folder that a replica was made of, by
+// A record remembers the files of a folder that a replica was made of, by
 // path: those of which a replica can tell later whether they are the same.
-type Record map[string]Seen
+type record map[string]stamp
 
-// Seen is what a file was.
-type Seen struct {
-	Dev, Ino     uint64
-	Mode         uint32
-	Size         int64
-	Mtime, Ctime int64 // in nanoseconds
-}
-
-func seen(s stamp) Seen { return Seen{s.dev, s.ino, s.mode, s.size, s.mtime, s.ctime} }
+// seenSuffix is what the name of a replica's record has more than its own.
+const seenSuffix = ".seen"
 
 // Since has files shared with the replica in dir, which was made of the same
-// folder. It is called before the first pass.
-func (r *Replica) Since(dir string, then Record) { r.base, r.then = dir, then }
+// folder, if that has a record. It is called before the first pass.
+func (r *Replica) Since(dir string) {
+	f, err := os.Open(dir + seenSuffix)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	var then record
+	if gob.NewDecoder(bufio.NewReader(f)).Decode(&then) == nil {
+		r.base, r.then = dir, then
+	}
+}
 
-// Record returns what the next replica needs; nil where blocks are shared.
-// It is called after Copy.
-func (r *Replica) Record() Record {
+// Remember writes the record that the next replica needs beside the replica,
+// unless blocks are shared. It is called after Copy.
+func (r *Replica) Remember() error {
 	if !r.alone && r.base == "" {
 		return nil
 	}
-	rec := make(Record)
+	f, err := os.OpenFile(r.to+seenSuffix, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	rec, w := make(record), bufio.NewWriter(f)
 	r.known.record("", rec)
-	return rec
+	return errors.Join(gob.NewEncoder(w).Encode(rec), w.Flush(), f.Close())
 }
 
-func (e *entry) record(path string, rec Record) {
+func (e *entry) record(path string, rec record) {
 	if len(path) > pathMax { // such files are copied each time
 		return
 	}
 	for name, kid := range e.kids {
 		kid.record(filepath.Join(path, name), rec)
 	}
-	if e.stamp.kind() == unix.S_IFREG && e.stamp.nlink == 1 && e.sure && e.clean && e.stamp.size > 0 {
-		rec[path] = seen(e.stamp)
+	if e.stamp.kind() == unix.S_IFREG && e.stamp.nlink == 1 && e.sure && e.clean && e.stamp.Size > 0 {
+		rec[path] = e.stamp
 	}
 }
 
@@ -61,21 +70,12 @@ func (r *Replica) link(from, to *folder, name string, st *unix.Stat_t) *entry {
 	}
 	path, s := from.name(name), stampOf(st)
 	was, ok := r.then[path]
-	if !ok || was != seen(s) || s.nlink != 1 {
+	was.nlink = 1 // of others there is no record
+	if !ok || was != s {
 		return nil
 	}
 	if unix.Linkat(unix.AT_FDCWD, filepath.Join(r.base, path), to.fd(), name, 0) != nil {
 		return nil
 	}
-	return &entry{stamp: s, sure: true, clean: true, linked: s.size}
+	return &entry{stamp: s, sure: true, clean: true, linked: s.Size}
 }
-
-// ReadRecord reads what Write wrote.
-func ReadRecord(f io.Reader) (Record, error) {
-	var r Record
-	err := gob.NewDecoder(f).Decode(&r)
-	return r, err
-}
-
-// Write writes the record.
-func (r Record) Write(f io.Writer) error { return gob.NewEncoder(f).Encode(r) }

@@ -84,7 +84,10 @@ func TestDeeperThanPaths(t *testing.T) {
 		t.Errorf("%d folders and %d files were copied of %d and %d", cost.Folders, cost.Files, depth+1, files)
 	}
 	again := New(from, filepath.Join(dir, "again"))
-	again.Since(to, r.Record())
+	if err := r.Remember(); err != nil {
+		t.Error(err)
+	}
+	again.Since(to)
 	if cost, err := again.Copy(context.Background()); err != nil || cost.Files != files {
 		t.Errorf("again: %+v, %v", cost, err)
 	}

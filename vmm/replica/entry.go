@@ -21,24 +21,24 @@ type entry struct {
 // An inode tells files apart.
 type inode struct{ dev, ino uint64 }
 
-// A stamp changes whenever a file does.
+// A stamp changes whenever a file does. What a record has of it is exported.
 type stamp struct {
-	inode
-	mode  uint32
-	nlink uint64
-	size  int64
-	mtime int64 // in nanoseconds
-	ctime int64
+	Dev, Ino     uint64
+	Mode         uint32
+	nlink        uint64
+	Size         int64
+	Mtime, Ctime int64 // in nanoseconds
 }
 
 func stampOf(st *unix.Stat_t) stamp {
 	return stamp{
-		inode: inode{uint64(st.Dev), uint64(st.Ino)}, mode: uint32(st.Mode), nlink: uint64(st.Nlink), size: int64(st.Size),
-		mtime: unix.TimespecToNsec(st.Mtim), ctime: unix.TimespecToNsec(st.Ctim),
+		Dev: uint64(st.Dev), Ino: uint64(st.Ino), Mode: uint32(st.Mode), nlink: uint64(st.Nlink), Size: int64(st.Size),
+		Mtime: unix.TimespecToNsec(st.Mtim), Ctime: unix.TimespecToNsec(st.Ctim),
 	}
 }
 
-func (s stamp) kind() uint32 { return s.mode & unix.S_IFMT }
+func (s stamp) inode() inode { return inode{s.Dev, s.Ino} }
+func (s stamp) kind() uint32 { return s.Mode & unix.S_IFMT }
 
 // A file's times are those of a clock that ticks slowly. What is written
 // within the tick that the stamp is of does not change it.
@@ -51,8 +51,8 @@ const (
 // sure says whether whatever is written from now on changes the stamp.
 func (s stamp) sure(now time.Time) bool {
 	grain := tick
-	if s.ctime%whole == 0 && s.mtime%whole == 0 {
+	if s.Ctime%whole == 0 && s.Mtime%whole == 0 {
 		grain = tock
 	}
-	return s.ctime < now.Add(-grain).UnixNano()
+	return s.Ctime < now.Add(-grain).UnixNano()
 }

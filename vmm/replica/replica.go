@@ -31,7 +31,7 @@ type Replica struct {
 	known    *entry // what there was at the last pass; nil before the first
 	alone    bool   // files of it cannot share blocks with files of to
 	base     string // an earlier replica
-	then     Record // of that
+	then     record // of that
 	took     time.Duration
 }
 
@@ -234,7 +234,7 @@ func (f *folder) within(fd int, name string) (*folder, error) {
 		d.close()
 		return nil, err
 	}
-	d.is = stampOf(&st).inode
+	d.is = stampOf(&st).inode()
 	if d.deep > openDepth {
 		far := f
 		for range openDepth - 1 {
@@ -260,7 +260,7 @@ func (f *folder) leave() error {
 	}
 	f.up.file = os.NewFile(uintptr(fd), f.up.base)
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || stampOf(&st).inode != f.up.is {
+	if err := unix.Fstat(fd, &st); err != nil || stampOf(&st).inode() != f.up.is {
 		return pathError(f.path(), errMoved)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package replica_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -388,12 +387,9 @@ func TestSince(t *testing.T) {
 	must(t, err, os.WriteFile(from+"/edited", []byte("bbbb"), 0), os.Chtimes(from+"/edited", fi.ModTime(), fi.ModTime()))
 	must(t, os.Chmod(from+"/name with\nnewline", 0o600), os.Rename(from+"/run", from+"/ran"))
 	settle()
-	var buf bytes.Buffer
-	must(t, first.Record().Write(&buf))
-	rec, err := replica.ReadRecord(&buf)
-	must(t, err)
+	must(t, first.Remember())
 	second := replica.New(from, to+"2")
-	second.Since(to, rec)
+	second.Since(to)
 	must(t, second.Ahead(t.Context()))
 	write(t, from+"/late", "x")
 	if c, err = second.Copy(t.Context()); err != nil || c.Linked < 1<<20 || c.Copied == 0 || c.Copied > 20 {
@@ -404,7 +400,8 @@ func TestSince(t *testing.T) {
 		t.Errorf("the first replica is now\n%s", strings.Join(after, "\n"))
 	}
 	third := replica.New(from, to+"3")
-	third.Since(to+"2", second.Record())
+	must(t, second.Remember())
+	third.Since(to + "2")
 	c, err = third.Copy(t.Context())
 	if must(t, err); c.Linked < 1<<20 || c.Copied > 20 {
 		t.Errorf("cost is %+v", c)
@@ -413,7 +410,7 @@ func TestSince(t *testing.T) {
 	must(t, replica.Remove(to+"2"))
 	same(t, from, to+"3")
 	fourth := replica.New(from, to+"4")
-	fourth.Since(to+"2", second.Record())
+	fourth.Since(to + "2")
 	c, err = fourth.Copy(t.Context())
 	if must(t, err); c.Linked != 0 {
 		t.Errorf("cost is %+v", c)

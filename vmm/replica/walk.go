@@ -98,7 +98,7 @@ func (p *pass) try(from, to *folder, name string, old *entry) (*entry, error) {
 		return nil, err
 	}
 	s := stampOf(&st)
-	if old != nil && (old.stamp.inode != s.inode || old.stamp.kind() != s.kind()) {
+	if old != nil && (old.stamp.inode() != s.inode() || old.stamp.kind() != s.kind()) {
 		if err := p.remove(to, name); err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func (p *pass) try(from, to *folder, name string, old *entry) (*entry, error) {
 		return e, err
 	}
 	if s.nlink > 1 {
-		p.links[s.inode] = to.name(name)
+		p.links[s.inode()] = to.name(name)
 	}
 	p.count(e)
 	return e, nil
@@ -129,14 +129,14 @@ func (p *pass) count(e *entry) {
 	p.cost.Linked += e.linked
 	p.cost.Copied += e.copied
 	if e.stamp.kind() == unix.S_IFREG {
-		p.cost.Bytes += e.stamp.size
+		p.cost.Bytes += e.stamp.Size
 	}
 }
 
 // again makes name another name of a file that this pass has seen under one.
 // It returns nil if there is none.
 func (p *pass) again(to *folder, name string, s stamp, old *entry) (*entry, error) {
-	first, ok := p.links[s.inode]
+	first, ok := p.links[s.inode()]
 	if !ok {
 		return nil, nil
 	}
@@ -238,7 +238,7 @@ func (p *pass) open(dir int, name string, st *unix.Stat_t, flags int) (int, func
 	}
 	var now unix.Stat_t
 	err = unix.Fstat(fd, &now)
-	if err == nil && (stampOf(&now).inode != was.inode || stampOf(&now).kind() != was.kind()) {
+	if err == nil && (stampOf(&now).inode() != was.inode() || stampOf(&now).kind() != was.kind()) {
 		err = errMoved
 	}
 	if err != nil {

@@ -38,8 +38,11 @@ func (s *Store) Begin(name, from string, parts ...string) (*Draft, error) {
 		return nil, err
 	}
 	d := &Draft{Set: replica.NewSet(from, dir, parts...), s: s, name: name, dir: dir, began: time.Now()}
-	for part, r := range d.Set {
-		s.since(part, r)
+	// Should that be dropped meanwhile, files are copied.
+	if list, err := s.List(); err == nil && len(list) > 0 {
+		for part, r := range d.Set {
+			r.Since(filepath.Join(s.Dir(list[len(list)-1].Name), part))
+		}
 	}
 	return d, nil
 }
@@ -61,8 +64,8 @@ func (d *Draft) Commit(i Info) error {
 	if err != nil {
 		return err
 	}
-	for part, r := range d.Set {
-		if err := remember(filepath.Join(d.dir, part+seen), r.Record()); err != nil {
+	for _, r := range d.Set {
+		if err := r.Remember(); err != nil {
 			return err
 		}
 	}
