@@ -112,19 +112,9 @@ func inExec(pid int) bool {
 		return false
 	}
 	const kernelThread = 0x200000
-	flags, err := strconv.ParseUint(string(f[6]), 10, 32)
-	startCode, envEnd := string(f[23]), string(f[48])
+	flags, err := strconv.ParseUint(f[6], 10, 32)
+	startCode, envEnd := f[23], f[48]
 	return err == nil && flags&kernelThread == 0 && startCode == "0" && envEnd == "0"
-}
-
-// stat returns the fields of the process' stat file, from the third, its state.
-func stat(pid int) [][]byte {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return nil
-	}
-	after := bytes.LastIndexByte(data, ')') // of the name
-	return bytes.Fields(data[after+1:])
 }
 
 // Sweep kills every process of the family, those too that others of it start
@@ -227,7 +217,7 @@ func zombie(pid int) (unix.WaitStatus, bool) {
 	if len(f) < 2 || f[0][0] != 'Z' {
 		return 0, false
 	}
-	code, err := strconv.ParseUint(string(f[len(f)-1]), 10, 32)
+	code, err := strconv.ParseUint(f[len(f)-1], 10, 32)
 	return unix.WaitStatus(code), err == nil
 }
 

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,18 +30,23 @@ func Time(pids []int) time.Duration {
 	const tick = 10 * time.Millisecond // of /proc, on every Linux that there is
 	var sum time.Duration
 	for _, pid := range pids {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		_, rest, _ := strings.Cut(string(text), ") ") // the name may have blanks in it
-		words := strings.Fields(rest)
-		if len(words) < 15 {
+		f := stat(pid)
+		if len(f) < 15 {
 			continue
 		}
-		for _, w := range words[11:15] {
+		for _, w := range f[11:15] {
 			n, _ := strconv.ParseInt(w, 10, 64)
 			sum += time.Duration(n) * tick
 		}
 	}
 	return sum
+}
+
+// stat returns the fields of the process' stat file, from the third, its state.
+func stat(pid int) []string {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	after := bytes.LastIndexByte(data, ')') // of the name, which may have blanks in it
+	return strings.Fields(string(data[after+1:]))
 }
 
 // field returns the number after name in a file of lines like "Pss: 12 kB".
