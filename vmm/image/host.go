@@ -41,15 +41,16 @@ var folders = []struct {
 	{"var/lib", 0o755}, {"var/cache", 0o755}, {"var/log", 0o755}, {"var/tmp", 0o777 | os.ModeSticky},
 }
 
-// written are the files that the image has in place of the machine's own.
-var written = map[string]string{
-	"etc/passwd": "root:x:0:0:root:/root:%s\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-	"etc/group":  "root:x:0:\ntty:x:5:\nstaff:x:50:\nusers:x:100:\nnogroup:x:65534:\n",
-	"etc/hosts":  "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
-	"etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n" +
-		"networks: files\nprotocols: files\nservices: files\nethers: files\nrpc: files\n",
-	"etc/hostname":    "hutch\n",
-	"etc/resolv.conf": "",
+// written are the files that the image has in place of the machine's own. The
+// last says that the rest is there.
+var written = [][2]string{
+	{"etc/passwd", "root:x:0:0:root:/root:%s\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
+	{"etc/group", "root:x:0:\ntty:x:5:\nstaff:x:50:\nusers:x:100:\nnogroup:x:65534:\n"},
+	{"etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"},
+	{"etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n" +
+		"networks: files\nprotocols: files\nservices: files\nethers: files\nrpc: files\n"},
+	{"etc/hostname", "hutch\n"},
+	{"etc/resolv.conf", ""},
 }
 
 // links stand in every image of the machine.
@@ -104,15 +105,12 @@ func skeleton(root string) error {
 	if exists("/bin/bash") {
 		shell = "/bin/bash"
 	}
-	for name, text := range written {
-		if name == "etc/resolv.conf" {
-			continue // last: it says that the rest is there
-		}
-		if err := os.WriteFile(filepath.Join(root, name), []byte(strings.Replace(text, "%s", shell, 1)), 0o644); err != nil {
+	for _, f := range written {
+		if err := os.WriteFile(filepath.Join(root, f[0]), []byte(strings.Replace(f[1], "%s", shell, 1)), 0o644); err != nil {
 			return err
 		}
 	}
-	return os.WriteFile(filepath.Join(root, "etc/resolv.conf"), nil, 0o644)
+	return nil
 }
 
 // view makes the image's entry for a top-level folder of the machine: a link
