@@ -9,16 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"hutch/fs"
 )
 
 // An origin tells a copy of a file.
 type origin struct {
-	Sum      string    `json:"sum"` // SHA-256
-	Size     int64     `json:"size"`
-	Modified time.Time `json:"modified"` // what it was copied from
+	Sum string `json:"sum"` // SHA-256
 }
 
 // A looked is what a file was when it was looked at.
@@ -68,7 +65,7 @@ func copyTo(out io.Writer, from string) (o origin, err error) {
 	if err == nil && n != fi.Size() {
 		err = fmt.Errorf("%w: %s is being written", fs.ErrBusy, from)
 	}
-	return origin{hex.EncodeToString(sum.Sum(nil)), n, fi.ModTime()}, err
+	return origin{hex.EncodeToString(sum.Sum(nil))}, err
 }
 
 // share makes the folder to one of links to what is in the folder from.
