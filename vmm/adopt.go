@@ -90,7 +90,9 @@ func (v *VM) adopt(ctx context.Context) error {
 		v.adoptEnded(err)
 		return nil
 	case v.Anonymous():
-		return v.endAdopted()
+		err := v.endMachine()
+		v.finish(Stopped, "", EventStopped)
+		return err
 	}
 	return v.adoptRunning(ctx, err)
 }
@@ -146,12 +148,6 @@ func (v *VM) discard() error {
 		}
 	}
 	return v.remove()
-}
-
-func (v *VM) endAdopted() error {
-	err := v.endMachine()
-	v.finish(Stopped, "", EventStopped)
-	return err
 }
 
 // release lets go of the VM: a named one runs on, an anonymous one ends.

@@ -27,19 +27,6 @@ type Enforcer interface {
 	Enforces(key string, c Config) string
 }
 
-// MachineEnforces is Enforces of a driver whose VMs are virtual machines:
-// memory and whole processors are those of the machine, and its init
-// (relay/boot) limits processes.
-func MachineEnforces(key string, c Config) string {
-	switch {
-	case key == "ram", key == "cpus" && c.CPUs == math.Trunc(c.CPUs):
-		return "machine"
-	case key == "pids":
-		return "guest"
-	}
-	return ""
-}
-
 // groupName is the name of the control group of the VM in the folder dir,
 // whatever that is called by now. It is not one of the files that the system
 // has beside groups.

@@ -2,6 +2,7 @@ package vmm
 
 import (
 	"context"
+	"math"
 	"net"
 
 	"hutch/vmm/image"
@@ -36,6 +37,28 @@ type Driver interface {
 // clock and a host name that the host must set through the guest's agent.
 type KernelBooter interface {
 	Boots()
+}
+
+// Virtual is what drivers of virtual machines have alike: their machines boot a
+// kernel, and their guests can see folders of the host.
+type Virtual struct{}
+
+// Boots makes the driver a KernelBooter.
+func (Virtual) Boots() {}
+
+// Mounts makes the driver a Mounter.
+func (Virtual) Mounts() bool { return true }
+
+// Enforces says that memory and whole processors are those of the machine, and
+// that its init (relay/boot) limits processes.
+func (Virtual) Enforces(key string, c Config) string {
+	switch {
+	case key == "ram", key == "cpus" && c.CPUs == math.Trunc(c.CPUs):
+		return "machine"
+	case key == "pids":
+		return "guest"
+	}
+	return ""
 }
 
 // A DriverPrograms is a Driver that tells which programs of the host its machines

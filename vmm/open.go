@@ -1,6 +1,7 @@
 package vmm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -35,15 +36,9 @@ type Profile struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.StartLimit == 0 {
-		o.StartLimit = 2 * time.Minute // a machine without KVM on a busy host needs most of it
-	}
-	if o.StopGrace == 0 {
-		o.StopGrace = 5 * time.Second
-	}
-	if o.MeasureLimit == 0 {
-		o.MeasureLimit = 100 * time.Millisecond
-	}
+	o.StartLimit = cmp.Or(o.StartLimit, 2*time.Minute) // a machine without KVM on a busy host needs most of it
+	o.StopGrace = cmp.Or(o.StopGrace, 5*time.Second)
+	o.MeasureLimit = cmp.Or(o.MeasureLimit, 100*time.Millisecond)
 	if o.Sidecar == nil {
 		o.Sidecar = func(*VM) Sidecar { return none{} }
 	}

@@ -41,6 +41,8 @@ type Config struct {
 
 // A Driver starts virtual machines.
 type Driver struct {
+	vmm.Virtual
+
 	cfg      Config
 	exchange *exchange // AF_VSOCK, where machines are on it
 
@@ -60,15 +62,6 @@ type Driver struct {
 func New(cfg Config) *Driver {
 	return &Driver{cfg: cfg, exchange: newExchange(cfg.Dir), probing: make(chan struct{}, 1)}
 }
-
-// Enforces is that of virtual machines.
-func (d *Driver) Enforces(key string, c vmm.Config) string { return vmm.MachineEnforces(key, c) }
-
-// Mounts says that guests can see folders of the host.
-func (d *Driver) Mounts() bool { return true }
-
-// Boots makes the driver a vmm.KernelBooter: its machines have a kernel.
-func (d *Driver) Boots() {}
 
 // Name returns "qemu".
 func (d *Driver) Name() string { return "qemu" }

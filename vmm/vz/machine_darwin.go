@@ -204,9 +204,7 @@ func (m *machine) Resume(ctx context.Context) error {
 
 // Release ends the machine: it cannot run on without this process.
 func (m *machine) Release() {
-	if m.Kill(context.Background()) == nil {
-		<-m.done
-	}
+	m.Kill(context.Background())
 }
 
 // PIDs returns this process, which the machine is in.

@@ -11,9 +11,7 @@
 // entitlement com.apple.security.virtualization; an ad-hoc signature will do.
 package vz
 
-import (
-	"hutch/vmm"
-)
+import "hutch/vmm"
 
 // A Config says what a Driver runs.
 type Config struct {
@@ -24,20 +22,12 @@ type Config struct {
 
 // A Driver starts virtual machines.
 type Driver struct {
+	vmm.Virtual
 	cfg Config
 }
 
 // New returns a driver. What is missing for it to work, Probe and Start tell.
 func New(cfg Config) *Driver { return &Driver{cfg: cfg} }
-
-// Enforces is that of virtual machines.
-func (d *Driver) Enforces(key string, c vmm.Config) string { return vmm.MachineEnforces(key, c) }
-
-// Mounts says that guests can see folders of the host.
-func (d *Driver) Mounts() bool { return true }
-
-// Boots makes the driver a vmm.KernelBooter: its machines have a kernel.
-func (d *Driver) Boots() {}
 
 // Name returns "vz".
 func (d *Driver) Name() string { return "vz" }
