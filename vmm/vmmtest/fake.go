@@ -12,6 +12,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"hutch/vmm"
 )
@@ -45,7 +46,8 @@ type Driver struct {
 	mu       sync.Mutex // guards what follows
 	machines map[string]*Machine
 	parked   map[string]*guest // guests of machines that were killed after a Save, by what that wrote
-	saves    int
+
+	saves atomic.Int64
 }
 
 // A Guest is what a guest knows of the machine it runs in.
@@ -86,6 +88,7 @@ func (d *Driver) begin(s vmm.Spec, g *guest) (*held, error) {
 		return nil, fmt.Errorf("fake: %s has a machine already", s.Name)
 	}
 	m := &Machine{d: d, spec: s, done: make(chan struct{})}
+	m.saved.Store("")
 	h := m.hold(s.Conn)
 	if d.machines == nil {
 		d.machines = make(map[string]*Machine)
@@ -95,7 +98,7 @@ func (d *Driver) begin(s vmm.Spec, g *guest) (*held, error) {
 		startGuest(m)
 	} else {
 		m.guest = g
-		g.moveTo(m)
+		g.change(m, false)
 	}
 	return h, nil
 }

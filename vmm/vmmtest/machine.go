@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"hutch/fs/duplex"
@@ -23,11 +24,11 @@ type Machine struct {
 	done  chan struct{}
 	going sync.Once
 
+	saved atomic.Value // string: by the last Save, if nothing ran since; else ""
+
 	mu     sync.Mutex // guards what follows
 	holder *held
-	conn   func(port uint32, c net.Conn)
 	conns  []net.Conn // the guest's ends
-	saved  string     // by the last Save, if nothing ran since
 	dead   bool
 	err    error
 }
@@ -49,8 +50,8 @@ func (m *Machine) dial(port uint32) (net.Conn, error) {
 		return nil, err
 	}
 	m.mu.Lock()
-	conn := m.conn
-	refused := m.dead || conn == nil
+	holder := m.holder
+	refused := m.dead || holder == nil
 	if !refused {
 		m.conns = append(m.conns, near)
 	}
@@ -60,7 +61,7 @@ func (m *Machine) dial(port uint32) (net.Conn, error) {
 		host.Close()
 		return nil, fmt.Errorf("dial port %d: %w", port, syscall.ECONNREFUSED)
 	}
-	conn(port, host)
+	holder.conn(port, host)
 	return near, nil
 }
 
@@ -135,7 +136,7 @@ func (m *Machine) Kill(ctx context.Context) error {
 		return err
 	}
 	killed := errors.New("sandbox ended: signal killed")
-	if m.savedAs() != "" {
+	if m.saved.Load() != "" {
 		m.park(killed)
 	} else {
 		m.Die(killed)
@@ -156,7 +157,7 @@ func (m *Machine) wait(ctx context.Context) error {
 // machine is adopted.
 func (m *Machine) Release() {
 	m.mu.Lock()
-	m.conn, m.holder = nil, nil
+	m.holder = nil
 	m.mu.Unlock()
 	m.hangUp(nil, false)
 }
@@ -166,15 +167,16 @@ func (m *Machine) Release() {
 // machine's end: no more does a hutchd that crashed.
 type held struct {
 	*Machine
+	conn func(port uint32, c net.Conn) // takes the guest's connections
 	done chan struct{}
 }
 
-// hold gives m to a table, which takes the guest's connections by conn.
+// hold gives m to a table.
 func (m *Machine) hold(conn func(port uint32, c net.Conn)) *held {
-	h := &held{m, make(chan struct{})}
+	h := &held{m, conn, make(chan struct{})}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.holder, m.conn = h, conn
+	m.holder = h
 	select {
 	case <-m.done:
 		close(h.done)

@@ -58,8 +58,6 @@ func (g *guest) change(m *Machine, paused bool) {
 	g.moved = make(chan struct{})
 }
 
-func (g *guest) moveTo(m *Machine) { g.change(m, false) }
-
 // running waits while the guest is paused, and returns its machine.
 func (g *guest) running(ctx context.Context) (*Machine, error) {
 	for {
@@ -127,7 +125,7 @@ func (m *Machine) Resume(ctx context.Context) error {
 	if err := m.d.hold(ctx, Resume, m.spec.Name); err != nil {
 		return err
 	}
-	m.save("")
+	m.saved.Store("")
 	m.guest.change(m, false)
 	return nil
 }
@@ -140,28 +138,13 @@ func (m *Machine) Save(ctx context.Context, dir string) error {
 	if err := m.d.hold(ctx, Save, m.spec.Name); err != nil {
 		return err
 	}
-	m.d.mu.Lock()
-	m.d.saves++
-	id := strconv.Itoa(m.d.saves)
-	m.d.mu.Unlock()
+	id := strconv.FormatInt(m.d.saves.Add(1), 10)
 	if err := os.WriteFile(filepath.Join(dir, saveName), []byte(id), 0o600); err != nil {
 		return err
 	}
-	m.save(id)
+	m.saved.Store(id)
 	m.hangUp(nil, false)
 	return nil
-}
-
-func (m *Machine) save(id string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.saved = id
-}
-
-func (m *Machine) savedAs() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.saved
 }
 
 // park ends the machine, but not its guest.
@@ -174,7 +157,7 @@ func (m *Machine) park(why error) {
 	if m.d.parked == nil {
 		m.d.parked = make(map[string]*guest)
 	}
-	m.d.parked[m.savedAs()] = m.guest
+	m.d.parked[m.saved.Load().(string)] = m.guest
 	m.d.mu.Unlock()
 	m.gone()
 }
