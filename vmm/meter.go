@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -362,15 +363,12 @@ func (v *VM) Use() { v.used.Store(time.Now().UnixNano()) }
 // lastUse returns when the VM was used last, and no earlier than when it began.
 func (v *VM) lastUse() time.Time {
 	s := v.look()
-	last := s.Began
-	if s.Used.After(last) {
-		last = s.Used
+	uses := []time.Time{s.Began, s.Used}
+	if n := v.used.Load(); n != 0 {
+		uses = append(uses, time.Unix(0, n))
 	}
-	if n := v.used.Load(); n != 0 && time.Unix(0, n).After(last) {
-		last = time.Unix(0, n)
+	if s.guest != nil {
+		uses = append(uses, s.guest.Used())
 	}
-	if s.guest != nil && s.guest.Used().After(last) {
-		last = s.guest.Used()
-	}
-	return last
+	return slices.MaxFunc(uses, time.Time.Compare)
 }

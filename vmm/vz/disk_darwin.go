@@ -3,10 +3,12 @@
 package vz
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/Code-Hex/vz/v3"
 
@@ -48,8 +50,7 @@ func (d *Driver) findKernel(path string) (kernel.Kernel, error) {
 
 // lay makes what machines of s start from.
 func (d *Driver) lay(ctx context.Context, s vmm.Spec) (shape, error) {
-	sh := shape{Reserved: true}
-	sh.RAM, sh.CPUs = sized(s)
+	sh := shape{RAM: cmp.Or(s.RAM, defaultRAM), CPUs: cmp.Or(s.CPUs, runtime.NumCPU()), Reserved: true}
 	k, err := d.findKernel(s.Kernel)
 	if err != nil {
 		return sh, err

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/Code-Hex/vz/v3"
 
@@ -127,15 +126,3 @@ func (d *Driver) make(s vmm.Spec, sh shape, served *share.Share) (*machine, erro
 // commandLine is the kernel's. The console is the first virtio one. Each
 // machine has port numbers of its own.
 var commandLine = fmt.Sprintf("console=hvc0 panic=-1 quiet %s%d", port.Word, port.Agent)
-
-// sized fills in what the VM's config leaves to the driver.
-func sized(s vmm.Spec) (ram int64, cpus int) {
-	ram, cpus = s.RAM, s.CPUs
-	if ram == 0 {
-		ram = defaultRAM
-	}
-	if cpus == 0 {
-		cpus = runtime.NumCPU()
-	}
-	return ram, cpus
-}

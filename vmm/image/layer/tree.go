@@ -215,7 +215,6 @@ func (t *tree) vacate(f *folder, name string) error {
 type attr struct {
 	mode     os.FileMode
 	uid, gid int
-	atime    unix.Timespec
 	mtime    unix.Timespec
 }
 
@@ -237,14 +236,13 @@ func (f *folder) set(name string, a attr) error {
 			return err
 		}
 	}
-	return unix.UtimesNanoAt(f.fd(), name, []unix.Timespec{a.atime, a.mtime}, unix.AT_SYMLINK_NOFOLLOW)
+	return unix.UtimesNanoAt(f.fd(), name, []unix.Timespec{a.mtime, a.mtime}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
 // attrOf returns the attributes of a file that is there.
 func attrOf(st os.FileInfo) attr {
 	a := attr{mode: st.Mode()}
 	a.mtime = unix.NsecToTimespec(st.ModTime().UnixNano())
-	a.atime = a.mtime
 	if s, ok := st.Sys().(*syscall.Stat_t); ok {
 		a.uid, a.gid = int(s.Uid), int(s.Gid)
 	}

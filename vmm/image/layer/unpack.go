@@ -249,7 +249,6 @@ func attrIn(h *tar.Header, kind os.FileMode) attr {
 	const kept = os.ModePerm | os.ModeSetuid | os.ModeSetgid | os.ModeSticky
 	a := attr{mode: h.FileInfo().Mode()&kept | kind, uid: h.Uid, gid: h.Gid}
 	a.mtime = timespec(h.ModTime)
-	a.atime = a.mtime
 	return a
 }
 
