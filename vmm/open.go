@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"hutch/fs"
 	"hutch/vmm/cgroup"
 	"hutch/vmm/image"
+	"hutch/vmm/replica"
 )
 
 // Options say how Open makes a table.
@@ -74,6 +74,7 @@ func Open(cfg Options) (*Table, error) {
 	t.life, t.end = context.WithCancel(context.Background())
 	t.logs = watchLogs(t.life)
 	t.fill.dir = t.dir()
+	t.litter = replica.Leftovers(t.dir())
 	for _, e := range entries {
 		t.find(e.Name())
 	}
@@ -90,15 +91,10 @@ func Open(cfg Options) (*Table, error) {
 
 // find takes up what is in the folder called name.
 func (t *Table) find(name string) {
-	path := filepath.Join(t.dir(), name)
-	if strings.HasPrefix(name, ".gone-") {
-		t.litter = append(t.litter, path)
-		return
-	}
 	if fs.CheckWord("VM", name) != nil {
 		return
 	}
-	v := newVM(t, name, path, stored{})
+	v := newVM(t, name, filepath.Join(t.dir(), name), stored{})
 	v.load()
 	v.sweep()
 	if t.vms[v.Name()] != nil { // which nothing but a hand can have brought about

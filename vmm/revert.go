@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"hutch/fs"
 	"hutch/vmm/image/layer"
@@ -46,7 +46,10 @@ func (v *VM) Revert(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	err = v.copyParts(ctx, v.snaps.Dir(name), dir)
+	_, err = replica.NewSet(v.snaps.Dir(name), dir, partNames...).Copy(ctx)
+	if err == nil {
+		err = layer.Settle(dir)
+	}
 	if err == nil {
 		err = v.turn(ctx, func() error { return v.revert(dir, name, s.Image) })
 	}
@@ -63,14 +66,6 @@ func (v *VM) revertible(image string) error {
 		return fmt.Errorf("%w: the snapshot is of image %q and vm %q has %q: set image %s first", fs.ErrInvalid, image, v.Name(), now, image)
 	}
 	return nil
-}
-
-// copyParts copies the parts of a snapshot, to be on the disk.
-func (v *VM) copyParts(ctx context.Context, from, to string) error {
-	if _, err := replica.NewSet(from, to, partNames...).Copy(ctx); err != nil {
-		return err
-	}
-	return layer.Settle(to)
 }
 
 // revert does steps 2 to 5.
@@ -139,11 +134,5 @@ func (v *VM) sweep() {
 	if err := v.finishRevert(); err != nil {
 		v.seen.err = err
 	}
-	v.t.litter = append(v.t.litter, v.snaps.Leftovers()...)
-	entries, _ := os.ReadDir(v.dir)
-	for _, e := range entries {
-		if name := e.Name(); strings.HasPrefix(name, ".new-") || strings.HasPrefix(name, ".gone-") {
-			v.t.litter = append(v.t.litter, v.path(name))
-		}
-	}
+	v.t.litter = slices.Concat(v.t.litter, replica.Leftovers(v.path("snap")), replica.Leftovers(v.dir))
 }

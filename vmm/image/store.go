@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -243,22 +242,20 @@ func (s *Store) layers() string { return filepath.Join(s.dir, ".layers") }
 
 // sweep removes what an earlier process left half done.
 func (s *Store) sweep() {
-	entries, err := os.ReadDir(s.dir)
+	names, err := s.List()
 	if err != nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range entries {
-		path := s.path(e.Name())
-		switch {
-		case strings.HasPrefix(e.Name(), ".new-"), strings.HasPrefix(e.Name(), ".gone-"):
-			s.tasks.Go(func() { replica.Remove(path) })
-		case e.Name() != Host && s.Has(e.Name()):
-			// The files come first, then the word that they are all there.
-			if r, err := load(path); err == nil && r.State != ready && isDir(filepath.Join(path, "rootfs")) {
-				s.discard(filepath.Join(path, "rootfs"))
-			}
+	for _, path := range replica.Leftovers(s.dir) {
+		s.tasks.Go(func() { replica.Remove(path) })
+	}
+	for _, name := range names {
+		// The files come first, then the word that they are all there.
+		files := filepath.Join(s.path(name), "rootfs")
+		if r, err := load(s.path(name)); name != Host && err == nil && r.State != ready && isDir(files) {
+			s.discard(files)
 		}
 	}
 	s.dropLayers()

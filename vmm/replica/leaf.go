@@ -22,7 +22,7 @@ func (p *pass) leaf(from, to *folder, name string, st *unix.Stat_t, old *entry, 
 		return old, nil
 	}
 	if old != nil {
-		if err := p.remove(to, name); err != nil {
+		if err := removeAt(to.fd(), name); err != nil {
 			return nil, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,13 +54,26 @@ func Trash(dir, path string) (string, error) {
 	return trash, nil
 }
 
+// Leftovers returns what in dir was being made or removed when a process was
+// killed: what Trash has left, and what has a name that begins with ".new-".
+func Leftovers(dir string) []string {
+	var left []string
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".new-") || strings.HasPrefix(e.Name(), ".gone-") {
+			left = append(left, filepath.Join(dir, e.Name()))
+		}
+	}
+	return left
+}
+
 // removeDepth is how deep a removal goes in. What lies deeper is brought up
 // first, beside the first folder: so it takes no more descriptors.
 const removeDepth = 50
 
 // removeAt removes the entry called name of the folder dir. One that is not
 // there is fine.
-func removeAt(dir int, name string) error { return (&removal{}).remove(dir, name, 0) }
+func removeAt(dir int, name string) error { return new(removal).remove(dir, name, 0) }
 
 // openBelow opens the folder called name, also one that its owner may not.
 func openBelow(dir int, name string) (*os.File, error) {

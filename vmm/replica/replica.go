@@ -17,6 +17,8 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -47,18 +49,6 @@ type Cost struct {
 	Time    time.Duration `json:"time"`
 }
 
-// Add adds to c the cost of another replica.
-func (c *Cost) Add(d Cost) {
-	c.Files += d.Files
-	c.Folders += d.Folders
-	c.Bytes += d.Bytes
-	c.Shared += d.Shared
-	c.Linked += d.Linked
-	c.Copied += d.Copied
-	c.Skipped += d.Skipped
-	c.Time += d.Time
-}
-
 // New returns a replica to be made of the folder from in the folder to,
 // which is not there yet. Both are on the host, and nobody else writes to to.
 func New(from, to string) *Replica { return &Replica{from: from, to: to} }
@@ -71,7 +61,7 @@ func New(from, to string) *Replica { return &Replica{from: from, to: to} }
 func (r *Replica) Ahead(ctx context.Context) error {
 	most := int64(math.MaxInt64)
 	for {
-		p, err := r.pass(ctx, false)
+		p, err := r.pass(ctx, false, &Cost{})
 		if err != nil || p.work < little || p.work > most/2 {
 			return err
 		}
@@ -90,16 +80,18 @@ const (
 // complete. Files that come and go meanwhile may be in it or not. If it fails,
 // what it has made is left for the caller to remove.
 func (r *Replica) Copy(ctx context.Context) (Cost, error) {
-	p, err := r.pass(ctx, true)
-	return p.cost, err
+	var c Cost
+	_, err := r.pass(ctx, true, &c)
+	return c, err
 }
 
-func (r *Replica) pass(ctx context.Context, last bool) (*pass, error) {
+// pass makes a pass, whose cost is added to c.
+func (r *Replica) pass(ctx context.Context, last bool, c *Cost) (*pass, error) {
 	began := time.Now()
-	p := &pass{r: r, ctx: ctx, last: last, links: make(map[inode]string)}
+	p := &pass{r: r, ctx: ctx, last: last, links: make(map[inode]string), cost: c}
 	err := p.run()
 	r.took += time.Since(began)
-	p.cost.Time = r.took
+	c.Time += r.took
 	return p, err
 }
 
@@ -109,7 +101,7 @@ type pass struct {
 	ctx   context.Context
 	last  bool
 	links map[inode]string // where in the replica the files with several names are
-	cost  Cost
+	cost  *Cost
 	work  int64 // what it did, see little
 }
 
@@ -196,22 +188,12 @@ func (f *folder) close() {
 
 // path returns the path from the top, "" for that itself.
 func (f *folder) path() string {
-	n := 0
+	var names []string
 	for d := f; d.up != nil; d = d.up {
-		n += len(d.base) + 1
+		names = append(names, d.base)
 	}
-	if n == 0 {
-		return ""
-	}
-	b := make([]byte, n-1)
-	for d := f; d.up != nil; d = d.up {
-		n -= len(d.base) + 1
-		copy(b[n:], d.base)
-		if n > 0 {
-			b[n-1] = '/'
-		}
-	}
-	return string(b)
+	slices.Reverse(names)
+	return strings.Join(names, "/")
 }
 
 // name returns the path of an entry, from the top.

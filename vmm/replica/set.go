@@ -32,11 +32,9 @@ func (s Set) Ahead(ctx context.Context) error {
 func (s Set) Copy(ctx context.Context) (Cost, error) {
 	var sum Cost
 	for _, r := range s {
-		c, err := r.Copy(ctx)
-		if err != nil {
+		if _, err := r.pass(ctx, true, &sum); err != nil {
 			return sum, err
 		}
-		sum.Add(c)
 	}
 	return sum, nil
 }

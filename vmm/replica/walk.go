@@ -44,7 +44,7 @@ func (p *pass) folder(from, to *folder, old *entry) (map[string]*entry, error) {
 	}
 	for name := range old.kids {
 		if kids[name] == nil {
-			if err := p.remove(to, name); err != nil {
+			if err := removeAt(to.fd(), name); err != nil {
 				return nil, err
 			}
 		}
@@ -72,11 +72,11 @@ func (p *pass) one(from, to *folder, name string, old *entry) (*entry, error) {
 			return nil, err
 		case errors.Is(err, errMoved):
 		case !p.last && errors.Is(err, unix.EACCES):
-			return nil, p.remove(to, name)
+			return nil, removeAt(to.fd(), name)
 		default:
 			return nil, pathError(from.name(name), err)
 		}
-		if err := p.remove(to, name); err != nil {
+		if err := removeAt(to.fd(), name); err != nil {
 			return nil, err
 		}
 		old = nil
@@ -99,7 +99,7 @@ func (p *pass) try(from, to *folder, name string, old *entry) (*entry, error) {
 	}
 	s := stampOf(&st)
 	if old != nil && (old.stamp.inode() != s.inode() || old.stamp.kind() != s.kind()) {
-		if err := p.remove(to, name); err != nil {
+		if err := removeAt(to.fd(), name); err != nil {
 			return nil, err
 		}
 		old = nil
@@ -152,7 +152,7 @@ func (p *pass) again(to *folder, name string, s stamp, old *entry) (*entry, erro
 		if unix.Fstatat(dir, path, &a, unix.AT_SYMLINK_NOFOLLOW) == nil && unix.Fstatat(to.fd(), name, &b, unix.AT_SYMLINK_NOFOLLOW) == nil && a.Ino == b.Ino {
 			return e, nil
 		}
-		if err := p.remove(to, name); err != nil {
+		if err := removeAt(to.fd(), name); err != nil {
 			return nil, err
 		}
 	}
@@ -250,9 +250,4 @@ func (p *pass) open(dir int, name string, st *unix.Stat_t, flags int) (int, func
 		*st = now
 	}
 	return fd, relock, nil
-}
-
-// remove removes what the replica has at a name.
-func (p *pass) remove(to *folder, name string) error {
-	return removeAt(to.fd(), name)
 }

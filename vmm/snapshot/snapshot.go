@@ -10,9 +10,8 @@
 // Where the file system shares no blocks, files that have not changed since
 // the snapshot before are one file in both.
 //
-// It gets its name when it is complete and on the disk. What else is there,
-// names that start with a dot, was being made or removed when a process was
-// killed.
+// It gets its name when it is complete and on the disk. What else is there are
+// leftovers, as package replica has it.
 package snapshot
 
 import (
@@ -54,19 +53,6 @@ func Open(dir string) *Store { return &Store{dir: dir, users: make(map[string]in
 
 // Dir returns the folder of the snapshot called name.
 func (s *Store) Dir(name string) string { return filepath.Join(s.dir, name) }
-
-// Leftovers returns what of the store was being made or removed when a process
-// was killed. It is called before anything is made.
-func (s *Store) Leftovers() []string {
-	var left []string
-	entries, _ := os.ReadDir(s.dir)
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") {
-			left = append(left, filepath.Join(s.dir, e.Name()))
-		}
-	}
-	return left
-}
 
 // Get returns what the snapshot called name is.
 func (s *Store) Get(name string) (Info, error) {
