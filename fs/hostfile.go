@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -34,6 +35,15 @@ func WriteFile(path string, data []byte, sync bool) error {
 		_, err := f.Write(data)
 		return err
 	})
+}
+
+// WriteJSON is WriteFile with v as a line of JSON.
+func WriteJSON(path string, v any, sync bool) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return WriteFile(path, append(data, '\n'), sync)
 }
 
 // SyncFolder has on the disk which entries a folder of the host has.

@@ -90,11 +90,7 @@ func loadState(dir string) (stored, error) {
 // save writes the file state. Where sync is set it is on the disk when save
 // returns; a state that only a live machine makes true need not be.
 func (s stored) save(dir string, sync bool) error {
-	data, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	return fs.WriteFile(filepath.Join(dir, "state"), append(data, '\n'), sync)
+	return fs.WriteJSON(filepath.Join(dir, "state"), s, sync)
 }
 
 // removeAll removes dir with all below it, also what a guest made unreadable.

@@ -180,11 +180,7 @@ func makeFolder(dir string) error {
 }
 
 func (a about) write(dir string) error {
-	data, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, aboutName), data, 0o644)
+	return fs.WriteJSON(filepath.Join(dir, aboutName), a, false)
 }
 
 // keep makes to what from is now: a link to kept, a copy of before, where the

@@ -3,13 +3,12 @@
 package gvisor
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"hutch/fs"
 	"hutch/vmm"
 	"hutch/vmm/image"
 )
@@ -160,9 +159,5 @@ func (c *ociSpec) share(name, host string) {
 
 // write puts the configuration where runsc looks for it in the bundle dir.
 func (c ociSpec) write(dir string) error {
-	data, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "config.json"), data, 0o600)
+	return fs.WriteJSON(filepath.Join(dir, "config.json"), c, false)
 }

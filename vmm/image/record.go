@@ -66,9 +66,5 @@ func load(dir string) (record, error) {
 
 // save puts the record in dir, durably and in one step.
 func (r record) save(dir string) error {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	return fs.WriteFile(filepath.Join(dir, recordName), append(data, '\n'), true)
+	return fs.WriteJSON(filepath.Join(dir, recordName), r, true)
 }

@@ -82,11 +82,7 @@ func (m *machine) Save(_ context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(sh)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, savedShape), data, 0o600); err != nil {
+	if err := fs.WriteJSON(filepath.Join(dir, savedShape), sh, false); err != nil {
 		return err
 	}
 	if err := os.Link(filepath.Join(m.spec.Dir, imageLink), filepath.Join(dir, savedImage)); err != nil {

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -60,19 +59,16 @@ func (d *Draft) Copy(ctx context.Context) (err error) {
 func (d *Draft) Commit(i Info) error {
 	i.Cost = d.cost
 	i.Cost.Time = time.Since(d.began) // with what was waited for, and the guest's standing still
-	data, err := json.Marshal(i)
-	if err != nil {
-		return err
-	}
 	for _, r := range d.Set {
 		if err := r.Remember(); err != nil {
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(d.dir, record), append(data, '\n'), 0o600); err != nil {
-		return err
+	err := fs.WriteJSON(filepath.Join(d.dir, record), i, false)
+	if err == nil {
+		err = errors.Join(os.Chmod(d.dir, 0o755), layer.Settle(d.dir))
 	}
-	if err := errors.Join(os.Chmod(d.dir, 0o755), layer.Settle(d.dir)); err != nil {
+	if err != nil {
 		return err
 	}
 	err = os.Rename(d.dir, d.s.Dir(d.name))

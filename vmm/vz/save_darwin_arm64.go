@@ -27,11 +27,7 @@ const (
 
 // Save writes the memory and the devices, and what the machine was made from.
 func (m *machine) Save(ctx context.Context, dir string) error {
-	data, err := json.Marshal(m.shape)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, savedShape), data, 0o600); err != nil {
+	if err := fs.WriteJSON(filepath.Join(dir, savedShape), m.shape, false); err != nil {
 		return err
 	}
 	if err := os.Link(filepath.Join(m.spec.Dir, initrdFile), filepath.Join(dir, savedInitrd)); err != nil {
