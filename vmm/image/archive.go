@@ -36,20 +36,15 @@ func (s *Store) loadSaved(ctx context.Context, j *job, dir string) (record, stri
 	if err := readJSON(root, m.Config, &src.config); err != nil {
 		return record{}, "", err
 	}
-	ids := src.config.RootFS.DiffIDs
-	if len(ids) != len(m.Layers) {
-		return record{}, "", fmt.Errorf("%w: image has %d layers, and digests of %d", fs.ErrInvalid, len(m.Layers), len(ids))
-	}
-	for i, name := range m.Layers {
-		hex, err := layerName(ids[i])
-		if err != nil {
-			return record{}, "", err
-		}
-		l := packed{hex: hex, open: opener(dir, name)}
+	for _, name := range m.Layers {
+		l := packed{open: opener(dir, name)}
 		if st, err := root.Stat(name); err == nil {
 			l.size = st.Size()
 		}
 		src.layers = append(src.layers, l)
+	}
+	if err := identify(src.layers, &src.config); err != nil {
+		return record{}, "", err
 	}
 	return s.build(ctx, j, src)
 }

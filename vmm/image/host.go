@@ -63,12 +63,8 @@ func host(root string) (Image, error) {
 		return Image{}, fmt.Errorf("image host: %w", err)
 	}
 	for _, name := range viewed {
-		v, err := view(root, name)
-		if err != nil {
+		if err := img.view(name); err != nil {
 			return Image{}, fmt.Errorf("image host: %w", err)
-		}
-		if v != nil {
-			img.Binds = append(img.Binds, *v)
 		}
 	}
 	for _, pattern := range copied {
@@ -115,42 +111,29 @@ func skeleton(root string) error {
 
 // view makes the image's entry for a top-level folder of the machine: a link
 // where the machine has one, else a folder that the machine's is shown at.
-func view(root, name string) (*Bind, error) {
-	from, to := "/"+name, filepath.Join(root, name)
-	st, err := os.Lstat(from)
-	switch {
-	case err != nil:
-		return nil, nil
-	case st.Mode().Type() == os.ModeSymlink:
-		target, err := os.Readlink(from)
-		if err == nil {
-			err = relink(target, to)
-		}
-		return nil, err
-	case !st.IsDir():
-		return nil, nil
+func (i *Image) view(name string) error {
+	from, to := "/"+name, filepath.Join(i.Root, name)
+	if target, err := os.Readlink(from); err == nil {
+		return relink(target, to)
+	}
+	if !isDir(from) {
+		return nil
 	}
 	if err := os.Mkdir(to, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, err
+		return err
 	}
-	return &Bind{from, from}, nil
+	i.Binds = append(i.Binds, Bind{from, from})
+	return nil
 }
 
 // refresh copies from to to unless that has been done since from was last
 // changed. What not everybody may read is left out.
 func refresh(from, to string) error {
-	src, err := os.Lstat(from)
-	if err != nil {
-		return nil
-	}
-	if src.Mode().Type() == os.ModeSymlink {
-		target, err := os.Readlink(from)
-		if err != nil {
-			return nil
-		}
+	if target, err := os.Readlink(from); err == nil {
 		return relink(target, to)
 	}
-	if src.Mode().Perm()&0o004 == 0 {
+	src, err := os.Lstat(from)
+	if err != nil || src.Mode().Perm()&0o004 == 0 {
 		return nil
 	}
 	if dst, err := os.Lstat(to); err == nil && same(src, dst) {

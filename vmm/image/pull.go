@@ -102,33 +102,32 @@ func chosen(d *remote.Descriptor) (v1.Image, error) {
 	return nil, err
 }
 
-// match pairs the layers of a manifest with what its config says of them.
+// match returns the layers of a manifest with what its config says of them.
 func match(m *v1.Manifest, c *v1.ConfigFile, open func(v1.Descriptor) func(context.Context) (io.ReadCloser, error)) ([]packed, error) {
+	var layers []packed
 	for _, d := range m.Layers {
 		if !d.MediaType.IsLayer() {
 			return nil, fmt.Errorf("%w: it is no container image: a layer of it is %s", fs.ErrUnsupported, plain(string(d.MediaType)))
 		}
+		layers = append(layers, packed{size: d.Size, open: open(d)})
 	}
-	if len(c.RootFS.DiffIDs) != len(m.Layers) {
-		return nil, fmt.Errorf("%w: image has %d layers, and digests of %d", fs.ErrInvalid, len(m.Layers), len(c.RootFS.DiffIDs))
-	}
-	layers := make([]packed, len(m.Layers))
-	for i, d := range m.Layers {
-		hex, err := layerName(c.RootFS.DiffIDs[i])
-		if err != nil {
-			return nil, err
-		}
-		layers[i] = packed{hex: hex, size: d.Size, open: open(d)}
-	}
-	return layers, nil
+	return layers, identify(layers, c)
 }
 
-// layerName returns the name in the store of the layer with the digest h.
-func layerName(h v1.Hash) (string, error) {
-	if h.Algorithm != "sha256" || !hexDigest.MatchString(h.Hex) {
-		return "", fmt.Errorf("%w: digest %q of a layer is not a sha256", fs.ErrUnsupported, plain(h.String()))
+// identify gives the layers the digests that a config says they have, by which
+// the store knows them.
+func identify(layers []packed, c *v1.ConfigFile) error {
+	ids := c.RootFS.DiffIDs
+	if len(ids) != len(layers) {
+		return fmt.Errorf("%w: image has %d layers, and digests of %d", fs.ErrInvalid, len(layers), len(ids))
 	}
-	return h.Hex, nil
+	for i, h := range ids {
+		if h.Algorithm != "sha256" || !hexDigest.MatchString(h.Hex) {
+			return fmt.Errorf("%w: digest %q of a layer is not a sha256", fs.ErrUnsupported, plain(h.String()))
+		}
+		layers[i].hex = h.Hex
+	}
+	return nil
 }
 
 var hexDigest = regexp.MustCompile("^[0-9a-f]{64}$")
