@@ -3,6 +3,7 @@ package vmm_test
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ func TestLogsAreCut(t *testing.T) {
 	if n := v.LedgerLimit(); n <= 2<<20 || n >= 4<<20 {
 		t.Errorf("the ledger has %d", n)
 	}
-	f, err := os.OpenFile(v.SerialLog(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(filepath.Join(v.Dir(), "log", "serial"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func TestLogsAreCut(t *testing.T) {
 	}
 	var text []byte
 	cut := func() bool { // with the line that says so, which comes after
-		text, _ = os.ReadFile(v.SerialLog())
+		text, _ = os.ReadFile(filepath.Join(v.Dir(), "log", "serial"))
 		return len(text) <= 256<<10 && strings.HasPrefix(string(text), "# the oldest ")
 	}
 	for limit := w.limit(); !cut(); {

@@ -94,12 +94,6 @@ func (v *VM) Dir() string { return v.dir }
 // WorkDir returns the folder on the host that is the guest's /workspace.
 func (v *VM) WorkDir() string { return filepath.Join(v.dir, "work") }
 
-// SerialLog returns the file that the guest's init prints to.
-func (v *VM) SerialLog() string { return filepath.Join(v.dir, "log", "serial") }
-
-// ProcessLog returns the file that the machine's own processes print to.
-func (v *VM) ProcessLog() string { return filepath.Join(v.dir, "log", "process") }
-
 // State returns the VM's state.
 func (v *VM) State() State { return v.look().State }
 
@@ -264,7 +258,7 @@ func (v *VM) spec(c Config, img image.Image, env []string) Spec {
 		Env: slices.Concat(v.given(c, img), env),
 		Dir: filepath.Join(v.dir, "machine"), Layer: filepath.Join(v.dir, "layer"),
 		Work: v.WorkDir(), Ports: filepath.Join(v.dir, "ports"),
-		Serial: v.SerialLog(), Log: v.ProcessLog(), Conn: v.conn, Refused: v.refused,
+		Serial: v.path("log/serial"), Log: v.path("log/process"), Conn: v.conn, Refused: v.refused,
 	}
 	if s.Hostname == "" {
 		s.Hostname = v.Name()

@@ -67,8 +67,8 @@ func start(t testing.TB, v *vmm.VM) {
 	t.Helper()
 	began := time.Now()
 	if err := v.Start(limit(t)); err != nil {
-		serial, _ := os.ReadFile(v.SerialLog())
-		process, _ := os.ReadFile(v.ProcessLog())
+		serial, _ := os.ReadFile(filepath.Join(v.Dir(), "log", "serial"))
+		process, _ := os.ReadFile(filepath.Join(v.Dir(), "log", "process"))
 		t.Fatalf("%v\nserial:\n%s\nprocess:\n%s", err, serial, process)
 	}
 	t.Logf("%s started in %s", v.Name(), time.Since(began).Round(time.Millisecond))
