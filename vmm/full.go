@@ -17,7 +17,6 @@ type fill struct {
 	mu      sync.Mutex // guards what follows
 	wants   map[*meter]int64
 	looking bool // somebody looks
-	ended   bool
 	wait    sync.WaitGroup
 }
 
@@ -32,7 +31,7 @@ func (f *fill) want(ctx context.Context, m *meter, bytes int64) {
 		f.wants = make(map[*meter]int64)
 	}
 	f.wants[m] = bytes
-	if !f.looking && !f.ended {
+	if !f.looking {
 		f.looking = true
 		f.wait.Go(func() { f.look(ctx) })
 	}
@@ -45,13 +44,9 @@ func (f *fill) drop(m *meter) {
 	delete(f.wants, m)
 }
 
-// close waits until nothing is looked at; the context of want has ended.
-func (f *fill) close() {
-	f.mu.Lock()
-	f.ended = true
-	f.mu.Unlock()
-	f.wait.Wait()
-}
+// close waits until nothing is looked at. The context of want has ended, and
+// nobody wants anything any more.
+func (f *fill) close() { f.wait.Wait() }
 
 func (f *fill) look(ctx context.Context) {
 	tick := time.NewTicker(fillEvery)
