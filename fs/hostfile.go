@@ -3,6 +3,7 @@ package fs
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 )
@@ -44,6 +45,18 @@ func WriteJSON(path string, v any, sync bool) error {
 		return err
 	}
 	return WriteFile(path, append(data, '\n'), sync)
+}
+
+// ReadJSON sets what to points at to what the file at path says in JSON.
+func ReadJSON(path string, to any) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, to); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrIO, filepath.Base(path), err)
+	}
+	return nil
 }
 
 // SyncFolder has on the disk which entries a folder of the host has.

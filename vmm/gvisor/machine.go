@@ -5,7 +5,6 @@ package gvisor
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"hutch/fs"
 	"hutch/vmm"
 	"hutch/vmm/process"
 )
@@ -52,14 +52,8 @@ func readNotes(dir string) (notes, error) {
 	if len(files) != 1 {
 		return n, fmt.Errorf("runsc has no notes of a sandbox")
 	}
-	data, err := os.ReadFile(files[0])
-	if err != nil {
-		return n, err
-	}
-	if err := json.Unmarshal(data, &n); err != nil {
-		return n, fmt.Errorf("runsc's notes: %w", err)
-	}
-	return n, nil
+	err := fs.ReadJSON(files[0], &n)
+	return n, err
 }
 
 // family is the processes of the machine in dir.

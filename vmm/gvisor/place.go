@@ -3,15 +3,15 @@
 package gvisor
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"hutch/fs"
 )
 
 // checkPlaces says which folder lacks that the machine's mounts go on and that
@@ -19,12 +19,8 @@ import (
 // reading only. It would make it in the host's own folders, where a link leads
 // that the guest has made.
 func (e *entry) checkPlaces() error {
-	data, err := os.ReadFile(filepath.Join(e.Dir, "config.json"))
-	if err != nil {
-		return err
-	}
 	var c ociSpec
-	if err := json.Unmarshal(data, &c); err != nil {
+	if err := fs.ReadJSON(filepath.Join(e.Dir, "config.json"), &c); err != nil {
 		return err
 	}
 	p := places{{"/", e.Root, false}}
@@ -70,7 +66,7 @@ func (p places) find(base, name string, links int) (string, error) {
 			if base, err = p.find(base, text, links-1); err != nil {
 				return "", err
 			}
-		case errors.Is(err, fs.ErrNotExist) && readOnly:
+		case errors.Is(err, os.ErrNotExist) && readOnly:
 			return "", fmt.Errorf("no folder %s: the guest sees for reading only what it would be in", next)
 		default:
 			base = next

@@ -3,7 +3,6 @@
 package gvisor
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 
 	"hutch/fs"
 	"hutch/vmm"
+	"hutch/vmm/replica"
 )
 
 // What a machine began with it keeps: a checkpoint maps the guest's program
@@ -101,10 +101,7 @@ func (m *machine) Programs() map[string]string {
 func (m *machine) programs() string { return filepath.Join(m.spec.Dir, programs) }
 
 func readAbout(dir string) (a about, err error) {
-	data, err := os.ReadFile(filepath.Join(dir, aboutName))
-	if err == nil {
-		err = json.Unmarshal(data, &a)
-	}
+	err = fs.ReadJSON(filepath.Join(dir, aboutName), &a)
 	return a, err
 }
 
@@ -162,8 +159,7 @@ func (d *Driver) lay() (about, error) {
 // temporary makes a folder beside the driver's programs, in the place of those
 // that a driver which was killed has left.
 func (d *Driver) temporary() (string, error) {
-	left, _ := filepath.Glob(filepath.Join(d.cfg.Dir, ".new-*"))
-	for _, path := range left {
+	for _, path := range replica.Leftovers(d.cfg.Dir) {
 		os.RemoveAll(path)
 	}
 	if err := os.MkdirAll(d.cfg.Dir, 0o755); err != nil {

@@ -4,7 +4,6 @@ package qemu
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -170,13 +169,9 @@ func poll(ctx context.Context, ask func() (done bool, err error)) error {
 
 // Restore starts a machine that goes on where the saved one was.
 func (d *Driver) Restore(ctx context.Context, s vmm.Spec, dir string) (vmm.Machine, error) {
-	data, err := os.ReadFile(filepath.Join(dir, savedShape))
-	if err != nil {
-		return nil, err
-	}
 	var sh shape
-	if err := json.Unmarshal(data, &sh); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", fs.ErrIO, savedShape, err)
+	if err := fs.ReadJSON(filepath.Join(dir, savedShape), &sh); err != nil {
+		return nil, err
 	}
 	f, err := os.Open(filepath.Join(dir, savedMemory))
 	if err != nil {

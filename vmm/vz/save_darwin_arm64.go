@@ -4,8 +4,6 @@ package vz
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -38,13 +36,9 @@ func (m *machine) Save(ctx context.Context, dir string) error {
 
 // Restore starts a machine that goes on where the saved one was.
 func (d *Driver) Restore(ctx context.Context, s vmm.Spec, dir string) (vmm.Machine, error) {
-	data, err := os.ReadFile(filepath.Join(dir, savedShape))
-	if err != nil {
-		return nil, err
-	}
 	var sh shape
-	if err := json.Unmarshal(data, &sh); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", fs.ErrIO, savedShape, err)
+	if err := fs.ReadJSON(filepath.Join(dir, savedShape), &sh); err != nil {
+		return nil, err
 	}
 	sh.Initrd = filepath.Join(dir, savedInitrd)
 	return d.begin(ctx, s, sh, func(v *vz.VirtualMachine) error {
