@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
@@ -77,8 +79,6 @@ type sticky struct {
 // maxSubscriptions bounds what a guest can make us remember.
 const maxSubscriptions = 1024
 
-func (s *sticky) subscribed() bool { return len(s.subscriptions) > 0 }
-
 // remember notes a request that succeeded, if it has a lasting effect.
 func (u *upstream) remember(method string, params json.RawMessage) {
 	switch method {
@@ -95,9 +95,6 @@ func (u *upstream) remember(method string, params json.RawMessage) {
 	case method == "resources/unsubscribe":
 		delete(u.sticky.subscriptions, uri)
 	case len(u.sticky.subscriptions) < maxSubscriptions:
-		if u.sticky.subscriptions == nil {
-			u.sticky.subscriptions = make(map[string]json.RawMessage)
-		}
 		u.sticky.subscriptions[uri] = params
 	}
 }
@@ -106,10 +103,7 @@ func (u *upstream) remember(method string, params json.RawMessage) {
 func (u *upstream) replay(ctx context.Context, c *conn) {
 	u.mu.Lock()
 	level := u.sticky.level
-	var subscriptions []json.RawMessage
-	for _, params := range u.sticky.subscriptions {
-		subscriptions = append(subscriptions, params)
-	}
+	subscriptions := slices.Collect(maps.Values(u.sticky.subscriptions))
 	u.mu.Unlock()
 	if level != nil {
 		c.call(ctx, nil, u.client, "logging/setLevel", level)

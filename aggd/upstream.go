@@ -88,6 +88,7 @@ func newUpstream(agg *aggregator, def definition, client string, capabilities js
 		state:        wire.Stopped,
 		change:       make(chan struct{}),
 		lists:        newLists(),
+		sticky:       sticky{subscriptions: make(map[string]json.RawMessage)},
 	}
 	if !lazy {
 		u.state = wire.Starting
@@ -201,7 +202,7 @@ func (u *upstream) retire() time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	limit := u.def.idleTimeout()
-	if u.busy > 0 || u.sticky.subscribed() || !u.lazy {
+	if u.busy > 0 || len(u.sticky.subscriptions) > 0 || !u.lazy {
 		return limit
 	}
 	if left := time.Until(u.used.Add(limit)); left > 0 {
