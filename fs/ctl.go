@@ -26,7 +26,7 @@ func Run[T any](verbs []Verb[T], c Call[T], m string) error {
 	if trimmed == "" || trimmed[0] == '#' {
 		return nil
 	}
-	name, rest := cutBlank(trimmed)
+	name, rest := CutBlank(trimmed)
 	if v := find(verbs, name); v != nil && v.Raw {
 		if rest = strings.TrimSpace(rest); rest == "" {
 			return v.wrong(m)
@@ -87,7 +87,7 @@ func hinting[T any](verbs []Verb[T], do func(ctx context.Context, m string) erro
 			}
 			return err
 		}
-		name, _ := cutBlank(strings.TrimLeft(m, " \t"))
+		name, _ := CutBlank(strings.TrimLeft(m, " \t"))
 		if v := find(verbs, name); v != nil {
 			how = v.Lines
 		}
@@ -108,7 +108,7 @@ func Admits[T any](verbs []Verb[T], part string) bool {
 	if part == "" || part[0] == '#' || part[0] == '\'' {
 		return true
 	}
-	name, _ := cutBlank(part)
+	name, _ := CutBlank(part)
 	whole := len(name) < len(part)
 	for i := range verbs {
 		v := &verbs[i]
@@ -130,8 +130,8 @@ func argsOf[T any](verbs []Verb[T], name string) place {
 	return inLine
 }
 
-// cutBlank returns the first word of s, and what follows the blank behind it.
-func cutBlank(s string) (word, rest string) {
+// CutBlank returns the first word of s, and what follows the blank behind it.
+func CutBlank(s string) (word, rest string) {
 	if i := strings.IndexAny(s, " \t"); i >= 0 {
 		return s[:i], s[i+1:]
 	}

@@ -45,11 +45,8 @@ func ParseConfig(text string) (Config, error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		key, value := line, ""
-		if at := strings.IndexAny(line, " \t"); at >= 0 {
-			key, value = line[:at], strings.TrimSpace(line[at:])
-		}
-		if err := c.Set(key, value); err != nil {
+		key, value := fs.CutBlank(line)
+		if err := c.Set(key, strings.TrimSpace(value)); err != nil {
 			return Config{}, fmt.Errorf("config line %d: %w", i+1, err)
 		}
 	}

@@ -55,11 +55,8 @@ func notSet(vm, key string) error {
 func pairs(text string) map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(text) {
-		key, value := strings.TrimSpace(line), ""
-		if i := strings.IndexAny(key, " \t"); i >= 0 {
-			key, value = key[:i], strings.TrimSpace(key[i:])
-		}
-		if key == "mount" && value != "" && m[key] != "" {
+		key, value := fs.CutBlank(strings.TrimSpace(line))
+		if value = strings.TrimSpace(value); key == "mount" && value != "" && m[key] != "" {
 			value = m[key] + " " + value // these add up
 		}
 		if key != "" && key[0] != '#' {
