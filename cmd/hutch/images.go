@@ -135,22 +135,19 @@ func giveUp(dir string, why error) error {
 
 // progress draws on a terminal how far an image is, until it is filled.
 func progress(ctx context.Context, c *tree, dir string, filled <-chan error) error {
-	drawing := term.IsTerminal(2)
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
+	var tick <-chan time.Time
+	if term.IsTerminal(2) {
+		tick = time.Tick(200 * time.Millisecond)
+		defer fmt.Fprint(os.Stderr, "\r\x1b[K")
+	}
 	for {
 		select {
 		case err := <-filled:
-			if drawing {
-				fmt.Fprint(os.Stderr, "\r\x1b[K")
-			}
 			return err
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-tick.C:
-			if drawing {
-				draw(c, dir)
-			}
+		case <-tick:
+			draw(c, dir)
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"hutch/cmd/hutchd/tree"
 	"hutch/fs"
@@ -22,14 +21,14 @@ type front struct {
 	log   *slog.Logger
 	ninep ninep.Server
 	fuse  fuse.Counters
-	mount atomic.Value // string: where the tree is mounted
 
-	mu     sync.Mutex // guards mounts
+	mu     sync.Mutex // guards what follows
+	mount  string     // where the tree is mounted, or none
 	mounts []*fuse.Server
 }
 
 func newFront(log *slog.Logger) *front {
-	f := &front{log: log}
+	f := &front{log: log, mount: "none"}
 	f.ninep = ninep.Server{Log: log, MaxConns: maxConns(), Settle: f.settle}
 	return f
 }
@@ -61,7 +60,6 @@ func (f *front) serve(ctx context.Context, o options, s *tree.Server) error {
 		m, err := f.attach(o.mount, false, o, s)
 		switch {
 		case err == nil:
-			f.mount.Store(o.mount)
 			defer m.Close()
 		case o.mustMount:
 			return err
@@ -131,6 +129,9 @@ func (f *front) attach(dir string, raw bool, o options, s *tree.Server) (*fuse.S
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mounts = append(f.mounts, m)
+	if !raw {
+		f.mount = dir
+	}
 	return m, nil
 }
 
@@ -155,10 +156,9 @@ func (f *front) settle() {
 
 // mounted returns where the tree is mounted, or none.
 func (f *front) mounted() string {
-	if dir, ok := f.mount.Load().(string); ok {
-		return dir
-	}
-	return "none"
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mount
 }
 
 // metrics returns the frontends' counters.

@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"hutch/fs/ninep"
@@ -49,6 +50,18 @@ func main() {
 	if err := serve(ctx, o); err != nil {
 		fmt.Fprintf(os.Stderr, "hutchd: %v\n", err)
 		os.Exit(1)
+	}
+}
+
+// keepInherited keeps to this process what it was started with open beside its
+// standard files: what it starts, machines that outlive it among it, would
+// have the caller's files. Where there is no /proc, machines are no processes.
+func keepInherited() {
+	list, _ := os.ReadDir("/proc/self/fd")
+	for _, e := range list {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ type Config struct {
 	Log     *slog.Logger
 	Conns   int // most connections of guests; 0: half of what descriptors there are
 	// Event is told of what happens to VMs, after all that belongs to them was.
-	// It does not wait. Nil is fine.
+	// It does not wait.
 	Event func(*Sandbox, vmm.Event)
 }
 

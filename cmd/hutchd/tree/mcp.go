@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -96,10 +97,7 @@ func (list catalog) enter(c call, name string) (at, error) {
 		_, ok = list.byDir(c)[name]
 	}
 	if !ok {
-		if why := c.At.vm.MCP.Missing(c.Ctx, name); why != "" {
-			return at{}, fmt.Errorf("%w: %s", fs.ErrNotExist, why)
-		}
-		return at{}, fmt.Errorf("%w: %s", fs.ErrNotExist, name)
+		return at{}, fmt.Errorf("%w: %s", fs.ErrNotExist, cmp.Or(c.At.vm.MCP.Missing(c.Ctx, name), name))
 	}
 	return at{s: c.At.s, vm: c.At.vm, name: name}, nil
 }

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"syscall"
 
 	"hutch/fs"
+	"hutch/mcpd/ledger"
 )
 
 // serviceLog opens the log of this run of hutchd.
@@ -68,4 +70,63 @@ func readLog(l *fs.Log) string {
 		}
 		b.Write(p[:n])
 	}
+}
+
+// ledgerLog opens a table of the ledger as text, a JSON line a record.
+func ledgerLog(table string, follow bool) func(call, int) (fs.Handle, error) {
+	return func(c call, flags int) (fs.Handle, error) {
+		db, err := c.At.vm.Ledger()
+		if err != nil {
+			return nil, err
+		}
+		nonblock := flags&syscall.O_NONBLOCK != 0
+		if !follow || nonblock {
+			if err := settle(c, db); err != nil {
+				return nil, err
+			}
+		}
+		return &tableHandle{log: db.Log(table).Reader(), follow: follow, nonblock: nonblock}, nil
+	}
+}
+
+func ledgerSize(table string) func(call) uint64 {
+	return func(c call) uint64 {
+		db, err := c.At.vm.Ledger()
+		if err != nil || settle(c, db) != nil {
+			return 0
+		}
+		begin, end := db.Log(table).Span()
+		return uint64(end - begin)
+	}
+}
+
+// settle has the ledger write what it was told, so that who reads to the end
+// finds the call that was just answered.
+func settle(c call, db *ledger.DB) error {
+	err := db.Flush(c.Ctx)
+	if fs.Errno(err) == fs.Errno(fs.ErrNoSpace) {
+		return nil // what was written can be read all the same
+	}
+	return err
+}
+
+// tableHandle is an open table.
+type tableHandle struct {
+	fs.MadeUp
+	log              *ledger.Reader
+	follow, nonblock bool
+}
+
+func (h *tableHandle) Stream() bool { return h.follow }
+
+func (h *tableHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := h.log.ReadAt(ctx, p, off, h.follow && !h.nonblock)
+	if n == 0 && err == nil && h.follow && h.nonblock {
+		return 0, fs.ErrAgain
+	}
+	return n, err
+}
+
+func rootEvents(c call, flags int) (fs.Handle, error) {
+	return c.At.s.Events.Open(true, flags&syscall.O_NONBLOCK != 0), nil
 }
