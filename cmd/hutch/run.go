@@ -96,7 +96,7 @@ func (r *runner) command(ctx context.Context, c *tree, vm string, args []string)
 	}
 	words := image.command(args)
 	if len(words) == 0 {
-		return misuse(lookup("run").usage() + "\nhutch: the image says no command: say one")
+		return misused("run", "the image says no command: say one")
 	}
 	r.defaults(image)
 	return r.meant(c, args, execute(ctx, c, vm, words, r.options))
@@ -104,13 +104,14 @@ func (r *runner) command(ctx context.Context, c *tree, vm string, args []string)
 
 // meant tells who has said an image where its command stands what is meant.
 func (r *runner) meant(c *tree, args []string, err error) error {
-	if r.began || len(args) == 0 || !errors.Is(err, fs.ErrNotExist) {
+	var v verdict
+	if len(args) == 0 || !errors.As(err, &v) || !errors.Is(v, fs.ErrNotExist) {
 		return err
 	}
 	if near := nearImage(c, args[0]); near != "" || strings.Contains(args[0], ":") {
-		return fmt.Errorf("%w; an image is said by -image %s", err, cmp.Or(near, args[0]))
+		v.text += "; an image is said by -image " + cmp.Or(near, args[0])
 	}
-	return err
+	return v
 }
 
 // defineExec has the command that runs a command in a VM that is there.

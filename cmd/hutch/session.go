@@ -91,7 +91,7 @@ func (s *session) attend(ctx context.Context) error {
 		return err
 	}
 	if strings.HasSuffix(strings.TrimSpace(line.String()), " timeout") {
-		return verdict{"timed out after " + s.timeout, 124}
+		return verdict{"timed out after " + s.timeout, 124, nil}
 	}
 	return end(line.String())
 }

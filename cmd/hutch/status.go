@@ -32,36 +32,31 @@ func misused(name, what string) error {
 	return misuse(lookup(name).usage() + "\nhutch: " + what)
 }
 
-// A verdict is how a command ended that did not end by itself.
+// A verdict is how a command ended that did not end by itself, or why it did
+// not start.
 type verdict struct {
 	text   string
-	status int // what shells make of it
+	status int   // what shells make of it
+	cause  error // nil: there is no other
 }
 
 func (v verdict) Error() string { return v.text }
-
-// An unstarted is why the command did not start.
-type unstarted struct {
-	error
-	status int // what shells make of it
-}
-
-func (u unstarted) Unwrap() error { return u.error }
+func (v verdict) Unwrap() error { return v.cause }
 
 // unset is a command that cannot start as it is wanted.
-func unset(err error) error { return unstarted{err, 126} }
+func unset(err error) error { return verdict{plainText(err), 126, err} }
 
 // unfound is a command that does not start, since there is no such program
 // or for another reason.
 func unfound(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return unstarted{err, 127}
+		return verdict{plainText(err), 127, err}
 	}
-	return unstarted{err, 126}
+	return unset(err)
 }
 
 // errDisconnected is why nobody can tell us the end of a command.
-var errDisconnected = verdict{"connection to hutchd lost: the command may run on", 125}
+var errDisconnected = verdict{"connection to hutchd lost: the command may run on", 125, nil}
 
 // plainText is the text of err without the system call that failed here.
 func plainText(err error) string {
@@ -83,7 +78,6 @@ func status(err error) int {
 	var code exit
 	var sig signaled
 	var wrong misuse
-	var not unstarted
 	var ended verdict
 	switch {
 	case errors.As(err, &sig):
@@ -102,9 +96,6 @@ func status(err error) int {
 		return 130
 	}
 	fmt.Fprintf(os.Stderr, "hutch: %s\n", plainText(err))
-	if errors.As(err, &not) {
-		return not.status
-	}
 	return 1
 }
 
@@ -123,7 +114,7 @@ func lost(vm, why string, how error) error {
 	case signaled:
 		status = 128 + int(how)
 	}
-	return verdict{strings.Replace(vm, "/", " ", 1) + ": " + why, status}
+	return verdict{strings.Replace(vm, "/", " ", 1) + ": " + why, status, nil}
 }
 
 // machineEnd returns what a line of wait says of why the VM ended, if it did.
