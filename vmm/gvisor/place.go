@@ -20,7 +20,7 @@ import (
 // that the guest has made.
 func (e *entry) checkPlaces() error {
 	var c ociSpec
-	if err := fs.ReadJSON(filepath.Join(e.Dir, "config.json"), &c); err != nil {
+	if err := fs.ReadJSON(filepath.Join(e.Dir, configName), &c); err != nil {
 		return err
 	}
 	p := places{{"/", e.Root, false}}

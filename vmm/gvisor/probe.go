@@ -101,7 +101,7 @@ func (d *Driver) try(ctx context.Context, platform string) (string, error) {
 	}
 	c := base(filepath.Join(dir, "rootfs"), "/runsc", "--version")
 	c.Mounts = append(c.Mounts, bind("/runsc", d.cfg.Runsc, "ro"))
-	if err := c.write(dir); err != nil {
+	if err := fs.WriteJSON(filepath.Join(dir, configName), c, false); err != nil {
 		return "", err
 	}
 	log := filepath.Join(dir, "log")

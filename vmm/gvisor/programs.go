@@ -145,7 +145,7 @@ func (d *Driver) lay() (about, error) {
 		a.Runsc, err = keep(d.cfg.Runsc, filepath.Join(next, runscName), filepath.Join(dir, runscName), now.Runsc)
 	}
 	if err == nil {
-		err = a.write(next)
+		err = fs.WriteJSON(filepath.Join(next, aboutName), a, false)
 	}
 	if err != nil {
 		return about{}, fmt.Errorf("programs: %w", err)
@@ -173,10 +173,6 @@ func makeFolder(dir string) error {
 		return err
 	}
 	return os.Symlink(filepath.Base(guestName), filepath.Join(dir, relayName))
-}
-
-func (a about) write(dir string) error {
-	return fs.WriteJSON(filepath.Join(dir, aboutName), a, false)
 }
 
 // keep makes to what from is now: a link to kept, a copy of before, where the
@@ -217,7 +213,7 @@ func (d *Driver) reconstruct(dir string, pid int) error {
 		a.Runsc, err = runscOf(pid, filepath.Join(now, runscName), filepath.Join(to, runscName), a.Runsc)
 	}
 	if err == nil {
-		err = a.write(to)
+		err = fs.WriteJSON(filepath.Join(to, aboutName), a, false)
 	}
 	if err != nil {
 		os.RemoveAll(to)

@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"hutch/fs"
 	"hutch/vmm"
 	"hutch/vmm/image"
 )
+
+// configName is the file of a bundle in which runsc looks for its configuration.
+const configName = "config.json"
 
 // The parts of an OCI runtime configuration (opencontainers/runtime-spec)
 // that are used here.
@@ -155,9 +157,4 @@ func (c *ociSpec) share(name, host string) {
 	c.Annotations[hint+"source"] = host
 	c.Annotations[hint+"type"] = "bind"
 	c.Annotations[hint+"share"] = "shared"
-}
-
-// write puts the configuration where runsc looks for it in the bundle dir.
-func (c ociSpec) write(dir string) error {
-	return fs.WriteJSON(filepath.Join(dir, "config.json"), c, false)
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"hutch/fs"
 	"hutch/vmm"
 )
 
@@ -50,7 +51,7 @@ func (d *Driver) begin(ctx context.Context, s vmm.Spec, guessed bool, c ociSpec,
 		err = os.Mkdir(filepath.Join(s.Dir, "rootfs"), 0o755)
 	}
 	if err == nil {
-		err = c.write(s.Dir)
+		err = fs.WriteJSON(filepath.Join(s.Dir, configName), c, false)
 	}
 	if err != nil {
 		return nil, err
