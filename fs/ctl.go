@@ -75,8 +75,9 @@ func (u unknown) Error() string {
 	return text
 }
 
-// hinting has messages done by do, and tells of unknown ones how that before
-// them could have had their lines: they may be the rest of it.
+// hinting returns do with a hint in the error of an unknown message: it may be
+// the second line of the message before it, so the error says how a message of
+// that verb has several lines.
 func hinting[T any](verbs []Verb[T], do func(ctx context.Context, m string) error) func(context.Context, string) error {
 	how := ""
 	return func(ctx context.Context, m string) error {

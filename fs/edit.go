@@ -121,7 +121,7 @@ func (h *editHandle[T]) join() {
 	h.n.t.editing(h.n.qid(), func(e *editing) { h.of, e.writers = e, e.writers+1 })
 }
 
-// leave says whether the file is left truncated.
+// leave counts the handle out, and says whether the file is left truncated.
 func (h *editHandle[T]) leave() (cut bool) {
 	h.n.t.editing(h.n.qid(), func(e *editing) {
 		e.writers--
@@ -245,8 +245,8 @@ func (n *rowNode[T]) backup(ctx context.Context, u Node, fixed, name string) err
 	return err
 }
 
-// storedRow returns the stored file called name, of which else it says what it
-// cannot be.
+// storedRow returns the stored file called name. If that is no stored file, the
+// error says what it cannot be: replaced, renamed.
 func (n *rowNode[T]) storedRow(ctx context.Context, name, what string) (*rowNode[T], error) {
 	f, err := n.Walk(ctx, name)
 	if err != nil {

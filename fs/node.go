@@ -33,8 +33,8 @@ type Stat struct {
 	// Keep is how long a client may believe that the file is there and like
 	// this, if others change it; 0 for made-up files: never.
 	Keep time.Duration
-	// Stays says that the name leads to this directory as long as the one that
-	// it stands in is there, whatever it is like.
+	// Stays says that the name leads to this directory for as long as its parent
+	// is there. What the directory is like may change.
 	Stays bool
 }
 
@@ -107,8 +107,8 @@ type Handle interface {
 	Close() error
 }
 
-// A Pathed is a directory Node that knows its files by their names, and asks
-// for what they are each time.
+// A Pathed is a directory Node that knows its files by name only, and looks at
+// them anew each time.
 type Pathed interface {
 	// At returns the file called name, which may not be there.
 	At(name string) Node

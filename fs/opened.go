@@ -15,7 +15,7 @@ type opened struct {
 
 func (o *opened) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	n, err := o.Handle.ReadAt(ctx, p, off)
-	if errno := Errno(err); errno != syscall.EINTR && errno != syscall.EAGAIN { // as whoever stops to wait gets them
+	if errno := Errno(err); errno != syscall.EINTR && errno != syscall.EAGAIN { // which a client gets that stops waiting
 		o.fail(err)
 	}
 	return n, err

@@ -30,7 +30,7 @@ type Row[T any] struct {
 	Read  func(Call[T]) (string, error)      // a file's whole text, made once at each open
 	Write func(Call[T], string) error        // called for each message, without the newline that ends it
 	Verbs []Verb[T]                          // Write, by a table of verbs
-	Long  int                                // of Write: messages of up to so many bytes, given up with who writes
+	Long  int                                // of Write: the longest message, given up with its writer; 0: as for Verbs
 	Store func(Call[T], string) error        // takes a stored file's new text; Read gives it back
 	Check func(Call[T]) error                // why the text that was stored does not count, for fsync to tell
 	Ready func(Call[T]) error                // why Store would refuse any text now; nil: it would not
@@ -46,7 +46,7 @@ type Row[T any] struct {
 	Mount func(Call[T]) (Node, error)      // the root of another tree
 	Under func(Call[T]) (Node, error)      // a directory whose entries stand beside Rows; nil: none now
 	Admit func(name string) bool           // the names that may be made in Under; nil: all
-	Links *Links                           // what links below a directory mean that are another machine's
+	Links *Links                           // what the links of another machine below this mean here
 
 	num uint64 // place in the table
 }
@@ -100,7 +100,7 @@ func number[T any](rows []Row[T], n *uint64) {
 	}
 }
 
-// Root returns the tree's root directory, as this process has it.
+// Root returns the tree's root directory, as this process's user sees it.
 func (t *Tree[T]) Root() Node {
 	self := Principal{UID: uint32(os.Geteuid())}
 	return &rowNode[T]{t: t, row: &Row[T]{Perm: 0o555, Rows: t.rows, num: 1}, name: "/", at: t.top, who: self}
@@ -137,7 +137,7 @@ func (n *rowNode[T]) call(ctx context.Context) Call[T] {
 	return Call[T]{Ctx: ctx, At: n.at, Name: n.name, Who: n.who}
 }
 
-// For returns the node as who has it.
+// For returns the node as who sees it.
 func (n *rowNode[T]) For(who Principal) Node {
 	if n.who == who {
 		return n
@@ -154,7 +154,7 @@ func (n *rowNode[T]) fail(err error) error {
 	return err
 }
 
-// Links are what the row says of those below it.
+// Links returns what the row says of the links below it.
 func (n *rowNode[T]) Links() *Links { return n.row.Links }
 
 func (n *rowNode[T]) qid() uint64 { return n.t.opt.Ident(n.at)<<rowBits | n.row.num }
@@ -196,7 +196,8 @@ func (n *rowNode[T]) Walk(ctx context.Context, name string) (Node, error) {
 }
 
 func (n *rowNode[T]) step(ctx context.Context, r *Row[T], name string, at T, stays bool) (Node, error) {
-	// Of a name that stays a client would not ask again, whoever uses it.
+	// Clients do not ask again for a name that stays, not even for another user,
+	// whom Allow might refuse.
 	c := &rowNode[T]{t: n.t, row: r, name: name, at: at, who: n.who, stays: stays && r.IsDir() && r.Allow == nil}
 	if r.Allow != nil {
 		if err := r.Allow(c.call(ctx)); err != nil {
@@ -210,7 +211,7 @@ func (n *rowNode[T]) step(ctx context.Context, r *Row[T], name string, at T, sta
 	return For(m, n.who), c.fail(err)
 }
 
-// refused gives what Allow says its kind.
+// refused makes what Allow returned an error of the kind ErrPermission.
 func refused(err error) error {
 	if errors.Is(err, ErrPermission) {
 		return err

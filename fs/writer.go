@@ -53,9 +53,9 @@ func NewWriter[T any](verbs []Verb[T], do func(ctx context.Context, message stri
 	return w
 }
 
-// NewLongWriter returns a Writer of lines of up to max bytes, whose work ends
-// with the writer's context. That of Complete does not: do has to end it when
-// the file is closed.
+// NewLongWriter returns a Writer of lines of up to max bytes. The work of a write
+// ends with its context. That of Complete does not: do has to end it when the
+// file is closed.
 func NewLongWriter(do func(ctx context.Context, message string) error, max int) *Writer {
 	return &Writer{do: do, max: max, turn: make(chan struct{}, 1)}
 }

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A pace holds the work that guests can have this process do, whatever their
-// own limits are, to half a processor for all of them together. There is one
-// place: who has had it for a slice of time gives it up, to whoever has waited
-// longest, after nobody had it for as long.
+// A pace limits the work that guests can have this process do to half a
+// processor for all of them together, whatever their own limits are. One piece
+// of work runs at a time, for a slice; then nothing runs for as long, and the
+// piece that has waited longest is next.
 type pace chan struct{}
 
 const slice = 10 * time.Millisecond

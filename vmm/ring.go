@@ -8,8 +8,8 @@ import (
 	"hutch/vmm/snapshot"
 )
 
-// The ring of automatic snapshots is the owner's: it arms a timer while the VM runs. When that
-// fires, the snapshot is taken beside the owner, and the timer armed again.
+// Automatic snapshots are the owner's: it has a timer while the VM runs. When the
+// timer fires, a snapshot is taken beside the owner, and the timer is set again.
 
 // arm sets the timer for the next automatic snapshot.
 func (v *VM) arm() {

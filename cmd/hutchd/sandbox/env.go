@@ -77,9 +77,9 @@ func (v *Sandbox) tellEnv(ctx context.Context, g *guest.Guest) error {
 	return nil
 }
 
-// changes returns what to tell a guest that was told was, so that it has now: K=V
-// for what is to be set, K for what is to go. What goes has the value again that
-// it has where the VM does not say otherwise.
+// changes returns what to tell a guest that was last told was, so that it has
+// now: K=V sets a variable, K removes one. A variable that goes from env/ gets
+// the value again that it has without env/, if any.
 func (v *Sandbox) changes(was guestEnv, now map[string]string) ([]string, error) {
 	var list []string
 	for _, k := range slices.Sorted(maps.Keys(now)) {

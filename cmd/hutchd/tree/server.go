@@ -106,14 +106,16 @@ func (s *Server) ident(a at) uint64 {
 	return s.items[i]
 }
 
-// forget has generated entries that are made again under their names be other files.
+// forget drops the numbers of generated entries that are gone: what is made later
+// under the same name is another file, with a number of its own.
 func (s *Server) forget(gone func(item) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.items, func(i item, _ uint64) bool { return gone(i) })
 }
 
-// changed has what an event makes another file, or none, be that to clients.
+// changed is told of events. It forgets, and has clients forget, the files that
+// an event removed or replaced.
 func (s *Server) changed(v *sandbox.Sandbox, e vmm.Event) {
 	switch e.Kind {
 	case vmm.EventRemoved:
