@@ -118,6 +118,10 @@ func Errno(err error) syscall.Errno {
 	return syscall.EIO
 }
 
+// Is says whether err is of a kind. Unlike errors.Is it takes the errors of the
+// system and of the standard library for those of the kind that they mean.
+func Is(err, kind error) bool { return Errno(err) == Errno(kind) }
+
 // Text returns the text of err as 9P2000 and the err files carry it: starting
 // with its kind's text, on one line.
 func Text(err error) string {

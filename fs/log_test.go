@@ -24,7 +24,7 @@ func TestLogEndsOrBlocks(t *testing.T) {
 	if got := readSome(t, end, 0); got != "" {
 		t.Errorf("empty log reads %q", got)
 	}
-	if _, err := nonblock.ReadAt(t.Context(), make([]byte, 1), 0); Errno(err) != Errno(ErrAgain) {
+	if _, err := nonblock.ReadAt(t.Context(), make([]byte, 1), 0); !Is(err, ErrAgain) {
 		t.Errorf("nonblocking read at the end: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

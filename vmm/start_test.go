@@ -136,7 +136,7 @@ func TestInterruptStopsTheWaitingOnly(t *testing.T) {
 	<-there
 	w.is(v, vmm.Starting)
 	cancel()
-	if err := <-done; fs.Errno(err) != fs.Errno(fs.ErrInterrupted) {
+	if err := <-done; !fs.Is(err, fs.ErrInterrupted) {
 		t.Errorf("interrupted start: %v", err)
 	}
 	goOn()

@@ -97,7 +97,7 @@ func copyIn(ctx context.Context, c *tree, from, to string) error {
 		c.remove(to)
 		return c.symlink(target, to)
 	case st.IsDir():
-		if err := c.mkdir(to, st.Mode().Perm()); err != nil && fs.Errno(err) != fs.Errno(fs.ErrExist) {
+		if err := c.mkdir(to, st.Mode().Perm()); err != nil && !fs.Is(err, fs.ErrExist) {
 			return err
 		}
 		list, err := os.ReadDir(from)

@@ -109,7 +109,7 @@ func create(c *tree, vm string, s *settings) error {
 		return err
 	}
 	err = c.mkdir(dir, 0o755)
-	if fs.Errno(err) == fs.Errno(fs.ErrExist) {
+	if fs.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: vm %q; hutch exec %s runs a command in it", fs.ErrExist, vm, vm)
 	}
 	if err != nil {

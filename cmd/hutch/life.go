@@ -73,7 +73,7 @@ func missing(c *tree, dir string, err error, say string) error {
 	return err
 }
 
-func isMissing(err error) bool { return fs.Errno(err) == fs.Errno(fs.ErrNotExist) }
+func isMissing(err error) bool { return fs.Is(err, fs.ErrNotExist) }
 
 func defineRemove(flags *flag.FlagSet) action {
 	force := flags.Bool("f", false, "stop those that run, and forget what is suspended")

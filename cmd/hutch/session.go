@@ -142,7 +142,7 @@ func detached(c *tree, vm string, words []string, o *options, messages []string)
 		if err == nil {
 			break
 		}
-		if fs.Errno(err) != fs.Errno(fs.ErrExist) {
+		if !fs.Is(err, fs.ErrExist) {
 			return err
 		}
 	}

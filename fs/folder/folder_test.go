@@ -92,7 +92,7 @@ func TestFiles(t *testing.T) {
 		dir  bool
 		want error
 	}{{"b", true, fs.ErrNotDir}, {"sub", false, fs.ErrIsDir}, {"none", false, fs.ErrNotExist}, {"b", false, nil}, {"sub", true, nil}} {
-		if err := root.Remove(t.Context(), tt.name, tt.dir); fs.Errno(err) != fs.Errno(tt.want) {
+		if err := root.Remove(t.Context(), tt.name, tt.dir); !fs.Is(err, tt.want) {
 			t.Errorf("remove %s: %v, want %v", tt.name, err, tt.want)
 		}
 	}

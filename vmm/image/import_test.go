@@ -125,7 +125,7 @@ func TestWrongNames(t *testing.T) {
 		for what, err := range map[string]error{
 			"pull": b.Pull(t.Context(), name, "x"), "import": b.Import(t.Context(), name, "/x"), "remove": b.Remove(name, none),
 		} {
-			if fs.Errno(err) != fs.Errno(fs.ErrNotExist) {
+			if !fs.Is(err, fs.ErrNotExist) {
 				t.Errorf("%s %q: %v", what, name, err)
 			}
 		}
@@ -136,7 +136,7 @@ func TestWrongNames(t *testing.T) {
 	for what, err := range map[string]error{
 		"pull": b.Pull(t.Context(), image.Host, "x"), "import": b.Import(t.Context(), image.Host, "/x"), "remove": b.Remove(image.Host, none),
 	} {
-		if fs.Errno(err) != fs.Errno(fs.ErrNotPermitted) {
+		if !fs.Is(err, fs.ErrNotPermitted) {
 			t.Errorf("%s host: %v", what, err)
 		}
 	}

@@ -120,7 +120,7 @@ func (v *Sandbox) makeExec(ctx context.Context, name string, anonymous bool) (*E
 func (v *Sandbox) MakeAnonymousExec(ctx context.Context) (*Exec, error) {
 	for {
 		e, err := v.makeExec(ctx, strconv.FormatUint(v.number.Add(1), 10), true)
-		if fs.Errno(err) != fs.Errno(fs.ErrExist) {
+		if !fs.Is(err, fs.ErrExist) {
 			return e, err
 		}
 	}

@@ -22,7 +22,7 @@ func TestErrOfLinks(t *testing.T) {
 		"made in dev": func() error { _, err := dev.Symlink(t.Context(), "junk", "ctl"); return err },
 		"made in vm":  func() error { _, err := vms.Link(t.Context(), "junk", dev); return err },
 	} {
-		if err := do(); fs.Errno(err) != fs.Errno(fs.ErrNotPermitted) {
+		if err := do(); !fs.Is(err, fs.ErrNotPermitted) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if text := h.read("err"); !strings.HasPrefix(text, "operation not permitted: no link can be "+what) {

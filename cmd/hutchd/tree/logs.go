@@ -104,7 +104,7 @@ func ledgerSize(table string) func(call) uint64 {
 // finds the call that was just answered.
 func settle(c call, db *ledger.DB) error {
 	err := db.Flush(c.Ctx)
-	if fs.Errno(err) == fs.Errno(fs.ErrNoSpace) {
+	if fs.Is(err, fs.ErrNoSpace) {
 		return nil // what was written can be read all the same
 	}
 	return err

@@ -2,8 +2,8 @@ package tree
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,15 +29,16 @@ func vmVerbs() []verb {
 
 func startVM(c call, _ []string) error { return c.At.vm.Start(c.Ctx) }
 func checkVM(c call, _ []string) error { return c.At.vm.Check(c.Ctx) }
-func killVM(c call, _ []string) error  { return endVM(c, c.At.vm.Kill) }
-func stopVM(c call, _ []string) error  { return endVM(c, c.At.vm.Stop) }
-func setVM(c call, args []string) error {
-	return c.At.vm.Set(c.Ctx, args[0], strings.Join(args[1:], " "))
-}
+func stopVM(c call, _ []string) error  { return c.At.vm.Stop(c.Ctx) }
+func killVM(c call, _ []string) error  { return c.At.vm.Kill(c.Ctx) }
 
 func suspendVM(c call, _ []string) error    { return c.At.vm.Suspend(c.Ctx) }
 func resumeVM(c call, _ []string) error     { return c.At.vm.Resume(c.Ctx) }
 func persistVM(c call, args []string) error { return c.At.vm.Persist(c.Ctx, args[0]) }
+
+func setVM(c call, args []string) error {
+	return c.At.vm.Set(c.Ctx, args[0], strings.Join(args[1:], " "))
+}
 
 func forkVM(c call, args []string) error {
 	switch {
@@ -49,27 +50,15 @@ func forkVM(c call, args []string) error {
 	return fmt.Errorf("%w: fork %s: want \"fork [-live] NAME\"", fs.ErrInvalid, args[0])
 }
 
-// endVM stops a VM; an anonymous one goes with it.
-func endVM(c call, stop func(context.Context) error) error {
-	if err := stop(c.Ctx); err != nil {
-		return err
-	}
-	if err := c.At.vm.Discard(c.Ctx); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 func vmName(c call) (string, error)   { return c.At.vm.Name() + "\n", nil }
-func vmConfig(c call) (string, error) { return c.At.vm.ConfigText(), nil }
-
 func vmStatus(c call) (string, error) { return c.At.vm.Status(), nil }
+func vmConfig(c call) (string, error) { return c.At.vm.ConfigText(), nil }
 
 // storeConfig keeps a config as it was written. If it does not parse, the
 // one before stays in force and err says why.
 func storeConfig(c call, text string) error {
 	if err := c.At.vm.SetConfig(c.Ctx, text); err != nil {
-		if fs.Errno(err) != fs.Errno(fs.ErrInvalid) {
+		if !fs.Is(err, fs.ErrInvalid) {
 			return err
 		}
 		failed(c.At, err)
@@ -157,8 +146,11 @@ type fileHandle struct {
 }
 
 func (h fileHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
-	n, _ := h.f.ReadAt(p, off)
-	return n, nil
+	n, err := h.f.ReadAt(p, off)
+	if err == io.EOF {
+		err = nil
+	}
+	return n, err
 }
 
 func (h fileHandle) Close() error { return h.f.Close() }

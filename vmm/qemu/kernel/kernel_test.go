@@ -114,7 +114,7 @@ func TestFind(t *testing.T) {
 		{filepath.Join(both, "boot", "vmlinuz-9.9"), fs.ErrNotExist, "no modules"},
 	} {
 		_, err := Find(c.path, empty)
-		if fs.Errno(err) != fs.Errno(c.kind) || !strings.Contains(err.Error(), c.text) {
+		if !fs.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("Find(%q): %v; want %v with %q", c.path, err, c.kind, c.text)
 		}
 	}
