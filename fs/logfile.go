@@ -48,7 +48,11 @@ func (l *LogFile) cut() {
 }
 
 // Close closes the file.
-func (l *LogFile) Close() error { return l.f.Close() }
+func (l *LogFile) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.f.Close()
+}
 
 // cutHead is the line that stands where lines were dropped.
 const cutHead = "# the oldest %d bytes of this log were dropped: it is kept to %d\n"

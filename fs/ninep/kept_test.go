@@ -119,10 +119,10 @@ func TestLists(t *testing.T) {
 	k.lines(`
 		Treaddir fid 1 count 1000
 		Rreaddir`)
+	k.end() // an answer may be sent before its place is free
 	if n := len(k.srv.Lists); n != 0 {
 		t.Errorf("%d are read at the end", n)
 	}
-	k.end()
 }
 
 // TestLongWays has fids of files that lie deep.
