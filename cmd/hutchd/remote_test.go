@@ -7,11 +7,11 @@ import (
 	"net"
 	"os"
 	"path"
-	"strings"
 	"sync"
 	"time"
 
 	"hutch/fs"
+	"hutch/fs/ninep"
 	"hutch/fs/ninep/client"
 	"hutch/fs/ninep/wire"
 )
@@ -23,7 +23,11 @@ var background = context.Background()
 
 // dialTree connects to the service at addr, which may take its time.
 func dialTree(addr string) (*remote, error) {
-	conn, err := net.Dial("unix", strings.TrimPrefix(addr, "unix!"))
+	network, address, err := ninep.SplitAddr(addr)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := net.Dial(network, address)
 	if err != nil {
 		return nil, err
 	}
