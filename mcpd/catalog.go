@@ -149,6 +149,8 @@ func (s *shelf) memory() []wire.Item {
 	return s.own
 }
 
+func (s *shelf) shows(it *wire.Item) bool { return s.hides == nil || !s.hides(it) }
+
 // staleAfter is the age of a list at which it is fetched anew before a name is
 // said not to be in it: the news of a change may be on its way.
 const staleAfter = 100 * time.Millisecond
@@ -187,7 +189,7 @@ func (s *shelf) stock(gen uint64, list []wire.Item) *stock {
 	shown := 0
 	for i := range list {
 		st.index[list[i].Name] = &list[i]
-		if s.hides != nil && s.hides(&list[i]) {
+		if !s.shows(&list[i]) {
 			continue
 		}
 		if shown++; shown > 1 {

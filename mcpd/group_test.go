@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"hutch/aggd/jsonrpc"
+	"hutch/aggd/wire"
 	"hutch/mcpd/policy"
 )
 
@@ -23,8 +24,8 @@ func TestGroup(t *testing.T) {
 			t.Errorf("there is a tool %s", tool.Name)
 		}
 	}
-	if len(list.Tools) != 2*16-1 || len(st.Tools()) != len(list.Tools) {
-		t.Errorf("%d tools listed, the tree shows %d", len(list.Tools), len(st.Tools()))
+	if len(list.Tools) != 2*16-1 || len(st.Items(wire.Tools)) != len(list.Tools) {
+		t.Errorf("%d tools listed, the tree shows %d", len(list.Tools), len(st.Items(wire.Tools)))
 	}
 	g.ok("tools/call", `{"name":"one__echo"}`)
 	g.ok("resources/read", `{"uri":"capsem://two/test://two/one"}`)

@@ -197,7 +197,7 @@ func TestDenied(t *testing.T) {
 	if list := string(g.ok("tools/list", `{}`)); strings.Contains(list, `"one__echo"`) || !strings.Contains(list, `"one__`) {
 		t.Errorf("tools/list: %s", list)
 	}
-	for _, tool := range st.Tools() {
+	for _, tool := range st.Items(wire.Tools) {
 		if tool.Name == "one__echo" {
 			t.Error("the tree shows a tool that is refused")
 		}
@@ -440,7 +440,7 @@ func TestTree(t *testing.T) {
 	}
 	st.hello(t, 1, `{}`).ok("tools/list", "") // by then the lists have been fetched
 	var names []string
-	for _, tool := range st.Tools() {
+	for _, tool := range st.Items(wire.Tools) {
 		names = append(names, tool.Name)
 	}
 	if len(names) != ours+16 || !slices.Contains(names, "one__echo") || st.Sessions() != 1 {

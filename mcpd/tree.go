@@ -14,26 +14,34 @@ import (
 	"hutch/mcpd/frame"
 )
 
-// Tools returns the tools that the VM's agent can call, from memory: no server
+// Items returns what the VM's agent can call, read or get, from memory: no server
 // is asked.
-func (e *Endpoint) Tools() []wire.Item { return e.known(wire.Tools) }
-
-// Resources returns the resources that it can read, from memory.
-func (e *Endpoint) Resources() []wire.Item { return e.known(wire.Resources) }
-
-// Prompts returns the prompts that it can get, from memory.
-func (e *Endpoint) Prompts() []wire.Item { return e.known(wire.Prompts) }
-
-func (e *Endpoint) known(list *wire.List) []wire.Item {
+func (e *Endpoint) Items(list *wire.List) []wire.Item {
 	s := e.catalogs.of("")[list]
 	var items []wire.Item
 	for _, it := range s.memory() {
-		if s.hides == nil || !s.hides(&it) {
+		if s.shows(&it) {
 			it.Server = ledgerName(it.Server)
 			items = append(items, it)
 		}
 	}
 	return items
+}
+
+// Item returns the one of Items that the agent calls name.
+func (e *Endpoint) Item(list *wire.List, name string) (wire.Item, bool) {
+	s := e.catalogs.of("")[list]
+	held := s.held.Load()
+	if held == nil {
+		held = s.stock(0, nil)
+	}
+	it := held.index[name]
+	if it == nil || !s.shows(it) {
+		return wire.Item{}, false
+	}
+	found := *it
+	found.Server = ledgerName(it.Server)
+	return found, true
 }
 
 // knownTime is how long Known waits for servers.

@@ -25,8 +25,8 @@ func TestKnown(t *testing.T) {
 		}
 	}
 	offered := func() bool {
-		tool := slices.ContainsFunc(e.Tools(), func(t wire.Item) bool { return t.Name == "one__tools" })
-		prompt := slices.ContainsFunc(e.Prompts(), func(p wire.Item) bool { return p.Name == "one__prompts" })
+		tool := slices.ContainsFunc(e.Items(wire.Tools), func(t wire.Item) bool { return t.Name == "one__tools" })
+		prompt := slices.ContainsFunc(e.Items(wire.Prompts), func(p wire.Item) bool { return p.Name == "one__prompts" })
 		return tool && prompt
 	}
 	e.Known(t.Context()) // and returns, without an aggregator
@@ -38,6 +38,16 @@ func TestKnown(t *testing.T) {
 	}
 	e.Known(t.Context())
 	if !offered() {
-		t.Errorf("tools: %v, prompts: %v", e.Tools(), e.Prompts())
+		t.Errorf("tools: %v, prompts: %v", e.Items(wire.Tools), e.Items(wire.Prompts))
+	}
+	for _, list := range wire.Lists {
+		for _, want := range e.Items(list) {
+			if it, ok := e.Item(list, want.Name); !ok || it.Name != want.Name || it.Server != want.Server {
+				t.Errorf("%s by name: %v, %v", want.Name, it, ok)
+			}
+		}
+		if it, ok := e.Item(list, "two__"+list.Field); ok {
+			t.Errorf("there is %v", it)
+		}
 	}
 }

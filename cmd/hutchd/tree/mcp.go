@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -37,19 +36,34 @@ func mcpPolicy(c call) (string, error)  { return c.At.vm.MCP.PolicyText(), nil }
 // from memory: looking at it asks no server, but for a name that is looked up
 // before the servers of a new machine were asked at all.
 type catalog struct {
-	items func(*mcpd.Endpoint) []wire.Item
-	dir   func(wire.Item) string // the name of an item's directory, to be escaped
-	ask   func(ctx context.Context, e *mcpd.Endpoint, name, line string) (json.RawMessage, error)
+	list *wire.List
+	ask  func(ctx context.Context, e *mcpd.Endpoint, name, line string) (json.RawMessage, error)
 }
 
 var (
-	tools     = catalog{(*mcpd.Endpoint).Tools, agentName, withArguments((*mcpd.Endpoint).Call)}
-	resources = catalog{(*mcpd.Endpoint).Resources, ownName, readResource}
-	prompts   = catalog{(*mcpd.Endpoint).Prompts, agentName, withArguments((*mcpd.Endpoint).GetPrompt)}
+	tools     = catalog{wire.Tools, withArguments((*mcpd.Endpoint).Call)}
+	resources = catalog{wire.Resources, readResource}
+	prompts   = catalog{wire.Prompts, withArguments((*mcpd.Endpoint).GetPrompt)}
 )
 
-func agentName(it wire.Item) string { return it.Name }
-func ownName(it wire.Item) string   { return jsonrpc.Name(it.Server, it.Original) }
+// dir returns the name of an item's directory: as the agent names it, but for a
+// resource, which it names by a URI.
+func (list catalog) dir(it wire.Item) string {
+	if list.list == wire.Resources {
+		return dirName(jsonrpc.Name(it.Server, it.Original))
+	}
+	return dirName(it.Name)
+}
+
+// agentName returns what the agent calls the item of that directory, if its name
+// was not cut.
+func (list catalog) agentName(dir string) string {
+	name, _ := url.PathUnescape(dir)
+	if server, own, ok := jsonrpc.SplitName(name); ok && list.list == wire.Resources {
+		return jsonrpc.URI(server, own)
+	}
+	return name
+}
 
 func withArguments(do func(e *mcpd.Endpoint, ctx context.Context, process, name string, args json.RawMessage) (json.RawMessage, error)) func(context.Context, *mcpd.Endpoint, string, string) (json.RawMessage, error) {
 	return func(ctx context.Context, e *mcpd.Endpoint, name, line string) (json.RawMessage, error) {
@@ -65,11 +79,14 @@ func readResource(ctx context.Context, e *mcpd.Endpoint, name, _ string) (json.R
 	return e.ReadResource(ctx, sandbox.Asker, name)
 }
 
+// nameMax is the length of the longest name of a file.
+const nameMax = 255
+
 // dirName makes a name that a file can have.
 func dirName(name string) string {
 	name = strings.ReplaceAll(url.PathEscape(name), "/", "%2F")
-	if len(name) > 255 {
-		name = name[:255]
+	if len(name) > nameMax {
+		name = name[:nameMax]
 	}
 	if strings.Trim(name, ".") == "" {
 		return "%2E" + strings.TrimPrefix(name, ".")
@@ -77,24 +94,38 @@ func dirName(name string) string {
 	return name
 }
 
-// byDir returns the items by the names of their directories.
-func (list catalog) byDir(c call) map[string]wire.Item {
-	m := map[string]wire.Item{}
-	for _, it := range list.items(c.At.vm.MCP) {
-		m[dirName(list.dir(it))] = it
+func (list catalog) names(c call) ([]string, error) {
+	var names []string
+	for _, it := range c.At.vm.MCP.Items(list.list) {
+		names = append(names, list.dir(it))
 	}
-	return m
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
-func (list catalog) names(c call) ([]string, error) {
-	return slices.Sorted(maps.Keys(list.byDir(c))), nil
+// item returns the item whose directory is called name. Of many items each is
+// looked up in turn, so all are gone through only for a name that was cut.
+func (list catalog) item(c call, name string) (wire.Item, bool) {
+	it, ok := c.At.vm.MCP.Item(list.list, list.agentName(name))
+	if ok && list.dir(it) == name {
+		return it, true
+	}
+	if len(name) < nameMax {
+		return it, false
+	}
+	items := c.At.vm.MCP.Items(list.list)
+	i := slices.IndexFunc(items, func(it wire.Item) bool { return list.dir(it) == name })
+	if i < 0 {
+		return it, false
+	}
+	return items[i], true
 }
 
 func (list catalog) enter(c call, name string) (at, error) {
-	_, ok := list.byDir(c)[name]
+	_, ok := list.item(c, name)
 	if !ok {
 		c.At.vm.MCP.Known(c.Ctx)
-		_, ok = list.byDir(c)[name]
+		_, ok = list.item(c, name)
 	}
 	if !ok {
 		return at{}, fmt.Errorf("%w: %s", fs.ErrNotExist, cmp.Or(c.At.vm.MCP.Missing(c.Ctx, name), name))
@@ -104,7 +135,7 @@ func (list catalog) enter(c call, name string) (at, error) {
 
 // find returns the item whose directory the walk went through.
 func (list catalog) find(c call) (wire.Item, error) {
-	it, ok := list.byDir(c)[c.At.name]
+	it, ok := list.item(c, c.At.name)
 	if !ok {
 		return it, fmt.Errorf("%w: %s is no longer offered", fs.ErrNotExist, c.At.name)
 	}
