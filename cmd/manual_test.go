@@ -1,4 +1,5 @@
-// Package cmd_test ties the manual page of each program to its flags.
+// Package cmd_test holds the manuals against the programs' flags, the
+// README's map against the files, and every import against the table of layers.
 package cmd_test
 
 import (
