@@ -22,7 +22,7 @@ var layers = []struct {
 	{"fs/...", []string{"fs"}},
 	{"aggd/...", []string{"fs/..."}},
 	{"aggd/confine/takeover", nil},
-	{"profiles", []string{"aggd/guard", "aggd/jsonrpc", "aggd/wire", "fs", "fs/quantity"}},
+	{"profiles", []string{"aggd/guard", "aggd/jsonrpc", "aggd/wire", "fs", "fs/quantity", "mcpd/policy"}},
 	{"mcpd/...", []string{"aggd/...", "fs/..."}},
 	{"mcpd/redact", nil},
 	{"relay/...", []string{"mcpd/frame", "aggd/jsonrpc", "aggd/rawjson", "fs/..."}},
@@ -38,8 +38,9 @@ var layers = []struct {
 
 // owners are the packages that alone import a module.
 var owners = map[string][]string{
-	"9fans.net/go":                                  {"fs/scripttest"},
-	"github.com/Code-Hex/vz/v3":                     {"vmm/vz"},
+	"cel.dev/cel-go":            {"mcpd/policy"},
+	"9fans.net/go":              {"fs/scripttest"},
+	"github.com/Code-Hex/vz/v3": {"vmm/vz"},
 	"github.com/JohannesKaufmann/html-to-markdown/": {"aggd/local"},
 	"github.com/creack/pty":                         {"relay/agent"},
 	"github.com/elastic/go-seccomp-bpf":             {"aggd/confine"},

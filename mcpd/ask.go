@@ -67,8 +67,8 @@ func (e *Endpoint) asked(ctx context.Context, r wire.ServerRequest) (result, rpc
 		ctx, cancel = joined(ctx, c.ctx)
 		defer cancel()
 	}
-	question := policy.Request{
-		VM: e.cfg.VM(), Process: s.process, Server: r.Server, Method: r.Method, Known: true, Asks: true, Args: r.Params,
+	question := policy.Event{
+		On: policy.OnAsk, VM: e.cfg.VM(), Process: s.process, Server: r.Server, Method: r.Method, Known: true, Args: r.Params,
 	}
 	if _, err := e.decide(ctx, &question); err != nil {
 		return nil, err.Raw()

@@ -20,14 +20,14 @@ type verdict struct {
 
 // A decider decides a request, or judges an answer. It may wait for a person,
 // as long as the context lasts.
-type decider func(context.Context, *policy.Request) policy.Decision
+type decider func(context.Context, *policy.Event) policy.Decision
 
 // decide asks the policy whether what r is about may be. It is the one place
 // where that is asked, and where what is blocked is told of.
-func (e *Endpoint) decide(ctx context.Context, r *policy.Request) (verdict, *Error) {
+func (e *Endpoint) decide(ctx context.Context, r *policy.Event) (verdict, *Error) {
 	decide := e.rules.Load().decide
 	if decide == nil {
-		if r.Method == "tools/call" {
+		if r.On == policy.OnRequest && r.Method == "tools/call" {
 			return verdict{}, failure(jsonrpc.CodeInternal, "there is no policy yet")
 		}
 		return verdict{}, nil
@@ -44,7 +44,7 @@ func (e *Endpoint) decide(ctx context.Context, r *policy.Request) (verdict, *Err
 }
 
 // blocked is the error for what was denied, and tells of it.
-func (e *Endpoint) blocked(r *policy.Request, v verdict) *Error {
+func (e *Endpoint) blocked(r *policy.Event, v verdict) *Error {
 	what := "request"
 	if r.Answer != nil {
 		what = "result"
@@ -92,9 +92,13 @@ func (c *call) judge(result json.RawMessage, err *Error) (json.RawMessage, *Erro
 func (c *call) wait(since time.Time) { c.waited += time.Since(since) }
 
 // question is what the policy is told of the call, and of its answer.
-func (c *call) question(answer []byte) *policy.Request {
-	return &policy.Request{
-		VM: c.session.e.cfg.VM(), Process: c.process, Server: c.server, Tool: c.own, Method: c.message.Method,
+func (c *call) question(answer []byte) *policy.Event {
+	on := policy.OnRequest
+	if answer != nil {
+		on = policy.OnResponse
+	}
+	return &policy.Event{
+		On: on, VM: c.session.e.cfg.VM(), Process: c.process, Server: c.server, Tool: c.own, Method: c.message.Method,
 		Name: c.tool, Known: !c.missing, Args: c.message.params.get(pArguments), Answer: answer,
 	}
 }
@@ -105,8 +109,8 @@ func (e *Endpoint) hides(it *wire.Item) bool {
 	if p == nil {
 		return false
 	}
-	d := p.Decide(e.ctx, &policy.Request{
-		VM: e.cfg.VM(), Server: it.Server, Tool: it.Original, Method: "tools/call", Name: it.Name, Known: true,
+	d := p.Decide(&policy.Event{
+		On: policy.OnRequest, VM: e.cfg.VM(), Server: it.Server, Tool: it.Original, Method: "tools/call", Name: it.Name, Known: true,
 	})
 	return d.Action != policy.Allow
 }

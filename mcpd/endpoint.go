@@ -116,7 +116,7 @@ type rules struct {
 func newRules(servers []wire.Server, p *policy.Policy) *rules {
 	r := &rules{servers: make(map[string]wire.Server), list: servers, policy: p}
 	if p != nil {
-		r.decide = p.Decide
+		r.decide = func(_ context.Context, e *policy.Event) policy.Decision { return p.Decide(e) }
 	}
 	for _, s := range servers {
 		r.servers[s.Name] = s

@@ -15,7 +15,7 @@ import (
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	bare := func(cfg *Config) { cfg.VM, cfg.Work = nil, "" }
-	st := newSite(t, bare, testServers("one", "two"), policy.Rule{Server: "two", Blocked: []string{"die"}})
+	st := newSite(t, bare, testServers("one", "two"), policy.List{Server: "two", Blocked: []string{"die"}})
 	g := st.hello(t, 2, `{"sampling":{}}`)
 	var list struct{ Tools []struct{ Name string } }
 	json.Unmarshal(g.ok("tools/list", ""), &list)

@@ -44,7 +44,7 @@ func testServers(kinds ...string) []wire.Server {
 	return list
 }
 
-func newSite(t testing.TB, change func(*Config), servers []wire.Server, rules ...policy.Rule) *site {
+func newSite(t testing.TB, change func(*Config), servers []wire.Server, lists ...policy.List) *site {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -70,7 +70,7 @@ func newSite(t testing.TB, change func(*Config), servers []wire.Server, rules ..
 		change(&cfg)
 	}
 	st.Endpoint = New(cfg)
-	if err := st.Reload(context.Background(), servers, policy.New(rules)); err != nil {
+	if err := st.Reload(context.Background(), servers, listed(t, lists...)); err != nil {
 		t.Fatal(err)
 	}
 	if err := st.Start(); err != nil {
@@ -342,4 +342,14 @@ func (st *site) lines(n int) []map[string]any {
 		list = append(list, m)
 	}
 	return list
+}
+
+// listed returns the policy of servers' lists.
+func listed(t testing.TB, lists ...policy.List) *policy.Policy {
+	t.Helper()
+	p, err := policy.New(policy.Config{Lists: lists})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

@@ -92,7 +92,7 @@ func TestUnfinished(t *testing.T) {
 // TestUnread makes calls whose answers are not read: what there is no room for
 // is an error, and that is told.
 func TestUnread(t *testing.T) {
-	st := newSite(t, nil, testServers("srv"), policy.Rule{Server: "srv", Allowed: []string{"*"}})
+	st := newSite(t, nil, testServers("srv"), policy.List{Server: "srv", Allowed: []string{"*"}})
 	st.SetPending(2 << 20)
 	c := st.serve(t)
 	w, r := frame.NewWriter(c), frame.NewReader(c)

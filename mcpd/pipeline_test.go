@@ -25,16 +25,16 @@ func (st *site) decideBy(d decider) {
 
 // A person decides calls, each when it is told to.
 type person struct {
-	asked  chan *policy.Request
+	asked  chan *policy.Event
 	answer chan policy.Decision
 	gone   chan struct{} // gets one for each decision that nobody waits for any more
 }
 
 func newPerson() *person {
-	return &person{make(chan *policy.Request), make(chan policy.Decision), make(chan struct{}, 1)}
+	return &person{make(chan *policy.Event), make(chan policy.Decision), make(chan struct{}, 1)}
 }
 
-func (p *person) decide(ctx context.Context, r *policy.Request) policy.Decision {
+func (p *person) decide(ctx context.Context, r *policy.Event) policy.Decision {
 	if r.Method != "tools/call" || r.Answer != nil {
 		return policy.Decision{Action: policy.Allow}
 	}
@@ -168,9 +168,9 @@ func TestDecisionCancelled(t *testing.T) {
 }
 
 // noSecrets blocks what has "secret" in it.
-func noSecrets(_ context.Context, r *policy.Request) policy.Decision {
+func noSecrets(_ context.Context, r *policy.Event) policy.Decision {
 	text := r.Answer
-	if text == nil && r.Asks {
+	if text == nil && r.On == policy.OnAsk {
 		text = r.Args
 	}
 	if bytes.Contains(text, []byte("secret")) {
@@ -190,7 +190,7 @@ func TestResultsJudged(t *testing.T) {
 	g.fails("tools/call", `{"name":"one__echo","arguments":{"a":"secret"}}`, jsonrpc.CodeInvalid, text)
 	g.fails("tools/call", readFile, jsonrpc.CodeInvalid, text)
 	g.fails("resources/read", `{"uri":"capsem://one/test://one/secret"}`, jsonrpc.CodeInvalid, text)
-	st.decideBy(func(ctx context.Context, r *policy.Request) policy.Decision {
+	st.decideBy(func(ctx context.Context, r *policy.Event) policy.Decision {
 		r.Answer = bytes.ReplaceAll(r.Answer, []byte("told <so>"), []byte("secret")) // a server's error
 		return noSecrets(ctx, r)
 	})
@@ -219,10 +219,10 @@ func TestAsksJudged(t *testing.T) {
 	t.Parallel()
 	st := newSite(t, nil, testServers("one"))
 	g := st.hello(t, 2, `{"sampling":{},"elicitation":{},"roots":{}}`)
-	var seen []policy.Request
+	var seen []policy.Event
 	block := ""
-	st.decideBy(func(ctx context.Context, r *policy.Request) policy.Decision {
-		if !r.Asks {
+	st.decideBy(func(ctx context.Context, r *policy.Event) policy.Decision {
+		if r.On != policy.OnAsk {
 			return policy.Decision{Action: policy.Allow}
 		}
 		seen = append(seen, *r)
@@ -270,8 +270,8 @@ func TestAskCancelled(t *testing.T) {
 	g := st.hello(t, 2, `{"sampling":{}}`)
 	gone := make(chan struct{})
 	asked := make(chan struct{})
-	st.decideBy(func(ctx context.Context, r *policy.Request) policy.Decision {
-		if r.Asks {
+	st.decideBy(func(ctx context.Context, r *policy.Event) policy.Decision {
+		if r.On == policy.OnAsk {
 			close(asked)
 			<-ctx.Done()
 			close(gone)

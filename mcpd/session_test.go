@@ -176,7 +176,7 @@ func TestRoutes(t *testing.T) {
 
 func TestDenied(t *testing.T) {
 	t.Parallel()
-	st := newSite(t, nil, testServers("one"), policy.Rule{Server: "one", Blocked: []string{"echo"}})
+	st := newSite(t, nil, testServers("one"), policy.List{Server: "one", Blocked: []string{"echo"}})
 	g := st.hello(t, 1, `{}`)
 	g.fails("tools/call", `{"name":"one__echo"}`, jsonrpc.CodeInvalid, "MCP request blocked by policy: mcpServers.one.blocked_tools: tool \"echo\"")
 	g.fails("tools/call", `{"name":"one__none"}`, jsonrpc.CodeInvalid, "MCP request blocked by policy: unregistered: tool \"one__none\" is not registered")
@@ -392,7 +392,7 @@ func TestReload(t *testing.T) {
 	st := newSite(t, nil, testServers("one"))
 	g := st.hello(t, 1, `{}`)
 	g.ok("tools/call", `{"name":"one__echo"}`)
-	if err := st.Reload(t.Context(), testServers("two"), policy.New(nil)); err != nil {
+	if err := st.Reload(t.Context(), testServers("two"), listed(t)); err != nil {
 		t.Fatal(err)
 	}
 	g.note(wire.Tools.Changed)

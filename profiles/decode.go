@@ -45,6 +45,9 @@ func decode(text []byte, p *Profile) error {
 		return syntax(err)
 	}
 	err := decodeTable(target{c: &p.Config, p: p}, doc, nil, "")
+	if err == nil {
+		err = p.compile()
+	}
 	var wrong *fault
 	if errors.As(err, &wrong) {
 		wrong.line = lineOf(text, wrong.key)
@@ -93,8 +96,11 @@ func decodeValue(t target, v any, at key, name string) error {
 	if !ok {
 		return at.want("a table")
 	}
-	if name+"." == strings.TrimSuffix(ofServer, "NAME.") {
+	switch name + "." {
+	case strings.TrimSuffix(ofServer, "NAME."):
 		return decodeServers(t.p, table, at)
+	case strings.TrimSuffix(ofRule, "FAMILY.NAME."):
+		return decodeRules(t.p, table, at)
 	}
 	return decodeTable(t, table, at, name+".")
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"hutch/mcpd/policy"
 )
 
 // A Key is a row of the table of all that profiles and configs can say.
@@ -33,12 +35,16 @@ type target struct {
 	c *Config
 	p *Profile
 	s *Server
+	r *policy.Rule
 
 	said map[string]string // of s: the keys that were said, and by which of those that say the same
 }
 
-// ofServer begins the names of the keys of servers.
-const ofServer = "mcpServers.NAME."
+// What the names of the keys of servers and rules begin with.
+const (
+	ofServer = "mcpServers.NAME."
+	ofRule   = "security.rules.FAMILY.NAME."
+)
 
 // Keys are all keys, in the order of a config's text.
 var Keys = withAliases(append([]Key{
@@ -68,6 +74,15 @@ var Keys = withAliases(append([]Key{
 	{Name: "network.max_bytes", In: InProfile, kind: isSize, Min: "1", field: func(t target) any { return &t.p.Network.MaxBytes }},
 	{Name: "network.timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return (*time.Duration)(&t.p.Network.Timeout) }},
 	{Name: "mcp.max_pending", In: InProfile, kind: isSize, Min: "2MiB", field: func(t target) any { return &t.p.MaxPending }},
+
+	{Name: "security.default", In: InProfile, kind: isText, field: func(t target) any { return &t.p.Security.Default }},
+	{Name: "security.ask_timeout", In: InProfile, kind: isTime, Min: "1s", field: func(t target) any { return &t.p.Security.AskTime }},
+
+	{Name: ofRule + "on", In: InProfile, kind: isText, field: func(t target) any { return &t.r.On }},
+	{Name: ofRule + "if", In: InProfile, kind: isText, field: func(t target) any { return &t.r.If }},
+	{Name: ofRule + "decision", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Decision }},
+	{Name: ofRule + "priority", In: InProfile, kind: isCount, Min: "1", Max: "999", field: func(t target) any { return &t.r.Priority }},
+	{Name: ofRule + "reason", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Reason }},
 
 	{Name: ofServer + "command", In: InProfile, kind: isText, field: func(t target) any { return &t.s.Command }},
 	{Name: ofServer + "args", In: InProfile, kind: isTexts, field: func(t target) any { return &t.s.Args }},

@@ -14,16 +14,19 @@ import (
 
 	"hutch/aggd/wire"
 	"hutch/fs"
+	"hutch/mcpd/policy"
 )
 
 // A Profile is what a profile file says. It is shared and not to be changed.
 type Profile struct {
 	Name string
 	Config
-	Network wire.Network // what a VM may reach, where Net is "host-proxy"
-	Env     map[string]string
-	Servers []Server // sorted by name
-	HTTP    HTTP
+	Network  wire.Network // what a VM may reach, where Net is "host-proxy"
+	Env      map[string]string
+	Servers  []Server // sorted by name
+	Security policy.Config
+	Policy   *policy.Policy // compiled of Security and of the servers' lists of tools
+	HTTP     HTTP
 	// MaxPending is how many bytes the VM's MCP sessions may hold; 0: the default.
 	MaxPending int64
 }

@@ -80,6 +80,10 @@ func TestParse(t *testing.T) {
 				ConnectTimeout: wire.Duration(5 * time.Second), CallTimeout: wire.Duration(time.Minute), Source: "profile"}},
 		},
 	}
+	if p.Policy == nil {
+		t.Error("there is no policy")
+	}
+	p.Policy = nil
 	if !reflect.DeepEqual(p, want) {
 		t.Errorf("got  %+v\nwant %+v", p, want)
 	}
@@ -97,12 +101,14 @@ func TestParseRefuses(t *testing.T) {
 		{"image = ", "line 1: "},
 		{"\nimage = \"a\"\nimage = \"b\"", "line 3: "},
 		{"\nimge = \"a\"", `line 2: unknown key "imge": did you mean "image"?`},
-		{"zzz = 1", `line 1: unknown key "zzz": remove it; known here are image driver kernel ram cpus pids disk records idle ttl net env http network mcp mcpServers`},
+		{"zzz = 1", `line 1: unknown key "zzz": remove it; known here are image driver kernel ram cpus pids disk records idle ttl net env http network mcp security mcpServers`},
 		{"[mcp]\nmax_pending = \"1MiB\"", "line 2: mcp.max_pending is too small: 1MiB < 2MiB"},
 		{"[http]\nallowed = []", `line 2: unknown key "http.allowed": remove it; known here are allow max_bytes timeout`},
 		{"[mcpServers.a]\nurl = \"http://a\"\nbearer_tokn = \"x\"", `line 3: unknown key "mcpServers.a.bearer_tokn": did you mean "bearer_token"?`},
 		{"[mcpServers.a]\nurl = \"http://a\"\n[mcpServers.a.capsem]\nrules = 1", `line 4: unknown key "mcpServers.a.capsem.rules": remove it; known here are enabled editable`},
-		{"[security]\nx = 1", `line 1: unknown key "security`},
+		{"[security]\nx = 1", `line 2: unknown key "security.x": remove it; known here are default ask_timeout rules`},
+		{"[security.rules.mcp.a]\non = \"mcp.request\"\ndecision = \"block\"\nif = \"mcp.request.tol == ''\"", `line 4: security.rules.mcp.a.if `},
+		{"[security.rules.mcp.a]\non = \"mcp.requests\"", `line 2: security.rules.mcp.a.on "mcp.requests": it is one of mcp.request`},
 		{"kernel = \"vmlinuz\"", `line 1: kernel "vmlinuz" is not an absolute path`},
 		{"ram = 512", `line 1: ram: write a size in quotes like "512MiB"`},
 		{"[http]\ntimeout = 30", `line 2: http.timeout: write a time in quotes like "30s"`},

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"hutch/aggd/wire"
-	"hutch/mcpd/policy"
 	"hutch/profiles"
 )
 
@@ -39,7 +38,7 @@ func (v *Sandbox) configure(ctx context.Context) error {
 	}
 	_, err = v.openLedger(p.Secrets())
 	v.MCP.SetPending(p.MaxPending)
-	return errors.Join(err, v.MCP.Reload(ctx, servers(p, v.service.cfg.Locald), policyOf(p)))
+	return errors.Join(err, v.MCP.Reload(ctx, servers(p, v.service.cfg.Locald), p.Policy))
 }
 
 // servers puts a profile's servers as the endpoint is told them, with the
@@ -70,12 +69,4 @@ func localArgs(h profiles.HTTP) (args []string) {
 		args = append(args, "-timeout", h.Timeout.String())
 	}
 	return args
-}
-
-func policyOf(p *profiles.Profile) *policy.Policy {
-	var rules []policy.Rule
-	for _, s := range p.Servers {
-		rules = append(rules, policy.Rule{Server: s.Name, Allowed: s.Allowed, Blocked: s.Blocked})
-	}
-	return policy.New(rules)
 }

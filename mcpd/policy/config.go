@@ -1,0 +1,57 @@
+package policy
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Config is what the layers of a profile say of decisions.
+type Config struct {
+	Default string        // what holds where nothing else decides: Allow, Ask or Block; "": Allow
+	AskTime time.Duration // how long a question waits for an answer; 0: AskTime
+	Rules   []Rule
+	Lists   []List
+}
+
+// AskTime is how long a question waits for an answer, if nothing else is said.
+const AskTime = 5 * time.Minute
+
+// The priorities of rules. Lower ones are tried first.
+const (
+	Lowest   = -1000 // those below 0 are corp's
+	OfLists  = 0     // rules that are made of a server's lists of tools
+	Usual    = 100   // of rules that do not say theirs
+	Highest  = 999
+	Defaults = 1000 // what holds where no rule decides
+)
+
+// A Rule decides the events for which its condition holds.
+type Rule struct {
+	ID       string // where in the profile it stands: security.rules.FAMILY.NAME
+	Layer    string // whose it is
+	On       string // the event
+	If       string // CEL; "": always
+	Decision string // Allow, Ask, Block or Rewrite
+	Priority int
+	Reason   string
+	Server   string // the only one whose events it decides; "": all
+}
+
+// A List holds the lists of one server. Names are the tools' own; "*" is every
+// tool, and a * at the end, after the border of a segment, every tool that goes
+// on from there.
+type List struct {
+	Server  string
+	Layer   string
+	Allowed []string // nil: all
+	Blocked []string
+}
+
+// A Fault is what is wrong with a Config.
+type Fault struct {
+	Of   string // the ID of the rule, or the name of the key
+	Key  string // the key of it, "": all of it
+	Text string
+}
+
+func (f *Fault) Error() string { return fmt.Sprintf("%s: %s", f.Of, f.Text) }

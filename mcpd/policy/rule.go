@@ -1,0 +1,116 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"cel.dev/cel-go/cel"
+
+	"hutch/fs"
+)
+
+// The rules that no profile has.
+const (
+	ruleDefault      = "default"
+	ruleUnregistered = "unregistered"
+)
+
+// A rule is a Rule that is compiled. One that is made of a server's list has a
+// match of its own in the place of a condition.
+type rule struct {
+	Rule
+	program cel.Program         // nil: there is no condition
+	match   func(*Event) string // nil: the condition counts; else the reason, "" if it does not hold
+	list    []string            // that it was made of
+	unless  bool                // it blocks what is not of the list
+}
+
+// compileRules compiles the rules of c and those that its lists are.
+func (p *Policy) compileRules(c Config) error {
+	p.rules = append(listRules(c.Lists), &rule{
+		Rule:  Rule{ID: ruleUnregistered, On: OnRequest, Decision: Block, Priority: OfLists},
+		match: unregistered,
+	})
+	for _, r := range c.Rules {
+		compiled, err := compileRule(r)
+		if err != nil {
+			return err
+		}
+		p.rules = append(p.rules, compiled)
+	}
+	slices.SortStableFunc(p.rules, func(a, b *rule) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.ID, b.ID))
+	})
+	return nil
+}
+
+func compileRule(r Rule) (*rule, error) {
+	on := slices.IndexFunc(families, func(f family) bool { return f.on == r.On })
+	if on < 0 {
+		return nil, &Fault{r.ID, "on", fmt.Sprintf("%.64q: it is one of %s", r.On, familyNames())}
+	}
+	switch r.Decision {
+	case Allow, Ask, Block:
+	default:
+		return nil, &Fault{r.ID, "decision", fmt.Sprintf("%.64q: it is allow, ask or block", r.Decision)}
+	}
+	if r.If == "" {
+		return &rule{Rule: r}, nil
+	}
+	program, err := families[on].compile(r.If)
+	if err != nil {
+		return nil, &Fault{r.ID, "if", err.Error()}
+	}
+	return &rule{Rule: r, program: program}, nil
+}
+
+// tryRules returns what the first rule decides that holds for e. A condition
+// that cannot be found out blocks.
+func (p *Policy) tryRules(e *Event) *Decision {
+	a := activation{e: e}
+	for _, r := range p.rules {
+		if r.On != e.On || r.Server != "" && r.Server != e.Server {
+			continue
+		}
+		holds, reason, err := r.holds(e, &a)
+		switch {
+		case err != nil:
+			return &Decision{Block, r.ID, r.Layer, fmt.Sprintf("the condition of the rule cannot be found out: %v", err)}
+		case holds:
+			return &Decision{r.Decision, r.ID, r.Layer, reason}
+		}
+	}
+	return nil
+}
+
+// holds says whether the rule's condition holds for e, and why it says what it
+// says.
+func (r *rule) holds(e *Event, a *activation) (holds bool, reason string, err error) {
+	switch {
+	case r.match != nil:
+		reason := r.match(e)
+		return reason != "", reason, nil
+	case r.program == nil:
+		return true, r.reason(), nil
+	}
+	holds, err = eval(r.program, a)
+	return holds, r.reason(), err
+}
+
+func (r *rule) reason() string { return cmp.Or(r.Reason, "the rule says so") }
+
+// text returns what of the rule goes on after its name and decision.
+func (r *rule) text() string {
+	text := ""
+	if r.unless {
+		text = " unless"
+	}
+	for _, t := range r.list {
+		text += " " + fs.QuoteLine(t)
+	}
+	if r.If != "" {
+		text += " if " + fs.QuoteLine(r.If)
+	}
+	return text
+}
