@@ -25,6 +25,7 @@ var layers = []struct {
 	{"profiles", []string{"aggd/guard", "aggd/jsonrpc", "aggd/wire", "fs", "fs/quantity", "mcpd/policy"}},
 	{"mcpd/...", []string{"aggd/...", "fs/..."}},
 	{"mcpd/redact", nil},
+	{"mcpd/seal", []string{"aggd/rawjson"}},
 	{"relay/...", []string{"mcpd/frame", "aggd/jsonrpc", "aggd/rawjson", "fs/..."}},
 	{"vmm/...", []string{"profiles", "relay/...", "fs/..."}},
 	{"cmd/aggd", []string{"aggd/..."}},
