@@ -27,7 +27,7 @@ func listRules(lists []List) (rules []*rule) {
 				}
 				return ""
 			})
-			r.unless = true
+			r.unless, r.code = true, ToolNotAllowed
 			rules = append(rules, r)
 		}
 	}

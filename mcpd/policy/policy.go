@@ -26,6 +26,9 @@ type Decision struct {
 	Rule   string
 	Layer  string // whose rule it is
 	Reason string // empty where nothing needs to be said
+
+	Code       *Code         // of what is blocked; nil where that is not
+	RetryAfter time.Duration // 0: nobody knows, or asking again is no use
 }
 
 // A Policy decides events. Its methods may be called concurrently.
@@ -55,6 +58,9 @@ func New(c Config) (*Policy, error) {
 	case "", Allow:
 	case Ask, Block:
 		p.last.Action, p.last.Reason = c.Default, "no rule allows it"
+		if c.Default == Block {
+			p.last.Code = ToolNotAllowed
+		}
 	default:
 		return nil, &Fault{"security", "default", fmt.Sprintf("%.64q: it is allow, ask or block", c.Default)}
 	}
@@ -66,6 +72,14 @@ func New(c Config) (*Policy, error) {
 
 // Decide decides an event. It does not wait.
 func (p *Policy) Decide(e *Event) Decision {
+	d := p.decide(e)
+	if d.Action == Block && d.Code == nil {
+		d.Code = ToolExplicitlyDenied
+	}
+	return d
+}
+
+func (p *Policy) decide(e *Event) Decision {
 	for _, c := range checks {
 		if d := c.do(p, e); d != nil {
 			return *d

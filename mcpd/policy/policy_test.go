@@ -1,6 +1,9 @@
 package policy
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // listed returns the policy of servers' lists.
 func listed(t testing.TB, lists []List) *Policy {
@@ -68,7 +71,18 @@ func TestDecide(t *testing.T) {
 		if (d.Action == Block) != (d.Reason != "") {
 			t.Errorf("%+v: the reason is %q", tt.event, d.Reason)
 		}
+		if want := codeOf(d.Rule); (d.Action == Block) != (d.Code != nil) || d.Code != nil && d.Code != want {
+			t.Errorf("%+v: the code is %+v", tt.event, d.Code)
+		}
 	}
+}
+
+// codeOf returns the code of what a rule blocks.
+func codeOf(rule string) *Code {
+	if strings.HasSuffix(rule, ".blocked_tools") {
+		return ToolExplicitlyDenied
+	}
+	return ToolNotAllowed
 }
 
 func TestText(t *testing.T) {

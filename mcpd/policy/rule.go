@@ -24,13 +24,14 @@ type rule struct {
 	match   func(*Event) string // nil: the condition counts; else the reason, "" if it does not hold
 	list    []string            // that it was made of
 	unless  bool                // it blocks what is not of the list
+	code    *Code               // of what it blocks; nil: ToolExplicitlyDenied
 }
 
 // compileRules compiles the rules of c and those that its lists are.
 func (p *Policy) compileRules(c Config) error {
 	p.rules = append(listRules(c.Lists), &rule{
 		Rule:  Rule{ID: ruleUnregistered, On: OnRequest, Decision: Block, Priority: OfLists},
-		match: unregistered,
+		match: unregistered, code: ToolNotAllowed,
 	})
 	for _, r := range c.Rules {
 		compiled, err := compileRule(r)
@@ -76,9 +77,9 @@ func (p *Policy) tryRules(e *Event) *Decision {
 		holds, reason, err := r.holds(e, &a)
 		switch {
 		case err != nil:
-			return &Decision{Block, r.ID, r.Layer, fmt.Sprintf("the condition of the rule cannot be found out: %v", err)}
+			return &Decision{Action: Block, Rule: r.ID, Layer: r.Layer, Reason: fmt.Sprintf("the condition of the rule cannot be found out: %v", err)}
 		case holds:
-			return &Decision{r.Decision, r.ID, r.Layer, reason}
+			return &Decision{Action: r.Decision, Rule: r.ID, Layer: r.Layer, Reason: reason, Code: r.code}
 		}
 	}
 	return nil

@@ -1,0 +1,45 @@
+package policy
+
+// What a model can do about a refusal.
+const (
+	Fatal       = "fatal"           // nothing: its session is at fault, or who set it up
+	Feedback    = "policy_feedback" // something else: the same will be refused again
+	Recoverable = "recoverable"     // the same, later
+)
+
+// A Code tells programs why something is refused. Its number and name are those
+// of SMCP, of which several violations may share one.
+type Code struct {
+	Number    int
+	Name      string
+	Violation string
+	Class     string // Fatal, Feedback or Recoverable
+}
+
+// The codes, in the order of their numbers.
+var (
+	InvalidEnvelope  = &Code{1000, "INVALID_ENVELOPE", "InvalidEnvelope", Fatal}
+	InvalidSignature = &Code{1001, "INVALID_SIGNATURE", "InvalidSignature", Fatal}
+	ExpiredToken     = &Code{1002, "EXPIRED_TOKEN", "ExpiredToken", Fatal}
+	InvalidToken     = &Code{1003, "INVALID_TOKEN", "InvalidToken", Fatal}
+	ReplayDetected   = &Code{1004, "REPLAY_DETECTED", "ReplayDetected", Fatal}
+	UnknownSession   = &Code{1005, "UNKNOWN_SESSION", "UnknownSession", Fatal}
+
+	ToolNotAllowed       = &Code{2000, "TOOL_NOT_ALLOWED", "ToolNotAllowed", Feedback}
+	ToolExplicitlyDenied = &Code{2001, "TOOL_EXPLICITLY_DENIED", "ToolExplicitlyDenied", Feedback}
+	PathOutsideBoundary  = &Code{2002, "PATH_NOT_ALLOWED", "PathOutsideBoundary", Feedback}
+	PathTraversalAttempt = &Code{2002, "PATH_NOT_ALLOWED", "PathTraversalAttempt", Feedback}
+	MissingPath          = &Code{2002, "PATH_NOT_ALLOWED", "MissingRequiredArgument", Feedback}
+	DomainNotAllowed     = &Code{2003, "DOMAIN_NOT_ALLOWED", "DomainNotAllowed", Feedback}
+	MissingDomain        = &Code{2003, "DOMAIN_NOT_ALLOWED", "MissingRequiredArgument", Feedback}
+	CommandNotAllowed    = &Code{2004, "COMMAND_NOT_ALLOWED", "CommandNotAllowed", Feedback}
+	SubcommandNotAllowed = &Code{2004, "COMMAND_NOT_ALLOWED", "SubcommandNotAllowed", Feedback}
+	MissingCommand       = &Code{2004, "COMMAND_NOT_ALLOWED", "MissingRequiredArgument", Feedback}
+	RateLimitExceeded    = &Code{2005, "RATE_LIMIT_EXCEEDED", "RateLimitExceeded", Recoverable}
+	ConcurrencyExceeded  = &Code{2005, "RATE_LIMIT_EXCEEDED", "ConcurrentExecLimitExceeded", Recoverable}
+	OutputSizeExceeded   = &Code{2006, "OUTPUT_SIZE_EXCEEDED", "OutputSizeLimitExceeded", Feedback}
+
+	UnknownWorkload            = &Code{3000, "UNKNOWN_WORKLOAD", "UnknownWorkload", Fatal}
+	ScopeNotFound              = &Code{3001, "SCOPE_NOT_FOUND", "ScopeNotFound", Fatal}
+	WorkloadVerificationFailed = &Code{3002, "WORKLOAD_VERIFICATION_FAILED", "WorkloadVerificationFailed", Fatal}
+)
