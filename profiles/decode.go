@@ -9,27 +9,18 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
-	"github.com/pelletier/go-toml/v2/unstable"
 )
-
-// A key is the way to a value in a profile.
-type key []string
-
-// with returns the key of name in k.
-func (k key) with(name string) key { return append(k[:len(k):len(k)], name) }
 
 // A fault is what is wrong with a profile and where.
 type fault struct {
 	key  key
-	line int
+	at   place
 	text string
 }
 
 func (f *fault) Error() string {
-	return fmt.Sprintf("line %d: %s", f.line, strings.Join(strings.Fields(f.text), " "))
+	return fmt.Sprintf("%s: %s", f.at, strings.Join(strings.Fields(f.text), " "))
 }
-
-func (k key) String() string { return strings.Join(k, ".") }
 
 // want is the fault of a value of the wrong kind.
 func (k key) want(what string) *fault { return k.faultf("%s: write %s", k, what) }
@@ -38,29 +29,27 @@ func (k key) faultf(format string, a ...any) *fault {
 	return &fault{key: k, text: fmt.Sprintf(format, a...)}
 }
 
-// decode reads what TOML says of p. Its errors are faults.
-func decode(text []byte, p *Profile) error {
-	var doc map[string]any
-	if err := toml.Unmarshal(text, &doc); err != nil {
-		return syntax(err)
-	}
-	err := decodeTable(target{c: &p.Config, p: p}, doc, nil, "")
+// decode reads what the layers say of p. Its errors are faults.
+func (l *layered) decode(p *Profile) error {
+	err := decodeTable(target{c: &p.Config, p: p}, l.table, nil, "")
 	if err == nil {
+		l.sign(p)
 		err = p.compile()
 	}
 	var wrong *fault
 	if errors.As(err, &wrong) {
-		wrong.line = lineOf(text, wrong.key)
+		wrong.at = l.where(wrong.key)
 	}
 	return err
 }
 
-// syntax returns the fault that the TOML decoder found.
-func syntax(err error) *fault {
-	f := &fault{line: 1, text: strings.TrimPrefix(err.Error(), "toml: ")}
+// syntax returns the fault that the TOML decoder found in a file.
+func syntax(err error, at place) *fault {
+	f := &fault{at: at, text: strings.TrimPrefix(err.Error(), "toml: ")}
+	f.at.line = 1
 	var bad *toml.DecodeError
 	if errors.As(err, &bad) {
-		f.line, _ = bad.Position()
+		f.at.line, _ = bad.Position()
 		if k := bad.Key(); len(k) > 0 {
 			f.text = strings.Join(k, ".") + ": " + f.text
 		}
@@ -107,11 +96,6 @@ func decodeValue(t target, v any, at key, name string) error {
 
 // decode sets the field of k to a value.
 func (k *Key) decode(t target, v any, at key) error {
-	if t.s != nil {
-		if err := t.say(k, at); err != nil {
-			return err
-		}
-	}
 	field := k.field(t)
 	switch f := field.(type) {
 	case *bool:
@@ -119,7 +103,7 @@ func (k *Key) decode(t target, v any, at key) error {
 		if !ok {
 			return at.want("true or false")
 		}
-		*f = is != (k.kind == isNoFlag)
+		*f = is
 		return nil
 	case *[]string:
 		list, ok := v.([]any)
@@ -203,45 +187,4 @@ func near(a, b string) bool {
 		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
 	return len(a) <= 1 && len(b) <= 1 || len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0]
-}
-
-// lineOf returns the line where the value of k is set or, failing that, of
-// what holds it.
-func lineOf(text []byte, k key) int {
-	line, depth := 1, 0
-	var p unstable.Parser
-	p.Reset(text)
-	var table key
-	for p.NextExpression() {
-		e := p.Expression()
-		here, at := key(nil), 0
-		for it := e.Key(); it.Next(); {
-			n := it.Node()
-			if at == 0 {
-				at = p.Shape(n.Raw).Start.Line
-			}
-			here = append(here, string(n.Data))
-		}
-		switch e.Kind {
-		case unstable.Table, unstable.ArrayTable:
-			table = here
-		case unstable.KeyValue:
-			here = append(table[:len(table):len(table)], here...)
-		default:
-			continue
-		}
-		if n := common(here, k); n > depth {
-			line, depth = at, n
-		}
-	}
-	return line
-}
-
-// common returns how many elements a and b have in common from the start.
-func common(a, b key) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
 }

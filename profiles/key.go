@@ -36,8 +36,6 @@ type target struct {
 	p *Profile
 	s *Server
 	r *policy.Rule
-
-	said map[string]string // of s: the keys that were said, and by which of those that say the same
 }
 
 // What the names of the keys of servers and rules begin with.
@@ -94,6 +92,7 @@ var Keys = withAliases(append([]Key{
 	{Name: ofServer + "headers", In: InProfile, kind: isHeaders, field: func(t target) any { return &t.s.Headers }},
 	{Name: ofServer + "bearer_token", In: InProfile, kind: isText, field: func(t target) any { return &t.s.BearerToken }},
 	{Name: ofServer + "bearerToken", same: ofServer + "bearer_token"},
+	{Name: "extends", In: InProfile, kind: isName, field: func(t target) any { return &t.p.Extends }},
 }, extra...))
 
 // extra are the keys of servers that other programs do not have. They may also

@@ -19,7 +19,8 @@ import (
 
 // A Profile is what a profile file says. It is shared and not to be changed.
 type Profile struct {
-	Name string
+	Name    string
+	Extends string // the profile that says what this one does not; "": none
 	Config
 	Network  wire.Network // what a VM may reach, where Net is "host-proxy"
 	Env      map[string]string
@@ -41,6 +42,7 @@ type HTTP struct {
 // A Server is an external MCP server, and which of its tools may be called.
 type Server struct {
 	wire.Server
+	Layer   string   // whose it is
 	Allowed []string // nil: all
 	Blocked []string
 }
@@ -76,8 +78,8 @@ func isShort(line string) bool { return len(line) < 16 }
 // maxText is the size of the largest profile file.
 const maxText = 1 << 20
 
-// Parse returns the profile that text says. Its error is one line with the
-// number of the line to change.
+// Parse returns the profile that text says alone. Its error is one line with
+// the number of the line to change.
 func Parse(name string, text []byte) (*Profile, error) {
 	if err := checkName(name); err != nil {
 		return nil, fmt.Errorf("%w: profile name %.64q %s", fs.ErrInvalid, name, err)
@@ -85,9 +87,28 @@ func Parse(name string, text []byte) (*Profile, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("%w: profile %s has %d bytes, at most %d", fs.ErrTooLong, name, len(text), maxText)
 	}
-	p := &Profile{Name: name, Network: wire.Network{Profile: name}}
-	if err := decode(text, p); err != nil {
-		return nil, fmt.Errorf("%w: profile %s, %w", fs.ErrInvalid, name, err)
+	d, err := readTOML(place{layer: ofUser}, text)
+	if err != nil {
+		return nil, faulty(name, err)
 	}
-	return p, nil
+	p, _, err := build(name, []*document{d})
+	return p, err
+}
+
+// build returns the profile that documents say, and what they say together.
+func build(name string, docs []*document) (*Profile, *layered, error) {
+	p := &Profile{Name: name, Network: wire.Network{Profile: name}}
+	l, err := merge(docs)
+	if err == nil {
+		err = l.decode(p)
+	}
+	if err != nil {
+		return nil, nil, faulty(name, err)
+	}
+	return p, l, nil
+}
+
+// faulty says in which profile a fault is.
+func faulty(name string, err error) error {
+	return fmt.Errorf("%w: profile %s, %w", fs.ErrInvalid, name, err)
 }

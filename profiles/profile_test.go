@@ -73,11 +73,11 @@ func TestParse(t *testing.T) {
 			{Server: wire.Server{Name: "github", Type: "stdio", Program: wire.Program{Command: "github-mcp-server", Args: []string{"stdio"},
 				Env: map[string]string{"GITHUB_TOKEN": "ghp_x"}, Dir: "/tmp"}, Enabled: true,
 				IdleTimeout: wire.Duration(10 * time.Minute), Source: "profile"},
-				Allowed: []string{"search_repositories", "get_*"}, Blocked: []string{}},
-			{Server: wire.Server{Name: "old", Type: "sse", URL: "http://old.example/sse", BearerToken: "other", Source: "profile"}},
+				Layer: "user", Allowed: []string{"search_repositories", "get_*"}, Blocked: []string{}},
+			{Server: wire.Server{Name: "old", Type: "sse", URL: "http://old.example/sse", BearerToken: "other", Source: "profile"}, Layer: "user"},
 			{Server: wire.Server{Name: "zed", Type: "http", URL: "https://zed.example/mcp", BearerToken: "t0ken-value",
 				Headers: map[string]string{"X-Team": "Bearer abc"}, Enabled: true,
-				ConnectTimeout: wire.Duration(5 * time.Second), CallTimeout: wire.Duration(time.Minute), Source: "profile"}},
+				ConnectTimeout: wire.Duration(5 * time.Second), CallTimeout: wire.Duration(time.Minute), Source: "profile"}, Layer: "user"},
 		},
 	}
 	if p.Policy == nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"hutch/mcpd/policy"
 )
@@ -37,12 +36,12 @@ func decodeRules(p *Profile, families map[string]any, at key) error {
 func (p *Profile) compile() (err error) {
 	c := p.Security
 	for _, s := range p.Servers {
-		c.Lists = append(c.Lists, policy.List{Server: s.Name, Allowed: s.Allowed, Blocked: s.Blocked})
+		c.Lists = append(c.Lists, policy.List{Server: s.Name, Layer: s.Layer, Allowed: s.Allowed, Blocked: s.Blocked})
 	}
 	p.Policy, err = policy.New(c)
 	var wrong *policy.Fault
 	if errors.As(err, &wrong) {
-		at := key(strings.Split(wrong.Of, "."))
+		at, _ := parseKey(wrong.Of)
 		if wrong.Key != "" {
 			at = at.with(wrong.Key)
 		}

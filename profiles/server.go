@@ -23,7 +23,7 @@ func decodeServers(p *Profile, table map[string]any, at key) error {
 		if !ok {
 			return at.want("a table")
 		}
-		if err := decodeTable(target{s: s, said: make(map[string]string)}, says, at, ofServer); err != nil {
+		if err := decodeTable(target{s: s}, says, at, ofServer); err != nil {
 			return err
 		}
 		if err := s.reach(at); err != nil {
@@ -34,21 +34,62 @@ func decodeServers(p *Profile, table map[string]any, at key) error {
 	return nil
 }
 
-// say notes that k is said, which it may be in one place only.
-func (t target) say(k *Key, at key) error {
-	what, place := k.Name, strings.TrimPrefix(k.Name, ofServer)
-	if k.same != "" {
-		what = k.same
+// sameNames has servers say what has several names by the first of them, and
+// each in one place only.
+func (d *document) sameNames() error {
+	servers, _ := d.table["mcpServers"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		server, _ := servers[name].(map[string]any)
+		for i := range Keys {
+			if k := &Keys[i]; k.same != "" {
+				if err := d.sameName(k, server, key{"mcpServers", name}); err != nil {
+					return err
+				}
+			}
+		}
 	}
-	other, said := t.said[what]
-	t.said[what] = place
-	switch last := at[len(at)-1]; {
-	case !said:
+	return nil
+}
+
+// sameName moves what the server at says by the name of k.
+func (d *document) sameName(k *Key, server map[string]any, at key) error {
+	names := strings.Split(strings.TrimPrefix(k.Name, ofServer), ".")
+	table := server
+	for _, name := range names[:len(names)-1] {
+		table, _ = table[name].(map[string]any)
+		at = at.with(name)
+	}
+	last := names[len(names)-1]
+	v, ok := table[last]
+	if !ok {
 		return nil
-	case strings.HasSuffix("."+other, "."+last):
-		return at.faultf("%s stands in another place too: remove one", last)
 	}
-	return at.faultf("%s says the same: remove one", other)
+	if k.kind == isNoFlag {
+		is, ok := v.(bool)
+		if !ok {
+			return d.fault(at.with(last).want("true or false"))
+		}
+		v = !is
+	}
+	same := strings.TrimPrefix(k.same, ofServer)
+	line := d.at(at.with(last)).line
+	if _, said := server[same]; said {
+		wrong := at.with(last).faultf("%s says the same: remove one", same)
+		if same == last {
+			wrong = at.with(last).faultf("%s stands in another place too: remove one", last)
+		}
+		return d.fault(wrong)
+	}
+	delete(table, last)
+	server[same] = v
+	d.lines[at[:2].with(same).String()] = line
+	return nil
+}
+
+// fault says where in the document it is.
+func (d *document) fault(f *fault) error {
+	f.at = d.at(f.key)
+	return f
 }
 
 // wrongServerName says why tools could not be named after a server: a tool is

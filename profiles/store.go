@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"hutch/fs"
 )
@@ -27,9 +26,9 @@ var builtin []byte
 const suffix = ".toml"
 
 // A Store is a folder of profiles. Who changes its files need not tell: they
-// are looked at when they are asked for. A file that does not parse keeps the
-// meaning it last had, which is kept on the disk, too, in a file of its name in
-// another folder.
+// are looked at when they are asked for. A profile that does not parse keeps the
+// meaning it last had, which is kept on the disk, too, as one file of its name
+// in another folder.
 type Store struct {
 	dir  string
 	good string
@@ -38,11 +37,11 @@ type Store struct {
 	loaded map[string]*loaded // by name
 }
 
-// loaded is what is known of a file.
+// loaded is what is known of a profile.
 type loaded struct {
-	info    os.FileInfo // of the file as it was read; nil: read it again
-	profile *Profile    // the last that parsed; nil if none did
-	err     error       // why the file as it is does not
+	look    *look    // of its files as they were read
+	profile *Profile // the last that parsed; nil if none did
+	err     error    // why the files as they are do not
 }
 
 // Open opens the folder dir, makes it if need be, and puts the built-in
@@ -68,7 +67,7 @@ func (s *Store) Dir() string { return s.dir }
 
 func (s *Store) path(name string) string { return filepath.Join(s.dir, name+suffix) }
 
-// Get returns the profile called name, Default if that is empty. If its file does not
+// Get returns the profile called name, Default if that is empty. If its files do not
 // parse it is the one that did last.
 func (s *Store) Get(name string) (*Profile, error) {
 	name = cmp.Or(name, Default)
@@ -89,8 +88,8 @@ func (s *Store) Get(name string) (*Profile, error) {
 	return nil, l.err
 }
 
-// Check says why the file of a profile, as it is now, does not count; nil if it
-// does.
+// Check says why the files of a profile, as they are now, do not count; nil if
+// they do.
 func (s *Store) Check(name string) error {
 	name = cmp.Or(name, Default)
 	if checkName(name) != nil {
@@ -131,42 +130,35 @@ func (s *Store) Err() string {
 	return b.String()
 }
 
-// settled is the age from which on a file that changes again is sure to
-// have another time.
-const settled = 2 * time.Second
-
-// load brings what is known of a file up to date. Its caller holds s.mu.
+// load brings what is known of a profile up to date. Its caller holds s.mu.
 func (s *Store) load(name string) *loaded {
-	l := s.loaded[name]
-	info, err := os.Lstat(s.path(name))
-	if l != nil && err == nil && fs.SameFile(l.info, info) {
-		return l
+	was := s.loaded[name]
+	if was != nil && was.look.holds() {
+		return was
 	}
+	l := &loaded{look: newLook()}
+	docs, err := s.documents(l.look, name)
+	good := filepath.Join(s.good, name+suffix)
 	if errors.Is(err, os.ErrNotExist) {
 		delete(s.loaded, name)
-		os.Remove(filepath.Join(s.good, name+suffix))
+		os.Remove(good)
 		return &loaded{err: err}
 	}
-	l = &loaded{}
-	now := time.Now()
-	text, info, err := read(s.path(name), name)
+	var sum *layered
 	if err == nil {
-		l.profile, err = Parse(name, text)
-		if now.Sub(info.ModTime()) > settled {
-			l.info = info
-		}
+		l.profile, sum, err = build(name, docs)
 	}
 	l.err = err
-	was := s.loaded[name]
 	s.loaded[name] = l
-	good := filepath.Join(s.good, name+suffix)
 	kept, _, kerr := read(good, name)
 	switch {
-	case err == nil && !bytes.Equal(text, kept):
-		fs.WriteFile(good, text, true) // failing that, a later process has only what the file says then
-	case err != nil && was != nil:
+	case err == nil:
+		if text, err := sum.text(); err == nil && !bytes.Equal(text, kept) {
+			fs.WriteFile(good, text, true) // failing that, a later process has only what the files say then
+		}
+	case was != nil:
 		l.profile = was.profile
-	case err != nil && kerr == nil:
+	case kerr == nil:
 		l.profile, _ = Parse(name, kept)
 	}
 	return l

@@ -1,0 +1,138 @@
+package profiles
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"hutch/fs"
+)
+
+// maxExtends is how many profiles another may be made of, one of the other.
+const maxExtends = 8
+
+// documents returns what the files of a profile say, and those of the profiles
+// that it extends: what counts least comes first.
+func (s *Store) documents(l *look, name string) ([]*document, error) {
+	var docs []*document
+	chain := []string{name}
+	for {
+		of := chain[len(chain)-1]
+		own, err := s.own(l, of, of == name)
+		if err != nil {
+			return nil, inProfile(name, err)
+		}
+		docs = append(own, docs...)
+		parent, d := extends(own)
+		if parent == "" {
+			return docs, nil
+		}
+		wrong := ""
+		switch {
+		case checkName(parent) != nil:
+			wrong = "is no name of a profile"
+		case slices.Contains(chain, parent):
+			wrong = "is made of this one: extend another"
+		case len(chain) > maxExtends:
+			wrong = fmt.Sprintf("is one too many: a profile is made of %d others at most", maxExtends)
+		case !s.exists(l, parent):
+			wrong = "does not exist: see profiles"
+		}
+		if wrong != "" {
+			return nil, faulty(name, d.fault(key{"extends"}.faultf("extends: profile %q %s", parent, wrong)))
+		}
+		chain = append(chain, parent)
+	}
+}
+
+// exists says whether there is a profile called name.
+func (s *Store) exists(l *look, name string) bool {
+	return name == Default || l.note(s.path(name)) == nil
+}
+
+// inProfile says of a fault in which profile it is.
+func inProfile(name string, err error) error {
+	var wrong *fault
+	if errors.As(err, &wrong) {
+		return faulty(name, err)
+	}
+	return err
+}
+
+// extends returns the profile that documents extend, and which of them says so.
+func extends(docs []*document) (parent string, by *document) {
+	for _, d := range docs {
+		if name, ok := d.table["extends"].(string); ok {
+			parent, by = name, d
+		}
+	}
+	return parent, by
+}
+
+// own returns what the user's own files of a profile say: NAME.toml and its
+// drop-ins. In faults the first has no name if it is the profile itself.
+func (s *Store) own(l *look, name string, itself bool) ([]*document, error) {
+	at := place{layer: ofUser}
+	if !itself {
+		at.file = name + suffix
+	}
+	text, err := l.read(s.path(name), name)
+	if errors.Is(err, os.ErrNotExist) && name == Default {
+		at = place{layer: ofBuiltin, file: ofBuiltin}
+		text, err = builtin, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	d, err := readDocument(at, text)
+	if err != nil {
+		return nil, err
+	}
+	docs := []*document{d}
+	for _, file := range s.dropIns(l, name) {
+		at := place{layer: ofUser, file: name + dropInSuffix + "/" + file}
+		text, err := l.read(filepath.Join(s.dropInDir(name), file), at.file)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it went meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		d, err := readDocument(at, text)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, d)
+	}
+	return docs, nil
+}
+
+// dropInSuffix ends the name of the folder that has a profile's drop-ins.
+const dropInSuffix = ".d"
+
+func (s *Store) dropInDir(name string) string { return filepath.Join(s.dir, name+dropInSuffix) }
+
+// dropIns returns the names of a profile's drop-ins, in their order.
+func (s *Store) dropIns(l *look, name string) (files []string) {
+	if l.note(s.dropInDir(name)) != nil {
+		return nil
+	}
+	entries, _ := os.ReadDir(s.dropInDir(name))
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) == suffix && checkName(e.Name()) == nil {
+			files = append(files, e.Name())
+		}
+	}
+	return files
+}
+
+// readDocument returns what the text of a file says.
+func readDocument(at place, text []byte) (*document, error) {
+	if len(text) > maxText {
+		return nil, fmt.Errorf("%w: profile %s has more than %d bytes", fs.ErrTooLong, strings.TrimSuffix(at.file, suffix), maxText)
+	}
+	return readTOML(at, text)
+}

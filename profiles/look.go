@@ -1,0 +1,65 @@
+package profiles
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"hutch/fs"
+)
+
+// A look is what files were like when a profile was made of them.
+type look struct {
+	began time.Time
+	files map[string]os.FileInfo // by path; nil: there was none
+	again bool                   // one of them may change and look the same
+}
+
+// settled is the age from which on a file that changes again is sure to
+// have another time.
+const settled = 2 * time.Second
+
+func newLook() *look { return &look{began: time.Now(), files: make(map[string]os.FileInfo)} }
+
+// holds says whether the files are what they were.
+func (l *look) holds() bool {
+	if l.again {
+		return false
+	}
+	for path, was := range l.files {
+		is, err := os.Lstat(path)
+		switch {
+		case was == nil && errors.Is(err, os.ErrNotExist):
+		case err != nil || !fs.SameFile(was, is):
+			return false
+		}
+	}
+	return true
+}
+
+// note remembers what is at a path.
+func (l *look) note(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		info = nil
+	}
+	l.remember(path, info)
+	return err
+}
+
+func (l *look) remember(path string, info os.FileInfo) {
+	l.files[path] = info
+	l.again = l.again || info != nil && l.began.Sub(info.ModTime()) <= settled
+}
+
+// read is read, and remembers what it saw.
+func (l *look) read(path, name string) ([]byte, error) {
+	if err := l.note(path); err != nil {
+		return nil, err
+	}
+	text, info, err := read(path, name)
+	if err == nil {
+		l.remember(path, info)
+	}
+	return text, err
+}
