@@ -46,6 +46,7 @@ var owners = map[string][]string{
 	"github.com/creack/pty":                         {"relay/agent"},
 	"github.com/elastic/go-seccomp-bpf":             {"aggd/confine"},
 	"github.com/google/go-containerregistry":        {"vmm/image", "vmm/image/imagetest"},
+	"github.com/go-jose/go-jose/v4":                 {"mcpd/attest"},
 	"github.com/hanwen/go-fuse/v2":                  {"fs/fuse"},
 	"github.com/hashicorp/yamux":                    {"relay/line"},
 	"github.com/hugelgupf/p9":                       {"cmd/hutch"},
