@@ -27,6 +27,10 @@ type Config struct {
 	// Event is told of each request when it has ended. What was under way when
 	// the proxy died has ended with that.
 	Event func(wire.NetEvent)
+	// Decide decides a request that the patterns allow, where Network says that it is
+	// to be asked. The context ends when nobody waits for it any more. If it is nil,
+	// what asks is refused.
+	Decide func(context.Context, wire.NetEvent) wire.NetAnswer
 	// Down is told that the proxy died or could not be started.
 	Down func(error)
 }
@@ -54,6 +58,11 @@ const sendTime = 5 * time.Second
 // Start starts the proxy, which ends with Close. It succeeds even where there is
 // no program to run: connections are told so then.
 func Start(cfg Config) *Proxy {
+	if cfg.Decide == nil {
+		cfg.Decide = func(context.Context, wire.NetEvent) wire.NetAnswer {
+			return wire.NetAnswer{Reason: "there is nobody to decide it"}
+		}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Proxy{cfg: cfg, ctx: ctx, cancel: cancel, done: make(chan struct{}), network: cfg.Network, change: make(chan struct{})}
 	go func() {
@@ -102,7 +111,10 @@ func (p *Proxy) once(ctx context.Context) error {
 	}
 	ours := wire.NewSocket(conn, 0) // the proxy answers on its output
 	defer ours.Close()
-	run := &run{event: p.cfg.Event, begun: map[uint64]wire.NetEvent{}, log: p.cfg.Log}
+	run := &run{
+		event: p.cfg.Event, begun: map[uint64]wire.NetEvent{}, log: p.cfg.Log,
+		asked: &asked{decide: p.cfg.Decide, answer: p.answer, cancel: map[uint64]context.CancelFunc{}},
+	}
 	proc, err := process.Start(process.Config{
 		Path: p.cfg.Path, Args: []string{"proxy"}, Confined: true, In: theirs, Log: p.cfg.Log, Read: run.read, Gone: run.gone,
 	})
@@ -151,6 +163,15 @@ func (p *Proxy) put(l wire.ProxyLine, fds ...int) error {
 		return errDown
 	}
 	return nil
+}
+
+// answer tells the proxy what was decided of a request.
+func (p *Proxy) answer(n wire.NetAnswer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.to != nil {
+		p.put(wire.ProxyLine{Answer: &n})
+	}
 }
 
 // Serve hands a connection of the guest to the proxy. It returns when that has

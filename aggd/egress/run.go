@@ -19,6 +19,7 @@ type run struct {
 	event func(wire.NetEvent)
 	log   io.Writer
 	begun map[uint64]wire.NetEvent // the requests under way; read's own until gone
+	asked *asked                   // those of them that are not decided; the same
 	how   string                   // the process ended
 }
 
@@ -36,18 +37,23 @@ func (r *run) read(out io.Reader) {
 			fmt.Fprintf(r.log, "proxy: a line of %d bytes is no event\n", len(line))
 			continue
 		}
-		if !e.Ended {
-			r.begun[e.ID] = e
+		r.asked.end(e.ID) // what follows is decided, or given up
+		if e.Ended {
+			delete(r.begun, e.ID)
+			r.event(e)
 			continue
 		}
-		delete(r.begun, e.ID)
-		r.event(e)
+		r.begun[e.ID] = e
+		if e.Asks {
+			r.asked.begin(e)
+		}
 	}
 }
 
 // gone ends the requests that the process has left.
 func (r *run) gone(how string) {
 	r.how = how
+	r.asked.close()
 	for _, id := range slices.Sorted(maps.Keys(r.begun)) {
 		e := r.begun[id]
 		e.Decision, e.Reason = wire.Errored, "interrupted: nobody knows how it ended"

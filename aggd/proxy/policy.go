@@ -25,6 +25,7 @@ type policy struct {
 	transport    *http.Transport
 	maxBytes     int64
 	timeout      time.Duration
+	decideTime   time.Duration // 0: hutchd is not asked
 }
 
 func newPolicy(n wire.Network) (*policy, error) {
@@ -32,6 +33,8 @@ func newPolicy(n wire.Network) (*policy, error) {
 		profile:  n.Profile,
 		maxBytes: cmp.Or(max(n.MaxBytes, 0), maxBytes),
 		timeout:  cmp.Or(max(time.Duration(n.Timeout), 0), timeout),
+
+		decideTime: max(time.Duration(n.Decide), 0),
 	}
 	var err error
 	if p.allow, err = patterns(n.Allow); err != nil {

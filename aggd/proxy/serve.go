@@ -33,6 +33,7 @@ type Server struct {
 	ids    atomic.Uint64
 	policy atomic.Pointer[policy]
 	conns  *conns
+	asking *asking
 	busy   sync.WaitGroup // requests
 
 	endedMu sync.Mutex // guards ended
@@ -42,7 +43,7 @@ type Server struct {
 // Serve serves the connections that come on in, and writes a line to out for
 // each request, until in ends.
 func Serve(ctx context.Context, in *wire.Socket, out io.Writer, errlog io.Writer) error {
-	s := &Server{log: log.New(errlog, "", 0), out: wire.NewWriter(out), conns: newConns()}
+	s := &Server{log: log.New(errlog, "", 0), out: wire.NewWriter(out), conns: newConns(), asking: newAsking()}
 	s.policy.Store(&policy{}) // nothing is allowed before it is said
 	ctx, cancel := context.WithCancel(ctx)
 	web := &http.Server{
@@ -92,6 +93,9 @@ func (s *Server) receive(in *wire.Socket) error {
 		if l.Network != nil {
 			s.set(*l.Network)
 		}
+		if l.Answer != nil {
+			s.asking.answer(*l.Answer)
+		}
 		if l.Conn {
 			c, err := connection(in)
 			if err != nil { // there was no descriptor left for it
@@ -136,6 +140,26 @@ func (s *Server) enter() bool {
 	return !s.ended
 }
 
+// decide decides the request: by the patterns, and where these allow it by hutchd,
+// if there is more to it.
+func (x *exchange) decide(ctx context.Context) {
+	x.verdict = x.policy.decide(x.event.Host, x.event.Port)
+	if x.decision != wire.Allowed || x.policy.decideTime == 0 {
+		return
+	}
+	x.ask(ctx)
+	if x.decision != wire.Allowed {
+		return
+	}
+	// A person may have taken minutes.
+	if now := x.s.policy.Load(); now != x.policy {
+		x.policy = now
+		if v := now.decide(x.event.Host, x.event.Port); v.decision != wire.Allowed {
+			x.verdict = v
+		}
+	}
+}
+
 type connKey struct{}
 
 // ServeHTTP does one request of the guest.
@@ -154,10 +178,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(w, http.StatusBadRequest)
 		return
 	}
-	if x.verdict = p.decide(host, port); x.verdict.decision != wire.Allowed {
+	if x.decide(r.Context()); x.decision != wire.Allowed {
 		x.refuse(w, http.StatusForbidden)
 		return
 	}
+	p = x.policy
 	x.tell()
 	ctx, cancel := context.WithTimeoutCause(r.Context(), p.timeout, fmt.Errorf("timed out after %v", p.timeout))
 	defer cancel()

@@ -11,13 +11,27 @@ type Network struct {
 	Private  []string `json:"private"` // hosts, addresses and CIDRs that may be reached though they are not public
 	MaxBytes int64    `json:"max_bytes"`
 	Timeout  Duration `json:"timeout"`
+
+	// Decide is how long hutchd may take to decide a request that the patterns
+	// allow; 0: it is not asked.
+	Decide Duration `json:"decide,omitempty"`
 }
 
 // A ProxyLine is a line from hutchd to the proxy: what the guest may reach from
-// now on, or that the descriptor which comes with the line is one of its connections.
+// now on, that the descriptor which comes with the line is one of its connections,
+// or what was decided of a request that the proxy has asked about.
 type ProxyLine struct {
-	Network *Network `json:"network,omitempty"`
-	Conn    bool     `json:"conn,omitempty"`
+	Network *Network   `json:"network,omitempty"`
+	Conn    bool       `json:"conn,omitempty"`
+	Answer  *NetAnswer `json:"answer,omitempty"`
+}
+
+// A NetAnswer is what hutchd decided of a request to the proxy.
+type NetAnswer struct {
+	ID      uint64 `json:"id"` // of the NetEvent that asked
+	Allowed bool   `json:"allowed"`
+	Rule    string `json:"rule"` // "": none says so, but the patterns alone
+	Reason  string `json:"reason"`
 }
 
 // What was decided of a request to the proxy.
@@ -28,9 +42,11 @@ const (
 )
 
 // A NetEvent is a line from the proxy: a request that has begun and, later, the
-// same again when it has ended. What is refused at once has the second only.
+// same again when it has ended. What is refused at once has the second only. If
+// hutchd is to decide the request, the line that asks goes before both.
 type NetEvent struct {
 	ID       uint64    `json:"id"`
+	Asks     bool      `json:"asks,omitempty"`
 	Ended    bool      `json:"ended"`
 	Time     time.Time `json:"time"` // when it began
 	Host     string    `json:"host"`
