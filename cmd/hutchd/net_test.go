@@ -203,3 +203,66 @@ func TestNetworkGoesOn(t *testing.T) {
 		t.Errorf("status %q", text)
 	}
 }
+
+// TestNetworkRules has rules for what the patterns allow, which change under a
+// VM that runs.
+func TestNetworkRules(t *testing.T) {
+	t.Parallel()
+	need.Tool(t, "curl")
+	plain, port := web(t, false)
+	secure, securePort := web(t, true)
+	s := serve(t, false)
+	profile := fmt.Sprintf("net = \"host-proxy\"\n[network]\nallow = [\"%s:%s\", \"%s:%s\"]\nprivate = [\"%s\"]\n", elsewhere, port, elsewhere, securePort, elsewhere)
+	rules := `[security]
+default = "block"
+[security.rules.web.read]
+on = "http"
+if = 'http.method == "GET" && http.path.startsWith("/docs/")'
+decision = "allow"
+[security.rules.web.tunnels]
+on = "http"
+if = 'http.method == "CONNECT" && http.scheme == "https" && http.path == "" && http.port == ` + securePort + `'
+decision = "block"
+reason = "no tunnels here"
+[security.rules.web.write]
+on = "http"
+if = 'http.method != "GET" && vm.name == "dev"'
+decision = "block"
+reason = "read only"
+`
+	s.write("profiles/default.toml", profile+rules)
+	s.vm("dev")
+	curl := "curl -sS -m 60 --path-as-is "
+	check := func(line, want string) {
+		t.Helper()
+		if out, _ := s.sh("dev", line); !strings.Contains(out, want) {
+			t.Errorf("%s: %q, want %q", line, out, want)
+		}
+	}
+	check(curl+plain.URL+"/docs/a", "GET /docs/a 0")
+	check(curl+plain.URL+"/other", "GET /other 0") // network.allow has it, whatever the default is
+	check(curl+"-d x "+plain.URL+"/docs/a", "hutch: read only\nhost: "+elsewhere+":"+port+"\nrule: security.rules.web.write\n")
+	check(curl+"-v -k "+secure.URL+"/ | grep '< HTTP'", "< HTTP/1.1 403 hutch: no tunnels here")
+	check(curl+plain.URL+"/docs/%2e%2e/secret", "has .. in it\n")
+	check(curl+"http://example.com/", "does not allow example.com")
+	s.write("profiles/default.toml", profile)
+	s.write("ctl", "reload\n")
+	check(curl+"-d x "+plain.URL+"/docs/a", "POST /docs/a 1")
+	check(curl+"-k "+secure.URL+"/b", "GET /b 0")
+	s.write("profiles/default.toml", profile+rules)
+	s.write("ctl", "reload\n")
+	check(curl+"-d x "+plain.URL+"/docs/a", "hutch: read only\n")
+	s.write("vm/dev/ctl", "stop\n")
+	log := s.read("vm/dev/log/net")
+	for _, want := range []string{
+		`"decision":"allowed","rule":"security.rules.web.read"`, `"decision":"denied","rule":"security.rules.web.tunnels","reason":"no tunnels here"`,
+		`"decision":"denied","rule":"security.rules.web.write","reason":"read only"`, `"rule":"allow ` + elsewhere + ":" + port + `"`,
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("log/net has no %s: %s", want, log)
+		}
+	}
+	if events := s.read("vm/dev/log/security"); !strings.Contains(events, `"event":"net.denied"`) || !strings.Contains(events, "read only") {
+		t.Errorf("security events: %s", events)
+	}
+}

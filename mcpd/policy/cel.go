@@ -39,6 +39,15 @@ var requestRoots = []root{
 	{"mcp.request.process_name", cel.StringType, func(e *Event) any { return e.Process }},
 }
 
+// httpRoots are those of a request to the proxy.
+var httpRoots = []root{
+	{"http.host", cel.StringType, func(e *Event) any { return e.Host }},
+	{"http.port", cel.IntType, func(e *Event) any { return e.Port }},
+	{"http.method", cel.StringType, func(e *Event) any { return e.Method }},
+	{"http.path", cel.StringType, func(e *Event) any { return e.Path }},
+	{"http.scheme", cel.StringType, func(e *Event) any { return e.Scheme }},
+}
+
 // A family is an event with the roots that conditions on it have.
 type family struct {
 	on    string
@@ -49,6 +58,7 @@ type family struct {
 // families are all of them.
 var families = []family{
 	newFamily(OnRequest, requestRoots),
+	newFamily(OnHTTP, httpRoots),
 }
 
 func newFamily(on string, roots ...[]root) family {
@@ -119,7 +129,7 @@ func (a *activation) ResolveName(name string) (any, bool) {
 		}
 		return a.args, true
 	}
-	for _, list := range [][]root{requestRoots, common} {
+	for _, list := range [][]root{requestRoots, httpRoots, common} {
 		for i := range list {
 			if list[i].name == name {
 				return list[i].value(a.e), true

@@ -6,6 +6,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,16 +40,18 @@ type Policy struct {
 }
 
 // A check is a row of the table of what an event has to pass. It returns nil
-// if it has nothing against the event and does not decide it.
+// if it has nothing against the event and does not decide it. Events that no
+// check is about need not be asked about at all.
 type check struct {
-	name string
-	do   func(*Policy, *Event) *Decision
+	name  string
+	do    func(*Policy, *Event) *Decision
+	about func(p *Policy, on string) bool // whether it may decide such events
 }
 
 // checks are made in this order; the first that decides counts. What none
 // decides, the default does.
 var checks = []check{
-	{"rules", (*Policy).tryRules},
+	{"rules", (*Policy).tryRules, (*Policy).hasRules},
 }
 
 // New compiles a policy. Its error is a Fault.
@@ -85,11 +88,20 @@ func (p *Policy) decide(e *Event) Decision {
 			return *d
 		}
 	}
+	if e.On == OnHTTP {
+		return Decision{Action: Allow, Rule: RuleNetwork}
+	}
 	d := p.last
 	if list := p.listOf(e); list != "" {
 		d.Rule = list
 	}
 	return d
+}
+
+// About says whether events of that kind may be decided otherwise than by what
+// holds where no check decides.
+func (p *Policy) About(on string) bool {
+	return slices.ContainsFunc(checks, func(c check) bool { return c.about(p, on) })
 }
 
 // AskTime returns how long a question waits for an answer.

@@ -16,6 +16,10 @@ const (
 	ruleUnregistered = "unregistered"
 )
 
+// RuleNetwork is what allows a request to the proxy where no rule decides: the
+// policy is asked only about those that this list allows.
+const RuleNetwork = "network.allow"
+
 // A rule is a Rule that is compiled. One that is made of a server's list has a
 // match of its own in the place of a condition.
 type rule struct {
@@ -83,6 +87,11 @@ func (p *Policy) tryRules(e *Event) *Decision {
 		}
 	}
 	return nil
+}
+
+// hasRules says whether there are rules for events of that kind.
+func (p *Policy) hasRules(on string) bool {
+	return slices.ContainsFunc(p.rules, func(r *rule) bool { return r.On == on })
 }
 
 // holds says whether the rule's condition holds for e, and why it says what it

@@ -34,7 +34,7 @@ func (v *Sandbox) configure(ctx context.Context) error {
 		return err
 	}
 	if out := v.proxy.Load(); out != nil {
-		out.Set(p.Network)
+		out.Set(network(p))
 	}
 	_, err = v.openLedger(p.Secrets())
 	v.MCP.SetPending(p.MaxPending)

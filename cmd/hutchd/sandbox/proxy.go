@@ -1,14 +1,20 @@
 package sandbox
 
 import (
+	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"strconv"
+	"time"
 
 	"hutch/aggd/egress"
+	"hutch/aggd/guard"
 	"hutch/aggd/wire"
 	"hutch/fs"
 	"hutch/mcpd/ledger"
+	"hutch/mcpd/policy"
+	"hutch/profiles"
 	"hutch/vmm"
 )
 
@@ -26,7 +32,7 @@ func (v *Sandbox) startProxy() error {
 	}
 	if v.proxy.Load() == nil {
 		v.proxy.Store(egress.Start(egress.Config{
-			Path: v.service.cfg.Locald, Network: p.Network, Log: v.aggLog(), Event: v.wentOut,
+			Path: v.service.cfg.Locald, Network: network(p), Log: v.aggLog(), Event: v.wentOut, Decide: v.goesOut,
 			Down: func(err error) { v.tell(ledger.VMs, v.event("proxy.died", fs.Text(err))) },
 		}))
 	}
@@ -45,6 +51,39 @@ func (v *Sandbox) proxyPID() int {
 		return out.PID()
 	}
 	return 0
+}
+
+// network returns what a VM of the profile may reach, and whether its policy has
+// more to say of that than the patterns.
+func network(p *profiles.Profile) wire.Network {
+	n := p.Network
+	if p.Policy.About(policy.OnHTTP) {
+		n.Decide = wire.Duration(p.Policy.AskTime() + answerTime)
+	}
+	return n
+}
+
+// answerTime is how much longer than a person hutchd may take to answer.
+const answerTime = 30 * time.Second
+
+// goesOut decides a request that the patterns allow.
+func (v *Sandbox) goesOut(ctx context.Context, e wire.NetEvent) wire.NetAnswer {
+	r := &policy.Event{
+		On: policy.OnHTTP, VM: v.Name(), Profile: v.Config().Profile, Process: e.Process,
+		Method: e.Method, Host: e.Host, Port: int(e.Port), Scheme: "http",
+	}
+	if e.Method == http.MethodConnect { // there is TLS in it
+		r.Scheme = "https"
+	}
+	var err error
+	if r.Path, err = guard.Path(e.Path); err != nil {
+		return wire.NetAnswer{Rule: "request", Reason: fs.Text(err)}
+	}
+	d := v.MCP.Decide(ctx, r)
+	if d.Rule == policy.RuleNetwork { // the proxy knows which pattern of it
+		return wire.NetAnswer{Allowed: true}
+	}
+	return wire.NetAnswer{Allowed: d.Action == policy.Allow, Rule: d.Rule, Reason: d.Reason}
 }
 
 // wentOut records a request that the proxy has ended, and tells of one that it refused.
