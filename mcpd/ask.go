@@ -70,14 +70,14 @@ func (e *Endpoint) asked(ctx context.Context, r wire.ServerRequest) (result, rpc
 	question := policy.Event{
 		On: policy.OnAsk, VM: e.cfg.VM(), Process: s.process, Server: r.Server, Method: r.Method, Known: true, Args: r.Params,
 	}
-	if _, err := e.decide(ctx, &question); err != nil {
+	if _, err := e.decide(ctx, &question, nil); err != nil {
 		return nil, err.Raw()
 	}
 	result, rpcError = s.ask(ctx, r)
 	if question.Answer = result; result == nil {
 		question.Answer = rpcError
 	}
-	if _, err := e.decide(ctx, &question); err != nil {
+	if _, err := e.decide(ctx, &question, nil); err != nil {
 		return nil, err.Raw()
 	}
 	return result, rpcError

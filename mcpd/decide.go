@@ -14,7 +14,7 @@ import (
 
 // A verdict is what was decided about a call, and by which rule.
 type verdict struct {
-	denied               bool
+	denied, asked        bool // asked: a person
 	action, rule, reason string
 }
 
@@ -22,21 +22,33 @@ type verdict struct {
 // as long as the context lasts.
 type decider func(context.Context, *policy.Event) policy.Decision
 
-// decide asks the policy whether what r is about may be. It is the one place
-// where that is asked, and where what is blocked is told of.
-func (e *Endpoint) decide(ctx context.Context, r *policy.Event) (verdict, *Error) {
-	decide := e.rules.Load().decide
-	if decide == nil {
+// decide asks the policy whether what r is about may be, and a person where the
+// policy says so; c is the call that waits for it, nil if it is none. It is the
+// one place where that is asked, and where what is blocked is told of.
+func (e *Endpoint) decide(ctx context.Context, r *policy.Event, c *call) (verdict, *Error) {
+	now := e.rules.Load()
+	if now.decide == nil {
 		if r.On == policy.OnRequest && r.Method == "tools/call" {
 			return verdict{}, failure(jsonrpc.CodeInternal, "there is no policy yet")
 		}
 		return verdict{}, nil
 	}
-	d := decide(ctx, r)
+	d := now.decide(ctx, r)
+	asked := d.Action == policy.Ask
+	if asked {
+		answer, err := e.askPerson(ctx, Question{Event: r, Decision: d, Limit: now.askTime()}, c)
+		if ctx.Err() == nil && err != nil {
+			return verdict{}, err
+		}
+		if ctx.Err() != nil {
+			return verdict{asked: true, action: d.Action, rule: d.Rule, reason: d.Reason}, ended(ctx)
+		}
+		d = answer
+	}
 	if ctx.Err() != nil {
 		return verdict{}, ended(ctx)
 	}
-	v := verdict{d.Action != policy.Allow, d.Action, d.Rule, d.Reason}
+	v := verdict{d.Action != policy.Allow, asked, d.Action, d.Rule, d.Reason}
 	if v.denied {
 		return v, e.blocked(r, v)
 	}
@@ -57,11 +69,11 @@ func (e *Endpoint) blocked(r *policy.Event, v verdict) *Error {
 func (c *call) decide() (err *Error) {
 	r := c.question(nil)
 	if c.missing && c.message.Method != "tools/call" {
-		c.verdict = verdict{true, policy.Block, "unregistered", fmt.Sprintf("server %q is not registered", c.server)}
+		c.verdict = verdict{true, false, policy.Block, "unregistered", fmt.Sprintf("server %q is not registered", c.server)}
 		return c.session.e.blocked(r, c.verdict)
 	}
 	defer c.wait(time.Now())
-	c.verdict, err = c.session.e.decide(c.ctx, r)
+	c.verdict, err = c.session.e.decide(c.ctx, r, c)
 	return err
 }
 
@@ -75,17 +87,17 @@ func (c *call) judge(result json.RawMessage, err *Error) (json.RawMessage, *Erro
 		return result, err
 	}
 	defer c.wait(time.Now())
-	v, why := c.session.e.decide(c.ctx, c.question(answer))
-	if why == nil {
-		return result, err
-	}
-	if v.denied {
+	v, why := c.session.e.decide(c.ctx, c.question(answer), c)
+	if v.denied || v.asked {
 		c.verdict = v
 		if lerr := c.decided(why); lerr != nil {
-			why = lerr
+			return nil, lerr
 		}
 	}
-	return nil, why
+	if why != nil {
+		return nil, why
+	}
+	return result, err
 }
 
 // wait notes that the call waited since then for a decision.

@@ -57,16 +57,21 @@ type Config struct {
 	Event func(kind, text string)
 	// Trouble is told when the aggregator or a server dies. It must not block.
 	Trouble func(kind, text string)
+	// Ask asks a person. It waits until there is an answer or the context ends.
+	// Nil: nobody can be asked, and what would be is blocked.
+	Ask func(context.Context, Question) policy.Decision
 
 	// Limits; each has a default.
 	CallTimeout time.Duration // of tools/call, where the server has none of its own
 	Settle      time.Duration // how long initialize waits for servers that are starting
+	AskNews     time.Duration // how often a guest is told that its call waits for a person
 }
 
 const (
 	callTimeout = 300 * time.Second
 	timeout     = 60 * time.Second // of other requests
 	settleTime  = 2 * time.Second
+	askNews     = 10 * time.Second
 	maxPending  = 64 << 20
 )
 
@@ -124,6 +129,14 @@ func newRules(servers []wire.Server, p *policy.Policy) *rules {
 	return r
 }
 
+// askTime returns how long a question waits for an answer.
+func (r *rules) askTime() time.Duration {
+	if r.policy == nil {
+		return policy.AskTime
+	}
+	return r.policy.AskTime()
+}
+
 // New returns an Endpoint. It serves at once, but until Reload has given it a
 // policy it refuses all that needs one. Servers are reached between Start
 // and Stop.
@@ -157,6 +170,7 @@ func (cfg Config) withDefaults() Config {
 	cfg.AggLog = cmp.Or(cfg.AggLog, io.Discard)
 	cfg.CallTimeout = cmp.Or(cfg.CallTimeout, callTimeout)
 	cfg.Settle = cmp.Or(cfg.Settle, settleTime)
+	cfg.AskNews = cmp.Or(cfg.AskNews, askNews)
 	return cfg
 }
 

@@ -16,7 +16,7 @@ type step func(ctx context.Context) (json.RawMessage, *Error)
 //
 //	plan    find out what the call is about and how to do it   methods.go, route.go
 //	record  write it down: the ledger has it from here on      record.go
-//	decide  ask the policy; this may wait for a person         decide.go
+//	decide  ask the policy; this may wait for a person         decide.go, person.go
 //	do      do it                                              forward.go, package workspace
 //	judge   ask the policy about the result                    decide.go
 //	answer  write down what came of it                         record.go

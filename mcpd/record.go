@@ -59,6 +59,24 @@ func (c *call) decided(err *Error) *Error {
 	return nil
 }
 
+// asked writes down that a person is asked, before the wait begins.
+func (c *call) asked(d policy.Decision) *Error {
+	durable, err := c.row.db.Decide(c.row.id, ledger.Verdict{
+		Decision: ledger.Pending, PolicyAction: d.Action, PolicyRule: d.Rule, PolicyReason: d.Reason,
+	})
+	if err == nil {
+		c.row.durable = durable
+		err = durable(c.ctx)
+	}
+	switch {
+	case c.ctx.Err() != nil:
+		return ended(c.ctx)
+	case err != nil:
+		return noLedger(err)
+	}
+	return nil
+}
+
 // answer ends the call's row and returns the answer once the row is durable;
 // what came of the call may follow.
 func (c *call) answer(result json.RawMessage, err *Error) (json.RawMessage, *Error) {

@@ -8,6 +8,7 @@ const (
 	Security  = "security_events" // refusals and other things worth a look
 	Snapshots = "snapshot_events" // snapshots that were taken, dropped, reverted to
 	Net       = "net_events"      // every request to the VM's proxy
+	Asks      = "asks"            // what a person was asked, and then what was answered
 )
 
 // How much of a column's text is kept.
@@ -66,6 +67,10 @@ var tables = []table{
 		{"host", word}, {"port", number}, {"method", word}, {"path", text}, {"decision", word},
 		{"rule", word}, {"reason", text}, {"status", number},
 		{"bytes_sent", number}, {"bytes_received", number}, {"duration_ms", number}, {"process_name", word},
+	}},
+	{Asks, []column{
+		{"event", word}, {"ask", number}, {"mcp_call_id", number}, {"family", word}, {"rule", word}, {"reason", text},
+		{"answer", word}, {"answer_reason", text}, {"principal", word}, {"waited_ms", number},
 	}},
 }
 

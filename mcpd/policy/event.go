@@ -1,5 +1,7 @@
 package policy
 
+import "encoding/json"
+
 // The events that a policy decides: what a rule's "on" can name.
 const (
 	OnRequest  = "mcp.request"  // what a guest asks of a server
@@ -10,38 +12,39 @@ const (
 	OnHTTP     = "http"         // a request to the proxy
 )
 
-// An Event is what a Policy decides. Who asks is known by the connection, but
+// An Event is what a Policy decides. Its names in JSON are what a person reads
+// who is asked, and what ParseEvent takes. Who asks is known by the connection, but
 // for Process, which is what the guest says.
 type Event struct {
-	On        string
-	VM        string
-	Profile   string
-	Session   string // of MCP; "": there is none
-	Principal string // who asks through the tree; "": the guest
-	Process   string
+	On        string `json:"on"`
+	VM        string `json:"vm,omitempty"`
+	Profile   string `json:"profile,omitempty"`
+	Session   string `json:"session,omitempty"`   // of MCP; "": there is none
+	Principal string `json:"principal,omitempty"` // who asks through the tree; "": the guest
+	Process   string `json:"process,omitempty"`
 
 	// Of MCP.
-	Method string // of HTTP, too
-	Server string
-	Tool   string // the tool's own name, without the server's; or a prompt's, or a resource's
-	Name   string // the tool as the guest named it
-	Known  bool   // whether there is such a tool
-	Args   []byte // JSON: a call's arguments; all params of what a server asks
-	Schema []byte // JSON: what the tool takes, as its server says; nil: nobody knows
-	Answer []byte // of OnResponse, JSON: the result, or the error object
-	Failed bool   // of OnResponse: Answer is an error, or a result that says it is one
+	Method string          `json:"method,omitempty"` // of HTTP, too
+	Server string          `json:"server,omitempty"`
+	Tool   string          `json:"tool,omitempty"`      // the tool's own name, without the server's; or a prompt's, or a resource's
+	Name   string          `json:"name,omitempty"`      // the tool as the guest named it
+	Known  bool            `json:"-"`                   // whether there is such a tool
+	Args   json.RawMessage `json:"arguments,omitempty"` // a call's; all params of what a server asks
+	Schema json.RawMessage `json:"schema,omitempty"`    // what the tool takes, as its server says; nil: nobody knows
+	Answer json.RawMessage `json:"result,omitempty"`    // of OnResponse: the result, or the error object
+	Failed bool            `json:"is_error,omitempty"`  // of OnResponse: Answer is an error, or a result that says it is one
 
 	// Of files, and of HTTP.
-	Operation string // read write create delete list edit grep glob …
-	Path      string
-	Bytes     int64
+	Operation string `json:"operation,omitempty"` // read write create delete list edit grep glob …
+	Path      string `json:"path,omitempty"`
+	Bytes     int64  `json:"bytes,omitempty"`
 
 	// Of commands.
-	Command string
-	Words   []string // its arguments
+	Command string   `json:"command,omitempty"`
+	Words   []string `json:"args,omitempty"` // its arguments
 
 	// Of HTTP.
-	Host   string
-	Port   int
-	Scheme string
+	Host   string `json:"host,omitempty"`
+	Port   int    `json:"port,omitempty"`
+	Scheme string `json:"scheme,omitempty"`
 }

@@ -76,6 +76,7 @@ func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 		AggLog:    v.aggLog(),
 		Event:     v.alert,
 		Trouble:   v.trouble,
+		Ask:       v.ask,
 	})
 	return v
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"hutch/fs"
+	"hutch/mcpd/asks"
 	"hutch/profiles"
 	"hutch/vmm"
 	"hutch/vmm/cgroup"
@@ -35,13 +36,16 @@ type Config struct {
 	// Event is told of what happens to VMs, after all that belongs to them was.
 	// It does not wait.
 	Event func(*Sandbox, vmm.Event)
+	// AskEnded is told the number of a question that waits no more. Nil is fine.
+	AskEnded func(id uint64)
 }
 
 // A Service holds the sandboxes. It is a vmm.Table whose VMs are sandboxes.
 type Service struct {
 	*vmm.Table
 	Profiles *profiles.Store
-	Events   *fs.Log // of all sandboxes, a JSON line each
+	Events   *fs.Log     // of all sandboxes, a JSON line each
+	Asks     *asks.Table // what waits for a person
 	Count    Counters
 
 	cfg     Config
@@ -68,6 +72,9 @@ func Open(cfg Config) (*Service, error) {
 	s.Profiles, err = profiles.Open(filepath.Join(cfg.State, "profiles"), filepath.Join(cfg.State, "profiles.good"))
 	if err != nil {
 		return nil, fmt.Errorf("profiles: %w", err)
+	}
+	if s.Asks, err = asks.Open(filepath.Join(cfg.State, "asks"), cfg.AskEnded); err != nil {
+		return nil, fmt.Errorf("asks: %w", err)
 	}
 	s.Table, err = vmm.Open(vmm.Options{
 		Dir: cfg.State, Drivers: cfg.Drivers, Groups: cfg.Groups, Profile: s.machines,

@@ -31,7 +31,8 @@ type Session struct {
 	vm     *Sandbox
 	ctx    context.Context // ends when the session or the VM is removed
 	cancel context.CancelFunc
-	done   chan struct{} // closed when nothing more comes out
+	done   chan struct{} // closed when nothing more comes out, and no call is under way
+	served sync.WaitGroup
 
 	lines chan line     // on their way to the relay
 	eof   chan struct{} // closed when no more are taken
@@ -87,12 +88,18 @@ func (s *Session) run() {
 	if err := relay.Run(s.ctx, &input{s: s}, &output{to: s.Out}, s.dial, Asker); err != nil && s.ctx.Err() == nil {
 		s.vm.service.log.Warn("MCP session ended", "vm", s.vm.Name(), "session", s.Name, "err", err)
 	}
+	s.served.Wait()
 }
 
 // dial connects the relay to the endpoint.
 func (s *Session) dial(context.Context) (net.Conn, error) {
 	ours, its := net.Pipe()
-	if !s.vm.later(func(context.Context) error { return s.vm.MCP.Serve(s.ctx, its) }) {
+	s.served.Add(1)
+	if !s.vm.later(func(context.Context) error {
+		defer s.served.Done()
+		return s.vm.MCP.Serve(s.ctx, its)
+	}) {
+		s.served.Done()
 		return nil, fmt.Errorf("%w: vm %s", fs.ErrNotExist, s.vm.Name())
 	}
 	return ours, nil

@@ -53,7 +53,7 @@ type Server struct {
 // New opens the state folder and returns the tree of it.
 func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, began: time.Now(), items: map[item]uint64{}}
-	cfg.Event = s.changed
+	cfg.Event, cfg.AskEnded = s.changed, s.askEnded
 	var err error
 	if s.Service, err = sandbox.Open(cfg.Config); err != nil {
 		return nil, err
@@ -93,6 +93,8 @@ func (s *Server) ident(a at) uint64 {
 	switch {
 	case a.session != nil:
 		return a.session.ID
+	case a.ask != nil:
+		return a.ask.Ident
 	case a.exec != nil:
 		return a.exec.ID
 	case i.snap == "" && i.name == "":

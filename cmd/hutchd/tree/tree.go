@@ -3,6 +3,7 @@ package tree
 import (
 	"hutch/cmd/hutchd/sandbox"
 	"hutch/fs"
+	"hutch/mcpd/asks"
 	"hutch/mcpd/ledger"
 )
 
@@ -13,6 +14,7 @@ type at struct {
 	vm      *sandbox.Sandbox
 	exec    *sandbox.Exec
 	session *sandbox.Session
+	ask     *asks.Ask
 	name    string
 	snap    string // of a snapshot of the VM
 }
@@ -38,6 +40,8 @@ func rows() []row {
 		{Name: "log", Perm: 0o555, Rows: logRows(), Doc: "logs of the service"},
 		{Name: "images", Perm: 0o755, Names: imageNames, Enter: enterImage, Each: imageRow(), Make: makeImage, Drop: dropImage, Doc: "root file systems; mkdir makes one, rmdir removes it"},
 		{Name: "profiles", Perm: 0o700, Under: profileFolder, Rows: profileRows(), Doc: "profiles, NAME.toml each; edit them with anything"},
+		{Name: "asks", Perm: 0o700, Names: askNames, Enter: enterAsk, Each: askRow(), Doc: "what waits for a person to decide it, over all VMs",
+			Rows: []row{{Name: "next", Perm: 0o400, Open: nextAsk, Doc: "what waits and what comes, a JSON line each; blocks"}}},
 		{Name: "vm", Perm: 0o755, Names: vmNames, Enter: enterVM, Each: vmRow(), Make: makeVM, Drop: dropVM, Doc: "the sandboxes; mkdir makes one, rmdir removes it",
 			Rows: []row{{Name: "clone", Perm: 0o600, Open: cloneVM, Doc: "open for reading and writing: an anonymous VM"}}},
 	}
@@ -62,6 +66,13 @@ func imageRow() []row {
 
 func profileRows() []row {
 	return []row{{Name: "err", Perm: 0o444, Read: profileErr, Doc: "why a profile does not parse, a line each"}}
+}
+
+func askRow() []row {
+	return []row{{Name: "ID", Perm: 0o500, Doc: "something that waits; it goes when it is answered", Rows: []row{
+		{Name: "request", Perm: 0o400, Read: askRequest, Doc: "what is asked, by which rule and why, a JSON line"},
+		{Name: "answer", Perm: 0o200, Write: answerAsk, Doc: "write allow, or deny [REASON]"},
+	}}}
 }
 
 func vmRow() []row {
@@ -160,6 +171,7 @@ func vmLogRows() []row {
 		{Name: "agg", Perm: 0o444, Open: vmLogFile("agg"), Size: vmLogSize("agg"), Doc: "the aggregator's log, with its servers' standard error"},
 		{Name: "mcp", Perm: 0o444, Open: ledgerLog(ledger.Calls, false), Size: ledgerSize(ledger.Calls), Doc: "the same as mcp/calls, but ends"},
 		{Name: "net", Perm: 0o444, Open: ledgerLog(ledger.Net, false), Size: ledgerSize(ledger.Net), Doc: "every request to the proxy, when it has ended, a JSON line each"},
+		{Name: "asks", Perm: 0o444, Open: ledgerLog(ledger.Asks, false), Size: ledgerSize(ledger.Asks), Doc: "what a person was asked, and what was answered, a JSON line each"},
 		{Name: "security", Perm: 0o444, Open: ledgerLog(ledger.Security, false), Size: ledgerSize(ledger.Security), Doc: "refused calls and frames, a JSON line each"},
 		{Name: "snapshots", Perm: 0o444, Open: ledgerLog(ledger.Snapshots, false), Size: ledgerSize(ledger.Snapshots), Doc: "snapshots taken, dropped and reverted to, a JSON line each"},
 	}

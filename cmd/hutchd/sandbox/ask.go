@@ -1,0 +1,87 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"hutch/aggd/rawjson"
+	"hutch/fs"
+	"hutch/mcpd"
+	"hutch/mcpd/asks"
+	"hutch/mcpd/ledger"
+	"hutch/mcpd/policy"
+)
+
+// ask asks a person about something that the VM wants, and returns what was
+// answered: whether it may. The ledger has the question before anybody sees
+// it, and then what came of it.
+func (v *Sandbox) ask(ctx context.Context, q mcpd.Question) policy.Decision {
+	d := q.Decision
+	text, err := v.questionText(q)
+	if err == nil {
+		err = v.askedOf(ctx, q)
+	}
+	if err != nil {
+		d.Action, d.Reason = policy.Block, "nobody can be asked: "+fs.Text(err)
+		return d
+	}
+	began, id := time.Now(), uint64(0)
+	got := v.service.Asks.Ask(ctx, asks.Question{Ident: v.service.NextID(), Of: v.ID, Text: text, Limit: q.Limit}, func(a *asks.Ask) { id = a.ID })
+	r := ledger.Row{
+		"event": "answered", "family": q.Event.On, "rule": d.Rule, "reason": d.Reason,
+		"answer": got.Word, "answer_reason": got.Reason, "principal": got.Who, "waited_ms": time.Since(began),
+	}
+	if id != 0 {
+		r["ask"] = id
+	}
+	if q.Call != 0 {
+		r["mcp_call_id"] = q.Call
+	}
+	v.record(ledger.Asks, r)
+	d.Action, d.Reason = policy.Block, cmp.Or(got.Reason, "a person refused it")
+	if got.Allow {
+		d.Action, d.Reason = policy.Allow, got.Word+", by "+got.Who
+	}
+	return d
+}
+
+// askedOf records that a person is asked, and returns when that is durable.
+func (v *Sandbox) askedOf(ctx context.Context, q mcpd.Question) error {
+	db, err := v.Ledger()
+	if err != nil {
+		return err
+	}
+	r := ledger.Row{"event": "asked", "family": q.Event.On, "rule": q.Decision.Rule, "reason": q.Decision.Reason}
+	if q.Call != 0 {
+		r["mcp_call_id"] = q.Call
+	}
+	return db.Append(ctx, ledger.Asks, r)
+}
+
+// questionText is what a person is shown of an event: all that the policy is
+// told of it, but for secrets.
+func (v *Sandbox) questionText(q mcpd.Question) (json.RawMessage, error) {
+	db, err := v.Ledger()
+	if err != nil {
+		return nil, err
+	}
+	e := *q.Event
+	e.Schema = nil // which says nothing of this call
+	text, err := rawjson.Encode(struct {
+		policy.Event
+		Rule   string `json:"rule"`
+		Layer  string `json:"layer,omitempty"`
+		Reason string `json:"reason,omitempty"`
+	}{e, q.Decision.Rule, q.Decision.Layer, q.Decision.Reason})
+	if err != nil {
+		return nil, err
+	}
+	shown := []byte(db.Redactor().Redact(string(text)))
+	if !json.Valid(shown) {
+		return nil, fmt.Errorf("%w: what it is about has secrets, and cannot be shown without them", fs.ErrInvalid)
+	}
+	return rawjson.OneLine(shown), nil
+}

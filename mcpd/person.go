@@ -1,0 +1,71 @@
+package mcpd
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"hutch/aggd/rawjson"
+	"hutch/mcpd/policy"
+)
+
+// A Question is what a person is asked: whether an event may be of which the
+// policy says that a person decides it.
+type Question struct {
+	Event    *policy.Event
+	Decision policy.Decision // that asks, by which rule and why
+	Limit    time.Duration   // how long it may wait for an answer
+	Call     uint64          // in the ledger; 0: it is about none
+}
+
+// askPerson asks, and returns what was answered. The call that waits, if it is
+// one, is in the ledger as asked before, and its guest is told meanwhile.
+func (e *Endpoint) askPerson(ctx context.Context, q Question, c *call) (policy.Decision, *Error) {
+	if e.cfg.Ask == nil {
+		q.Decision.Action, q.Decision.Reason = policy.Block, "there is nobody to ask"
+		return q.Decision, nil
+	}
+	if c != nil {
+		if err := c.asked(q.Decision); err != nil {
+			return q.Decision, err
+		}
+		q.Call = c.row.id
+		defer c.tellWait(q.Decision.Reason)()
+	}
+	return e.cfg.Ask(ctx, q), nil
+}
+
+// tellWait tells the guest, if it wants to know of progress, that the call waits
+// for a person, now and again until stop is called.
+func (c *call) tellWait(reason string) (stop func()) {
+	token := rawjson.Get(c.message.params.get(pMeta), "progressToken")
+	if token == nil {
+		return func() {}
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		again := time.NewTicker(c.session.e.cfg.AskNews)
+		defer again.Stop()
+		for n := 0; ; n++ {
+			c.progress(waitNews(token, n, reason))
+			select {
+			case <-again.C:
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended // nothing is told after the answer
+	}
+}
+
+// waitNews are the params of the nth progress notification of a wait. Progress
+// has to grow with each, and the server's own, if any follow, begins at about 0.
+func waitNews(token []byte, n int, reason string) []byte {
+	b := append(append([]byte(`{"progressToken":`), token...), `,"progress":`...)
+	b = strconv.AppendFloat(b, float64(n)*1e-6, 'f', -1, 64)
+	return append(rawjson.AppendString(append(b, `,"message":`...), "waiting for a person to decide: "+reason), '}')
+}

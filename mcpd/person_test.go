@@ -1,0 +1,135 @@
+package mcpd
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"hutch/mcpd/policy"
+)
+
+// An asker is a person behind Config.Ask.
+type asker struct {
+	asked  chan Question
+	answer chan policy.Decision
+	gone   chan error // why nobody waits any more
+}
+
+func newAsker() *asker {
+	return &asker{make(chan Question), make(chan policy.Decision), make(chan error, 1)}
+}
+
+func (a *asker) ask(ctx context.Context, q Question) policy.Decision {
+	a.asked <- q
+	select {
+	case d := <-a.answer:
+		return d
+	case <-ctx.Done():
+		a.gone <- context.Cause(ctx)
+		return policy.Decision{Action: policy.Block, Rule: "nobody", Reason: "nobody answers"}
+	}
+}
+
+// asking is a policy that asks about writes.
+func asking(t testing.TB) *policy.Policy {
+	t.Helper()
+	p, err := policy.New(policy.Config{AskTime: time.Hour, Rules: []policy.Rule{{
+		ID: "security.rules.mcp.writes", On: policy.OnRequest, Decision: policy.Ask, Priority: policy.Usual,
+		If: `mcp.request.tool_name == "file_write"`, Reason: "writing is for people to allow",
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+const writeFile = `{"name":"file_write","arguments":{"path":"f","content":"x"}`
+
+func TestPersonAsked(t *testing.T) {
+	t.Parallel()
+	someone := newAsker()
+	st := newSite(t, func(cfg *Config) { cfg.Ask, cfg.AskNews = someone.ask, time.Millisecond }, nil)
+	st.Reload(t.Context(), nil, asking(t))
+	g := st.dial(t, 1)
+	answer := g.send(g.request("tools/call", writeFile+`,"_meta":{"progressToken":"p"}}`))
+	q := <-someone.asked
+	if q.Event.Tool != "file_write" || q.Decision.Rule != "security.rules.mcp.writes" || q.Limit != time.Hour || q.Call == 0 {
+		t.Errorf("asked %+v", q)
+	}
+	if r := st.killed()[0]; r["decision"] != "pending" || r["outcome"] != "interrupted" || r["policy_action"] != "ask" || r["policy_rule"] != "security.rules.mcp.writes" {
+		t.Errorf("after a crash: %v", r)
+	}
+	last := -1.0
+	for range 3 {
+		var p struct {
+			ProgressToken string
+			Progress      float64
+			Message       string
+		}
+		n := <-g.notes
+		if json.Unmarshal(n.Params, &p); n.Method != "notifications/progress" || p.ProgressToken != "p" || p.Progress <= last || !strings.Contains(p.Message, "writing is for people") {
+			t.Errorf("progress %s %s", n.Method, n.Params)
+		}
+		last = p.Progress
+	}
+	someone.answer <- policy.Decision{Action: policy.Allow, Rule: q.Decision.Rule, Reason: "allow, by ann"}
+	if m := g.wait(answer); m.Error != nil {
+		t.Fatalf("answer %+v", m.Error)
+	}
+	if r := st.lines(1)[0]; r["decision"] != "allowed" || r["policy_action"] != "allow" || r["policy_reason"] != "allow, by ann" || r["outcome"] != "ok" {
+		t.Errorf("record: %v", r)
+	}
+	answer = g.send(g.request("tools/call", writeFile+`}`))
+	q = <-someone.asked
+	someone.answer <- policy.Decision{Action: policy.Block, Rule: q.Decision.Rule, Reason: "not today"}
+	if m := g.wait(answer); m.Error == nil || m.Error.Message != "MCP request blocked by policy: security.rules.mcp.writes: not today" {
+		t.Errorf("answer %s %+v", m.Result, m.Error)
+	}
+	if r := st.lines(2)[1]; r["decision"] != "denied" || r["policy_action"] != "block" {
+		t.Errorf("record: %v", r)
+	}
+	g.ok("tools/call", readFile[:len(readFile)-1]+`}`) // which nobody is asked about
+}
+
+// A call whose client cancels it, or goes, takes its question along.
+func TestPersonLeftAlone(t *testing.T) {
+	t.Parallel()
+	someone := newAsker()
+	st := newSite(t, func(cfg *Config) { cfg.Ask = someone.ask }, nil)
+	st.Reload(t.Context(), nil, asking(t))
+	g := st.dial(t, 1)
+	g.send(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":` + writeFile + `}}`)
+	<-someone.asked
+	g.notify("notifications/cancelled", `{"requestId":"x","reason":"bored"}`)
+	if why := <-someone.gone; why.Error() != "bored" {
+		t.Errorf("gone: %v", why)
+	}
+	g.send(g.request("tools/call", writeFile+`}`))
+	<-someone.asked
+	g.conn.Close()
+	<-someone.gone
+	for i, r := range st.lines(2) {
+		if r["decision"] != "error" || r["policy_action"] != "ask" || r["outcome"] != "error" {
+			t.Errorf("record %d: %v", i, r)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(st.work, "f")); err == nil {
+		t.Error("what was cancelled was done")
+	}
+	if len(st.events) > 0 || st.Count().Denied != 0 {
+		t.Errorf("what was cancelled was told of as denied: %q", st.events)
+	}
+}
+
+// Where nobody can be asked, what would be is blocked.
+func TestNobodyAsked(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, nil)
+	st.Reload(t.Context(), nil, asking(t))
+	g := st.dial(t, 1)
+	g.fails("tools/call", writeFile+`}`, -32600, "MCP request blocked by policy: security.rules.mcp.writes: there is nobody to ask")
+}
