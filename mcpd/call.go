@@ -27,6 +27,7 @@ type call struct {
 	begun   time.Time
 	sent    int    // bytes of the request
 	lent    int    // bytes of the answer that the session's account holds
+	ticket  uint64 // of the envelope that it came in; 0: it is in none
 	invalid *Error // found out before it was started
 
 	// What planning finds out.

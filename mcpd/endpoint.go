@@ -31,6 +31,7 @@ import (
 	"hutch/aggd/programs"
 	"hutch/aggd/wire"
 	"hutch/fs"
+	"hutch/mcpd/attest"
 	"hutch/mcpd/frame"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
@@ -48,6 +49,10 @@ type Config struct {
 
 	// Ledger returns the VM's open ledger.
 	Ledger func() (*ledger.DB, error)
+	// Seal attests the guest's keys and judges its envelopes; nil: there are none.
+	Seal *attest.Gate
+	// Profile returns the name of the profile that the VM is of.
+	Profile func() string
 	// AggdPath is the aggregator's program. The endpoint works without it.
 	AggdPath string
 
@@ -156,6 +161,9 @@ func New(cfg Config) *Endpoint {
 func (cfg Config) withDefaults() Config {
 	if cfg.VM == nil {
 		cfg.VM = func() string { return "" }
+	}
+	if cfg.Profile == nil {
+		cfg.Profile = func() string { return "" }
 	}
 	if cfg.Ledger == nil {
 		cfg.Ledger = func() (*ledger.DB, error) { return nil, fmt.Errorf("%w: there is none", fs.ErrUnsupported) }

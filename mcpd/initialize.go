@@ -70,6 +70,10 @@ func planInitialize(_ context.Context, c *call) (step, *Error) {
 		b := append([]byte(`{"protocolVersion":`), quote(c.session.client.Load().revision)...)
 		b = append(b, `,"capabilities":`...)
 		b = append(b, offer(all)...)
+		if e.cfg.Seal != nil {
+			b = append(append(b[:len(b)-1], `,"extensions":{"seal":`...), e.offerSeal()...)
+			b = append(b, "}}"...)
+		}
 		b = append(b, `,"serverInfo":{"name":"hutch","title":"hutch","version":`...)
 		b = append(rawjson.AppendString(b, fs.Version), '}')
 		if text := instructions(all); text != "" {

@@ -6,6 +6,7 @@ import (
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/wire"
+	"hutch/mcpd/seal"
 )
 
 // methods is the table of requests that a guest may make. A plan finds out
@@ -25,6 +26,8 @@ var methods = map[string]func(ctx context.Context, c *call) (step, *Error){
 	"prompts/get":              planPrompt,
 	"completion/complete":      planComplete,
 	"logging/setLevel":         planLevel,
+	seal.Attest:                planAttest(seal.SEAL),
+	seal.AttestSMCP:            planAttest(seal.SMCP),
 }
 
 // catalog is the catalog of the servers as the call's client sees them.

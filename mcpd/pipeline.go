@@ -14,6 +14,7 @@ type step func(ctx context.Context) (json.RawMessage, *Error)
 // run takes a call through the stages of the pipeline, in this order, and
 // returns its answer. A stage is a function that stands nowhere else:
 //
+//	settle  keep the signature that it came with               envelope.go
 //	plan    find out what the call is about and how to do it   methods.go, route.go
 //	record  write it down: the ledger has it from here on      record.go
 //	decide  ask the policy; this may wait for a person         decide.go, person.go
@@ -24,12 +25,16 @@ type step func(ctx context.Context) (json.RawMessage, *Error)
 // What a server asks of the guest is decided and judged by the same functions;
 // see ask.go.
 func (c *call) run() (json.RawMessage, *Error) {
-	if c.message.Method == "ping" {
+	if c.message.Method == "ping" && c.invalid == nil {
 		return json.RawMessage(`{}`), nil
 	}
 	ctx, cancel := c.timed()
 	defer func() { cancel() }()
-	step, err := c.plan(ctx)
+	var step step
+	err := c.settle()
+	if err == nil {
+		step, err = c.plan(ctx)
+	}
 	if why := c.record(ctx); why != nil {
 		return nil, why
 	}

@@ -9,6 +9,7 @@ import (
 	"hutch/aggd/jsonrpc"
 	"hutch/fs"
 	"hutch/mcpd/frame"
+	"hutch/mcpd/seal"
 )
 
 const (
@@ -31,6 +32,10 @@ func (e *Endpoint) Refuse(ctx context.Context, conn net.Conn, why error) error {
 		f, err := in.Next()
 		if err != nil {
 			return err
+		}
+		if seal.Is(f.Payload) {
+			e, _ := seal.Parse(f.Payload)
+			f.Payload = e.Payload
 		}
 		m, merr := parse(f.Payload)
 		if f.Flags != 0 || merr != nil || m.ID == nil {

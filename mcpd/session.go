@@ -156,25 +156,36 @@ func (s *session) note(kind, text string) {
 // take handles one message, whose bytes are held until that is done: of a
 // request that is when it was answered.
 func (s *session) take(f frame.Frame) {
-	held := true
+	held, size := true, len(f.Payload)
 	defer func() {
 		if held {
-			s.account.Give(len(f.Payload))
+			s.account.Give(size)
 		}
 	}()
 	if f.Process = frame.SanitizeName(f.Process); f.Process == "" {
 		f.Process = "unknown"
+	}
+	var env envelope
+	if f.Flags&frame.FromHost == 0 {
+		env = s.unseal(&f)
 	}
 	m, merr := parse(f.Payload)
 	switch {
 	case f.Flags&frame.FromHost != 0:
 		if merr == nil && m.Method == "" {
 			rawjson.OneLine(f.Payload)
-			held = !s.asks.answer(f.Stream, m.Result, m.Error, func() { s.account.Give(len(f.Payload)) })
+			held = !s.asks.answer(f.Stream, m.Result, m.Error, func() { s.account.Give(size) })
 		}
 	case f.Flags&frame.Notification != 0:
 		if merr != nil || m.ID != nil || m.Method == "" {
 			s.e.cfg.Log.Debug("notification dropped", "vm", s.e.cfg.VM(), "process", f.Process)
+			return
+		}
+		if env.err == nil && env.is {
+			env.err = s.e.cfg.Seal.Wait(env.ticket)
+		}
+		if env.err != nil {
+			s.e.refusedEnvelope(f.Process, m.Method, env.err)
 			return
 		}
 		rawjson.OneLine(f.Payload)
@@ -186,23 +197,33 @@ func (s *session) take(f frame.Frame) {
 		if merr == nil && m.ID == nil {
 			merr = invalid("invalid request: a request needs an id")
 		}
+		if merr != nil && env.err != nil {
+			merr = s.e.refusedEnvelope(f.Process, m.Method, env.err)
+		}
 		if merr != nil {
 			s.out.WriteFrame(frame.Frame{Version: f.Version, Stream: f.Stream, Process: f.Process, Payload: response(m.ID, nil, merr)})
 			return
 		}
 		rawjson.OneLine(f.Payload)
-		held = !s.request(f, m)
+		env.need(s.e, m)
+		held = !s.request(f, m, env, size)
 	}
 }
 
 // request starts a call, unless there are too many.
-func (s *session) request(f frame.Frame, m message) (begun bool) {
-	c := &call{session: s, stream: f.Stream, version: f.Version, process: f.Process, message: m, begun: time.Now(), sent: len(f.Payload)}
+func (s *session) request(f frame.Frame, m message, env envelope, size int) (begun bool) {
+	c := &call{
+		session: s, stream: f.Stream, version: f.Version, process: f.Process, message: m,
+		begun: time.Now(), sent: size, ticket: env.ticket,
+	}
 	if why := s.begin(c); why != nil {
 		c.reply(nil, why)
 		return false
 	}
-	if m.Method != "initialize" {
+	if env.err != nil {
+		c.refuseEnvelope(env.err)
+	}
+	if m.Method != "initialize" || c.invalid != nil {
 		go c.serve()
 		return true
 	}

@@ -26,6 +26,7 @@ const (
 type Error struct {
 	Code    int
 	Message string
+	Data    json.RawMessage // nil: none
 
 	// Sent is the object as somebody sent it, nil for an error of ours.
 	Sent json.RawMessage
@@ -56,5 +57,9 @@ func (e *Error) Raw() json.RawMessage {
 		return e.Sent
 	}
 	b := strconv.AppendInt([]byte(`{"code":`), int64(e.Code), 10)
-	return append(rawjson.AppendString(append(b, `,"message":`...), e.Message), '}')
+	b = rawjson.AppendString(append(b, `,"message":`...), e.Message)
+	if e.Data != nil {
+		b = append(append(b, `,"data":`...), e.Data...)
+	}
+	return append(b, '}')
 }

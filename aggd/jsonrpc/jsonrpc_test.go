@@ -112,6 +112,11 @@ func TestErrors(t *testing.T) {
 	if code := rawjson.Get(Errorf(CodeBusy, "full").Raw(), "code"); string(code) != "-32005" {
 		t.Error(string(code))
 	}
+	e := Errorf(CodeInvalid, "no")
+	e.Data = json.RawMessage(`{"code":1}`)
+	if raw := e.Raw(); string(raw) != `{"code":-32600,"message":"no","data":{"code":1}}` {
+		t.Error(string(raw))
+	}
 }
 
 func TestRevisions(t *testing.T) {

@@ -50,32 +50,31 @@ type Request struct {
 
 // Attest makes a token for a key. Its error is a *seal.Refusal, or one of the
 // host.
-func (g *Gate) Attest(r Request) (result json.RawMessage, session string, err error) {
+func (g *Gate) Attest(r Request) (json.RawMessage, error) {
 	if wait := g.limiter.Reserve(); wait.Delay() > 0 {
 		why := seal.Refuse(r.Protocol, seal.TooOften, "too many keys are attested: five in a minute may be")
 		why.After = wait.Delay()
 		wait.Cancel()
-		return nil, "", why
+		return nil, why
 	}
 	key, err := r.key()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	c, ticket, err := g.begin(r, key)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	token, err := g.cfg.Key.seal(c)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if err := g.commit(ticket); err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	result, err = json.Marshal(map[string]string{
+	return json.Marshal(map[string]string{
 		"status": "success", "security_token": token, "session_id": c.ID, "expires_at": stamp(c.Expiry.Time().UnixMilli()),
 	})
-	return result, c.ID, err
 }
 
 // key returns the key to be attested. A security context that is asked for has

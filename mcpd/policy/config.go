@@ -9,12 +9,20 @@ import (
 type Config struct {
 	Default string        // what holds where nothing else decides: Allow, Ask or Block; "": Allow
 	AskTime time.Duration // how long a question waits for an answer; 0: AskTime
+	Sealed  Sealed
 	Rules   []Rule
 	Lists   []List
 }
 
 // AskTime is how long a question waits for an answer, if nothing else is said.
 const AskTime = 5 * time.Minute
+
+// Sealed says what the requests of a guest have to come in. The endpoint sees to
+// it, before a Policy is asked.
+type Sealed struct {
+	Required bool          // signed envelopes
+	Life     time.Duration // of the tokens for them; 0: an hour
+}
 
 // The priorities of rules. Lower ones are tried first.
 const (

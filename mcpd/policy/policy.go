@@ -37,6 +37,7 @@ type Policy struct {
 	rules   []*rule // in the order in which they are tried
 	last    Decision
 	askTime time.Duration
+	sealed  Sealed
 }
 
 // A check is a row of the table of what an event has to pass. It returns nil
@@ -56,7 +57,7 @@ var checks = []check{
 
 // New compiles a policy. Its error is a Fault.
 func New(c Config) (*Policy, error) {
-	p := &Policy{last: Decision{Action: Allow, Rule: ruleDefault}, askTime: c.AskTime}
+	p := &Policy{last: Decision{Action: Allow, Rule: ruleDefault}, askTime: c.AskTime, sealed: c.Sealed}
 	switch c.Default {
 	case "", Allow:
 	case Ask, Block:
@@ -103,6 +104,9 @@ func (p *Policy) decide(e *Event) Decision {
 func (p *Policy) About(on string) bool {
 	return slices.ContainsFunc(checks, func(c check) bool { return c.about(p, on) })
 }
+
+// Sealed returns what the requests of a guest have to come in.
+func (p *Policy) Sealed() Sealed { return p.sealed }
 
 // AskTime returns how long a question waits for an answer.
 func (p *Policy) AskTime() time.Duration { return p.askTime }
