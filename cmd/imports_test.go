@@ -34,11 +34,12 @@ var layers = []struct {
 	{"cmd/hutch", []string{"fs/...", "mcpd/ledger", "profiles"}},
 	{"cmd/hutchd/sandbox", []string{"vmm/...", "relay/...", "mcpd/...", "profiles", "aggd/...", "fs/..."}},
 	{"cmd/hutchd/tree", []string{"cmd/hutchd/sandbox", "vmm", "mcpd/...", "aggd/...", "fs/..."}},
-	{"cmd/hutchd", []string{"cmd/hutchd/...", "vmm/...", "aggd/confine", "fs/..."}},
+	{"cmd/hutchd", []string{"cmd/hutchd/...", "vmm/...", "profiles", "aggd/confine", "fs/..."}},
 }
 
 // owners are the packages that alone import a module.
 var owners = map[string][]string{
+	"aead.dev/minisign":         {"profiles"},
 	"cel.dev/cel-go":            {"mcpd/policy"},
 	"9fans.net/go":              {"fs/scripttest"},
 	"github.com/Code-Hex/vz/v3": {"vmm/vz"},

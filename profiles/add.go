@@ -49,7 +49,7 @@ func (s *Store) AddRule(profile string, r policy.Rule) error {
 	if err != nil {
 		return inProfile(profile, err)
 	}
-	docs, err := s.documents(newLook(), profile)
+	docs, err := s.documents(newLook(s.now()), profile)
 	if err != nil {
 		return err
 	}

@@ -33,9 +33,12 @@ func (k key) faultf(format string, a ...any) *fault {
 func (l *layered) decode(p *Profile) error {
 	err := decodeTable(target{c: &p.Config, p: p}, l.table, nil, "")
 	if err == nil {
-		l.sign(p)
+		err = l.sign(p)
+	}
+	if err == nil {
 		err = p.compile()
 	}
+	p.locks = l.locks
 	var wrong *fault
 	if errors.As(err, &wrong) {
 		wrong.at = l.where(wrong.key)
@@ -117,6 +120,24 @@ func (k *Key) decode(t target, v any, at key) error {
 			return at.want(`a list like ["a", "b"]`)
 		}
 		return k.checkList(*f, at)
+	case *map[string]bool:
+		table, ok := v.(map[string]any)
+		if !ok {
+			return at.want("a table")
+		}
+		*f = make(map[string]bool)
+		for name, v := range table {
+			if (*f)[name], ok = v.(bool); !ok {
+				return at.with(name).want("true or false")
+			}
+			if k.kind == isSections && sectionKeys(name) == nil {
+				return at.with(name).faultf("%.64q is no section: they are %s", name, strings.Join(sections(), " "))
+			}
+		}
+		return nil
+	case *any:
+		*f = v
+		return nil
 	case *map[string]string:
 		table, ok := v.(map[string]any)
 		if !ok {

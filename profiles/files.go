@@ -17,18 +17,26 @@ const maxExtends = 8
 // documents returns what the files of a profile say, and those of the profiles
 // that it extends: what counts least comes first.
 func (s *Store) documents(l *look, name string) ([]*document, error) {
-	var docs []*document
+	all, err := s.corpOf(l, forAll)
+	if err != nil {
+		return nil, inProfile(name, err)
+	}
+	var corps, users []*document
 	chain := []string{name}
 	for {
 		of := chain[len(chain)-1]
-		own, err := s.own(l, of, of == name)
+		corp, err := s.corpOf(l, of)
 		if err != nil {
 			return nil, inProfile(name, err)
 		}
-		docs = append(own, docs...)
-		parent, d := extends(own)
+		own, err := s.own(l, of, of == name, len(corp) > 0)
+		if err != nil {
+			return nil, inProfile(name, err)
+		}
+		corps, users = append(corp, corps...), append(own, users...)
+		parent, d := extends(slices.Concat(corp, own))
 		if parent == "" {
-			return docs, nil
+			return slices.Concat(all, corps, users), nil
 		}
 		wrong := ""
 		switch {
@@ -50,7 +58,7 @@ func (s *Store) documents(l *look, name string) ([]*document, error) {
 
 // exists says whether there is a profile called name.
 func (s *Store) exists(l *look, name string) bool {
-	return name == Default || l.note(s.path(name)) == nil
+	return name == Default || l.note(s.path(name)) == nil || slices.Contains(s.corpNames(), name)
 }
 
 // inProfile says of a fault in which profile it is.
@@ -73,25 +81,29 @@ func extends(docs []*document) (parent string, by *document) {
 }
 
 // own returns what the user's own files of a profile say: NAME.toml and its
-// drop-ins. In faults the first has no name if it is the profile itself.
-func (s *Store) own(l *look, name string, itself bool) ([]*document, error) {
+// drop-ins. In faults the first has no name if it is the profile itself. There
+// may be none if corp has one.
+func (s *Store) own(l *look, name string, itself, corp bool) (docs []*document, err error) {
 	at := place{layer: ofUser}
 	if !itself {
 		at.file = name + suffix
 	}
 	text, err := l.read(s.path(name), name)
-	if errors.Is(err, os.ErrNotExist) && name == Default {
+	absent := errors.Is(err, os.ErrNotExist)
+	if absent && name == Default {
 		at = place{layer: ofBuiltin, file: ofBuiltin}
-		text, err = builtin, nil
+		text, err, absent = builtin, nil, false
 	}
-	if err != nil {
+	if err != nil && !(absent && corp) {
 		return nil, err
 	}
-	d, err := readDocument(at, text)
-	if err != nil {
-		return nil, err
+	if !absent {
+		d, err := readDocument(at, text)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, d)
 	}
-	docs := []*document{d}
 	for _, file := range s.dropIns(l, name) {
 		at := place{layer: ofUser, file: name + dropInSuffix + "/" + file}
 		text, err := l.read(filepath.Join(s.dropInDir(name), file), at.file)

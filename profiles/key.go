@@ -27,7 +27,8 @@ type Where uint8
 const (
 	InProfile Where = 1 << iota
 	InConfig
-	both = InProfile | InConfig
+	InCorp // in corp's files alone
+	both   = InProfile | InConfig
 )
 
 // A target has the fields that keys set.
@@ -36,12 +37,15 @@ type target struct {
 	p *Profile
 	s *Server
 	r *policy.Rule
+	d *directive
+	h *head
 }
 
 // What the names of the keys of servers and rules begin with.
 const (
 	ofServer = "mcpServers.NAME."
 	ofRule   = "security.rules.FAMILY.NAME."
+	ofChange = "directive."
 )
 
 // Keys are all keys, in the order of a config's text.
@@ -79,7 +83,7 @@ var Keys = withAliases(append([]Key{
 	{Name: ofRule + "on", In: InProfile, kind: isText, field: func(t target) any { return &t.r.On }},
 	{Name: ofRule + "if", In: InProfile, kind: isText, field: func(t target) any { return &t.r.If }},
 	{Name: ofRule + "decision", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Decision }},
-	{Name: ofRule + "priority", In: InProfile, kind: isCount, Min: "1", Max: "999", field: func(t target) any { return &t.r.Priority }},
+	{Name: ofRule + "priority", In: InProfile, kind: isCount, Min: "-1000", Max: "999", field: func(t target) any { return &t.r.Priority }},
 	{Name: ofRule + "reason", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Reason }},
 
 	{Name: ofServer + "command", In: InProfile, kind: isText, field: func(t target) any { return &t.s.Command }},
@@ -93,6 +97,13 @@ var Keys = withAliases(append([]Key{
 	{Name: ofServer + "bearer_token", In: InProfile, kind: isText, field: func(t target) any { return &t.s.BearerToken }},
 	{Name: ofServer + "bearerToken", same: ofServer + "bearer_token"},
 	{Name: "extends", In: InProfile, kind: isName, field: func(t target) any { return &t.p.Extends }},
+	{Name: "editable", In: InProfile, kind: isSections, field: func(t target) any { return &t.p.Editable }},
+	{Name: "serial", In: InCorp, kind: isCount, Min: "0", Max: "1000000000", field: func(t target) any { return &t.h.serial }},
+	{Name: "expires", In: InCorp, kind: isText, field: func(t target) any { return &t.h.expires }},
+	{Name: ofChange + "operation", In: InCorp, kind: isText, field: func(t target) any { return &t.d.operation }},
+	{Name: ofChange + "path", In: InCorp, kind: isText, field: func(t target) any { return &t.d.said }},
+	{Name: ofChange + "value", In: InCorp, kind: isAny, field: func(t target) any { return &t.d.value }},
+	{Name: ofChange + "reason", In: InCorp, kind: isText, field: func(t target) any { return &t.d.reason }},
 }, extra...))
 
 // extra are the keys of servers that other programs do not have. They may also
@@ -155,7 +166,7 @@ func children(table string) (names []string) {
 	for _, k := range Keys {
 		rest, ok := strings.CutPrefix(k.Name, table)
 		name, _, _ := strings.Cut(rest, ".")
-		if ok && k.In&InProfile != 0 && !slices.Contains(names, name) {
+		if ok && k.In&(InProfile|InCorp) != 0 && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

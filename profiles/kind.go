@@ -38,6 +38,8 @@ const (
 	isTools     // of a server
 	isVariables // a table, of an environment
 	isHeaders   // of requests
+	isSections  // a table, of what others may say
+	isAny
 )
 
 // The networks that a VM may have. Neither is a network to the guest, which has
@@ -146,7 +148,7 @@ func (k *Key) time(v string) (time.Duration, error) {
 func (k *Key) number(v string) (float64, error) {
 	digits := "0123456789."
 	if k.kind == isCount {
-		digits = "0123456789"
+		digits = "-0123456789"
 	}
 	least, _ := strconv.ParseFloat(k.Min, 64)
 	most, _ := strconv.ParseFloat(k.Max, 64)

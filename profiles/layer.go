@@ -4,15 +4,21 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"hutch/mcpd/policy"
 )
 
 // The layers of a profile, as people call them: whose a key is.
 const (
-	ofBuiltin = "built-in"
-	ofUser    = "user"
+	ofBuiltin  = "built-in"
+	ofCorp     = "corp"
+	ofUser     = "user"
+	ofDetected = "detected"
+	ofKept     = "" // of what is kept of a profile, where nobody knows any more
 )
 
 // A place is where something of a profile is said.
@@ -34,6 +40,8 @@ type document struct {
 	place // its first line
 	table map[string]any
 	lines map[string]int // of keys and tables, by their paths
+
+	directives []directive // of corp's
 }
 
 // readTOML returns what text says, which stands at a place. Its errors are
@@ -44,7 +52,10 @@ func readTOML(at place, text []byte) (*document, error) {
 		return nil, syntax(err, at)
 	}
 	d.lines = linesOf(text)
-	return d, d.sameNames()
+	if err := d.sameNames(); err != nil {
+		return nil, err
+	}
+	return d, d.onlyCorp()
 }
 
 // at returns where the document says the value of k or, failing that, what
@@ -61,9 +72,10 @@ func (d *document) at(k key) place {
 	return p
 }
 
-// linesOf returns the line on which each key and table is said first.
+// linesOf returns the line on which each key and table is said first. The rows
+// of [[tables]] have numbers for names.
 func linesOf(text []byte) map[string]int {
-	lines := make(map[string]int)
+	lines, rows := make(map[string]int), make(map[string]int)
 	var p unstable.Parser
 	p.Reset(text)
 	var table key
@@ -78,8 +90,13 @@ func linesOf(text []byte) map[string]int {
 			here = append(here, string(n.Data))
 		}
 		switch e.Kind {
-		case unstable.Table, unstable.ArrayTable:
+		case unstable.Table:
 			table = here
+		case unstable.ArrayTable:
+			name := here.String()
+			table = here.with(strconv.Itoa(rows[name]))
+			here = table
+			rows[name]++
 		case unstable.KeyValue:
 			here = append(table[:len(table):len(table)], here...)
 		default:
@@ -99,15 +116,28 @@ func linesOf(text []byte) map[string]int {
 type layered struct {
 	table map[string]any
 	from  map[string]place // of each key and table, by its path: where it was said last
+	locks []lock
 }
 
 // merge returns what documents say together: tables are merged, and of all
-// else the last that is said counts. Its errors are faults.
+// else the last that is said counts, if none before has locked it. What corp's
+// directives change is changed at last. Its errors are faults.
 func merge(docs []*document) (*layered, error) {
 	l := &layered{table: make(map[string]any), from: make(map[string]place)}
+	var err error
 	for _, d := range docs {
-		if err := l.add(d, nil, l.table, d.table); err != nil {
+		if err = l.add(d, nil, l.table, d.table); err == nil {
+			err = l.bind(d)
+		}
+		if err != nil {
 			return nil, err
+		}
+	}
+	for _, d := range docs {
+		for _, do := range d.directives {
+			if err := l.change(d, do); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return l, nil
@@ -117,9 +147,18 @@ func merge(docs []*document) (*layered, error) {
 func (l *layered) add(d *document, at key, table, says map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(says)) {
 		at := at.with(name)
-		l.from[at.String()] = d.at(at)
 		inner, isTable := says[name].(map[string]any)
 		was, wasTable := table[name].(map[string]any)
+		if !isTable || !wasTable && table[name] != nil {
+			if err := l.refuse(d, at, says[name], table[name]); err != nil {
+				return err
+			}
+		}
+		place, from := d.at(at), at.String()
+		if was, ok := l.from[from]; ok && isTable && wasTable {
+			place.layer = was.layer // who made it has it
+		}
+		l.from[from] = place
 		if !isTable {
 			table[name] = says[name]
 			continue
@@ -146,15 +185,64 @@ func (l *layered) where(k key) place {
 }
 
 // sign says of all that has an owner whose it is.
-func (l *layered) sign(p *Profile) {
-	for i, r := range p.Security.Rules {
-		at, _ := parseKey(r.ID)
-		p.Security.Rules[i].Layer = l.where(at).layer
+func (l *layered) sign(p *Profile) error {
+	for i := range p.Security.Rules {
+		if err := l.signRule(&p.Security.Rules[i]); err != nil {
+			return err
+		}
 	}
-	for i, s := range p.Servers {
-		p.Servers[i].Layer = l.where(key{"mcpServers", s.Name}).layer
+	for i := range p.Servers {
+		s := &p.Servers[i]
+		at := l.where(key{"mcpServers", s.Name})
+		s.Layer = at.layer
+		switch at.layer {
+		case ofCorp:
+			s.Source = ofCorp
+		case ofDetected:
+			s.Source = at.file
+		}
 	}
+	return nil
 }
 
-// text returns the profile as one file.
-func (l *layered) text() ([]byte, error) { return toml.Marshal(l.table) }
+// signRule says whose a rule is, whose priorities are as its layer's are.
+func (l *layered) signRule(r *policy.Rule) error {
+	at, _ := parseKey(r.ID)
+	at = at.with("priority")
+	_, said := l.from[at.String()]
+	r.Layer = l.where(at[:len(at)-1]).layer
+	switch {
+	case r.Layer == ofKept && r.Priority < 0:
+		r.Layer = ofCorp
+	case r.Layer == ofKept:
+		r.Layer = ofUser
+	case r.Layer == ofCorp && !said:
+		r.Priority = -policy.Usual
+	case r.Layer == ofCorp && r.Priority >= policy.OfLists:
+		return at.faultf("%s %d is not from %d to -1, as those of corp are", at, r.Priority, policy.Lowest)
+	case r.Layer != ofCorp && r.Priority <= policy.OfLists:
+		return at.faultf("%s %d is not from 1 to %d: those below are corp's", at, r.Priority, policy.Highest)
+	}
+	return nil
+}
+
+// text returns the profile as one file, which says all priorities: it does not
+// know any more which layer a rule is of.
+func (l *layered) text(p *Profile) ([]byte, error) {
+	for _, r := range p.Security.Rules {
+		at, _ := parseKey(r.ID)
+		if rule := l.tableAt(at); rule != nil {
+			rule["priority"] = int64(r.Priority)
+		}
+	}
+	return toml.Marshal(l.table)
+}
+
+// tableAt returns the table at k, nil if there is none.
+func (l *layered) tableAt(k key) map[string]any {
+	table := l.table
+	for _, name := range k {
+		table, _ = table[name].(map[string]any)
+	}
+	return table
+}

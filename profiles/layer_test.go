@@ -3,9 +3,11 @@ package profiles
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +29,7 @@ func lay(t *testing.T, s *Store, files map[string]string) {
 
 func openStore(t *testing.T) *Store {
 	t.Helper()
-	s, err := Open(filepath.Join(t.TempDir(), "profiles"), t.TempDir())
+	s, err := Open(Folders{Profiles: filepath.Join(t.TempDir(), "profiles"), Good: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +52,8 @@ func said(p *Profile) string {
 	for _, r := range p.Security.Rules {
 		fmt.Fprintf(&b, "%s(%s %s %d) ", r.ID, r.Layer, r.Decision, r.Priority)
 	}
-	for k, v := range p.Env {
-		fmt.Fprintf(&b, "%s=%s ", k, v)
+	for _, k := range slices.Sorted(maps.Keys(p.Env)) {
+		fmt.Fprintf(&b, "%s=%s ", k, p.Env[k])
 	}
 	return strings.TrimSpace(b.String())
 }
@@ -145,7 +147,7 @@ func TestDropIns(t *testing.T) {
 			t.Error(s.Err())
 		}
 		var err error
-		if s, err = Open(s.Dir(), s.good); err != nil {
+		if s, err = Open(Folders{Profiles: s.Dir(), Good: s.good}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -268,7 +270,7 @@ func FuzzLayers(f *testing.F) {
 			}
 			return
 		}
-		text, err := l.text()
+		text, err := l.text(p)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,17 +13,18 @@ type look struct {
 	began time.Time
 	files map[string]os.FileInfo // by path; nil: there was none
 	again bool                   // one of them may change and look the same
+	until string                 // the day on which one of them expires; "": none does
 }
 
 // settled is the age from which on a file that changes again is sure to
 // have another time.
 const settled = 2 * time.Second
 
-func newLook() *look { return &look{began: time.Now(), files: make(map[string]os.FileInfo)} }
+func newLook(now time.Time) *look { return &look{began: now, files: make(map[string]os.FileInfo)} }
 
-// holds says whether the files are what they were.
-func (l *look) holds() bool {
-	if l.again {
+// holds says whether the files are what they were, and none has expired.
+func (l *look) holds(now time.Time) bool {
+	if l.again || l.until != "" && day(now) >= l.until {
 		return false
 	}
 	for path, was := range l.files {

@@ -31,7 +31,7 @@ func TestPage(t *testing.T) {
 	}
 	var keys []string
 	for _, k := range Keys {
-		if k.In&InProfile != 0 {
+		if k.In&(InProfile|InCorp) != 0 {
 			keys = append(keys, k.Name)
 		}
 	}

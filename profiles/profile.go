@@ -21,6 +21,9 @@ import (
 type Profile struct {
 	Name    string
 	Extends string // the profile that says what this one does not; "": none
+	// Editable says of sections whether what comes after may say them; true if
+	// they are not here.
+	Editable map[string]bool
 	Config
 	Network  wire.Network // what a VM may reach, where Net is "host-proxy"
 	Env      map[string]string
@@ -30,6 +33,8 @@ type Profile struct {
 	HTTP     HTTP
 	// MaxPending is how many bytes the VM's MCP sessions may hold; 0: the default.
 	MaxPending int64
+
+	locks []lock
 }
 
 // HTTP says what the built-in tools that fetch may do.
@@ -93,6 +98,15 @@ func Parse(name string, text []byte) (*Profile, error) {
 	}
 	p, _, err := build(name, []*document{d})
 	return p, err
+}
+
+// parseKept returns a profile as it was kept, and what it says.
+func parseKept(name string, text []byte) (*Profile, *layered, error) {
+	d, err := readTOML(place{layer: ofKept}, text)
+	if err != nil {
+		return nil, nil, faulty(name, err)
+	}
+	return build(name, []*document{d})
 }
 
 // build returns the profile that documents say, and what they say together.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"hutch/fs"
 )
@@ -32,6 +33,8 @@ const suffix = ".toml"
 type Store struct {
 	dir  string
 	good string
+	corp string // "": there is none
+	now  func() time.Time
 
 	mu     sync.Mutex         // guards loaded; held while files are read
 	loaded map[string]*loaded // by name
@@ -41,16 +44,24 @@ type Store struct {
 type loaded struct {
 	look    *look    // of its files as they were read
 	profile *Profile // the last that parsed; nil if none did
+	sum     *layered // what it was made of
 	err     error    // why the files as they are do not
 }
 
-// Open opens the folder dir, makes it if need be, and puts the built-in
-// profile there if none is. What parses is kept in the folder good.
-func Open(dir, good string) (*Store, error) {
-	if err := errors.Join(os.MkdirAll(dir, 0o700), os.MkdirAll(good, 0o700)); err != nil {
+// Folders are those of a Store.
+type Folders struct {
+	Profiles string // the user's
+	Good     string // where what parses is kept
+	Corp     string // corp's; "": there is none
+}
+
+// Open opens the folder of the user's profiles, makes it if need be, and puts
+// the built-in profile there if none is.
+func Open(f Folders) (*Store, error) {
+	if err := errors.Join(os.MkdirAll(f.Profiles, 0o700), os.MkdirAll(f.Good, 0o700)); err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, good: good, loaded: make(map[string]*loaded)}
+	s := &Store{dir: f.Profiles, good: f.Good, corp: f.Corp, now: time.Now, loaded: make(map[string]*loaded)}
 	return s, s.seed()
 }
 
@@ -109,14 +120,14 @@ func (s *Store) Names() []string {
 	if err != nil {
 		return nil
 	}
-	var names []string
+	names := s.corpNames()
 	for _, e := range entries {
 		if name, ok := strings.CutSuffix(e.Name(), suffix); ok && checkName(name) == nil {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // Err returns why files do not parse now, a line for each, or "".
@@ -133,10 +144,10 @@ func (s *Store) Err() string {
 // load brings what is known of a profile up to date. Its caller holds s.mu.
 func (s *Store) load(name string) *loaded {
 	was := s.loaded[name]
-	if was != nil && was.look.holds() {
+	if was != nil && was.look.holds(s.now()) {
 		return was
 	}
-	l := &loaded{look: newLook()}
+	l := &loaded{look: newLook(s.now())}
 	docs, err := s.documents(l.look, name)
 	good := filepath.Join(s.good, name+suffix)
 	if errors.Is(err, os.ErrNotExist) {
@@ -144,22 +155,21 @@ func (s *Store) load(name string) *loaded {
 		os.Remove(good)
 		return &loaded{err: err}
 	}
-	var sum *layered
 	if err == nil {
-		l.profile, sum, err = build(name, docs)
+		l.profile, l.sum, err = build(name, docs)
 	}
 	l.err = err
 	s.loaded[name] = l
 	kept, _, kerr := read(good, name)
 	switch {
 	case err == nil:
-		if text, err := sum.text(); err == nil && !bytes.Equal(text, kept) {
+		if text, err := l.sum.text(l.profile); err == nil && !bytes.Equal(text, kept) {
 			fs.WriteFile(good, text, true) // failing that, a later process has only what the files say then
 		}
 	case was != nil:
-		l.profile = was.profile
+		l.profile, l.sum = was.profile, was.sum
 	case kerr == nil:
-		l.profile, _ = Parse(name, kept)
+		l.profile, l.sum, _ = parseKept(name, kept)
 	}
 	return l
 }

@@ -31,7 +31,7 @@ func get(t *testing.T, s *Store, name string) *Profile {
 
 func TestStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "profiles")
-	s, err := Open(dir, t.TempDir())
+	s, err := Open(Folders{Profiles: dir, Good: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestStore(t *testing.T) {
 }
 
 func TestStoreDefault(t *testing.T) {
-	s, err := Open(t.TempDir(), t.TempDir())
+	s, err := Open(Folders{Profiles: t.TempDir(), Good: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestStoreDefault(t *testing.T) {
 		t.Errorf("with a bad one: %+v, %q", p, s.Err())
 	}
 	// Opened again, the folder keeps what is in it.
-	if s, err = Open(s.Dir(), t.TempDir()); err != nil {
+	if s, err = Open(Folders{Profiles: s.Dir(), Good: t.TempDir()}); err != nil {
 		t.Fatal(err)
 	}
 	if text, _ := os.ReadFile(s.path(Default)); string(text) != "image = " {
@@ -128,7 +128,7 @@ func TestStoreRestarted(t *testing.T) {
 	dir, good := t.TempDir(), t.TempDir()
 	open := func() *Store {
 		t.Helper()
-		s, err := Open(dir, good)
+		s, err := Open(Folders{Profiles: dir, Good: good})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestStoreRestarted(t *testing.T) {
 
 // Files that are not ordinary are neither read nor waited for.
 func TestStoreStrange(t *testing.T) {
-	s, err := Open(t.TempDir(), t.TempDir())
+	s, err := Open(Folders{Profiles: t.TempDir(), Good: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestStoreStrange(t *testing.T) {
 }
 
 func TestStoreConcurrent(t *testing.T) {
-	s, err := Open(t.TempDir(), t.TempDir())
+	s, err := Open(Folders{Profiles: t.TempDir(), Good: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

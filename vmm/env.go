@@ -31,19 +31,23 @@ func checkEnvValue(value string) error {
 
 // Env returns the VM's variables as K=V, sorted, from the folder env, each
 // without the newline that may end its file. Files whose names are no
-// variables, as editors leave them, mean nothing; a value that cannot be one
-// is an error.
+// variables, as editors leave them, mean nothing; a value that cannot be one,
+// or that the profile does not admit, is an error.
 func (v *VM) Env() ([]string, error) {
 	entries, err := os.ReadDir(v.path("env"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
+	admit := v.t.profile(v.look().config).AdmitEnv
 	var env []string
 	for _, e := range entries {
 		if !variable.MatchString(e.Name()) || !e.Type().IsRegular() {
 			continue
 		}
 		value, err := readEnv(v.path(filepath.Join("env", e.Name())))
+		if err == nil && admit != nil {
+			err = admit(e.Name(), value)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("env/%s: %w", e.Name(), err)
 		}

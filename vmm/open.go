@@ -33,6 +33,11 @@ type Profile struct {
 	Config Config
 	Env    []string // K=V
 	Err    error    // why the profile, as it was last written, has another meaning or none
+	// Admit says why a VM of the profile cannot have a config, and which key of
+	// it is to blame. Nil: it can have any.
+	Admit func(Config) (key string, err error)
+	// AdmitEnv says why a variable of the VM cannot have a value. Nil: it can.
+	AdmitEnv func(name, value string) error
 }
 
 func (o Options) withDefaults() Options {

@@ -176,11 +176,18 @@ func (v *VM) setConfig(text string) error {
 	return nil
 }
 
-// parse returns the meaning of a config's text, of which the driver is here.
+// parse returns the meaning of a config's text, of which the driver is here
+// and which the profile admits.
 func (t *Table) parse(text string) (Config, error) {
 	c, err := profiles.ParseConfig(text)
 	if derr := t.checkDriver(c); derr != nil {
 		err = fmt.Errorf("config line %d: %w", lastLine(text, "driver"), derr)
+	}
+	if admit := t.profile(c).Admit; admit != nil && err == nil {
+		var key string
+		if key, err = admit(c); err != nil {
+			err = fmt.Errorf("config line %d: %w", lastLine(text, key), err)
+		}
 	}
 	return c, err
 }

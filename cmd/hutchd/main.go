@@ -2,14 +2,15 @@
 //
 // Usage:
 //
-//	hutchd [-state DIR] [-mount DIR] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-strict] [-debug]
+//	hutchd [-state DIR] [-mount DIR] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-corp DIR] [-strict] [-debug]
 //
 // The defaults for root are /var/lib/hutch, /mnt/hutch and unix!/run/hutch/9p;
 // for others hutch in the XDG data folder, ~/hutch, and hutch/9p in the XDG
 // runtime folder. -mount none serves 9P only. -rawmount mounts the tree once
 // more, with links of guests as they are and never followed; -allow-other lets
 // other users use the mounts. -bin is the folder of guest,
-// runsc, aggd and locald: beside hutchd if not said. -strict ends it where this
+// runsc, aggd and locald: beside hutchd if not said. -corp is the folder of
+// corp's signed part of profiles, /etc/hutch/corp if there is one. -strict ends it where this
 // machine cannot confine aggd and locald wholly. See hutchd(8).
 package main
 
@@ -24,6 +25,7 @@ import (
 	"syscall"
 
 	"hutch/fs/ninep"
+	"hutch/profiles"
 )
 
 func main() {
@@ -36,6 +38,7 @@ func main() {
 	flag.BoolVar(&o.allowOther, "allow-other", false, "let other users use the mounts, as modes and owners allow")
 	flag.StringVar(&o.listen, "listen", def.listen, "`address` to serve 9P on, unix!PATH or tcp!127.0.0.1!PORT")
 	flag.StringVar(&o.bin, "bin", def.bin, "`folder` of guest, runsc, aggd and locald")
+	flag.StringVar(&o.corp, "corp", def.corp, "`folder` of corp's signed part of profiles")
 	flag.BoolVar(&o.strict, "strict", false, "end if this machine cannot confine aggd and locald wholly")
 	flag.BoolVar(&o.debug, "debug", false, "log more")
 	flag.Usage = usage
@@ -66,13 +69,13 @@ func keepInherited() {
 }
 
 func usage() {
-	fmt.Fprintf(os.Stderr, "usage: hutchd [-state DIR] [-mount DIR|none] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-strict] [-debug]\n\n")
+	fmt.Fprintf(os.Stderr, "usage: hutchd [-state DIR] [-mount DIR|none] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-corp DIR] [-strict] [-debug]\n\n")
 	flag.PrintDefaults()
 }
 
 // options are what the flags say.
 type options struct {
-	state, mount, rawMount, listen, bin string
+	state, mount, rawMount, listen, bin, corp string
 
 	allowOther bool // other users may use the mounts
 	strict     bool // aggd and locald are confined wholly, or there is no service
@@ -82,7 +85,7 @@ type options struct {
 
 // defaults returns the options for this user.
 func defaults() options {
-	o := options{state: "/var/lib/hutch", mount: "/mnt/hutch", listen: ninep.DefaultAddress()}
+	o := options{state: "/var/lib/hutch", mount: "/mnt/hutch", listen: ninep.DefaultAddress(), corp: profiles.CorpFolder}
 	if os.Getuid() != 0 {
 		home, _ := os.UserHomeDir()
 		o.state = filepath.Join(xdg("XDG_DATA_HOME", filepath.Join(home, ".local", "share")), "hutch")

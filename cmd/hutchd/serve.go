@@ -81,6 +81,7 @@ func treeConfig(o options, l *logs) tree.Config {
 	return tree.Config{
 		Config: sandbox.Config{
 			State:   o.state,
+			Corp:    o.corp,
 			Drivers: drivers(o),
 			Groups:  cgroup.Find(groupName(o.state)),
 			Aggd:    filepath.Join(o.bin, "aggd"),

@@ -27,6 +27,7 @@ import (
 // Config says what a Service stands on.
 type Config struct {
 	State   string       // folder of the service's state
+	Corp    string       // folder of what corp says of profiles; "": there is none
 	Drivers []vmm.Driver // what can run VMs, the default first
 	Groups  *cgroup.Root // makes control groups for VMs; nil: there are none
 	Aggd    string       // path of the aggregator program
@@ -69,7 +70,9 @@ func Open(cfg Config) (*Service, error) {
 		s.limiter.most = mostConns()
 	}
 	var err error
-	s.Profiles, err = profiles.Open(filepath.Join(cfg.State, "profiles"), filepath.Join(cfg.State, "profiles.good"))
+	s.Profiles, err = profiles.Open(profiles.Folders{
+		Profiles: filepath.Join(cfg.State, "profiles"), Good: filepath.Join(cfg.State, "profiles.good"), Corp: cfg.Corp,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("profiles: %w", err)
 	}
@@ -97,7 +100,7 @@ func (s *Service) machines(name string) vmm.Profile {
 	for k, v := range p.Env {
 		env = append(env, k+"="+v)
 	}
-	return vmm.Profile{Env: env, Err: s.Profiles.Check(name), Config: p.Config}
+	return vmm.Profile{Env: env, Err: s.Profiles.Check(name), Config: p.Config, Admit: p.Admit, AdmitEnv: p.AdmitEnv}
 }
 
 // Close ends the service: anonymous VMs go, named ones run on without this

@@ -1,0 +1,105 @@
+package profiles
+
+import (
+	"fmt"
+	"reflect"
+
+	"hutch/fs"
+)
+
+// A lock keeps what comes after from saying something.
+type lock struct {
+	operation string // lock, forbid or editable
+	path      key
+	value     any // of forbid: what cannot be said; nil: anything
+	reason    string
+	place
+}
+
+// covers says whether the lock is about the key at.
+func (k *lock) covers(at key) bool { return k.path.starts(at) || at.starts(k.path) }
+
+// refuses says whether at cannot be v, where it was another value, or nil.
+func (k *lock) refuses(at key, v, was any) bool {
+	switch {
+	case !k.covers(at):
+		return false
+	case k.operation != "forbid":
+		return !reflect.DeepEqual(v, was)
+	case k.value == nil:
+		return true
+	}
+	for _, v := range elements(v) {
+		if contains(k.value, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// why says who refuses, by what, and why.
+func (k *lock) why() string {
+	text := ""
+	switch k.operation {
+	case "lock":
+		text = fmt.Sprintf("locked by %s, which locks %s", k.layer, k.path)
+	case "forbid":
+		text = fmt.Sprintf("forbidden by %s, which forbids %s", k.layer, k.path)
+		if k.value != nil {
+			text += fmt.Sprintf(" to be %v", k.value)
+		}
+	case "editable":
+		text = fmt.Sprintf("locked by %s, whose [editable] leaves %s to nobody", k.layer, k.path)
+	}
+	if k.reason != "" {
+		text += ": " + k.reason
+	}
+	return fmt.Sprintf("%s (%s)", text, k.place)
+}
+
+// refuse is the fault of d that says v of the key at, which was another value,
+// if a lock is against it. Corp's do not bind corp.
+func (l *layered) refuse(d *document, at key, v, was any) error {
+	for i := range l.locks {
+		k := &l.locks[i]
+		if k.refuses(at, v, was) && !(k.layer == ofCorp && d.layer == ofCorp) {
+			return d.fault(at.faultf("%s is %s", at, k.why()))
+		}
+	}
+	return nil
+}
+
+// AdmitEnv says why a variable of a VM of the profile cannot have a value.
+func (p *Profile) AdmitEnv(name, value string) error {
+	var was any
+	if v, ok := p.Env[name]; ok {
+		was = v
+	}
+	for i := range p.locks {
+		if lock := &p.locks[i]; lock.refuses(key{"env", name}, value, was) {
+			return fmt.Errorf("%w: it is %s", fs.ErrPermission, lock.why())
+		}
+	}
+	return nil
+}
+
+// Admit says why a VM of the profile cannot have c for its config, and which
+// key is to blame.
+func (p *Profile) Admit(c Config) (key string, err error) {
+	for k := range configKeys {
+		said := k.text(c.field(k))
+		if said == "" {
+			continue
+		}
+		holds := k.text(p.Config.field(k))
+		if holds == "" {
+			holds = BuiltIn.Config.Value(k.Name)
+		}
+		for i := range p.locks {
+			if lock := &p.locks[i]; lock.refuses([]string{k.Name}, said, holds) {
+				return k.Name, fmt.Errorf("%w: %s is %s", fs.ErrPermission, k.Name, lock.why())
+			}
+		}
+	}
+	return "", nil
+}
