@@ -31,12 +31,14 @@ type call struct {
 	invalid *Error // found out before it was started
 
 	// What planning finds out.
-	tool    string // or prompt, or resource, as the guest names it
-	server  string // that has it
-	own     string // its name there
-	missing bool   // there is no such server, or no such tool
+	tool    string    // or prompt, or resource, as the guest names it
+	server  string    // that has it
+	own     string    // its name there
+	missing bool      // there is no such server, or no such tool
+	file    *fileCall // what it does to the workspace; nil: nothing
 
 	row     row
+	traceID string
 	verdict verdict
 	waited  time.Duration // for decisions
 

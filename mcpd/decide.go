@@ -72,8 +72,14 @@ func (c *call) decide() (err *Error) {
 		c.verdict = verdict{true, false, policy.Block, "unregistered", fmt.Sprintf("server %q is not registered", c.server)}
 		return c.session.e.blocked(r, c.verdict)
 	}
+	if err := c.refuseTraversal(r); err != nil {
+		return err
+	}
 	defer c.wait(time.Now())
 	c.verdict, err = c.session.e.decide(c.ctx, r, c)
+	if err == nil {
+		err = c.decideFile()
+	}
 	return err
 }
 

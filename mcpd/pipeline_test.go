@@ -35,7 +35,7 @@ func newPerson() *person {
 }
 
 func (p *person) decide(ctx context.Context, r *policy.Event) policy.Decision {
-	if r.Method != "tools/call" || r.Answer != nil {
+	if r.Method != "tools/call" || r.On != policy.OnRequest {
 		return policy.Decision{Action: policy.Allow}
 	}
 	select {

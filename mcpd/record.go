@@ -24,10 +24,11 @@ func (c *call) record(ctx context.Context) *Error {
 	if err != nil {
 		return noLedger(err)
 	}
+	c.traceID = c.trace()
 	id, durable, err := db.Begin(ctx, ledger.Call{
 		Server: ledgerName(c.server), Method: c.message.Method, Tool: c.tool, RequestID: string(c.message.ID),
 		Decision: ledger.Pending, Request: c.message.params.raw, Process: c.process, BytesSent: int64(c.sent),
-		TraceID: c.trace(),
+		TraceID: c.traceID,
 	})
 	if err != nil {
 		return noLedger(err)
@@ -82,6 +83,7 @@ func (c *call) asked(d policy.Decision) *Error {
 func (c *call) answer(result json.RawMessage, err *Error) (json.RawMessage, *Error) {
 	err = c.fit(result, err)
 	c.session.e.count.add(c.verdict.denied, err)
+	c.recordFile(err)
 	c.row.db.End(c.row.id, c.outcome(result, err)) // before the wait: often one commit takes both
 	if lerr := c.row.durable(context.WithoutCancel(c.ctx)); lerr != nil {
 		return nil, noLedger(lerr)

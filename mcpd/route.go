@@ -3,6 +3,7 @@ package mcpd
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/wire"
@@ -59,8 +60,13 @@ func (c *call) unknown(context.Context) (json.RawMessage, *Error) {
 
 func planWorkspace(_ context.Context, c *call) (step, *Error) {
 	c.server, c.own = workspace.Server, c.tool
-	return func(ctx context.Context) (json.RawMessage, *Error) {
-		return c.session.e.work.Call(ctx, c.tool, c.message.params.get(pArguments)), nil
+	f := &fileCall{Call: c.session.e.work.Plan(c.tool, c.message.params.get(pArguments))}
+	c.file = f
+	return func(ctx context.Context) (result json.RawMessage, _ *Error) {
+		began := time.Now()
+		result, f.done = f.Run(ctx)
+		f.ran, f.took = true, time.Since(began)
+		return result, nil
 	}, nil
 }
 

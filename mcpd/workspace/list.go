@@ -18,6 +18,8 @@ const (
 	listMax     = 10000
 	visitMax    = 200000 // entries read in one call
 	pathMax     = 4096   // bytes of a directory's path
+
+	timeFormat = "2006-01-02T15:04:05Z"
 )
 
 type listArgs struct {
@@ -170,7 +172,7 @@ func (l *listing) add(p string, d fs.DirEntry) {
 	e := entry{Path: p, Type: kind(d.Type())}
 	if info, err := d.Info(); err == nil {
 		e.Size = info.Size()
-		e.Mtime = info.ModTime().UTC().Format("2006-01-02T15:04:05Z")
+		e.Mtime = info.ModTime().UTC().Format(timeFormat)
 	}
 	if e.Type == "symlink" {
 		e.Target, _ = l.root.Readlink(p)

@@ -20,6 +20,7 @@ import (
 	"syscall"
 
 	"hutch/aggd/rawjson"
+	"hutch/aggd/storage"
 	"hutch/aggd/wire"
 )
 
@@ -35,53 +36,91 @@ type tool struct {
 	name  string
 	room  room
 	snaps bool // it is for snapshots
-	call  func(ctx context.Context, in place, args json.RawMessage) (*result, error)
+	// operation is what it does to the file that its path names; "": it has none.
+	operation string
+	stored    bool // it works on the storage, wherever that is
+	take      func(args json.RawMessage) task
 }
 
 // A place is where a tool works.
 type place struct {
 	root  *os.Root
+	store storage.Storage
 	snaps Snapshots
 }
 
 var tools = []tool{
-	{name: "dir_create", call: taking(createArgs{Parents: true}, dirCreate)},
-	{name: "dir_list", room: listed, call: taking(listArgs{target: target{"."}}, dirList)},
-	{name: "file_delete", call: taking(target{}, fileDelete)},
-	{name: "file_list", room: listed, call: taking(listArgs{target: target{"."}, Recursive: true}, fileList)},
-	{name: "file_read", call: taking(readArgs{Encoding: "auto"}, fileRead)},
-	{name: "file_write", call: taking(writeArgs{Encoding: "utf-8", Mode: "overwrite", Parents: true}, fileWrite)},
-	{name: "snapshots_changes", room: comparing, snaps: true, call: taking(changesArgs{To: now}, snapshotsChanges)},
-	{name: "snapshots_create", room: changing, snaps: true, call: taking(takeArgs{}, snapshotsCreate)},
-	{name: "snapshots_delete", room: changing, snaps: true, call: taking(dropArgs{}, snapshotsDelete)},
-	{name: "snapshots_list", snaps: true, call: taking(struct{}{}, snapshotsList)},
-	{name: "snapshots_revert", room: changing, snaps: true, call: taking(revertArgs{}, snapshotsRevert)},
+	{name: "dir_create", operation: "mkdir", take: taking(createArgs{Parents: true}, dirCreate)},
+	{name: "dir_list", operation: "list", room: listed, take: taking(listArgs{target: target{Path: "."}}, dirList)},
+	{name: "file_delete", operation: "delete", take: taking(target{}, fileDelete)},
+	{name: "file_list", operation: "list", room: listed, take: taking(listArgs{target: target{Path: "."}, Recursive: true}, fileList)},
+	{name: "file_read", operation: "read", take: taking(readArgs{Encoding: "auto"}, fileRead)},
+	{name: "file_write", operation: "write", take: taking(writeArgs{content: content{Encoding: "utf-8"}, Mode: "overwrite", Parents: true}, fileWrite)},
+	{name: "fs.create", operation: "create", stored: true, take: taking(putArgs{target: target{strict: true}, content: content{Content: new(string), Encoding: "utf-8"}}, fsPut(storage.New))},
+	{name: "fs.delete", operation: "delete", stored: true, take: taking(target{strict: true}, fsDelete)},
+	{name: "fs.edit", operation: "edit", stored: true, take: taking(editArgs{target: target{strict: true}}, fsEdit)},
+	{name: "fs.glob", operation: "glob", stored: true, room: listed, take: taking(globArgs{target: top}, fsGlob)},
+	{name: "fs.grep", operation: "grep", stored: true, room: listed, take: taking(grepArgs{target: top}, fsGrep)},
+	{name: "fs.list", operation: "list", stored: true, room: listed, take: taking(fsListArgs{target: top}, fsList)},
+	{name: "fs.read", operation: "read", stored: true, take: taking(readArgs{target: target{strict: true}, Encoding: "auto"}, fsRead)},
+	{name: "fs.write", operation: "write", stored: true, take: taking(putArgs{target: target{strict: true}, content: content{Encoding: "utf-8"}}, fsPut(storage.Whatever))},
+	{name: "snapshots_changes", room: comparing, snaps: true, take: taking(changesArgs{To: now}, snapshotsChanges)},
+	{name: "snapshots_create", room: changing, snaps: true, take: taking(takeArgs{}, snapshotsCreate)},
+	{name: "snapshots_delete", room: changing, snaps: true, take: taking(dropArgs{}, snapshotsDelete)},
+	{name: "snapshots_list", snaps: true, take: taking(struct{}{}, snapshotsList)},
+	{name: "snapshots_revert", operation: "revert", room: changing, snaps: true, take: taking(revertArgs{}, snapshotsRevert)},
 }
 
 // A target is what a tool is about: the argument of all that have a path.
 type target struct {
-	Path string `json:"path"` // as os.Root takes it once the arguments are read
+	Path   string `json:"path"` // as os.Root takes it once the arguments are read
+	strict bool   // refuse all that anyone could take for a ".."
 }
 
+// top is where the tools fs.* begin that can be told nothing.
+var top = target{Path: ".", strict: true}
+
 func (t *target) clean() (err error) {
+	if t.strict {
+		if err := checkStrict(t.Path); err != nil {
+			return err
+		}
+	}
 	t.Path, err = clean(t.Path)
 	return err
 }
 
-// taking returns what a tool does with its arguments; those that are not given
+func (t target) file() string { return t.Path }
+
+// A task is what a tool is to do, as its arguments say.
+type task struct {
+	path string // that it is about, "" if there is none
+	put  int64  // how many bytes it is to write
+	err  error  // why it cannot be done
+	do   func(context.Context, place) (*result, error)
+}
+
+// taking returns what a tool makes of its arguments; those that are not given
 // are as in standard.
-func taking[A any](standard A, do func(context.Context, place, A) (*result, error)) func(context.Context, place, json.RawMessage) (*result, error) {
-	return func(ctx context.Context, in place, args json.RawMessage) (*result, error) {
+func taking[A any](standard A, do func(context.Context, place, A) (*result, error)) func(json.RawMessage) task {
+	return func(args json.RawMessage) (t task) {
 		a := standard
-		if err := decode(args, &a); err != nil {
-			return nil, err
+		if t.err = decode(args, &a); t.err != nil {
+			return t
 		}
-		if t, ok := any(&a).(interface{ clean() error }); ok {
-			if err := t.clean(); err != nil {
-				return nil, err
+		if p, ok := any(&a).(interface{ clean() error }); ok {
+			if t.err = p.clean(); t.err != nil {
+				return t
 			}
 		}
-		return do(ctx, in, a)
+		if p, ok := any(a).(interface{ file() string }); ok {
+			t.path = p.file()
+		}
+		if p, ok := any(a).(interface{ size() int64 }); ok {
+			t.put = p.size()
+		}
+		t.do = func(ctx context.Context, in place) (*result, error) { return do(ctx, in, a) }
+		return t
 	}
 }
 
@@ -151,36 +190,14 @@ func New(dir string, s Snapshots) *Workspace {
 	return w
 }
 
-// Call calls a tool and returns its tools/call result.
-func (w *Workspace) Call(ctx context.Context, name string, args json.RawMessage) json.RawMessage {
-	t := w.find(name)
-	if t == nil {
-		return refusal(fmt.Errorf("no tool %q", name))
-	}
-	select {
-	case w.rooms[t.room] <- struct{}{}:
-		defer func() { <-w.rooms[t.room] }()
-	case <-ctx.Done():
-		return refusal(fmt.Errorf("%s: %w", name, context.Cause(ctx)))
-	}
-	root, err := os.OpenRoot(w.dir)
-	if err != nil {
-		return refusal(fmt.Errorf("%s: workspace: %w", name, bare(err)))
-	}
-	defer root.Close()
-	r, err := t.call(ctx, place{root, w.snaps}, args)
-	if err != nil {
-		return refusal(fmt.Errorf("%s: %w", name, err))
-	}
-	return r.encode()
-}
-
 // A result is what a tool answers: blocks of content, and the same facts for
 // programs.
 type result struct {
 	Content    []any `json:"content"`
 	Structured any   `json:"structuredContent,omitempty"`
 	IsError    bool  `json:"isError,omitempty"`
+
+	bytes int64 // of files that were read or written
 }
 
 type textBlock struct {
@@ -219,7 +236,7 @@ func decode(args json.RawMessage, into any) error {
 	err := d.Decode(into)
 	var mistyped *json.UnmarshalTypeError
 	if errors.As(err, &mistyped) && mistyped.Field != "" {
-		name := strings.TrimPrefix(mistyped.Field, "target.")
+		name := mistyped.Field[strings.LastIndexByte(mistyped.Field, '.')+1:]
 		return fmt.Errorf("argument %q: a %s is not what it takes", name, mistyped.Value)
 	}
 	if err != nil {
@@ -247,6 +264,9 @@ func clean(p string) (string, error) {
 	}
 	return path.Clean(p), nil
 }
+
+// guestName is the guest's name for a path in the workspace.
+func guestName(p string) string { return path.Join(guestPath, p) }
 
 // bare returns err without the operation and path that package os puts
 // before it, which the caller says better.

@@ -29,6 +29,12 @@ type answer struct {
 	IsError bool
 }
 
+// Call calls a tool and returns its tools/call result.
+func (w *Workspace) Call(ctx context.Context, name string, args json.RawMessage) json.RawMessage {
+	r, _ := w.Plan(name, args).Run(ctx)
+	return r
+}
+
 func call(t *testing.T, dir, tool, args string) answer {
 	t.Helper()
 	var a answer
@@ -73,7 +79,7 @@ func TestSchemas(t *testing.T) {
 		}
 		names = append(names, tool.Name)
 	}
-	if !slices.IsSorted(names) || len(names) != 11 {
+	if !slices.IsSorted(names) || len(names) != 19 {
 		t.Errorf("tools: %v", names)
 	}
 }
@@ -84,7 +90,7 @@ func TestAbsent(t *testing.T) {
 		w    *Workspace
 		want int
 	}{
-		{New(t.TempDir(), Snapshots{}), 6}, {New("", Snapshots{}), 0}, {New("", (&album{}).snapshots()), 0},
+		{New(t.TempDir(), Snapshots{}), 14}, {New("", Snapshots{}), 0}, {New("", (&album{}).snapshots()), 0},
 	} {
 		names := ""
 		for _, tool := range tt.w.Tools() {
@@ -183,7 +189,7 @@ func TestListsDeep(t *testing.T) {
 		t.Errorf("the deepest: %+v", a)
 	}
 	list := func(read int) (*listing, error) {
-		l := &listing{root: root, read: read, args: listArgs{target: target{"."}, Recursive: true}, want: func(string, fs.DirEntry) bool { return true }}
+		l := &listing{root: root, read: read, args: listArgs{target: target{Path: "."}, Recursive: true}, want: func(string, fs.DirEntry) bool { return true }}
 		_, err := l.run(t.Context())
 		return l, err
 	}

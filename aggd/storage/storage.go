@@ -1,0 +1,60 @@
+// Package storage says what a place for a workspace's files can do, wherever
+// it is: a folder of the host (package workspace has that one), or storage that
+// speaks S3 (package s3), which locald reaches for hutchd.
+//
+// It is AEGIS's StorageProvider in terms of Go. What is opened, read or written
+// and closed there is one request here, since storage of objects knows no open
+// files: open_file, read_at and close_file are Read, with write_at or
+// create_file they are Write. Create_directory is Mkdir, delete_file and
+// delete_directory are Remove, readdir and list_directories are List, stat is
+// Stat.
+package storage
+
+import (
+	"context"
+	"time"
+)
+
+// A Storage keeps files. Names are as os.Root takes them, with slashes, "."
+// for the top folder. Its methods may be called concurrently. What is wrong is
+// told by the errors of package fs of the standard library, where one fits.
+type Storage interface {
+	// Read returns up to n bytes of a file from offset off, and what it is.
+	Read(ctx context.Context, name string, off, n int64) ([]byte, Info, error)
+	// Write makes data what a file holds. Missing folders are made.
+	Write(ctx context.Context, name string, data []byte, how How) error
+	// Stat says what a name is. It does not follow a symbolic link.
+	Stat(ctx context.Context, name string) (Info, error)
+	// List returns what is in a folder, by name. More says that there was more
+	// than most, and something was left out.
+	List(ctx context.Context, name string, most int) (list []Info, more bool, err error)
+	// Mkdir makes a folder, and those missing on the way. One that is there is fine.
+	Mkdir(ctx context.Context, name string) error
+	// Remove removes a file, a link or an empty folder.
+	Remove(ctx context.Context, name string) error
+}
+
+// How says what a Write does where there is a file, or none.
+type How string
+
+// What a Write can do.
+const (
+	Whatever How = ""       // make it, or replace what it holds
+	New      How = "new"    // make it; fail where there is one
+	Edited   How = "edited" // replace what it holds; fail where there is none
+)
+
+// The kinds of what a name is, as tools tell them.
+const (
+	File   = "file"
+	Folder = "dir"
+	Link   = "symlink"
+)
+
+// Info says what a name is.
+type Info struct {
+	Name string    `json:"name"` // the last part of it
+	Kind string    `json:"kind"`
+	Size int64     `json:"size"`
+	Time time.Time `json:"time"` // of the last change
+}

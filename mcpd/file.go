@@ -1,0 +1,83 @@
+package mcpd
+
+import (
+	"time"
+
+	"hutch/mcpd/ledger"
+	"hutch/mcpd/policy"
+	"hutch/mcpd/workspace"
+)
+
+// A fileCall is what a call does to the workspace.
+type fileCall struct {
+	*workspace.Call
+
+	// What came of it, once it ran.
+	ran  bool
+	took time.Duration
+	done workspace.Done
+}
+
+// ruleTraversal is the rule that no profile has: what could lead out of the
+// workspace is refused before anything else is asked.
+const ruleTraversal = "traversal"
+
+// refuseTraversal refuses a call whose path has a ".." in it.
+func (c *call) refuseTraversal(r *policy.Event) *Error {
+	if c.file == nil {
+		return nil
+	}
+	why := c.file.Traversal()
+	if why == nil {
+		return nil
+	}
+	c.verdict = verdict{denied: true, action: policy.Block, rule: ruleTraversal, reason: why.Error()}
+	return c.session.e.blocked(r, c.verdict)
+}
+
+// decideFile asks the policy about the call's operation on a file. What allows
+// that has already allowed the call, and stays what the ledger has.
+func (c *call) decideFile() *Error {
+	if c.file == nil {
+		return nil
+	}
+	op, ok := c.file.Operation()
+	if !ok {
+		return nil
+	}
+	r := c.question(nil)
+	r.On, r.Operation, r.Path, r.Bytes = policy.OnFile, op.Name, op.Path, op.Bytes
+	v, err := c.session.e.decide(c.ctx, r, c)
+	if v.denied || v.asked {
+		c.verdict = v
+	}
+	return err
+}
+
+// recordFile writes down the call's operation on a file, and what came of it.
+func (c *call) recordFile(err *Error) {
+	if c.file == nil {
+		return
+	}
+	op, ok := c.file.Operation()
+	if !ok && !c.verdict.denied {
+		return
+	}
+	r := ledger.Row{
+		"timestamp": c.begun, "operation": op.Name, "path": op.Path, "source": c.tool,
+		"process_name": c.process, "mcp_call_id": c.row.id, "trace_id": c.traceID, "outcome": ledger.OK,
+		"policy_rule": c.verdict.rule, "policy_reason": c.verdict.reason,
+	}
+	switch {
+	case c.verdict.denied:
+		r["outcome"] = "denied"
+	case err != nil:
+		r["outcome"], r["error_message"] = ledger.Failed, err.Message
+	case c.file.done.Err != nil:
+		r["outcome"], r["error_message"] = ledger.Failed, c.file.done.Err.Error()
+	}
+	if c.file.ran {
+		r["bytes"], r["duration_ms"] = c.file.done.Bytes, c.file.took
+	}
+	c.row.db.Queue(c.session.e.ctx, ledger.Files, r)
+}

@@ -1,0 +1,90 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// A Call is a call of a tool whose arguments were read. Nothing has been done.
+type Call struct {
+	w    *Workspace
+	tool *tool
+	task
+}
+
+// Plan reads the arguments of a call. What is wrong with them is told by the
+// Call's result, if it is run.
+func (w *Workspace) Plan(name string, args json.RawMessage) *Call {
+	t := w.find(name)
+	if t == nil {
+		return &Call{task: task{err: fmt.Errorf("no tool %q", name)}}
+	}
+	return &Call{w, t, t.take(args)}
+}
+
+// An Operation is what a call does to a file.
+type Operation struct {
+	Name  string // read, write, create …
+	Path  string // below the guest's folder of the workspace, as the guest has it
+	Bytes int64  // that it writes
+}
+
+// Operation returns what the call does to a file. It is not ok where the call is
+// about no file, or cannot be done.
+func (c *Call) Operation() (op Operation, ok bool) {
+	if t := c.Traversal(); t != nil {
+		return Operation{Name: c.tool.operation, Path: t.path}, false
+	}
+	if c.err != nil || c.tool.operation == "" {
+		return op, false
+	}
+	return Operation{c.tool.operation, guestName(c.path), c.put}, true
+}
+
+// Traversal is why the call has to be refused before anything else: its path
+// could lead out of the workspace. It is nil where that is not so.
+func (c *Call) Traversal() *Traversal {
+	var t *Traversal
+	errors.As(c.err, &t)
+	return t
+}
+
+// A Done is what is known of a call that was run.
+type Done struct {
+	Bytes int64 // of files, that were read or written
+	Err   error // why it came to nothing
+}
+
+// Run does what the call says, and returns its tools/call result.
+func (c *Call) Run(ctx context.Context) (json.RawMessage, Done) {
+	r, err := c.run(ctx)
+	if err != nil {
+		if c.tool != nil {
+			err = fmt.Errorf("%s: %w", c.tool.name, err)
+		}
+		return refusal(err), Done{Err: err}
+	}
+	return r.encode(), Done{Bytes: r.bytes}
+}
+
+func (c *Call) run(ctx context.Context) (*result, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	w, room := c.w, c.tool.room
+	select {
+	case w.rooms[room] <- struct{}{}:
+		defer func() { <-w.rooms[room] }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	root, err := os.OpenRoot(w.dir)
+	if err != nil {
+		return nil, fmt.Errorf("workspace: %w", bare(err))
+	}
+	defer root.Close()
+	return c.do(ctx, place{root, &local{root}, w.snaps})
+}
