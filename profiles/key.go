@@ -86,6 +86,9 @@ var Keys = withAliases(append([]Key{
 	{Name: ofRule + "priority", In: InProfile, kind: isCount, Min: "-1000", Max: "999", field: func(t target) any { return &t.r.Priority }},
 	{Name: ofRule + "reason", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Reason }},
 
+	{Name: "security.envelope.required", In: InProfile, kind: isFlag, field: func(t target) any { return &t.p.Security.Sealed.Required }},
+	{Name: "security.envelope.lifetime", In: InProfile, kind: isTime, Min: "1m", field: func(t target) any { return &t.p.Security.Sealed.Life }},
+
 	{Name: ofServer + "command", In: InProfile, kind: isText, field: func(t target) any { return &t.s.Command }},
 	{Name: ofServer + "args", In: InProfile, kind: isTexts, field: func(t target) any { return &t.s.Args }},
 	{Name: ofServer + "env", In: InProfile, kind: isVariables, field: func(t target) any { return &t.s.Env }},

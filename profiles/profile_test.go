@@ -109,6 +109,8 @@ func TestParseRefuses(t *testing.T) {
 		{"[security]\nx = 1", `line 2: unknown key "security.x": remove it; known here are default ask_timeout rules`},
 		{"[security.rules.mcp.a]\non = \"mcp.request\"\ndecision = \"block\"\nif = \"mcp.request.tol == ''\"", `line 4: security.rules.mcp.a.if `},
 		{"[security.rules.mcp.a]\non = \"mcp.requests\"", `line 2: security.rules.mcp.a.on "mcp.requests": it is one of mcp.request`},
+		{"[security.envelope]\nrequired = 1", "line 2: security.envelope.required: write true or false"},
+		{"[security.envelope]\nlifetime = \"1s\"", "line 2: security.envelope.lifetime is too short: 1s < 1m"},
 		{"kernel = \"vmlinuz\"", `line 1: kernel "vmlinuz" is not an absolute path`},
 		{"ram = 512", `line 1: ram: write a size in quotes like "512MiB"`},
 		{"[http]\ntimeout = 30", `line 2: http.timeout: write a time in quotes like "30s"`},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"hutch/fs"
 	"hutch/fs/folder"
 	"hutch/mcpd"
+	"hutch/mcpd/attest"
 	"hutch/mcpd/ledger"
 	"hutch/vmm"
 	"hutch/vmm/process"
@@ -25,6 +27,7 @@ type Sandbox struct {
 	*vmm.VM
 	ID      uint64         // no other object's
 	MCP     *mcpd.Endpoint // which begins and ends with the machine
+	Attest  *attest.Gate   // of the keys of its programs
 	LastErr fs.LastErr     // the last error about it
 
 	service *Service
@@ -66,11 +69,14 @@ func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 	}
 	v.ctx, v.cancel = context.WithCancel(context.Background())
 	v.repeats.tell, v.repeats.begin = v.repeated, v.tasks.begin
+	v.Attest = attest.New(attest.Config{Key: s.signing, Path: filepath.Join(m.Dir(), "attested"), VM: m.Name})
 	v.MCP = mcpd.New(mcpd.Config{
 		VM:        m.Name,
 		Work:      m.WorkDir(),
 		Snapshots: snapshotsOf(m),
 		Ledger:    v.Ledger,
+		Seal:      v.Attest,
+		Profile:   func() string { return m.Config().Profile },
 		AggdPath:  s.cfg.Aggd,
 		Log:       s.log.With("vm", m.Name()),
 		AggLog:    v.aggLog(),
@@ -122,6 +128,7 @@ func (v *Sandbox) Close() {
 	v.tasks.end()
 	v.stopProxy()
 	v.MCP.Close()
+	v.Attest.Close()
 	v.repeats.close()
 	v.closeLedger()
 	v.mu.Lock()

@@ -19,6 +19,7 @@ import (
 
 	"hutch/fs"
 	"hutch/mcpd/asks"
+	"hutch/mcpd/attest"
 	"hutch/profiles"
 	"hutch/vmm"
 	"hutch/vmm/cgroup"
@@ -54,6 +55,7 @@ type Service struct {
 	limiter connLimiter
 	tasks   tasks // that Close waits for
 	ids     atomic.Uint64
+	signing *attest.Key // of the tokens of all sandboxes
 }
 
 // Counters count what the sandboxes did since the service was opened.
@@ -65,7 +67,10 @@ type Counters struct {
 // Open opens the state folder. Sandboxes whose machines still run are served
 // from then on.
 func Open(cfg Config) (*Service, error) {
-	s := &Service{cfg: cfg, log: cfg.Log, Events: fs.NewLog(maxEvents)}
+	s := &Service{
+		cfg: cfg, log: cfg.Log, Events: fs.NewLog(maxEvents),
+		signing: attest.NewKey(filepath.Join(cfg.State, "attest.key")),
+	}
 	if s.limiter.most = cfg.Conns; s.limiter.most == 0 {
 		s.limiter.most = mostConns()
 	}

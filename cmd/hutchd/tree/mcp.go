@@ -20,13 +20,16 @@ import (
 func mcpVerbs() []verb {
 	return []verb{
 		{Name: "reload", Max: 0, Do: reloadMCP, Doc: "read the VM's profile anew and connect to what it names"},
+		{Name: "revoke", Args: "SESSION|all", Min: 1, Max: 1, Do: revokeSession, Doc: "take the token of an attested key, or of all, no more"},
 	}
 }
 
 func reloadMCP(c call, _ []string) error { return c.At.vm.Reload(c.Ctx) }
 
+func revokeSession(c call, args []string) error { return c.At.vm.Attest.Revoke(args[0]) }
+
 func mcpSettings(c call) (string, error) {
-	return fmt.Sprintf("sessions %d\n", c.At.vm.MCP.Sessions()), nil
+	return fmt.Sprintf("sessions %d\n", c.At.vm.MCP.Sessions()) + c.At.vm.Attest.Text(), nil
 }
 
 func mcpServers(c call) (string, error) { return c.At.vm.MCP.ServersText(), nil }
