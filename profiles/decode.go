@@ -14,6 +14,7 @@ import (
 // A fault is what is wrong with a profile and where.
 type fault struct {
 	key  key
+	down int // lines below the first of the key's text
 	at   place
 	text string
 }
@@ -42,6 +43,9 @@ func (l *layered) decode(p *Profile) error {
 	var wrong *fault
 	if errors.As(err, &wrong) {
 		wrong.at = l.where(wrong.key)
+		if wrong.down > 0 && wrong.at.text > 0 {
+			wrong.at.line = wrong.at.text + wrong.down
+		}
 	}
 	return err
 }
@@ -92,7 +96,9 @@ func decodeValue(t target, v any, at key, name string) error {
 	case strings.TrimSuffix(ofServer, "NAME."):
 		return decodeServers(t.p, table, at)
 	case strings.TrimSuffix(ofRule, "FAMILY.NAME."):
-		return decodeRules(t.p, table, at)
+		return decodeFamilies(t.p, table, at)
+	case strings.TrimSuffix(ofServerRule, "NAME."):
+		return decodeRules(t.p, table, at, ofServerRule, t.s.Name)
 	}
 	return decodeTable(t, table, at, name+".")
 }

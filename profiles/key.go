@@ -46,6 +46,8 @@ const (
 	ofServer = "mcpServers.NAME."
 	ofRule   = "security.rules.FAMILY.NAME."
 	ofChange = "directive."
+
+	ofServerRule = ofServer + "hutch.rules.NAME."
 )
 
 // Keys are all keys, in the order of a config's text.
@@ -81,7 +83,7 @@ var Keys = withAliases(append([]Key{
 	{Name: "security.ask_timeout", In: InProfile, kind: isTime, Min: "1s", field: func(t target) any { return &t.p.Security.AskTime }},
 
 	{Name: ofRule + "on", In: InProfile, kind: isText, field: func(t target) any { return &t.r.On }},
-	{Name: ofRule + "if", In: InProfile, kind: isText, field: func(t target) any { return &t.r.If }},
+	{Name: ofRule + "if", In: InProfile, kind: isLines, field: func(t target) any { return &t.r.If }},
 	{Name: ofRule + "decision", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Decision }},
 	{Name: ofRule + "priority", In: InProfile, kind: isCount, Min: "-1000", Max: "999", field: func(t target) any { return &t.r.Priority }},
 	{Name: ofRule + "reason", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Reason }},
@@ -128,6 +130,12 @@ func withAliases(keys []Key) []Key {
 	for _, table := range []string{"hutch.", "capsem."} {
 		for _, k := range extra {
 			keys = append(keys, Key{Name: ofServer + table + strings.TrimPrefix(k.Name, ofServer), same: k.Name})
+		}
+	}
+	for _, k := range keys {
+		if name, ok := strings.CutPrefix(k.Name, ofRule); ok {
+			k.Name = ofServerRule + name
+			keys = append(keys, k)
 		}
 	}
 	for i, k := range keys {

@@ -18,10 +18,11 @@ import (
 type kind int
 
 const (
-	isText     kind = iota
-	isName          // of a file in a folder of names
-	isPath          // absolute
-	isHostname      // that a guest sees
+	isText     kind = iota // of one line
+	isLines                // a text of one or more
+	isName                 // of a file in a folder of names
+	isPath                 // absolute
+	isHostname             // that a guest sees
 	isSize
 	isTime
 	isNumber
@@ -56,7 +57,7 @@ func (k *Key) set(field any, v string) error {
 		reflect.ValueOf(field).Elem().SetZero()
 		return nil
 	}
-	if strings.ContainsAny(v, "\x00\n\r") {
+	if k.kind != isLines && strings.ContainsAny(v, "\x00\n\r") {
 		return errors.New("has a line end or NUL in it")
 	}
 	var err error

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -26,6 +27,7 @@ type place struct {
 	layer string
 	file  string // as people know it; "": the profile's own
 	line  int
+	text  int // where a value that is a text of several lines has its first
 }
 
 func (p place) String() string {
@@ -40,6 +42,7 @@ type document struct {
 	place // its first line
 	table map[string]any
 	lines map[string]int // of keys and tables, by their paths
+	texts map[string]int // of texts of several lines
 
 	directives []directive // of corp's
 }
@@ -51,7 +54,7 @@ func readTOML(at place, text []byte) (*document, error) {
 	if err := toml.Unmarshal(text, &d.table); err != nil {
 		return nil, syntax(err, at)
 	}
-	d.lines = linesOf(text)
+	d.lines, d.texts = linesOf(text)
 	if err := d.sameNames(); err != nil {
 		return nil, err
 	}
@@ -62,7 +65,7 @@ func readTOML(at place, text []byte) (*document, error) {
 // holds it.
 func (d *document) at(k key) place {
 	p := d.place
-	p.line = 1
+	p.line, p.text = 1, d.texts[k.String()]
 	for n := len(k); n > 0; n-- {
 		if line, ok := d.lines[k[:n].String()]; ok {
 			p.line = line
@@ -72,10 +75,12 @@ func (d *document) at(k key) place {
 	return p
 }
 
-// linesOf returns the line on which each key and table is said first. The rows
-// of [[tables]] have numbers for names.
-func linesOf(text []byte) map[string]int {
-	lines, rows := make(map[string]int), make(map[string]int)
+// linesOf returns the line on which each key and table is said first, and that
+// on which its text begins if it has several. The rows of [[tables]] have
+// numbers for names.
+func linesOf(text []byte) (lines, texts map[string]int) {
+	lines, texts = make(map[string]int), make(map[string]int)
+	rows := make(map[string]int)
 	var p unstable.Parser
 	p.Reset(text)
 	var table key
@@ -99,6 +104,9 @@ func linesOf(text []byte) map[string]int {
 			rows[name]++
 		case unstable.KeyValue:
 			here = append(table[:len(table):len(table)], here...)
+			if first := firstLine(&p, e.Value()); first > 0 {
+				texts[here.String()] = first
+			}
 		default:
 			continue
 		}
@@ -109,7 +117,23 @@ func linesOf(text []byte) map[string]int {
 			}
 		}
 	}
-	return lines
+	return lines, texts
+}
+
+// firstLine returns the line on which a text of several lines begins, which a
+// line end after its quotes is no part of; 0 for all else.
+func firstLine(p *unstable.Parser, value *unstable.Node) int {
+	raw := string(p.Raw(value.Raw))
+	line := p.Shape(value.Raw).Start.Line
+	for _, quotes := range []string{`"""`, "'''"} {
+		if text, ok := strings.CutPrefix(raw, quotes); ok {
+			if strings.HasPrefix(strings.TrimPrefix(text, "\r"), "\n") {
+				line++
+			}
+			return line
+		}
+	}
+	return 0
 }
 
 // A layered profile is what the documents of its layers say together.

@@ -9,6 +9,7 @@ import (
 
 	"hutch/aggd/wire"
 	"hutch/fs"
+	"hutch/mcpd/policy"
 )
 
 const full = `
@@ -105,6 +106,11 @@ func TestParseRefuses(t *testing.T) {
 		{"[mcp]\nmax_pending = \"1MiB\"", "line 2: mcp.max_pending is too small: 1MiB < 2MiB"},
 		{"[http]\nallowed = []", `line 2: unknown key "http.allowed": remove it; known here are allow max_bytes timeout`},
 		{"[mcpServers.a]\nurl = \"http://a\"\nbearer_tokn = \"x\"", `line 3: unknown key "mcpServers.a.bearer_tokn": did you mean "bearer_token"?`},
+		{"[security.rules.mcp.x]\non = \"mcp.request\"\ndecision = \"block\"\nif = '''\nmcp.request.method == \"a\" &&\n  mcp.request.tol == \"b\"'''", `line 6: security.rules.mcp.x.if column 3: unknown name mcp.request.tol: known are`},
+		{"[security.rules.mcp.x]\non = \"mcp.request\"\ndecision = \"block\"\nif = \"true &&\\n foo\"", `line 4: security.rules.mcp.x.if column 2: unknown name foo: known are`},
+		{"[security.rules.mcp.x]\non = \"mcp.request\"\ndecision = \"block\"\npriority = -1", `line 4: security.rules.mcp.x.priority -1 is not from 1 to 999: those below are corp's`},
+		{"[mcpServers.a]\nurl = \"http://a\"\n[mcpServers.a.hutch.rules]\nx.on = \"dns\"", `line 4: mcpServers.a.hutch.rules.x.on "dns": it is one of mcp.request,`},
+		{"[mcpServers.a]\nurl = \"http://a\"\n[mcpServers.a.hutch.rules]\nx = 1", `line 4: mcpServers.a.hutch.rules.x: write a table`},
 		{"[mcpServers.a]\nurl = \"http://a\"\n[mcpServers.a.capsem]\nrules = 1", `line 4: unknown key "mcpServers.a.capsem.rules": remove it; known here are enabled editable`},
 		{"[security]\nx = 1", `line 2: unknown key "security.x": remove it; known here are default ask_timeout rules`},
 		{"[security.rules.mcp.a]\non = \"mcp.request\"\ndecision = \"block\"\nif = \"mcp.request.tol == ''\"", `line 4: security.rules.mcp.a.if `},
@@ -225,4 +231,26 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q", err)
 		}
 	})
+}
+
+// A rule of a server decides what is about that server.
+func TestServerRules(t *testing.T) {
+	p, err := Parse("x", []byte(`
+[mcpServers.a]
+url = "http://a"
+[mcpServers.a.hutch.rules.no-writes]
+on = "mcp.request"
+if = 'mcp.request.tool_name.startsWith("write")'
+decision = "block"
+reason = "read only"
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for server, want := range map[string]string{"a": "mcpServers.a.hutch.rules.no-writes", "b": "default"} {
+		d := p.Policy.Decide(&policy.Event{On: policy.OnRequest, Method: "tools/call", Server: server, Tool: "write_file", Known: true})
+		if d.Rule != want {
+			t.Errorf("%s: %+v", server, d)
+		}
+	}
 }

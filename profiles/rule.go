@@ -8,26 +8,35 @@ import (
 	"hutch/mcpd/policy"
 )
 
-// decodeRules reads the table of rules, by family and name.
-func decodeRules(p *Profile, families map[string]any, at key) error {
+// decodeFamilies reads the tables of rules, by family and name.
+func decodeFamilies(p *Profile, families map[string]any, at key) error {
 	for _, family := range slices.Sorted(maps.Keys(families)) {
 		at := at.with(family)
 		rules, ok := families[family].(map[string]any)
 		if !ok {
 			return at.want("a table of rules")
 		}
-		for _, name := range slices.Sorted(maps.Keys(rules)) {
-			at := at.with(name)
-			says, ok := rules[name].(map[string]any)
-			if !ok {
-				return at.want("a table")
-			}
-			r := policy.Rule{ID: at.String(), Priority: policy.Usual}
-			if err := decodeTable(target{r: &r}, says, at, ofRule); err != nil {
-				return err
-			}
-			p.Security.Rules = append(p.Security.Rules, r)
+		if err := decodeRules(p, rules, at, ofRule, ""); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// decodeRules reads a table of rules, whose keys Keys calls keys and their own
+// name. They decide what is asked of a server, "" for all.
+func decodeRules(p *Profile, rules map[string]any, at key, keys, server string) error {
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		at := at.with(name)
+		says, ok := rules[name].(map[string]any)
+		if !ok {
+			return at.want("a table")
+		}
+		r := policy.Rule{ID: at.String(), Priority: policy.Usual, Server: server}
+		if err := decodeTable(target{r: &r}, says, at, keys); err != nil {
+			return err
+		}
+		p.Security.Rules = append(p.Security.Rules, r)
 	}
 	return nil
 }
@@ -45,7 +54,9 @@ func (p *Profile) compile() (err error) {
 		if wrong.Key != "" {
 			at = at.with(wrong.Key)
 		}
-		return at.faultf("%s %s", at, wrong.Text)
+		f := at.faultf("%s %s", at, wrong.Text)
+		f.down = wrong.Line
+		return f
 	}
 	return err
 }

@@ -23,7 +23,7 @@ func decodeServers(p *Profile, table map[string]any, at key) error {
 		if !ok {
 			return at.want("a table")
 		}
-		if err := decodeTable(target{s: s}, says, at, ofServer); err != nil {
+		if err := decodeTable(target{p: p, s: s}, says, at, ofServer); err != nil {
 			return err
 		}
 		if err := s.reach(at); err != nil {

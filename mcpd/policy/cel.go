@@ -1,111 +1,110 @@
 package policy
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
+	"unicode"
 
 	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/checker"
+	"cel.dev/cel-go/interpreter"
 )
 
-// maxCost is what a condition may cost, in the units of CEL: about as many
-// steps of its evaluation, and bytes that it goes through.
-const maxCost = 100_000
+// The limits of a condition. A cost is in the units of CEL: about as many as
+// steps of the evaluation, and bytes that it goes through.
+const (
+	maxText  = 16 << 10 // characters of it
+	maxNodes = 2000     // of it as a tree, macros expanded
+	maxNest  = 64       // of parentheses and operators
+	maxRegex = 2000     // instructions of a regular expression
+	maxLeast = 10_000   // cost of an evaluation at the least
+	maxCost  = 100_000  // cost of one evaluation
+)
 
-// A root is a name that conditions have for a part of an event.
-type root struct {
-	name  string
-	kind  *cel.Type
-	value func(*Event) any
-}
-
-// common are the roots of every event.
-var common = []root{
-	{"vm.name", cel.StringType, func(e *Event) any { return e.VM }},
-	{"vm.profile", cel.StringType, func(e *Event) any { return e.Profile }},
-	{"session", cel.StringType, func(e *Event) any { return e.Session }},
-	{"principal", cel.StringType, func(e *Event) any { return e.Principal }},
-}
-
-// requestRoots are those of what is asked over MCP.
-var requestRoots = []root{
-	{"mcp.request.method", cel.StringType, func(e *Event) any { return e.Method }},
-	{"mcp.request.server_name", cel.StringType, func(e *Event) any { return e.Server }},
-	{"mcp.request.tool_name", cel.StringType, func(e *Event) any { return e.Tool }},
-	{"mcp.request.name", cel.StringType, func(e *Event) any { return e.Name }},
-	{"mcp.request.arguments", cel.DynType, func(e *Event) any { return decoded(e.Args) }},
-	{"mcp.request.process_name", cel.StringType, func(e *Event) any { return e.Process }},
-}
-
-// httpRoots are those of a request to the proxy.
-var httpRoots = []root{
-	{"http.host", cel.StringType, func(e *Event) any { return e.Host }},
-	{"http.port", cel.IntType, func(e *Event) any { return e.Port }},
-	{"http.method", cel.StringType, func(e *Event) any { return e.Method }},
-	{"http.path", cel.StringType, func(e *Event) any { return e.Path }},
-	{"http.scheme", cel.StringType, func(e *Event) any { return e.Scheme }},
-}
-
-// A family is an event with the roots that conditions on it have.
-type family struct {
-	on    string
-	roots []root
-	env   func() (*cel.Env, error) // made once
-}
-
-// families are all of them.
-var families = []family{
-	newFamily(OnRequest, requestRoots),
-	newFamily(OnHTTP, httpRoots),
-}
-
-func newFamily(on string, roots ...[]root) family {
-	f := family{on: on, roots: common}
-	for _, r := range roots {
-		f.roots = append(f.roots[:len(f.roots):len(f.roots)], r...)
-	}
-	f.env = sync.OnceValues(func() (*cel.Env, error) {
-		var options []cel.EnvOption
-		for _, r := range f.roots {
-			options = append(options, cel.Variable(r.name, r.kind))
-		}
-		return cel.NewEnv(options...)
-	})
-	return f
-}
-
-func familyNames() string {
-	var names []string
-	for _, f := range families {
-		names = append(names, f.on)
-	}
-	return strings.Join(names, ", ")
-}
-
-// compile compiles a condition on the family's event.
+// compile compiles a condition on the family's event. Its error is a Fault of
+// what is Of nothing.
 func (f *family) compile(text string) (cel.Program, error) {
 	env, err := f.env()
 	if err != nil {
 		return nil, err
 	}
+	if len(text) > maxText {
+		return nil, &Fault{Key: "if", Text: fmt.Sprintf("has %d bytes, at most %d: make several rules of it", len(text), maxText)}
+	}
 	ast, issues := env.Compile(text)
 	if issues.Err() != nil {
-		e := issues.Errors()[0]
-		return nil, fmt.Errorf("column %d: %s", e.Location.Column()+1, e.Message)
+		return nil, f.fault(text, issues.Errors())
 	}
 	if t := ast.OutputType(); t != cel.BoolType && t != cel.DynType {
-		return nil, fmt.Errorf("is of type %s: write a condition that is true or false", t)
+		return nil, &Fault{Key: "if", Text: fmt.Sprintf("is of type %s: write a condition that is true or false", t)}
 	}
-	return env.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
+	if cost, err := env.EstimateCost(ast, sizes{}); err != nil || cost.Min > maxLeast {
+		return nil, &Fault{Key: "if", Text: "costs too much whatever is asked: make it simpler"}
+	}
+	program, err := env.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
+	if err != nil {
+		return nil, &Fault{Key: "if", Text: err.Error()}
+	}
+	return program, nil
+}
+
+// sizes tells CEL nothing of how long what is asked may be.
+type sizes struct{}
+
+func (sizes) EstimateSize(checker.AstNode) *checker.SizeEstimate { return nil }
+
+func (sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+	return nil
+}
+
+// fault is the first of what is wrong with a condition. Of a name that there is
+// not it tells those that there are: CEL's own words are about a part of it.
+func (f *family) fault(text string, wrong []*cel.Error) *Fault {
+	slices.SortStableFunc(wrong, func(a, b *cel.Error) int {
+		return cmp.Or(cmp.Compare(a.Location.Line(), b.Location.Line()), cmp.Compare(a.Location.Column(), b.Location.Column()))
+	})
+	first := wrong[0]
+	line, column := max(first.Location.Line(), 1), max(first.Location.Column(), 0)
+	says := first.Message
+	switch {
+	case strings.HasPrefix(says, "undeclared reference"):
+		var name string
+		if name, column = nameAt(strings.Split(text, "\n")[line-1], column); !strings.HasSuffix(name, "(") {
+			says = fmt.Sprintf("unknown name %.64s: known are %s", name, f.rootNames())
+		}
+	case says == "invalid matches argument":
+		says = "the regular expression is wrong or too large"
+	}
+	return &Fault{Key: "if", Line: line - 1, Text: fmt.Sprintf("column %d: %s", column+1, says)}
+}
+
+// nameAt returns the name with dots that the character at column of a line is
+// part of, with the bracket after it if it is a function's, and where it starts.
+func nameAt(line string, column int) (string, int) {
+	text := []rune(line)
+	column = min(column, len(text))
+	isPart := func(r rune) bool { return r == '.' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+	start, end := column, column
+	for start > 0 && isPart(text[start-1]) {
+		start--
+	}
+	for end < len(text) && isPart(text[end]) {
+		end++
+	}
+	if end < len(text) && text[end] == '(' {
+		end++
+	}
+	return string(text[start:end]), start
 }
 
 // eval returns what a condition says of an event.
-func eval(program cel.Program, a *activation) (bool, error) {
-	v, _, err := program.Eval(a)
+func eval(program cel.Program, e *Event) (bool, error) {
+	v, _, err := program.Eval((*activation)(e))
 	if err != nil {
-		return false, err
+		return false, advice(err)
 	}
 	is, ok := v.Value().(bool)
 	if !ok {
@@ -114,39 +113,16 @@ func eval(program cel.Program, a *activation) (bool, error) {
 	return is, nil
 }
 
-// An activation gives conditions the parts of an event. It remembers what was
-// decoded for the rules that follow.
-type activation struct {
-	e    *Event
-	args any
-}
-
-// ResolveName is for cel.
-func (a *activation) ResolveName(name string) (any, bool) {
-	if name == "mcp.request.arguments" {
-		if a.args == nil {
-			a.args = decoded(a.e.Args)
-		}
-		return a.args, true
+// advice says what to do about a condition that cannot be found out.
+func advice(err error) error {
+	var cancelled interpreter.EvalCancelledError
+	switch says := err.Error(); {
+	case errors.As(err, &cancelled):
+		return fmt.Errorf("it costs more than %d steps: make it simpler", maxCost)
+	case strings.HasPrefix(says, "no such key"):
+		return fmt.Errorf("%s: ask for it first, as has(mcp.request.arguments.path) does", says)
+	case strings.HasPrefix(says, "no such overload"), strings.HasPrefix(says, "unsupported"):
+		return fmt.Errorf("%s: a value is of another type: ask for it first, as type(mcp.request.arguments.path) == string does", says)
 	}
-	for _, list := range [][]root{requestRoots, httpRoots, common} {
-		for i := range list {
-			if list[i].name == name {
-				return list[i].value(a.e), true
-			}
-		}
-	}
-	return nil, false
-}
-
-// Parent is for cel.
-func (a *activation) Parent() cel.Activation { return nil }
-
-// decoded returns what JSON says, an empty table if it is none.
-func decoded(text []byte) any {
-	var v any
-	if json.Unmarshal(text, &v) != nil || v == nil {
-		return map[string]any{}
-	}
-	return v
+	return err
 }

@@ -26,12 +26,15 @@ type Sealed struct {
 
 // The priorities of rules. Lower ones are tried first.
 const (
-	Lowest   = -1000 // those below 0 are corp's
+	Lowest   = -1000 // those below 0 are LayerCorp's
 	OfLists  = 0     // rules that are made of a server's lists of tools
 	Usual    = 100   // of rules that do not say theirs
 	Highest  = 999
 	Defaults = 1000 // what holds where no rule decides
 )
+
+// LayerCorp is the layer of a profile whose rules go before all others.
+const LayerCorp = "corp"
 
 // A Rule decides the events for which its condition holds.
 type Rule struct {
@@ -59,6 +62,7 @@ type List struct {
 type Fault struct {
 	Of   string // the ID of the rule, or the name of the key
 	Key  string // the key of it, "": all of it
+	Line int    // of the key's text, from 0 on
 	Text string
 }
 

@@ -14,7 +14,8 @@ const (
 
 // An Event is what a Policy decides. Its names in JSON are what a person reads
 // who is asked, and what ParseEvent takes. Who asks is known by the connection, but
-// for Process, which is what the guest says.
+// for Process, which is what the guest says. It is decided by one caller at a
+// time.
 type Event struct {
 	On        string `json:"on"`
 	VM        string `json:"vm,omitempty"`
@@ -47,4 +48,6 @@ type Event struct {
 	Host   string `json:"host,omitempty"`
 	Port   int    `json:"port,omitempty"`
 	Scheme string `json:"scheme,omitempty"`
+
+	seen struct{ args, answer decoded }
 }

@@ -34,7 +34,8 @@ type Decision struct {
 
 // A Policy decides events. Its methods may be called concurrently.
 type Policy struct {
-	rules   []*rule // in the order in which they are tried
+	rules   []*rule            // in the order in which they are tried
+	byEvent map[string][]*rule // the same
 	last    Decision
 	askTime time.Duration
 	sealed  Sealed
@@ -66,7 +67,7 @@ func New(c Config) (*Policy, error) {
 			p.last.Code = ToolNotAllowed
 		}
 	default:
-		return nil, &Fault{"security", "default", fmt.Sprintf("%.64q: it is allow, ask or block", c.Default)}
+		return nil, &Fault{Of: "security", Key: "default", Text: fmt.Sprintf("%.64q: it is allow, ask or block", c.Default)}
 	}
 	if p.askTime == 0 {
 		p.askTime = AskTime
@@ -89,8 +90,12 @@ func (p *Policy) decide(e *Event) Decision {
 			return *d
 		}
 	}
-	if e.On == OnHTTP {
+	switch e.On {
+	case OnRequest, OnAsk:
+	case OnHTTP:
 		return Decision{Action: Allow, Rule: RuleNetwork}
+	default: // belongs to a request that was decided
+		return Decision{Action: Allow, Rule: ruleDefault}
 	}
 	if e.On == OnFile || e.On == OnExec { // the call that asks for it was decided
 		return Decision{Action: Allow, Rule: ruleDefault}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -47,38 +48,51 @@ func (p *Policy) compileRules(c Config) error {
 	slices.SortStableFunc(p.rules, func(a, b *rule) int {
 		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.ID, b.ID))
 	})
+	p.byEvent = make(map[string][]*rule)
+	for _, r := range p.rules {
+		p.byEvent[r.On] = append(p.byEvent[r.On], r)
+	}
 	return nil
 }
 
 func compileRule(r Rule) (*rule, error) {
-	on := slices.IndexFunc(families, func(f family) bool { return f.on == r.On })
-	if on < 0 {
-		return nil, &Fault{r.ID, "on", fmt.Sprintf("%.64q: it is one of %s", r.On, familyNames())}
+	wrong := func(key, format string, a ...any) *Fault {
+		return &Fault{Of: r.ID, Key: key, Text: fmt.Sprintf(format, a...)}
+	}
+	f := findFamily(r.On)
+	if f == nil {
+		return nil, wrong("on", "%.64q: it is one of %s", r.On, familyNames())
 	}
 	switch r.Decision {
 	case Allow, Ask, Block:
 	default:
-		return nil, &Fault{r.ID, "decision", fmt.Sprintf("%.64q: it is allow, ask or block", r.Decision)}
+		return nil, wrong("decision", "%.64q: it is allow, ask or block", r.Decision)
+	}
+	switch n := r.Priority; {
+	case n < Lowest || n > Highest || n == OfLists:
+		return nil, wrong("priority", "%d: it is from %d to -1 of corp's rules and from 1 to %d of all", n, Lowest, Highest)
+	case n < OfLists && r.Layer != LayerCorp:
+		return nil, wrong("priority", "%d: those below 0 are for corp's rules: write 1 to %d", n, Highest)
 	}
 	if r.If == "" {
 		return &rule{Rule: r}, nil
 	}
-	program, err := families[on].compile(r.If)
-	if err != nil {
-		return nil, &Fault{r.ID, "if", err.Error()}
+	program, err := f.compile(r.If)
+	var fault *Fault
+	if errors.As(err, &fault) {
+		fault.Of = r.ID
 	}
-	return &rule{Rule: r, program: program}, nil
+	return &rule{Rule: r, program: program}, err
 }
 
 // tryRules returns what the first rule decides that holds for e. A condition
 // that cannot be found out blocks.
 func (p *Policy) tryRules(e *Event) *Decision {
-	a := activation{e: e}
-	for _, r := range p.rules {
-		if r.On != e.On || r.Server != "" && r.Server != e.Server {
+	for _, r := range p.byEvent[e.On] {
+		if r.Server != "" && r.Server != e.Server {
 			continue
 		}
-		holds, reason, err := r.holds(e, &a)
+		holds, reason, err := r.holds(e)
 		switch {
 		case err != nil:
 			return &Decision{Action: Block, Rule: r.ID, Layer: r.Layer, Reason: fmt.Sprintf("the condition of the rule cannot be found out: %v", err)}
@@ -90,13 +104,11 @@ func (p *Policy) tryRules(e *Event) *Decision {
 }
 
 // hasRules says whether there are rules for events of that kind.
-func (p *Policy) hasRules(on string) bool {
-	return slices.ContainsFunc(p.rules, func(r *rule) bool { return r.On == on })
-}
+func (p *Policy) hasRules(on string) bool { return len(p.byEvent[on]) > 0 }
 
 // holds says whether the rule's condition holds for e, and why it says what it
 // says.
-func (r *rule) holds(e *Event, a *activation) (holds bool, reason string, err error) {
+func (r *rule) holds(e *Event) (holds bool, reason string, err error) {
 	switch {
 	case r.match != nil:
 		reason := r.match(e)
@@ -104,11 +116,16 @@ func (r *rule) holds(e *Event, a *activation) (holds bool, reason string, err er
 	case r.program == nil:
 		return true, r.reason(), nil
 	}
-	holds, err = eval(r.program, a)
+	holds, err = eval(r.program, e)
 	return holds, r.reason(), err
 }
 
-func (r *rule) reason() string { return cmp.Or(r.Reason, "the rule says so") }
+func (r *rule) reason() string {
+	if r.Decision == Allow {
+		return r.Reason
+	}
+	return cmp.Or(r.Reason, "the rule says so")
+}
 
 // text returns what of the rule goes on after its name and decision.
 func (r *rule) text() string {
