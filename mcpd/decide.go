@@ -48,6 +48,10 @@ func (e *Endpoint) decide(ctx context.Context, r *policy.Event, c *call) (verdic
 	if ctx.Err() != nil {
 		return verdict{}, ended(ctx)
 	}
+	if d.Would != "" {
+		e.observed(r, d)
+		return verdict{action: policy.Observe, rule: d.Rule, reason: d.Reason}, nil
+	}
 	v := verdict{d.Action != policy.Allow, asked, d.Action, d.Rule, d.Reason}
 	if v.denied {
 		return v, e.blocked(r, v)
@@ -94,7 +98,7 @@ func (c *call) judge(result json.RawMessage, err *Error) (json.RawMessage, *Erro
 	}
 	defer c.wait(time.Now())
 	v, why := c.session.e.decide(c.ctx, c.question(answer), c)
-	if v.denied || v.asked {
+	if v.denied || v.asked || v.action == policy.Observe {
 		c.verdict = v
 		if lerr := c.decided(why); lerr != nil {
 			return nil, lerr

@@ -1,7 +1,9 @@
 package mcpd
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 
 	"hutch/mcpd/policy"
 )
@@ -14,8 +16,17 @@ func (e *Endpoint) Decide(ctx context.Context, r *policy.Event) policy.Decision 
 		return policy.Decision{Action: policy.Block, Reason: "there is no policy yet"}
 	}
 	d := decide(ctx, r)
+	if d.Would != "" {
+		e.observed(r, d)
+	}
 	if d.Action != policy.Allow {
 		d.Action = policy.Block
 	}
 	return d
+}
+
+// observed tells of what passes only because the policy observes.
+func (e *Endpoint) observed(r *policy.Event, d policy.Decision) {
+	e.alert("policy.observed", fmt.Sprintf("process %s: %s %s %.200q would be: %s: %s: %.400s",
+		r.Process, r.On, r.Method, cmp.Or(r.Name, r.Host, r.Path, r.Command, r.Server), d.Would, d.Rule, d.Reason))
 }

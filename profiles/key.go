@@ -80,6 +80,7 @@ var Keys = withAliases(append([]Key{
 	{Name: "mcp.max_pending", In: InProfile, kind: isSize, Min: "2MiB", field: func(t target) any { return &t.p.MaxPending }},
 
 	{Name: "security.default", In: InProfile, kind: isText, field: func(t target) any { return &t.p.Security.Default }},
+	{Name: "security.mode", In: InProfile, kind: isText, field: func(t target) any { return &t.p.Security.Mode }},
 	{Name: "security.ask_timeout", In: InProfile, kind: isTime, Min: "1s", field: func(t target) any { return &t.p.Security.AskTime }},
 
 	{Name: ofRule + "on", In: InProfile, kind: isText, field: func(t target) any { return &t.r.On }},

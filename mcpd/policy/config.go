@@ -8,6 +8,7 @@ import (
 // A Config is what the layers of a profile say of decisions.
 type Config struct {
 	Default string        // what holds where nothing else decides: Allow, Ask or Block; "": Allow
+	Mode    string        // Enforce or Observe; "": Enforce
 	AskTime time.Duration // how long a question waits for an answer; 0: AskTime
 	Sealed  Sealed
 	Rules   []Rule

@@ -19,6 +19,7 @@ const (
 	Ask     = "ask"     // a person
 	Block   = "block"   //
 	Rewrite = "rewrite" // go on with what the Decision has in the place of what was asked
+	Observe = "observe" // in records: Allow, though it would be refused or asked if the policy did not only observe
 )
 
 // A Decision tells what to do about an event, by which rule, and why.
@@ -27,6 +28,7 @@ type Decision struct {
 	Rule   string
 	Layer  string // whose rule it is
 	Reason string // empty where nothing needs to be said
+	Would  string // the Action if the policy did not only observe; "": the same
 
 	Code       *Code         // of what is blocked; nil where that is not
 	RetryAfter time.Duration // 0: nobody knows, or asking again is no use
@@ -39,6 +41,7 @@ type Policy struct {
 	last    Decision
 	askTime time.Duration
 	sealed  Sealed
+	observe bool // refusals and questions, and have them pass
 }
 
 // A check is a row of the table of what an event has to pass. It returns nil
@@ -69,6 +72,13 @@ func New(c Config) (*Policy, error) {
 	default:
 		return nil, &Fault{Of: "security", Key: "default", Text: fmt.Sprintf("%.64q: it is allow, ask or block", c.Default)}
 	}
+	switch c.Mode {
+	case "", Enforce:
+	case Observe:
+		p.observe = true
+	default:
+		return nil, &Fault{Of: "security", Key: "mode", Text: fmt.Sprintf("%.64q: it is enforce or observe", c.Mode)}
+	}
 	if p.askTime == 0 {
 		p.askTime = AskTime
 	}
@@ -85,19 +95,38 @@ func (p *Policy) Decide(e *Event) Decision {
 }
 
 func (p *Policy) decide(e *Event) Decision {
+	var observed *Decision
 	for _, c := range checks {
-		if d := c.do(p, e); d != nil {
+		d := c.do(p, e)
+		switch {
+		case d == nil:
+		case p.observes(d):
+			if observed == nil {
+				observed = d
+			}
+		case observed != nil && d.Action == Allow:
+			return observed.passed()
+		default:
 			return *d
 		}
 	}
+	if observed != nil {
+		return observed.passed()
+	}
+	d := p.rest(e)
+	if p.observes(&d) {
+		return d.passed()
+	}
+	return d
+}
+
+// rest decides what no check does.
+func (p *Policy) rest(e *Event) Decision {
 	switch e.On {
 	case OnRequest, OnAsk:
 	case OnHTTP:
 		return Decision{Action: Allow, Rule: RuleNetwork}
 	default: // belongs to a request that was decided
-		return Decision{Action: Allow, Rule: ruleDefault}
-	}
-	if e.On == OnFile || e.On == OnExec { // the call that asks for it was decided
 		return Decision{Action: Allow, Rule: ruleDefault}
 	}
 	d := p.last

@@ -83,6 +83,9 @@ func (v *Sandbox) goesOut(ctx context.Context, e wire.NetEvent) wire.NetAnswer {
 	if d.Rule == policy.RuleNetwork { // the proxy knows which pattern of it
 		return wire.NetAnswer{Allowed: true}
 	}
+	if d.Would != "" {
+		d.Reason = fmt.Sprintf("only observed, would be %s: %s", d.Would, d.Reason)
+	}
 	return wire.NetAnswer{Allowed: d.Action == policy.Allow, Rule: d.Rule, Reason: d.Reason}
 }
 
