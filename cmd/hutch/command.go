@@ -41,6 +41,7 @@ func commands() []command {
 		{"fork", "[FLAGS] VM NEW", 2, 2, "make a copy of a VM", defineFork, ending, false},
 		{"snap", "[FLAGS] VM [NAME]", 1, 2, "take a snapshot of a VM, or list those it has", defineSnap, ending, false},
 		{"config", "[FLAGS] VM [KEY [VALUE]]", 1, -1, "print or change a VM's config", defineConfig, ending, false},
+		{"profile", "[FLAGS] show|check|sign|keygen [NAME|FILE…]", 1, -1, "show a profile, check files of profiles, or sign those of corp", defineProfile, ending, false},
 		{"cp", "FROM TO", 2, 2, "copy files into a VM or out of it: VM:PATH is one there", plain(connected(cp)), ending, false},
 		{"logs", "[FLAGS] VM [NAME]", 1, 2, "print a log of a VM, or what a command in it printed", defineLogs, ending, false},
 		{"calls", "VM", 1, 1, "print what a VM's agent asks, as it asks", plain(connected(calls)), ending, false},

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -63,6 +64,11 @@ func editorFile(name string) bool { return editorNames.MatchString(name) }
 
 func profileFolder(c call) (fs.Node, error) { return c.At.s.profileDir.Root(), nil }
 func profileErr(c call) (string, error)     { return c.At.s.Profiles.Err(), nil }
+
+// openShow shows the profile of each name that is written.
+func openShow(c call, flags int) (fs.Handle, error) {
+	return openRPC(flags, func(_ context.Context, name string) (string, error) { return c.At.s.Profiles.Show(name) })
+}
 
 // What a guest's links lead to: its workspace is in work, and all else in root
 // while it runs. Of a snapshot there is only what the guest had written, in layer.

@@ -65,7 +65,10 @@ func imageRow() []row {
 }
 
 func profileRows() []row {
-	return []row{{Name: "err", Perm: 0o444, Read: profileErr, Doc: "why a profile does not parse, a line each"}}
+	return []row{
+		{Name: "err", Perm: 0o444, Read: profileErr, Doc: "why a profile does not parse, a line each"},
+		{Name: "show", Perm: 0o600, Open: openShow, Doc: "write a profile's name, read every key, its layer and its value, on one open file"},
+	}
 }
 
 func askRow() []row {

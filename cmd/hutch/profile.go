@@ -1,0 +1,131 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"hutch/fs"
+	"hutch/profiles"
+)
+
+// profileFlags are those of hutch profile.
+type profileFlags struct{ key, password, corp string }
+
+// profileVerbs is the table of what hutch profile does with names and files.
+var profileVerbs = map[string]struct {
+	min, max int
+	do       func(context.Context, profileFlags, []string) error
+}{
+	"show":   {1, 1, showProfile},
+	"check":  {1, -1, checkProfiles},
+	"sign":   {1, -1, signProfiles},
+	"keygen": {0, 0, makeKeys},
+}
+
+// defineProfile has the command that shows, checks and signs profiles.
+func defineProfile(flags *flag.FlagSet) action {
+	var f profileFlags
+	flags.StringVar(&f.key, "key", "minisign.key", "`file` of the private key; the public one is minisign.pub beside it")
+	flags.StringVar(&f.password, "password", "", "`file` with the password of the key; without one it has none")
+	flags.StringVar(&f.corp, "corp", profiles.CorpFolder, "`folder` of corp, to check with")
+	return func(ctx context.Context, args []string) error {
+		verb, ok := profileVerbs[args[0]]
+		if n := len(args) - 1; !ok || n < verb.min || verb.max >= 0 && n > verb.max {
+			return misuse(lookup("profile").usage())
+		}
+		return verb.do(ctx, f, args[1:])
+	}
+}
+
+// showProfile prints every key of a profile, as the service has it.
+func showProfile(ctx context.Context, _ profileFlags, args []string) error {
+	return connected(func(_ context.Context, c *tree, args []string) error {
+		f, err := c.open("profiles/show", os.O_RDWR)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := tell(f, args[0]); err != nil {
+			return err
+		}
+		_, err = io.Copy(os.Stdout, f)
+		return err
+	})(ctx, args)
+}
+
+// checkProfiles says which of the files do not parse, with all layers that are
+// there.
+func checkProfiles(_ context.Context, f profileFlags, files []string) error {
+	var errs []error
+	for _, file := range files {
+		if err := profiles.CheckFile(file, f.corp); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %s", file, fs.Text(err)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// signProfiles signs files of corp.
+func signProfiles(_ context.Context, f profileFlags, files []string) error {
+	key, err := os.ReadFile(f.key)
+	if err != nil {
+		return err
+	}
+	password, err := f.readPassword()
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := profiles.Sign(file, key, password); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeKeys makes a pair of keys, where none is.
+func makeKeys(_ context.Context, f profileFlags, _ []string) error {
+	password, err := f.readPassword()
+	if err != nil {
+		return err
+	}
+	public, private, err := profiles.NewKey(password)
+	if err != nil {
+		return err
+	}
+	err = makeFile(f.key, private, 0o600)
+	if err == nil {
+		err = makeFile(filepath.Join(filepath.Dir(f.key), "minisign.pub"), public, 0o644)
+	}
+	return err
+}
+
+// readPassword returns the first line of the file of the password.
+func (f profileFlags) readPassword() (string, error) {
+	if f.password == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(f.password)
+	line, _, _ := strings.Cut(string(text), "\n")
+	if err == nil && line == "" {
+		err = fmt.Errorf("%w: there is no password in %s", fs.ErrInvalid, f.password)
+	}
+	return line, err
+}
+
+// makeFile writes a file that is not there yet.
+func makeFile(name string, text []byte, perm os.FileMode) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return cmp.Or(err, f.Close())
+}
