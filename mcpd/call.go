@@ -41,6 +41,7 @@ type call struct {
 	traceID string
 	verdict verdict
 	waited  time.Duration // for decisions
+	release func()        // ends it for capabilities that count calls; nil: it was not allowed
 
 	upstream atomic.Pointer[string] // the server that it is under way to
 }

@@ -84,7 +84,16 @@ func (c *call) decide() (err *Error) {
 	if err == nil {
 		err = c.decideFile()
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	release, refused := r.Acquire()
+	if refused != nil {
+		c.verdict = verdict{true, false, refused.Action, refused.Rule, refused.Reason}
+		return c.session.e.blocked(r, c.verdict)
+	}
+	c.release = release
+	return nil
 }
 
 // judge decides whether the guest may have the call's answer.
@@ -133,6 +142,7 @@ func (e *Endpoint) hides(it *wire.Item) bool {
 	}
 	d := p.Decide(&policy.Event{
 		On: policy.OnRequest, VM: e.cfg.VM(), Server: it.Server, Tool: it.Original, Method: "tools/call", Name: it.Name, Known: true,
+		Listing: true,
 	})
 	return d.Action != policy.Allow
 }

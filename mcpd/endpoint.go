@@ -230,6 +230,9 @@ func (e *Endpoint) Stop() error {
 // Reload replaces servers and policy. Requests that are already decided go on;
 // servers that did not change stay connected.
 func (e *Endpoint) Reload(ctx context.Context, servers []wire.Server, p *policy.Policy) error {
+	if p != nil {
+		p = p.Use(e.rules.Load().policy)
+	}
 	e.rules.Store(newRules(slices.Clone(servers), p))
 	var err error
 	if c := e.aggregator.Load(); c != nil {

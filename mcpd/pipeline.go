@@ -30,6 +30,11 @@ func (c *call) run() (json.RawMessage, *Error) {
 	}
 	ctx, cancel := c.timed()
 	defer func() { cancel() }()
+	defer func() {
+		if c.release != nil {
+			c.release()
+		}
+	}()
 	var step step
 	err := c.settle()
 	if err == nil {

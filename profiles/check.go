@@ -8,6 +8,7 @@ import (
 	"hutch/aggd/guard"
 	"hutch/aggd/jsonrpc"
 	"hutch/fs"
+	"hutch/mcpd/policy"
 )
 
 // checkName refuses what cannot be the name of a file in a folder of names.
@@ -76,17 +77,10 @@ func checkTool(v string, at key) error {
 		return at.faultf("server %s has an empty tool name in its lists", server)
 	case strings.HasPrefix(v, jsonrpc.Name(server, "")):
 		return at.faultf("tool %.64q is named with its server: write %.64q", v, strings.TrimPrefix(v, jsonrpc.Name(server, "")))
-	case !isPattern(v):
+	case !policy.IsPattern(v):
 		return at.faultf(`tool %.64q has a * where it means nothing: write "*" alone, or last after one of . _ - / :`, v)
 	}
 	return nil
-}
-
-// isPattern tells whether a tool name has no star, or one that ends it on
-// the border of a segment.
-func isPattern(s string) bool {
-	star := strings.IndexByte(s, '*')
-	return star < 0 || s == "*" || star > 1 && star == len(s)-1 && strings.IndexByte("._-/:", s[star-1]) >= 0
 }
 
 // isHost tells whether s is an address, a network or a host name.

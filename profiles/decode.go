@@ -99,6 +99,8 @@ func decodeValue(t target, v any, at key, name string) error {
 		return decodeFamilies(t.p, table, at)
 	case strings.TrimSuffix(ofServerRule, "NAME."):
 		return decodeRules(t.p, table, at, ofServerRule, t.s.Name)
+	case strings.TrimSuffix(ofCapability, "NAME."):
+		return decodeCapabilities(t.p, table, at)
 	}
 	return decodeTable(t, table, at, name+".")
 }
@@ -115,14 +117,8 @@ func (k *Key) decode(t target, v any, at key) error {
 		*f = is
 		return nil
 	case *[]string:
-		list, ok := v.([]any)
-		*f = []string{}
-		for _, v := range list {
-			s, isText := v.(string)
-			ok = ok && isText
-			*f = append(*f, s)
-		}
-		if !ok {
+		var ok bool
+		if *f, ok = textsOf(v); !ok {
 			return at.want(`a list like ["a", "b"]`)
 		}
 		return k.checkList(*f, at)
@@ -156,6 +152,8 @@ func (k *Key) decode(t target, v any, at key) error {
 			}
 		}
 		return k.checkTable(*f, at)
+	case *map[string][]string:
+		return decodeLists(f, v, at)
 	}
 	text, ok := k.write(v)
 	if !ok {
@@ -165,6 +163,18 @@ func (k *Key) decode(t target, v any, at key) error {
 		return at.faultf("%s %s", at, err)
 	}
 	return nil
+}
+
+// textsOf returns the texts that v is a list of, if it is one.
+func textsOf(v any) (texts []string, ok bool) {
+	list, ok := v.([]any)
+	texts = []string{}
+	for _, v := range list {
+		text, isText := v.(string)
+		ok = ok && isText
+		texts = append(texts, text)
+	}
+	return texts, ok
 }
 
 // write returns v as a config would have it, if it is of the kind of k.

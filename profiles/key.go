@@ -39,15 +39,19 @@ type target struct {
 	r *policy.Rule
 	d *directive
 	h *head
+
+	capability *policy.Capability
 }
 
-// What the names of the keys of servers and rules begin with.
+// What the names of the keys of servers, rules and capabilities begin with.
 const (
 	ofServer = "mcpServers.NAME."
 	ofRule   = "security.rules.FAMILY.NAME."
 	ofChange = "directive."
 
 	ofServerRule = ofServer + "hutch.rules.NAME."
+
+	ofCapability = "security.capabilities.NAME."
 )
 
 // Keys are all keys, in the order of a config's text.
@@ -82,6 +86,16 @@ var Keys = withAliases(append([]Key{
 	{Name: "security.default", In: InProfile, kind: isText, field: func(t target) any { return &t.p.Security.Default }},
 	{Name: "security.mode", In: InProfile, kind: isText, field: func(t target) any { return &t.p.Security.Mode }},
 	{Name: "security.ask_timeout", In: InProfile, kind: isTime, Min: "1s", field: func(t target) any { return &t.p.Security.AskTime }},
+
+	{Name: "security.deny", In: InProfile, kind: isTexts, field: func(t target) any { return &t.p.Security.Deny }},
+	{Name: ofCapability + "tools", In: InProfile, kind: isTexts, field: func(t target) any { return &t.capability.Tools }},
+	{Name: ofCapability + "paths", In: InProfile, kind: isTexts, field: func(t target) any { return &t.capability.Paths }},
+	{Name: ofCapability + "domains", In: InProfile, kind: isTexts, field: func(t target) any { return &t.capability.Domains }},
+	{Name: ofCapability + "commands", In: InProfile, kind: isTexts, field: func(t target) any { return &t.capability.Commands }},
+	{Name: ofCapability + "subcommands", In: InProfile, kind: isLists, field: func(t target) any { return &t.capability.Subcommands }},
+	{Name: ofCapability + "rate", In: InProfile, kind: isText, field: func(t target) any { return &t.capability.Rate }},
+	{Name: ofCapability + "max_response", In: InProfile, kind: isSize, Min: "1", field: func(t target) any { return &t.capability.MaxResponse }},
+	{Name: ofCapability + "max_concurrent", In: InProfile, kind: isCount, Min: "1", Max: "10000", field: func(t target) any { return &t.capability.MaxConcurrent }},
 
 	{Name: ofRule + "on", In: InProfile, kind: isText, field: func(t target) any { return &t.r.On }},
 	{Name: ofRule + "if", In: InProfile, kind: isLines, field: func(t target) any { return &t.r.If }},

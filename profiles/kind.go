@@ -39,6 +39,7 @@ const (
 	isTools     // of a server
 	isVariables // a table, of an environment
 	isHeaders   // of requests
+	isLists     // a table of lists
 	isSections  // a table, of what others may say
 	isAny
 )

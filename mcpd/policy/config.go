@@ -7,12 +7,14 @@ import (
 
 // A Config is what the layers of a profile say of decisions.
 type Config struct {
-	Default string        // what holds where nothing else decides: Allow, Ask or Block; "": Allow
-	Mode    string        // Enforce or Observe; "": Enforce
-	AskTime time.Duration // how long a question waits for an answer; 0: AskTime
-	Sealed  Sealed
-	Rules   []Rule
-	Lists   []List
+	Default      string        // what holds where nothing else decides: Allow, Ask or Block; "": Allow
+	Mode         string        // Enforce or Observe; "": Enforce
+	AskTime      time.Duration // how long a question waits for an answer; 0: AskTime
+	Sealed       Sealed
+	Deny         []string // tools, and patterns of such
+	Capabilities []Capability
+	Rules        []Rule
+	Lists        []List
 }
 
 // AskTime is how long a question waits for an answer, if nothing else is said.

@@ -49,5 +49,9 @@ type Event struct {
 	Port   int    `json:"port,omitempty"`
 	Scheme string `json:"scheme,omitempty"`
 
-	seen struct{ args, answer decoded }
+	Trial   bool `json:"-"` // nothing comes of it: it takes nothing from a rate
+	Listing bool `json:"-"` // a trial without arguments: could there be a call that is allowed?
+
+	passed []*capability // that allow it, found out by their check
+	seen   struct{ args, answer decoded }
 }

@@ -83,6 +83,9 @@ func matchAny(patterns []string, tool string, block bool) string {
 	return ""
 }
 
+// borders end a segment of a tool's name.
+const borders = "._-/:"
+
 // match tells whether tool is what pattern says. A * that is not on the border
 // of a segment is a mistake: it blocks what it may mean and allows nothing.
 func match(pattern, tool string, block bool) bool {
@@ -93,6 +96,6 @@ func match(pattern, tool string, block bool) bool {
 	if !ok || head == "" {
 		return false
 	}
-	border := strings.IndexByte("._-/:", head[len(head)-1]) >= 0
+	border := strings.IndexByte(borders, head[len(head)-1]) >= 0
 	return (border || block) && len(tool) > len(head) && strings.HasPrefix(tool, head)
 }

@@ -5,6 +5,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,12 +37,15 @@ type Decision struct {
 
 // A Policy decides events. Its methods may be called concurrently.
 type Policy struct {
-	rules   []*rule            // in the order in which they are tried
-	byEvent map[string][]*rule // the same
-	last    Decision
-	askTime time.Duration
-	sealed  Sealed
-	observe bool // refusals and questions, and have them pass
+	denied       []denial
+	capabilities []*capability      // by name
+	rules        []*rule            // in the order in which they are tried
+	byEvent      map[string][]*rule // the same
+	last         Decision
+	askTime      time.Duration
+	sealed       Sealed
+	observe      bool // refusals and questions, and have them pass
+	now          func() time.Time
 }
 
 // A check is a row of the table of what an event has to pass. It returns nil
@@ -53,15 +57,18 @@ type check struct {
 	about func(p *Policy, on string) bool // whether it may decide such events
 }
 
-// checks are made in this order; the first that decides counts. What none
-// decides, the default does.
+// checks are made in this order. The first that blocks counts, else the first
+// that decides. What none decides, the default does.
 var checks = []check{
+	{"deny", (*Policy).tryDeny, (*Policy).denies},
+	{"capabilities", (*Policy).tryCapabilities, (*Policy).hasCapabilities},
 	{"rules", (*Policy).tryRules, (*Policy).hasRules},
+	{"rates", (*Policy).tryRates, (*Policy).hasCapabilities},
 }
 
 // New compiles a policy. Its error is a Fault.
 func New(c Config) (*Policy, error) {
-	p := &Policy{last: Decision{Action: Allow, Rule: ruleDefault}, askTime: c.AskTime, sealed: c.Sealed}
+	p := &Policy{last: Decision{Action: Allow, Rule: ruleDefault}, askTime: c.AskTime, sealed: c.Sealed, now: time.Now}
 	switch c.Default {
 	case "", Allow:
 	case Ask, Block:
@@ -82,7 +89,7 @@ func New(c Config) (*Policy, error) {
 	if p.askTime == 0 {
 		p.askTime = AskTime
 	}
-	return p, p.compileRules(c)
+	return p, cmp.Or(p.compileDeny(c.Deny), p.compileCapabilities(c.Capabilities), p.compileRules(c))
 }
 
 // Decide decides an event. It does not wait.
@@ -95,23 +102,24 @@ func (p *Policy) Decide(e *Event) Decision {
 }
 
 func (p *Policy) decide(e *Event) Decision {
-	var observed *Decision
+	var observed, decided *Decision
 	for _, c := range checks {
 		d := c.do(p, e)
 		switch {
 		case d == nil:
 		case p.observes(d):
-			if observed == nil {
-				observed = d
-			}
-		case observed != nil && d.Action == Allow:
-			return observed.passed()
-		default:
+			observed = cmp.Or(observed, d)
+		case d.Action == Block:
 			return *d
+		case decided == nil:
+			decided = d
 		}
 	}
-	if observed != nil {
+	switch {
+	case observed != nil && (decided == nil || decided.Action == Allow):
 		return observed.passed()
+	case decided != nil:
+		return *decided
 	}
 	d := p.rest(e)
 	if p.observes(&d) {

@@ -1,0 +1,501 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"testing"
+	"time"
+)
+
+// compiled returns the policy of a config.
+func compiled(t testing.TB, c Config) *Policy {
+	t.Helper()
+	p, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// toolCall is the event of a call of a tool that hutch has itself or, if the
+// name has one, a server.
+func toolCall(tool, args string) *Event {
+	e := &Event{On: OnRequest, Method: "tools/call", Name: tool, Tool: tool, Known: true, Args: json.RawMessage(args)}
+	if server, own, ok := strings.Cut(tool, "__"); ok {
+		e.Server, e.Tool = server, own
+	}
+	return e
+}
+
+// A try is a call, and the violation that it is refused for; "": it is allowed.
+type try struct{ tool, args, violation, reason string }
+
+func (tr try) on(t *testing.T, p *Policy) {
+	t.Helper()
+	d := p.Decide(toolCall(tr.tool, tr.args))
+	got := ""
+	if d.Code != nil {
+		got = d.Code.Violation
+	}
+	if got != tr.violation || !strings.Contains(d.Reason, tr.reason) || (d.Action == Block) != (tr.violation != "") {
+		t.Errorf("%s %s\n got %s: %s %q\nwant %s %q", tr.tool, tr.args, d.Action, got, d.Reason, tr.violation, tr.reason)
+	}
+}
+
+func TestDeny(t *testing.T) {
+	p := compiled(t, Config{Deny: []string{"fs.delete", "shell.*", "github__delete_*", "push", "fs.*:/etc/*", "fs.list:/", "db:drop"}})
+	for _, tr := range []try{
+		{"fs.delete", `{"path":"a"}`, "ToolExplicitlyDenied", `tool "fs.delete" is denied by "fs.delete"`},
+		{"fs.delete2", `{}`, "", ""},
+		{"shell.run", ``, "ToolExplicitlyDenied", ""},
+		{"shellx.run", ``, "", ""},
+		{"github__delete_repo", ``, "ToolExplicitlyDenied", ""},
+		{"github__push", ``, "ToolExplicitlyDenied", ""}, // by its server's name for it
+		{"db:drop", ``, "ToolExplicitlyDenied", ""},
+		{"fs.read", `{"path":"/etc/passwd"}`, "ToolExplicitlyDenied", `with path "/etc/passwd" is denied by "fs.*:/etc/*"`},
+		{"fs.read", `{"path":"/etc"}`, "ToolExplicitlyDenied", ""},
+		{"fs.read", `{"path":"/etcetera"}`, "", ""},
+		{"fs.read", `{"path":"etc/passwd"}`, "", ""}, // of the workspace
+		{"fs.read", `{"path":"//etc/./passwd"}`, "ToolExplicitlyDenied", ""},
+		{"fs.read", `{"path":"%2fetc/passwd"}`, "ToolExplicitlyDenied", ""},
+		{"fs.read", `{"path":"/workspace/../etc/passwd"}`, "PathTraversalAttempt", ""},
+		{"fs.read", `{"path":"a","path":"/etc/x"}`, "ToolExplicitlyDenied", ""},
+		{"fs.read", `{`, "ToolNotAllowed", "the arguments cannot be read"},
+		{"fs.list", `{}`, "ToolExplicitlyDenied", ""},
+	} {
+		tr.on(t, p)
+	}
+	for text, want := range map[string]string{
+		"": "empty", "f*": "means nothing", "fs.*x": "means nothing", "**": "means nothing", ":/etc": "empty",
+		"fs.read:etc/*": "from the root", "fs.read:/etc*": "means nothing", "fs.read:/a/*/b": "/a/*/b", "fs.read:/a/../b": "..",
+	} {
+		_, err := New(Config{Deny: []string{text}})
+		var f *Fault
+		if !errors.As(err, &f) || f.Of != "security" || f.Key != "deny" || !strings.Contains(f.Text, want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for _, e := range []*Event{{On: OnFile, Operation: "delete", Path: "a"}, {On: OnFile, Operation: "read", Path: "/etc/x"}} {
+		if d := p.Decide(e); d.Action != Block {
+			t.Errorf("%+v: %+v", e, d)
+		}
+	}
+}
+
+func TestCapabilities(t *testing.T) {
+	p := compiled(t, Config{Deny: []string{"fs.delete"}, Capabilities: []Capability{
+		{Name: "files", Tools: []string{"fs.*"}, Paths: []string{"/workspace"}},
+		{Name: "readme", Tools: []string{"fs.read"}, Paths: []string{"/usr/share/doc"}},
+		{Name: "commands", Tools: []string{"cmd.run", "build__run"}, Commands: []string{"ls", "/opt/bin"},
+			Subcommands: map[string][]string{"cargo": {"build", "test"}, "python": {"/workspace", "-m"}, "git": {}}},
+		{Name: "web", Tools: []string{"web.fetch"}, Domains: []string{"example.com", "*.wikipedia.org", "127.0.0.1:8080"}},
+		{Name: "echo", Tools: []string{"local__echo"}},
+		{Name: "none", Tools: []string{"shut"}, Paths: []string{}},
+	}})
+	const traversal, outside, domain, command = "PathTraversalAttempt", "PathOutsideBoundary", "DomainNotAllowed", "CommandNotAllowed"
+	const missing, tool, sub = "MissingRequiredArgument", "ToolNotAllowed", "SubcommandNotAllowed"
+	for _, tr := range []try{
+		{"local__echo", `{"anything":["goes"]}`, "", ""},
+		{"fsx.y", `{"path":"a"}`, tool, `no capability is for tool "fsx.y"`},
+		{"fs", `{"path":"a"}`, tool, ""},
+		{"fs.delete", `{"path":"a"}`, "ToolExplicitlyDenied", ""},
+		{"shut", `{"path":"a"}`, outside, "nothing"},
+
+		{"fs.read", `{"path":"a"}`, "", ""},
+		{"fs.read", `{"path":""}`, "", ""},
+		{"fs.read", `{"path":"/workspace"}`, "", ""},
+		{"fs.read", `{"path":"/usr/share/doc/x"}`, "", ""},
+		{"fs.write", `{"path":"/usr/share/doc/x","content":"/etc/passwd"}`, outside, `path "/usr/share/doc/x" of path is outside of /workspace`},
+		{"fs.read", `{"path":"/etc/passwd"}`, outside, "/usr/share/doc"}, // the nearest's reason
+		{"fs.read", `{"path":"/workspacex/a"}`, outside, ""},
+		{"fs.read", `{}`, missing, "called path"},
+		{"fs.read", ``, missing, ""},
+		{"fs.read", `{"path":null}`, missing, ""},
+		{"fs.read", `{"PATH":"/etc/x"}`, outside, ""},
+		{"fs.read", `{"path":"/etc/x","path":"a"}`, outside, ""},
+		{"fs.read", `{"path":"a"} {}`, tool, "cannot be read"},
+		{"fs.read", `["a"]`, tool, "no object"},
+		{"fs.read", `{"x":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, tool, "nested deeper"},
+		{"fs.edit", `{"path":"a","edits":[{"path":"b"},{"path":"/etc/x"}]}`, outside, "edits[].path"},
+		{"fs.move", `{"from":"a","to":"/etc/x"}`, outside, " of to "},
+		{"fs.move", `{"old_path":"a","newPath":"/etc/x"}`, outside, ""},
+		{"fs.copy", `{"source":"/etc/x","destination":"a"}`, outside, ""},
+		{"fs.many", `{"paths":["a","/etc/x"]}`, outside, "paths[]"},
+		{"fs.many", `{"files":[{"path":"a","content":"two\nlines"}]}`, "", ""},
+		{"fs.many", `{"files":[{"path":"/etc/x","content":"x"}]}`, outside, ""},
+		{"fs.many", `{"files":{"src/a.go":"two\nlines"}}`, "", ""},
+		{"fs.many", `{"files":{"/etc/x":"two"}}`, outside, ""},
+		{"fs.read", `{"file_path":"/etc/x","path":"a"}`, outside, ""},
+		{"fs.write", `{"path":"a","uri":"file:///etc/passwd"}`, outside, "is a URL"},
+		{"fs.read", `{"path":"file:///etc/passwd"}`, outside, "is a URL"},
+		{"fs.read", `{"path":"~/.ssh/id_rsa"}`, outside, "starts with ~"},
+		{"fs.read", `{"path":"a\u0000b"}`, outside, "NUL"},
+		{"fs.read", `{"path":"a%00b"}`, outside, "NUL"},
+		{"fs.read", `{"path":"a\\b"}`, outside, "backslash"},
+		{"fs.read", `{"path":"100%.txt"}`, "", ""},
+		{"fs.read", `{"path":"..a/b..c/..."}`, "", ""},
+		{"fs.read", `{"path":"/workspace/../etc/passwd"}`, traversal, "has .. in it"},
+		{"fs.read", `{"path":"a/.."}`, traversal, ""},
+		{"fs.read", `{"path":"\u002e\u002e/x"}`, traversal, ""},
+		{"fs.read", `{"path":"..\\x"}`, traversal, ""},
+		{"fs.read", `{"path":"%2e%2e/x"}`, traversal, ""},
+		{"fs.read", `{"path":"%2E./x"}`, traversal, ""},
+		{"fs.read", `{"path":"%252e%252e%252fx"}`, traversal, ""},
+		{"fs.read", `{"path":"..%2fx"}`, traversal, ""},
+		{"fs.read", `{"path":"..%5cx"}`, traversal, ""},
+		{"fs.read", `{"path":"%u002e%u002e/x"}`, traversal, ""},
+		{"fs.read", `{"path":"%c0%ae%c0%ae/x"}`, traversal, ""},
+		{"fs.read", `{"path":"a%c0%af..%c0%afx"}`, traversal, ""},
+		{"fs.read", `{"path":"．．/x"}`, traversal, ""},
+		{"fs.read", `{"path":"..／x"}`, traversal, ""},
+		{"fs.read", `{"path":"..∕x"}`, traversal, ""},
+		{"fs.read", `{"path":".\u200b./x"}`, traversal, ""},
+		{"fs.read", `{"path":"..;x/y"}`, traversal, ""},
+		{"fs.read", `{"path":".. /y"}`, traversal, ""},
+		{"fs.read", `{"path":"..\u0000/y"}`, traversal, ""},
+		{"fs.read", `{"path":"` + strings.Repeat("%25", 9) + `2e"}`, "", ""},
+		{"fs.read", `{"path":"%` + strings.Repeat("25", 9) + `2e"}`, outside, "too often"},
+		{"fs.write", `{"path":"／etc/passwd"}`, outside, `"/etc/passwd"`},
+
+		{"web.fetch", `{"url":"https://example.com/a?b#c"}`, "", ""},
+		{"web.fetch", `{"url":"https://EXAMPLE.com.:443/"}`, "", ""},
+		{"web.fetch", `{"url":"https://ｅｘａｍｐｌｅ。com/"}`, "", ""}, // what browsers read
+		{"web.fetch", `{"url":"https://de.wikipedia.org/"}`, "", ""},
+		{"web.fetch", `{"url":"http://127.0.0.1:8080/"}`, "", ""},
+		{"web.fetch", `{"host":"example.com"}`, "", ""},
+		{"web.fetch", `{"urls":["https://example.com/","https://a.wikipedia.org"]}`, "", ""},
+		{"web.fetch", `{"url":"http://127.0.0.1/"}`, domain, ""},
+		{"web.fetch", `{"url":"https://example.com:22/"}`, domain, "example.com:22"},
+		{"web.fetch", `{"url":"https://evilexample.com/"}`, domain, `host "evilexample.com:443" of url is not among example.com`},
+		{"web.fetch", `{"url":"https://www.example.com/"}`, domain, ""},
+		{"web.fetch", `{"url":"https://wikipedia.org/"}`, domain, ""},
+		{"web.fetch", `{"url":"https://example.com.evil.com/"}`, domain, ""},
+		{"web.fetch", `{"url":"https://ехample.com/"}`, domain, "xn--"}, // Cyrillic
+		{"web.fetch", `{"url":"https://example.com@evil.com/"}`, domain, "user's name"},
+		{"web.fetch", `{"url":"https://evil.com\\@example.com/"}`, domain, ""},
+		{"web.fetch", `{"url":"https://evil.com\\.example.com/"}`, domain, ""},
+		{"web.fetch", `{"url":"https:evil.com"}`, domain, ""},
+		{"web.fetch", `{"url":"https:///evil.com"}`, domain, ""},
+		{"web.fetch", `{"url":"//evil.com/"}`, domain, ""},
+		{"web.fetch", `{"url":" https://evil.com/"}`, domain, ""},
+		{"web.fetch", `{"url":"https://exam\tple.com/"}`, domain, ""},
+		{"web.fetch", `{"url":"http://2130706433/"}`, domain, ""},
+		{"web.fetch", `{"url":"http://0x7f000001:8080/"}`, domain, ""},
+		{"web.fetch", `{"url":"http://[::ffff:127.0.0.1]:8080/"}`, "", ""}, // the same address
+		{"web.fetch", `{"url":"http://[::1]:8080/"}`, domain, ""},
+		{"web.fetch", `{"url":"http://[fe80::1%25eth0]/"}`, domain, ""},
+		{"web.fetch", `{"url":"javascript:alert(1)"}`, domain, ""},
+		{"web.fetch", `{}`, missing, "called url"},
+		{"web.fetch", `{"url":"https://example.com/","mirror":"https://evil.com/"}`, domain, "of mirror"},
+		{"web.fetch", `{"url":"https://example.com/","options":{"proxy":{"href":"http://evil.com"}}}`, domain, "options.proxy.href"},
+		{"web.fetch", `{"url":"https://example.com/","url":"https://evil.com/"}`, domain, ""},
+
+		{"cmd.run", `{"command":"ls","args":["-l","; not a shell"]}`, "", ""},
+		{"build__run", `{"command":"ls","args":["-l",";","curl"]}`, command, "means something to a shell"},
+		{"cmd.run", `{"command":"ls -l /"}`, "", ""},
+		{"cmd.run", `{"command":"ls; curl evil"}`, command, "means something to a shell"},
+		{"cmd.run", `{"command":"ls\ncurl evil"}`, command, "means something to a shell"},
+		{"cmd.run", `{"command":"l's'"}`, command, ""},
+		{"cmd.run", `{"command":"./ls"}`, command, ""},
+		{"cmd.run", `{"command":"/bin/ls"}`, command, ""},
+		{"cmd.run", `{"command":"/opt/bin/tool"}`, "", ""},
+		{"cmd.run", `{"command":"/opt/bin/../../bin/sh"}`, command, ""},
+		{"cmd.run", `{"command":"/opt/binx/tool"}`, command, ""},
+		{"cmd.run", `{"command":"lsof"}`, command, `command "lsof" is not among ls, /opt/bin, cargo, git, python`},
+		{"cmd.run", `{"command":"X=1 ls"}`, command, ""},
+		{"cmd.run", `{"command":""}`, missing, ""},
+		{"cmd.run", `{"command":["cargo","build"]}`, "", ""},
+		{"cmd.run", `{"argv":["cargo","build"]}`, "", ""},
+		{"cmd.run", `{"argv":["curl","x"]}`, command, ""},
+		{"cmd.run", `{"command":"cargo build"}`, "", ""},
+		{"cmd.run", `{"command":"cargo build --release","args":["x"]}`, "", ""},
+		{"cmd.run", `{"command":"cargo","args":["publish"]}`, sub, `first argument "publish" of command "cargo" is not among build, test`},
+		{"cmd.run", `{"command":"cargo","args":["build ; curl evil"]}`, sub, ""},
+		{"cmd.run", `{"command":"cargo"}`, sub, "no first argument"},
+		{"cmd.run", `{"command":"git push --force"}`, "", ""},
+		{"cmd.run", `{"command":"git","args":[]}`, "", ""},
+		{"cmd.run", `{"command":"python /workspace/x.py"}`, "", ""},
+		{"cmd.run", `{"command":"python /workspacex/x.py"}`, sub, ""},
+		{"cmd.run", `{"command":"python","args":["/workspace/../x.py"]}`, sub, ""},
+		{"cmd.run", `{"command":"python","args":["-m","http.server"]}`, "", ""},
+		{"cmd.run", `{"command":"python","args":["-c","x"]}`, sub, ""},
+		{"cmd.run", `{"command":"python","args":["x.py"]}`, sub, ""},
+		{"cmd.run", `{"command":7}`, command, "no text"},
+		{"cmd.run", `{"command":"ls","command":"curl"}`, command, ""},
+		{"cmd.run", `{"commands":["ls","curl evil"]}`, command, "curl"},
+		{"cmd.run", `{"steps":[{"command":"ls"},{"command":"curl"}]}`, command, "curl"},
+		{"cmd.run", `{}`, missing, "called command"},
+	} {
+		tr.on(t, p)
+	}
+	for _, tt := range []struct {
+		event     Event
+		violation string
+	}{
+		{Event{On: OnExec, Command: "cargo", Words: []string{"test", "a b; c"}}, ""},
+		{Event{On: OnExec, Command: "cargo", Words: []string{"publish"}}, sub},
+		{Event{On: OnExec, Command: "curl"}, command},
+		{Event{On: OnFile, Operation: "write", Path: "a"}, ""},
+		{Event{On: OnFile, Operation: "write", Path: "/etc/x"}, outside},
+		{Event{On: OnFile, Operation: "write", Path: "../x"}, traversal},
+		{Event{On: OnHTTP, Method: "GET", Host: "evil.com", Port: 443}, ""}, // no capability is for it
+		{Event{On: OnRequest, Method: "prompts/get", Name: "x"}, ""},
+		{Event{On: OnAsk, Method: "roots/list"}, ""},
+	} {
+		d := p.Decide(&tt.event)
+		if (tt.violation == "") != (d.Code == nil) || d.Code != nil && d.Code.Violation != tt.violation {
+			t.Errorf("%+v: %+v", tt.event, d)
+		}
+	}
+}
+
+// What the proxy is asked for is constrained by capabilities for http.request.
+func TestCapabilityOfProxy(t *testing.T) {
+	p := compiled(t, Config{Capabilities: []Capability{{Name: "web", Tools: []string{"http.*"}, Domains: []string{"example.com", "x.org:8443"}, Rate: "3/1h"}}})
+	for _, tt := range []struct {
+		host string
+		port int
+		code *Code
+	}{
+		{"example.com", 443, nil}, {"EXAMPLE.com.", 80, nil}, {"x.org", 8443, nil}, {"example.com", 443, RateLimitExceeded},
+		{"evilexample.com", 443, DomainNotAllowed}, {"example.com", 22, DomainNotAllowed}, {"x.org", 443, DomainNotAllowed}, {"a b", 443, DomainNotAllowed},
+	} {
+		if d := p.Decide(&Event{On: OnHTTP, Host: tt.host, Port: tt.port}); d.Code != tt.code {
+			t.Errorf("%s:%d: %+v", tt.host, tt.port, d)
+		}
+	}
+}
+
+func TestCapabilityFaults(t *testing.T) {
+	for _, tt := range []struct {
+		says Capability
+		key  string
+		want string
+	}{
+		{Capability{}, "tools", "missing"},
+		{Capability{Tools: []string{"f*"}}, "tools", "means nothing"},
+		{Capability{Tools: []string{""}}, "tools", "empty"},
+		{Capability{Tools: []string{"a"}, Paths: []string{"/x/*"}}, "paths", "a folder"},
+		{Capability{Tools: []string{"a"}, Paths: []string{""}}, "paths", "a folder"},
+		{Capability{Tools: []string{"a"}, Paths: []string{"/x/../y"}}, "paths", ".."},
+		{Capability{Tools: []string{"a"}, Paths: []string{"/x%20y"}}, "paths", "plainly"},
+		{Capability{Tools: []string{"a"}, Domains: []string{"https://x"}}, "domains", "https://x"},
+		{Capability{Tools: []string{"a"}, Domains: []string{"*.*"}}, "domains", "pypi.org"},
+		{Capability{Tools: []string{"a"}, Commands: []string{"git push"}}, "commands", "blank"},
+		{Capability{Tools: []string{"a"}, Commands: []string{"*"}}, "commands", "means nothing"},
+		{Capability{Tools: []string{"a"}, Subcommands: map[string][]string{"": nil}}, "subcommands", "empty"},
+		{Capability{Tools: []string{"a"}, Subcommands: map[string][]string{"a": {"/x/.."}}}, "subcommands", ".."},
+		{Capability{Tools: []string{"a"}, Rate: "20"}, "rate", "20/1m"},
+		{Capability{Tools: []string{"a"}, Rate: "0/1m"}, "rate", "20/1m"},
+		{Capability{Tools: []string{"a"}, Rate: "-1/1m"}, "rate", "20/1m"},
+		{Capability{Tools: []string{"a"}, Rate: "1/0s"}, "rate", "20/1m"},
+	} {
+		tt.says.Name = "security.capabilities.x"
+		_, err := New(Config{Capabilities: []Capability{tt.says}})
+		var f *Fault
+		if !errors.As(err, &f) || f.Of != tt.says.Name || f.Key != tt.key || !strings.Contains(f.Text, tt.want) {
+			t.Errorf("%+v: %v", tt.says, err)
+		}
+	}
+}
+
+func TestRates(t *testing.T) {
+	config := Config{Capabilities: []Capability{
+		{Name: "slow", Tools: []string{"a.*"}, Rate: "2/10s"},
+		{Name: "spare", Tools: []string{"a.x"}, Rate: "1/1h"},
+	}}
+	p := compiled(t, config)
+	clock := time.Now()
+	p.now = func() time.Time { return clock }
+	try := func(tool string, want *Code, after time.Duration) {
+		t.Helper()
+		d := p.Decide(toolCall(tool, ""))
+		if d.Code != want || d.RetryAfter != after || want != nil && d.Code.Class != Recoverable {
+			t.Errorf("%s: %+v", tool, d)
+		}
+	}
+	for range 9 {
+		e := toolCall("a.y", "")
+		e.Trial = true
+		if d := p.Decide(e); d.Action != Allow {
+			t.Fatalf("a trial: %+v", d)
+		}
+	}
+	try("a.y", nil, 0)
+	try("a.y", nil, 0)
+	try("a.y", RateLimitExceeded, 5*time.Second)
+	try("a.x", nil, 0) // by the other
+	try("a.x", RateLimitExceeded, 5*time.Second)
+	clock = clock.Add(4 * time.Second)
+	try("a.y", RateLimitExceeded, time.Second)
+	clock = clock.Add(time.Second)
+	try("a.y", nil, 0)
+	try("a.y", RateLimitExceeded, 5*time.Second)
+
+	// A reload goes on counting, a change of the rate begins anew.
+	now := p.now
+	config.Capabilities[0].Paths = nil
+	p = compiled(t, config).Use(p)
+	p.now = now
+	try("a.y", RateLimitExceeded, 5*time.Second)
+	config.Capabilities[0].Rate = "1/10s"
+	p = compiled(t, config).Use(p)
+	p.now = now
+	try("a.y", nil, 0)
+	try("a.y", RateLimitExceeded, 10*time.Second)
+
+	// Two endpoints do not share a rate.
+	shared := compiled(t, config)
+	for range 3 {
+		if d := shared.Use(nil).Decide(toolCall("a.y", "")); d.Action != Allow {
+			t.Errorf("%+v", d)
+		}
+	}
+
+	// Steps of the wall's clock are not seen.
+	if now := compiled(t, config).now(); !strings.Contains(now.String(), "m=") {
+		t.Errorf("the clock of rates is not monotonic: %s", now)
+	}
+}
+
+func TestAcquire(t *testing.T) {
+	p := compiled(t, Config{Capabilities: []Capability{{Name: "one", Tools: []string{"*"}, MaxConcurrent: 2}}})
+	acquire := func() (func(), *Decision) {
+		e := toolCall("x", "")
+		if d := p.Decide(e); d.Action != Allow {
+			t.Fatalf("%+v", d)
+		}
+		return e.Acquire()
+	}
+	first, _ := acquire()
+	acquire()
+	p = compiled(t, Config{Capabilities: []Capability{{Name: "one", Tools: []string{"*"}, MaxConcurrent: 2, Rate: "9/1s"}}}).Use(p)
+	if _, refused := acquire(); refused == nil || refused.Code != ConcurrencyExceeded || refused.Rule != "one" {
+		t.Errorf("a third: %+v", refused)
+	}
+	first()
+	if _, refused := acquire(); refused != nil {
+		t.Errorf("after a release: %+v", refused)
+	}
+}
+
+func TestMaxResponse(t *testing.T) {
+	p := compiled(t, Config{Capabilities: []Capability{
+		{Name: "small", Tools: []string{"a.*"}, MaxResponse: 10},
+		{Name: "large", Tools: []string{"a.x"}, MaxResponse: 20, Paths: []string{"/workspace"}},
+	}})
+	for _, tt := range []struct {
+		tool, args string
+		size       int
+		code       *Code
+	}{
+		{"a.y", ``, 10, nil}, {"a.y", ``, 11, OutputSizeExceeded},
+		{"a.x", `{"path":"a"}`, 20, nil}, {"a.x", `{"path":"a"}`, 21, OutputSizeExceeded},
+		{"a.x", `{"path":"/etc"}`, 11, OutputSizeExceeded},
+		{"gone", ``, 99, nil},
+	} {
+		e := toolCall(tt.tool, tt.args)
+		e.On, e.Answer = OnResponse, json.RawMessage(strings.Repeat("1", tt.size))
+		if d := p.Decide(e); d.Code != tt.code {
+			t.Errorf("%s %s %d: %+v", tt.tool, tt.args, tt.size, d)
+		}
+	}
+}
+
+// The checks of a policy that has nothing of them allocate nothing.
+func TestDecideAllocates(t *testing.T) {
+	p := compiled(t, Config{})
+	e := toolCall("a", `{"path":"x"}`)
+	for _, c := range checks {
+		if c.name == "rules" {
+			continue // which are never none
+		}
+		if n := testing.AllocsPerRun(100, func() { c.do(p, e) }); n != 0 {
+			t.Errorf("%s: %v allocations", c.name, n)
+		}
+	}
+}
+
+func BenchmarkCapabilities(b *testing.B) {
+	var list []Capability
+	for i := range 100 {
+		list = append(list, Capability{Name: fmt.Sprint(i), Tools: []string{fmt.Sprintf("t%d.*", i)}, Paths: []string{"/workspace"}})
+	}
+	p := compiled(b, Config{Capabilities: list})
+	e := toolCall("t99.read", `{"path":"src/main.go"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Decide(e)
+	}
+}
+
+// FuzzPath: what is allowed is below what was allowed, by every reading that
+// percent-decoding gives.
+func FuzzPath(f *testing.F) {
+	for _, s := range []string{"a", "/workspace/../x", "%2e%2e", "%252e./", "..\\", "．．", "%u002e%c0%ae", "~x", "a;b", "\u202e.."} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if checkPath([]string{workspace}, named{"path", s}) != nil {
+			return
+		}
+		for range maxReadings {
+			if strings.HasPrefix(s, "/") && !below(path.Clean(s), workspace) {
+				t.Fatalf("%q is outside", s)
+			}
+			for _, element := range strings.FieldsFunc(s, func(c rune) bool { return c == '/' || c == '\\' }) {
+				if element == ".." {
+					t.Fatalf("%q has ..", s)
+				}
+			}
+			if strings.ContainsAny(s, "\\\x00") {
+				t.Fatalf("%q", s)
+			}
+			s = unescape(s)
+		}
+	})
+}
+
+// FuzzArguments: whatever the arguments are, a path outside of the boundary is
+// found under its name.
+func FuzzArguments(f *testing.F) {
+	p, err := New(Config{Capabilities: []Capability{{Name: "x", Tools: []string{"*"}, Paths: []string{"/workspace"}, Domains: []string{"example.com"}, Commands: []string{"ls"}}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(`{"path":"a","url":"https://example.com","command":"ls"}`)
+	f.Add(`{"files":[{"a.b":{"path":[]}}],"argv":["x"]}`)
+	f.Fuzz(func(t *testing.T, s string) {
+		p.Decide(toolCall("x", s))
+		if !json.Valid([]byte(s)) || !strings.HasPrefix(strings.TrimSpace(s), "{") {
+			return
+		}
+		e := toolCall("x", `{"y":`+s+`,"path":"/etc/x"}`)
+		if d := p.Decide(e); d.Action != Block {
+			t.Errorf("%s: %+v", e.Args, d)
+		}
+	})
+}
+
+// FuzzPlace: a place that is allowed is read back as itself.
+func FuzzPlace(f *testing.F) {
+	for _, s := range []string{"https://example.com/", "example.com:443", "https://a@b/", "http://[::1]:80", "https://evil.com\\@example.com"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		at, refused := placeOf(named{"url", s})
+		if refused != nil {
+			return
+		}
+		host := at.host
+		if strings.Contains(host, ":") {
+			host = "[" + host + "]"
+		}
+		if again, refused := placeOf(named{"host", host}); refused != nil || again.host != at.host {
+			t.Errorf("%q: %q, then %q: %v", s, at.host, again.host, refused)
+		}
+	})
+}

@@ -1,0 +1,182 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// workspace is where relative paths start.
+const workspace = "/workspace"
+
+// A refusal is why a check refuses something.
+type refusal struct {
+	code   *Code
+	reason string
+}
+
+func refuse(code *Code, format string, args ...any) *refusal {
+	return &refusal{code, fmt.Sprintf(format, args...)}
+}
+
+// maxReadings is how often a path may be percent-encoded.
+const maxReadings = 8
+
+// readings returns the absolute paths, clean, that programs may take text for:
+// as it stands, with what is percent-encoded decoded, once or several times, and
+// with the look-alikes of ASCII characters as those. A check must hold for all
+// of them.
+func readings(text string) ([]string, *refusal) {
+	stages := []string{text}
+	for next := unescape(text); next != stages[len(stages)-1]; next = unescape(next) {
+		if len(stages) == maxReadings {
+			return nil, refuse(PathOutsideBoundary, "path %.200q is percent-encoded too often", text)
+		}
+		stages = append(stages, next)
+	}
+	for _, s := range stages {
+		if climbs(s) {
+			return nil, refuse(PathTraversalAttempt, "path %.200q has .. in it", text)
+		}
+	}
+	var all []string
+	for _, s := range stages {
+		if why := unreadable(s); why != "" {
+			return nil, refuse(PathOutsideBoundary, "path %.200q %s", text, why)
+		}
+		for _, form := range []string{s, norm.NFKC.String(s)} {
+			if !path.IsAbs(form) {
+				form = workspace + "/" + form
+			}
+			if form = path.Clean(form); !slices.Contains(all, form) {
+				all = append(all, form)
+			}
+		}
+	}
+	return all, nil
+}
+
+// unreadable says why programs will not agree on what a path means.
+func unreadable(s string) string {
+	switch {
+	case !utf8.ValidString(s):
+		return "is not UTF-8"
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return "has a NUL or another control character in it"
+	case strings.Contains(s, `\`):
+		return "has a backslash in it: write slashes"
+	case strings.HasPrefix(s, "~"):
+		return "starts with ~, which some take for a home: write it from the root"
+	case strings.Contains(s, "://") || strings.HasPrefix(strings.ToLower(s), "file:"):
+		return "is a URL: write a path"
+	}
+	return ""
+}
+
+// overlong are ways to write . and / in more bytes than UTF-8 has for them.
+var overlong = strings.NewReplacer(
+	"\xc0\xae", ".", "\xe0\x80\xae", ".", "\xf0\x80\x80\xae", ".",
+	"\xc0\xaf", "/", "\xe0\x80\xaf", "/", "\xf0\x80\x80\xaf", "/", "\xc1\x9c", "/",
+)
+
+// climbs tells whether somebody might read an element of s as "..".
+func climbs(s string) bool {
+	s = norm.NFKC.String(overlong.Replace(s))
+	s = strings.Map(func(c rune) rune {
+		switch {
+		case c == '\\' || c == '\u2215' || c == '\u29f8': // what looks like a slash
+			return '/'
+		case unicode.Is(unicode.Cf, c) || unicode.IsControl(c): // nothing to see
+			return -1
+		}
+		return c
+	}, s)
+	for element := range strings.SplitSeq(s, "/") {
+		element, _, _ = strings.Cut(element, ";") // as some servers do
+		if strings.TrimSpace(element) == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// unescape decodes what is percent-encoded in s: %2e, and %u002e as some have
+// it. A % that starts nothing of the kind stays.
+func unescape(s string) string {
+	if !strings.Contains(s, "%") {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		rest := s[i:]
+		switch {
+		case len(rest) >= 3 && rest[0] == '%' && isHex(rest[1:3]):
+			b.WriteByte(byte(hex(rest[1:3])))
+			i += 2
+		case len(rest) >= 6 && rest[0] == '%' && (rest[1] == 'u' || rest[1] == 'U') && isHex(rest[2:6]):
+			b.WriteRune(hex(rest[2:6]))
+			i += 5
+		default:
+			b.WriteByte(rest[0])
+		}
+	}
+	return b.String()
+}
+
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdefABCDEF") == "" }
+
+func hex(s string) (n rune) {
+	for _, c := range strings.ToLower(s) {
+		n = n<<4 | rune(strings.IndexRune("0123456789abcdef", c))
+	}
+	return n
+}
+
+// below tells whether a clean path is dir or below it.
+func below(p, dir string) bool {
+	rest, ok := strings.CutPrefix(p, strings.TrimSuffix(dir, "/"))
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// compilePath returns the clean path that a profile says. Its error goes on
+// after what says it.
+func compilePath(text string) (string, error) {
+	if text == "" || strings.ContainsAny(text, "*?[") {
+		return "", fmt.Errorf("has %q: write a folder like /workspace, which is what is below it, too", text)
+	}
+	all, refused := readings(text)
+	if refused != nil {
+		return "", fmt.Errorf("has %s", refused.reason)
+	}
+	if len(all) > 1 {
+		return "", fmt.Errorf("has %q, which can be read as %q, too: write it plainly", text, all[1])
+	}
+	return all[0], nil
+}
+
+// checkPath refuses a path that may be outside of all dirs.
+func checkPath(dirs []string, p named) *refusal {
+	all, refused := readings(p.text)
+	if refused != nil {
+		return refused
+	}
+	for _, reading := range all {
+		if !slices.ContainsFunc(dirs, func(dir string) bool { return below(reading, dir) }) {
+			return refuse(PathOutsideBoundary, "path %.200q of %s is outside of %s", reading, p.where, orNothing(dirs))
+		}
+	}
+	return nil
+}
+
+// orNothing returns a list for people to read.
+func orNothing(list []string) string {
+	if len(list) == 0 {
+		return "what is allowed, which is nothing"
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,116 @@
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"hutch/fs/quantity"
+)
+
+// A usage is how much a capability is being used. It outlives a reload.
+type usage struct {
+	limit   string        // as the profile says it
+	bucket  *rate.Limiter // nil: as often as anybody likes
+	running *atomic.Int64 // calls under way
+}
+
+func newUsage(limit string) (*usage, error) {
+	u := &usage{limit: limit, running: new(atomic.Int64)}
+	if limit == "" {
+		return u, nil
+	}
+	count, per, _ := strings.Cut(limit, "/")
+	calls, err := strconv.ParseUint(count, 10, 31)
+	every, timeErr := quantity.Time(per)
+	if err != nil || timeErr != nil || calls == 0 || every < time.Millisecond {
+		return nil, fmt.Errorf("%.64q is no rate like 20/1m: a number of calls, a slash and the time they are for", limit)
+	}
+	u.bucket = rate.NewLimiter(rate.Limit(float64(calls)/every.Seconds()), int(calls))
+	return u, nil
+}
+
+// Use returns p for one endpoint, with calls counted anew or, of capabilities
+// that the policy before it had with the same rate, on.
+func (p *Policy) Use(before *Policy) *Policy {
+	next := *p
+	next.capabilities = nil
+	for _, c := range p.capabilities {
+		c := *c
+		c.usage, _ = newUsage(c.Rate)
+		c.usage.takeOver(before.usageOf(c.Name))
+		next.capabilities = append(next.capabilities, &c)
+	}
+	return &next
+}
+
+func (p *Policy) usageOf(name string) *usage {
+	if p == nil {
+		return nil
+	}
+	for _, c := range p.capabilities {
+		if c.Name == name {
+			return c.usage
+		}
+	}
+	return nil
+}
+
+func (u *usage) takeOver(before *usage) {
+	if before == nil {
+		return
+	}
+	u.running = before.running
+	if u.limit == before.limit {
+		u.bucket = before.bucket
+	}
+}
+
+// tryRates takes a call from the rate of a capability that allows it, and
+// refuses it where none has one left.
+func (p *Policy) tryRates(e *Event) *Decision {
+	if e.On != OnRequest && e.On != OnHTTP || len(e.passed) == 0 || e.Listing {
+		return nil
+	}
+	now := p.now()
+	var soonest *capability
+	var wait time.Duration
+	for _, c := range e.passed {
+		b := c.usage.bucket
+		if b == nil || e.Trial && b.TokensAt(now) >= 1 || !e.Trial && b.AllowN(now, 1) {
+			return nil
+		}
+		after := time.Duration((1 - b.TokensAt(now)) / float64(b.Limit()) * float64(time.Second))
+		if soonest == nil || after < wait {
+			soonest, wait = c, after
+		}
+	}
+	wait = max(wait, time.Millisecond).Round(time.Millisecond)
+	d := soonest.block(refuse(RateLimitExceeded, "more calls than %s: try again in %s", soonest.Rate, quantity.TimeText(wait)))
+	d.RetryAfter = wait
+	return d
+}
+
+// Acquire counts a call that a Policy allowed as under way, until release is called.
+// It refuses one too many.
+func (e *Event) Acquire() (release func(), refused *Decision) {
+	var full *capability
+	for _, c := range e.passed {
+		if c.MaxConcurrent == 0 {
+			return func() {}, nil
+		}
+		if running := c.usage.running; running.Add(1) <= int64(c.MaxConcurrent) {
+			return func() { running.Add(-1) }, nil
+		}
+		c.usage.running.Add(-1)
+		full = c
+	}
+	if full == nil {
+		return func() {}, nil
+	}
+	return nil, full.block(refuse(ConcurrencyExceeded, "%d calls are under way, no more are allowed at once: try again when one has ended", full.MaxConcurrent))
+}

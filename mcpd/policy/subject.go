@@ -1,0 +1,58 @@
+package policy
+
+import "strings"
+
+// A subject is an event as constraints look at it: the paths, hosts and commands
+// that it is about.
+type subject struct {
+	*Event
+	args   value
+	err    error
+	parsed bool
+}
+
+// arguments returns the arguments of a call, which are parsed once.
+func (s *subject) arguments() (*value, *refusal) {
+	if !s.parsed {
+		s.args, s.err = parseArgs(s.Args)
+		s.parsed = true
+	}
+	if s.err != nil {
+		return nil, refuse(ToolNotAllowed, "the arguments cannot be read: %v", s.err)
+	}
+	return &s.args, nil
+}
+
+// paths returns the paths that the event is about.
+func (s *subject) paths() ([]named, *refusal) {
+	if s.On == OnFile {
+		return []named{{"path", s.Path}}, nil
+	}
+	args, refused := s.arguments()
+	if refused != nil {
+		return nil, refused
+	}
+	paths := args.named(isPathName)
+	for _, u := range args.named(isURLName) { // file:///etc/passwd
+		if strings.HasPrefix(strings.ToLower(u.text), "file:") {
+			paths = append(paths, u)
+		}
+	}
+	return paths, nil
+}
+
+// hosts returns the hosts that the event is about, and URLs of such. A text
+// that is a URL counts whatever its name.
+func (s *subject) hosts() ([]named, *refusal) {
+	args, refused := s.arguments()
+	if refused != nil {
+		return nil, refused
+	}
+	hosts := args.named(isURLName)
+	for _, n := range args.named(func(name string) bool { return !isURLName(name) }) {
+		if isURL(n.text) {
+			hosts = append(hosts, n)
+		}
+	}
+	return hosts, nil
+}
