@@ -68,14 +68,15 @@ func (e *Endpoint) asked(ctx context.Context, r wire.ServerRequest) (result, rpc
 		defer cancel()
 	}
 	question := policy.Event{
-		On: policy.OnAsk, VM: e.cfg.VM(), Process: s.process, Server: r.Server, Method: r.Method, Known: true, Args: r.Params,
+		On: policy.OnAsk, VM: e.cfg.VM(), Profile: e.cfg.Profile(), Session: s.id, Principal: s.principal, Process: s.process,
+		Server: r.Server, Method: r.Method, Known: true, Args: r.Params,
 	}
 	if _, err := e.decide(ctx, &question, nil); err != nil {
 		return nil, err.Raw()
 	}
 	result, rpcError = s.ask(ctx, r)
 	if question.Answer = result; result == nil {
-		question.Answer = rpcError
+		question.Answer, question.Failed = rpcError, true
 	}
 	if _, err := e.decide(ctx, &question, nil); err != nil {
 		return nil, err.Raw()

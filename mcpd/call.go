@@ -24,6 +24,7 @@ type call struct {
 	stream  uint32
 	version uint8
 	process string
+	who     string // asks through the tree; "": the guest
 	begun   time.Time
 	sent    int    // bytes of the request
 	lent    int    // bytes of the answer that the session's account holds
@@ -35,6 +36,7 @@ type call struct {
 	server  string    // that has it
 	own     string    // its name there
 	missing bool      // there is no such server, or no such tool
+	schema  []byte    // what the tool takes; nil: nobody knows
 	file    *fileCall // what it does to the workspace; nil: nothing
 
 	row     row

@@ -40,7 +40,9 @@ func (cs *catalogs) of(key string) catalog {
 		for _, l := range wire.Lists {
 			c[l] = &shelf{list: l, fetch: fetcher(l, key), turn: make(chan struct{}, 1)}
 		}
-		c[wire.Tools].own, c[wire.Tools].hides = cs.e.work.Tools(), cs.e.hides
+		tools := c[wire.Tools]
+		tools.own, tools.hides = cs.e.work.Tools(), cs.e.hides
+		tools.alone = tools.stock(0, nil)
 		cs.byKey[key] = c
 	}
 	return c
@@ -81,6 +83,7 @@ func (c catalog) forget(method string) {
 type shelf struct {
 	list  *wire.List
 	own   []wire.Item           // what is there without any server
+	alone *stock                // of that; nil: there is nothing
 	hides func(*wire.Item) bool // what is there and not shown; nil: nothing
 	fetch func(context.Context, *child.Child) ([]wire.Item, error)
 	turn  chan struct{} // holds one token while the list is being fetched
@@ -155,6 +158,14 @@ func (s *shelf) shows(it *wire.Item) bool { return s.hides == nil || !s.hides(it
 // said not to be in it: the news of a change may be on its way.
 const staleAfter = 100 * time.Millisecond
 
+// schema returns what a tool takes that is there without any server.
+func (s *shelf) schema(name string) []byte {
+	if it := s.alone.index[name]; it != nil {
+		return it.Schema
+	}
+	return nil
+}
+
 // find returns the item of that name, or nil.
 func (s *shelf) find(ctx context.Context, e *Endpoint, name string) (*wire.Item, *Error) {
 	if held := s.held.Load(); held != nil {
@@ -182,6 +193,11 @@ func (s *shelf) renew(server string) {
 
 func (s *shelf) stock(gen uint64, list []wire.Item) *stock {
 	list = append(slices.Clip(s.own), list...)
+	if s.list == wire.Tools {
+		for i := range list {
+			list[i].Schema = rawjson.Get(list[i].Raw, "inputSchema")
+		}
+	}
 	slices.SortStableFunc(list, func(a, b wire.Item) int { return cmp.Compare(a.Name, b.Name) })
 	st := &stock{gen: gen, at: time.Now(), items: list, index: make(map[string]*wire.Item, len(list))}
 	b := append([]byte(`{`), quote(s.list.Result)...)

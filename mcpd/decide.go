@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hutch/aggd/jsonrpc"
+	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 	"hutch/mcpd/policy"
 )
@@ -54,27 +55,46 @@ func (e *Endpoint) decide(ctx context.Context, r *policy.Event, c *call) (verdic
 	}
 	v := verdict{d.Action != policy.Allow, asked, d.Action, d.Rule, d.Reason}
 	if v.denied {
-		return v, e.blocked(r, v)
+		return v, e.blocked(r, d)
 	}
 	return v, nil
 }
 
-// blocked is the error for what was denied, and tells of it.
-func (e *Endpoint) blocked(r *policy.Event, v verdict) *Error {
+// blocked is the error for what was denied, and tells of it. Its data say what
+// a program or a model can do about it; what the policy looks for is not told.
+func (e *Endpoint) blocked(r *policy.Event, d policy.Decision) *Error {
 	what := "request"
 	if r.Answer != nil {
 		what = "result"
 	}
-	e.alert("mcp.violation", fmt.Sprintf("process %s: %s %.200q: %s: %.400s", r.Process, r.Method, cmp.Or(r.Name, r.Server), v.rule, v.reason))
-	return invalid("MCP %s blocked by policy: %s: %s", what, v.rule, v.reason)
+	e.alert("mcp.violation", fmt.Sprintf("process %s: %s %.200q: %s: %.400s", r.Process, r.Method, cmp.Or(r.Name, r.Server), d.Rule, d.Reason))
+	err := invalid("MCP %s blocked by policy: %s: %s", what, d.Rule, d.Reason)
+	err.Data = refusalData(d)
+	return err
+}
+
+// refusalData are the data of the error for what was blocked.
+func refusalData(d policy.Decision) json.RawMessage {
+	code := cmp.Or(d.Code, policy.ToolExplicitlyDenied)
+	data, err := rawjson.Encode(struct {
+		Class      string  `json:"class"`
+		Code       int     `json:"code"`
+		Name       string  `json:"name"`
+		Violation  string  `json:"violation"`
+		RetryAfter float64 `json:"retry_after,omitempty"` // seconds
+	}{code.Class, code.Number, code.Name, code.Violation, d.RetryAfter.Seconds()})
+	if err != nil {
+		return nil
+	}
+	return data
 }
 
 // decide decides the call. The time that takes is not the call's.
 func (c *call) decide() (err *Error) {
 	r := c.question(nil)
 	if c.missing && c.message.Method != "tools/call" {
-		c.verdict = verdict{true, false, policy.Block, "unregistered", fmt.Sprintf("server %q is not registered", c.server)}
-		return c.session.e.blocked(r, c.verdict)
+		reason := fmt.Sprintf("server %q is not registered", c.server)
+		return c.block(r, policy.Decision{Rule: "unregistered", Reason: reason, Code: policy.ToolNotAllowed})
 	}
 	if err := c.refuseTraversal(r); err != nil {
 		return err
@@ -89,11 +109,16 @@ func (c *call) decide() (err *Error) {
 	}
 	release, refused := r.Acquire()
 	if refused != nil {
-		c.verdict = verdict{true, false, refused.Action, refused.Rule, refused.Reason}
-		return c.session.e.blocked(r, c.verdict)
+		return c.block(r, *refused)
 	}
 	c.release = release
 	return nil
+}
+
+// block refuses the call for what no policy needs to be asked about.
+func (c *call) block(r *policy.Event, d policy.Decision) *Error {
+	c.verdict = verdict{denied: true, action: policy.Block, rule: d.Rule, reason: d.Reason}
+	return c.session.e.blocked(r, d)
 }
 
 // judge decides whether the guest may have the call's answer.
@@ -102,11 +127,13 @@ func (c *call) judge(result json.RawMessage, err *Error) (json.RawMessage, *Erro
 	if err != nil {
 		answer = err.Sent // nil if no server said it
 	}
-	if answer == nil {
+	if answer == nil || !c.session.e.rules.Load().judges {
 		return result, err
 	}
 	defer c.wait(time.Now())
-	v, why := c.session.e.decide(c.ctx, c.question(answer), c)
+	r := c.question(answer)
+	r.Failed = err != nil || string(rawjson.Get(result, "isError")) == "true"
+	v, why := c.session.e.decide(c.ctx, r, c)
 	if v.denied || v.asked || v.action == policy.Observe {
 		c.verdict = v
 		if lerr := c.decided(why); lerr != nil {
@@ -128,13 +155,16 @@ func (c *call) question(answer []byte) *policy.Event {
 	if answer != nil {
 		on = policy.OnResponse
 	}
+	e := c.session.e
 	return &policy.Event{
-		On: on, VM: c.session.e.cfg.VM(), Process: c.process, Server: c.server, Tool: c.own, Method: c.message.Method,
-		Name: c.tool, Known: !c.missing, Args: c.message.params.get(pArguments), Answer: answer,
+		On: on, VM: e.cfg.VM(), Profile: e.cfg.Profile(), Session: c.session.id, Principal: c.who, Process: c.process,
+		Server: c.server, Tool: c.own, Method: c.message.Method, Name: c.tool, Known: !c.missing,
+		Args: c.message.params.get(pArguments), Schema: c.schema, Answer: answer,
 	}
 }
 
-// hides says whether a tool is not shown: the policy would refuse each call.
+// hides says whether a tool is not shown: the policy refuses it, whatever the
+// arguments of a call are.
 func (e *Endpoint) hides(it *wire.Item) bool {
 	p := e.rules.Load().policy
 	if p == nil {
@@ -144,5 +174,5 @@ func (e *Endpoint) hides(it *wire.Item) bool {
 		On: policy.OnRequest, VM: e.cfg.VM(), Server: it.Server, Tool: it.Original, Method: "tools/call", Name: it.Name, Known: true,
 		Listing: true,
 	})
-	return d.Action != policy.Allow
+	return d.Action == policy.Block
 }

@@ -42,8 +42,9 @@ import (
 // Config says what an Endpoint serves. It needs no VM: that of a group of
 // servers has no workspace and no snapshots, and the tools for them do not exist.
 type Config struct {
-	VM   func() string // its name, which can change; nil: there is none
-	Work string        // the host's folder of the workspace; empty: there is none
+	VM      func() string // its name, which can change; nil: there is none
+	Profile func() string // that of the VM; nil: there is none
+	Work    string        // the host's folder of the workspace; empty: there is none
 	// Snapshots are those of the VM; the zero value has none.
 	Snapshots workspace.Snapshots
 
@@ -51,8 +52,6 @@ type Config struct {
 	Ledger func() (*ledger.DB, error)
 	// Seal attests the guest's keys and judges its envelopes; nil: there are none.
 	Seal *attest.Gate
-	// Profile returns the name of the profile that the VM is of.
-	Profile func() string
 	// AggdPath is the aggregator's program. The endpoint works without it.
 	AggdPath string
 
@@ -108,6 +107,7 @@ type Endpoint struct {
 
 	subs subscriptions
 
+	number   atomic.Uint64 // of the last session
 	count    counters
 	pending  *frame.Budget // of all sessions
 	inFlight atomic.Int64  // requests of all sessions
@@ -121,11 +121,13 @@ type rules struct {
 	list    []wire.Server
 	policy  *policy.Policy
 	decide  decider // nil: there is no policy yet
+	judges  bool    // it may have something against an answer
 }
 
 func newRules(servers []wire.Server, p *policy.Policy) *rules {
 	r := &rules{servers: make(map[string]wire.Server), list: servers, policy: p}
 	if p != nil {
+		r.judges = p.About(policy.OnResponse)
 		r.decide = func(_ context.Context, e *policy.Event) policy.Decision { return p.Decide(e) }
 	}
 	for _, s := range servers {
@@ -299,8 +301,14 @@ func (e *Endpoint) AggregatorTrouble() string {
 // Serve serves one connection until it ends, ctx ends or the Endpoint is
 // closed. It closes the connection.
 func (e *Endpoint) Serve(ctx context.Context, conn net.Conn) error {
+	return e.ServeFor(ctx, conn, "")
+}
+
+// ServeFor is Serve for a principal who asks through the tree.
+func (e *Endpoint) ServeFor(ctx context.Context, conn net.Conn, principal string) error {
 	defer conn.Close()
 	s := newSession(e, conn)
+	s.principal = principal
 	defer s.account.Close()
 	if err := e.join(s); err != nil {
 		return err

@@ -11,11 +11,14 @@ import (
 // Decide decides an event that is no message of MCP, by the policy that holds
 // now. The answer is to allow or to block it, as a rewrite is of messages only.
 func (e *Endpoint) Decide(ctx context.Context, r *policy.Event) policy.Decision {
-	decide := e.rules.Load().decide
-	if decide == nil {
+	now := e.rules.Load()
+	if now.decide == nil {
 		return policy.Decision{Action: policy.Block, Reason: "there is no policy yet"}
 	}
-	d := decide(ctx, r)
+	d := now.decide(ctx, r)
+	if d.Action == policy.Ask {
+		d, _ = e.askPerson(ctx, Question{Event: r, Decision: d, Limit: now.askTime()}, nil) // which fails for calls only
+	}
 	if d.Would != "" {
 		e.observed(r, d)
 	}

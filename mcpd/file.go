@@ -31,8 +31,7 @@ func (c *call) refuseTraversal(r *policy.Event) *Error {
 	if why == nil {
 		return nil
 	}
-	c.verdict = verdict{denied: true, action: policy.Block, rule: ruleTraversal, reason: why.Error()}
-	return c.session.e.blocked(r, c.verdict)
+	return c.block(r, policy.Decision{Rule: ruleTraversal, Reason: why.Error(), Code: policy.PathTraversalAttempt})
 }
 
 // decideFile asks the policy about the call's operation on a file. What allows

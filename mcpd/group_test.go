@@ -33,7 +33,7 @@ func TestGroup(t *testing.T) {
 	for _, tool := range []string{"file_read", "dir_list", "snapshots_list"} {
 		g.fails("tools/call", `{"name":"`+tool+`","arguments":{"path":"/etc/passwd"}}`, jsonrpc.CodeInvalid, `tool "`+tool+`" is not registered`)
 	}
-	if _, err := st.Call(t.Context(), "door", "one__echo", nil); err != nil {
+	if _, err := st.Call(t.Context(), Caller{Process: "door"}, "one__echo", nil); err != nil {
 		t.Error(err)
 	}
 	rows := st.lines(9)

@@ -19,7 +19,7 @@ import (
 // decideBy has the site's decisions made by d.
 func (st *site) decideBy(d decider) {
 	r := *st.rules.Load()
-	r.decide = d
+	r.decide, r.judges = d, true
 	st.rules.Store(&r)
 }
 
@@ -141,7 +141,7 @@ func TestDecisionCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		_, err := st.Call(ctx, "hutch", "file_write", json.RawMessage(`{"path":"f","content":"x"}`))
+		_, err := st.Call(ctx, Caller{Process: "hutch"}, "file_write", json.RawMessage(`{"path":"f","content":"x"}`))
 		ended <- err
 	}()
 	<-someone.asked

@@ -60,6 +60,7 @@ func (c *call) unknown(context.Context) (json.RawMessage, *Error) {
 
 func planWorkspace(_ context.Context, c *call) (step, *Error) {
 	c.server, c.own = workspace.Server, c.tool
+	c.schema = c.catalog()[wire.Tools].schema(c.tool)
 	f := &fileCall{Call: c.session.e.work.Plan(c.tool, c.message.params.get(pArguments))}
 	c.file = f
 	return func(ctx context.Context) (result json.RawMessage, _ *Error) {
@@ -86,7 +87,7 @@ func planServerTool(ctx context.Context, c *call) (step, *Error) {
 		return nil, err
 	}
 	if it != nil {
-		c.own = it.Original
+		c.own, c.schema = it.Original, it.Schema
 	}
 	c.missing = it == nil && listed
 	return c.forward(pName), nil

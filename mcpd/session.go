@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,8 +42,11 @@ type session struct {
 	cancel  context.CancelCauseFunc
 	calls   sync.WaitGroup
 	process string // of the preamble
+	id      string // for the policy; "": it has no connection
 	asks    asks   // the host's requests to the guest
 	noted   sync.Map
+
+	principal string // who asks through the tree; "": the guest
 
 	version atomic.Uint32          // of the last frame
 	client  atomic.Pointer[client] // what initialize said
@@ -67,6 +71,7 @@ func newSession(e *Endpoint, conn net.Conn) *session {
 	s.level.Store(noLevel)
 	s.version.Store(frame.Version1)
 	if conn != nil {
+		s.id = strconv.FormatUint(e.number.Add(1), 10)
 		s.account = e.pending.Open(s.stalled)
 		s.in, s.out = frame.NewReader(conn), frame.NewWriter(conn)
 		s.in.Ordered, s.in.Account, s.out.Account = true, s.account, s.account
@@ -213,7 +218,7 @@ func (s *session) take(f frame.Frame) {
 // request starts a call, unless there are too many.
 func (s *session) request(f frame.Frame, m message, env envelope, size int) (begun bool) {
 	c := &call{
-		session: s, stream: f.Stream, version: f.Version, process: f.Process, message: m,
+		session: s, stream: f.Stream, version: f.Version, process: f.Process, who: s.principal, message: m,
 		begun: time.Now(), sent: size, ticket: env.ticket,
 	}
 	if why := s.begin(c); why != nil {

@@ -398,8 +398,8 @@ func TestReload(t *testing.T) {
 	g.note(wire.Tools.Changed)
 	g.fails("tools/call", `{"name":"one__echo"}`, jsonrpc.CodeInvalid, "not registered")
 	g.ok("tools/call", `{"name":"two__echo"}`)
-	if text := st.PolicyText(); text == "" {
-		t.Errorf("policy: %s", text)
+	if p := st.Policy(); p == nil || p.Text() == "" {
+		t.Errorf("policy: %v", p)
 	}
 	if list := string(g.ok("tools/list", "")); strings.Contains(list, "one__") || !strings.Contains(list, "two__echo") {
 		t.Errorf("tools: %s", list)
@@ -422,17 +422,17 @@ func TestTrace(t *testing.T) {
 func TestTree(t *testing.T) {
 	t.Parallel()
 	st := newSite(t, nil, testServers("one"))
-	result, err := st.Call(t.Context(), "hutch", "one__echo", json.RawMessage(`{"a":9007199254740993}`))
+	result, err := st.Call(t.Context(), Caller{Process: "hutch"}, "one__echo", json.RawMessage(`{"a":9007199254740993}`))
 	if err != nil || !strings.Contains(string(result), `"params":{"name":"echo","arguments":{"a":9007199254740993}}`) {
 		t.Errorf("call: %s, %v", result, err)
 	}
-	if result, err = st.ReadResource(t.Context(), "hutch", "capsem://one/test://one/one"); err != nil || !strings.Contains(string(result), "content") {
+	if result, err = st.ReadResource(t.Context(), Caller{Process: "hutch"}, "capsem://one/test://one/one"); err != nil || !strings.Contains(string(result), "content") {
 		t.Errorf("read: %s, %v", result, err)
 	}
-	if result, err = st.GetPrompt(t.Context(), "hutch", "one__greet", nil); err != nil || !strings.Contains(string(result), "prompts/get") {
+	if result, err = st.GetPrompt(t.Context(), Caller{Process: "hutch"}, "one__greet", nil); err != nil || !strings.Contains(string(result), "prompts/get") {
 		t.Errorf("prompt: %s, %v", result, err)
 	}
-	if _, err = st.Call(t.Context(), "hutch", "nothing", nil); err == nil || !strings.HasPrefix(err.Error(), "permission denied: MCP request blocked by policy: unregistered: ") {
+	if _, err = st.Call(t.Context(), Caller{Process: "hutch"}, "nothing", nil); err == nil || !strings.HasPrefix(err.Error(), "permission denied: MCP request blocked by policy: unregistered: ") {
 		t.Errorf("unregistered: %v", err)
 	}
 	if r := st.lines(4)[0]; r["process_name"] != "hutch" {

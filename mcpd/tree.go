@@ -12,6 +12,7 @@ import (
 	"hutch/aggd/wire"
 	"hutch/fs"
 	"hutch/mcpd/frame"
+	"hutch/mcpd/policy"
 )
 
 // Items returns what the VM's agent can call, read or get, from memory: no server
@@ -125,32 +126,32 @@ func (e *Endpoint) Missing(ctx context.Context, name string) string {
 	return ""
 }
 
-// PolicyText returns the policy in force, a line for each rule.
-func (e *Endpoint) PolicyText() string {
-	if p := e.rules.Load().policy; p != nil {
-		return p.Text()
-	}
-	return ""
+// Policy returns the policy in force, nil if there is none yet.
+func (e *Endpoint) Policy() *policy.Policy { return e.rules.Load().policy }
+
+// A Caller is who asks for something through the tree.
+type Caller struct {
+	Process   string // what the ledger shows as the process that asked
+	Principal string
 }
 
 // Call calls a tool as a guest's program would, through policy and ledger.
-// The ledger shows process as the one that asked. An error object of the
-// server is an *Error.
-func (e *Endpoint) Call(ctx context.Context, process, tool string, args json.RawMessage) (json.RawMessage, error) {
-	return e.request(ctx, process, "tools/call", "name", tool, args)
+// An error object of the server is an *Error.
+func (e *Endpoint) Call(ctx context.Context, who Caller, tool string, args json.RawMessage) (json.RawMessage, error) {
+	return e.request(ctx, who, "tools/call", "name", tool, args)
 }
 
 // ReadResource reads a resource as a guest's program would.
-func (e *Endpoint) ReadResource(ctx context.Context, process, uri string) (json.RawMessage, error) {
-	return e.request(ctx, process, "resources/read", "uri", uri, nil)
+func (e *Endpoint) ReadResource(ctx context.Context, who Caller, uri string) (json.RawMessage, error) {
+	return e.request(ctx, who, "resources/read", "uri", uri, nil)
 }
 
 // GetPrompt gets a prompt as a guest's program would.
-func (e *Endpoint) GetPrompt(ctx context.Context, process, name string, args json.RawMessage) (json.RawMessage, error) {
-	return e.request(ctx, process, "prompts/get", "name", name, args)
+func (e *Endpoint) GetPrompt(ctx context.Context, who Caller, name string, args json.RawMessage) (json.RawMessage, error) {
+	return e.request(ctx, who, "prompts/get", "name", name, args)
 }
 
-func (e *Endpoint) request(ctx context.Context, process, method, member, value string, args json.RawMessage) (json.RawMessage, error) {
+func (e *Endpoint) request(ctx context.Context, who Caller, method, member, value string, args json.RawMessage) (json.RawMessage, error) {
 	b := append([]byte(`{`), quote(member)...)
 	b = rawjson.AppendString(append(b, ':'), value)
 	if len(args) > 0 {
@@ -165,7 +166,7 @@ func (e *Endpoint) request(ctx context.Context, process, method, member, value s
 		return nil, perr
 	}
 	s := e.local
-	c := &call{session: s, process: frame.SanitizeName(process), message: message{jsonrpc.Message{Method: method}, p}, begun: time.Now(), sent: len(b)}
+	c := &call{session: s, process: frame.SanitizeName(who.Process), who: who.Principal, message: message{jsonrpc.Message{Method: method}, p}, begun: time.Now(), sent: len(b)}
 	if why := s.begin(c); why != nil {
 		return nil, fmt.Errorf("%w: %w", fs.ErrBusy, why)
 	}

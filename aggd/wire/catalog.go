@@ -36,6 +36,7 @@ type Item struct {
 	Original string // its server's own
 	Server   string
 	Raw      json.RawMessage // the server's own object, byte for byte
+	Schema   json.RawMessage // what a tool takes, where the endpoint has found it in Raw
 }
 
 // Items returns the items in a line that answers the request for the list.

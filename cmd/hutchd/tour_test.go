@@ -113,7 +113,7 @@ func TestManualExamples(t *testing.T) {
 			`{"content":[{"type":"text","text":"hello"}]}` + "\n"},
 		// dd and cat agree, a byte at a time and all at once, but on what is measured anew
 		"dd": {`still() { grep -v -e uptime -e memory -e '^cpu ' | sed 's/ .* of / of /'; }
-			for f in README ctl vm/dev/status vm/dev/config vm/dev/mcp/policy; do
+			for f in README ctl vm/dev/status vm/dev/config vm/dev/policy/rules; do
 			[ "$(dd bs=1 if=$f 2>/dev/null | still)" = "$(still <$f)" ] || echo $f differs; done`, ""},
 		"tee": {`echo debug on | tee ctl; grep debug ctl; echo debug off | tee -a ctl >/dev/null; grep debug ctl`, "debug on\ndebug on\ndebug off\n"},
 	} {

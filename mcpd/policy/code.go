@@ -26,6 +26,7 @@ var (
 	UnknownSession   = &Code{1005, "UNKNOWN_SESSION", "UnknownSession", Fatal}
 
 	ToolNotAllowed       = &Code{2000, "TOOL_NOT_ALLOWED", "ToolNotAllowed", Feedback}
+	NobodyAnswered       = &Code{2000, "TOOL_NOT_ALLOWED", "NobodyAnswered", Recoverable} // who was asked
 	ToolExplicitlyDenied = &Code{2001, "TOOL_EXPLICITLY_DENIED", "ToolExplicitlyDenied", Feedback}
 	PathOutsideBoundary  = &Code{2002, "PATH_NOT_ALLOWED", "PathOutsideBoundary", Feedback}
 	PathTraversalAttempt = &Code{2002, "PATH_NOT_ALLOWED", "PathTraversalAttempt", Feedback}

@@ -138,6 +138,9 @@ func (p *Policy) rest(e *Event) Decision {
 		return Decision{Action: Allow, Rule: ruleDefault}
 	}
 	d := p.last
+	if e.Answer != nil { // to a request that was decided
+		d = Decision{Action: Allow, Rule: ruleDefault}
+	}
 	if list := p.listOf(e); list != "" {
 		d.Rule = list
 	}

@@ -73,7 +73,7 @@ func (u *usage) takeOver(before *usage) {
 // tryRates takes a call from the rate of a capability that allows it, and
 // refuses it where none has one left.
 func (p *Policy) tryRates(e *Event) *Decision {
-	if e.On != OnRequest && e.On != OnHTTP || len(e.passed) == 0 || e.Listing {
+	if e.On != OnRequest && e.On != OnHTTP || len(e.passed) == 0 || e.Listing || e.Trial {
 		return nil
 	}
 	now := p.now()

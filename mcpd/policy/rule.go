@@ -92,6 +92,12 @@ func (p *Policy) tryRules(e *Event) *Decision {
 		if r.Server != "" && r.Server != e.Server {
 			continue
 		}
+		if e.Listing && r.program != nil { // which nobody knows before there is a call
+			if r.Decision == Block {
+				continue
+			}
+			return &Decision{Action: Allow, Rule: r.ID, Layer: r.Layer}
+		}
 		holds, reason, err := r.holds(e)
 		switch {
 		case err != nil:

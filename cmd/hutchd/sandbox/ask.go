@@ -25,7 +25,7 @@ func (v *Sandbox) ask(ctx context.Context, q mcpd.Question) policy.Decision {
 		err = v.askedOf(ctx, q)
 	}
 	if err != nil {
-		d.Action, d.Reason = policy.Block, "nobody can be asked: "+fs.Text(err)
+		d.Action, d.Reason, d.Code = policy.Block, "nobody can be asked: "+fs.Text(err), policy.NobodyAnswered
 		return d
 	}
 	began, id := time.Now(), uint64(0)
@@ -42,7 +42,10 @@ func (v *Sandbox) ask(ctx context.Context, q mcpd.Question) policy.Decision {
 	}
 	v.record(ledger.Asks, r)
 	d.Action, d.Reason = policy.Block, cmp.Or(got.Reason, "a person refused it")
-	if got.Allow {
+	switch {
+	case got.Word == asks.TimedOut || got.Word == asks.TooMany:
+		d.Code = policy.NobodyAnswered
+	case got.Allow:
 		d.Action, d.Reason = policy.Allow, got.Word+", by "+got.Who
 	}
 	return d

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hutch/aggd/wire"
+	"hutch/mcpd/policy"
 	"hutch/profiles"
 )
 
@@ -29,16 +30,31 @@ func (v *Sandbox) Reload(ctx context.Context) error {
 // configure gives the endpoint what the VM's profile says, and the ledger
 // what of it is never to be written.
 func (v *Sandbox) configure(ctx context.Context) error {
-	p, err := v.service.Profiles.Get(v.Config().Profile)
+	name := v.Config().Profile
+	p, err := v.service.Profiles.Get(name)
 	if err != nil {
 		return err
 	}
+	v.profile.Store(&name)
 	if out := v.proxy.Load(); out != nil {
 		out.Set(network(p))
 	}
 	_, err = v.openLedger(p.Secrets())
 	v.MCP.SetPending(p.MaxPending)
 	return errors.Join(err, v.MCP.Reload(ctx, servers(p, v.service.cfg.Locald), p.Policy))
+}
+
+// Policy returns the policy that decides what the VM may, or, while it does
+// not run, would.
+func (v *Sandbox) Policy() (*policy.Policy, error) {
+	if p := v.MCP.Policy(); p != nil && v.Running() {
+		return p, nil
+	}
+	p, err := v.service.Profiles.Get(v.Config().Profile)
+	if err != nil {
+		return nil, err
+	}
+	return p.Policy, nil
 }
 
 // servers puts a profile's servers as the endpoint is told them, with the

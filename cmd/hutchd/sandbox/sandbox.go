@@ -35,6 +35,8 @@ type Sandbox struct {
 	cancel  context.CancelFunc
 	tasks   tasks // on the sandbox's behalf
 
+	profile atomic.Pointer[string] // that the endpoint was configured by
+
 	calls   atomic.Int64  // MCP calls that had begun when that was asked last
 	repeats repeatLimiter // of the events that a guest can bring about
 
@@ -68,15 +70,16 @@ func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 		conns: map[uint32]int{},
 	}
 	v.ctx, v.cancel = context.WithCancel(context.Background())
+	v.profile.Store(new(string))
 	v.repeats.tell, v.repeats.begin = v.repeated, v.tasks.begin
 	v.Attest = attest.New(attest.Config{Key: s.signing, Path: filepath.Join(m.Dir(), "attested"), VM: m.Name})
 	v.MCP = mcpd.New(mcpd.Config{
 		VM:        m.Name,
+		Profile:   func() string { return *v.profile.Load() },
 		Work:      m.WorkDir(),
 		Snapshots: snapshotsOf(m),
 		Ledger:    v.Ledger,
 		Seal:      v.Attest,
-		Profile:   func() string { return m.Config().Profile },
 		AggdPath:  s.cfg.Aggd,
 		Log:       s.log.With("vm", m.Name()),
 		AggLog:    v.aggLog(),

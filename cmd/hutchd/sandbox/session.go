@@ -28,6 +28,8 @@ type Session struct {
 	Name string
 	Out  *agent.Spool
 
+	principal string // who made it
+
 	vm     *Sandbox
 	ctx    context.Context // ends when the session or the VM is removed
 	cancel context.CancelFunc
@@ -97,7 +99,7 @@ func (s *Session) dial(context.Context) (net.Conn, error) {
 	s.served.Add(1)
 	if !s.vm.later(func(context.Context) error {
 		defer s.served.Done()
-		return s.vm.MCP.Serve(s.ctx, its)
+		return s.vm.MCP.ServeFor(s.ctx, its, s.principal)
 	}) {
 		s.served.Done()
 		return nil, fmt.Errorf("%w: vm %s", fs.ErrNotExist, s.vm.Name())
@@ -180,8 +182,8 @@ func (v *Sandbox) Session(name string) (*Session, error) {
 	return nil, fmt.Errorf("%w: MCP session %s", fs.ErrNotExist, name)
 }
 
-// MakeSession makes a session called name.
-func (v *Sandbox) MakeSession(name string) error {
+// MakeSession makes a session called name, in which the principal asks.
+func (v *Sandbox) MakeSession(name, principal string) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
@@ -191,7 +193,7 @@ func (v *Sandbox) MakeSession(name string) error {
 		return fmt.Errorf("%w: vm %q has %d MCP sessions, and cannot have more: remove one", fs.ErrNoSpace, v.Name(), maxTreeSessions)
 	}
 	s := &Session{
-		vm: v, ID: v.service.NextID(), Name: name, done: make(chan struct{}),
+		vm: v, ID: v.service.NextID(), Name: name, principal: principal, done: make(chan struct{}),
 		lines: make(chan line), eof: make(chan struct{}), Out: agent.NewSpool(maxOut),
 	}
 	s.ctx, s.cancel = context.WithCancel(v.ctx)

@@ -33,14 +33,13 @@ func mcpSettings(c call) (string, error) {
 }
 
 func mcpServers(c call) (string, error) { return c.At.vm.MCP.ServersText(), nil }
-func mcpPolicy(c call) (string, error)  { return c.At.vm.MCP.PolicyText(), nil }
 
 // A catalog is one of the lists of what the servers of a VM offer. It comes
 // from memory: looking at it asks no server, but for a name that is looked up
 // before the servers of a new machine were asked at all.
 type catalog struct {
 	list *wire.List
-	ask  func(ctx context.Context, e *mcpd.Endpoint, name, line string) (json.RawMessage, error)
+	ask  func(c call, ctx context.Context, name, line string) (json.RawMessage, error)
 }
 
 var (
@@ -68,18 +67,23 @@ func (list catalog) agentName(dir string) string {
 	return name
 }
 
-func withArguments(do func(e *mcpd.Endpoint, ctx context.Context, process, name string, args json.RawMessage) (json.RawMessage, error)) func(context.Context, *mcpd.Endpoint, string, string) (json.RawMessage, error) {
-	return func(ctx context.Context, e *mcpd.Endpoint, name, line string) (json.RawMessage, error) {
+func withArguments(do func(e *mcpd.Endpoint, ctx context.Context, who mcpd.Caller, name string, args json.RawMessage) (json.RawMessage, error)) func(call, context.Context, string, string) (json.RawMessage, error) {
+	return func(c call, ctx context.Context, name, line string) (json.RawMessage, error) {
 		args, err := arguments(line)
 		if err != nil {
 			return nil, err
 		}
-		return do(e, ctx, sandbox.Asker, name, args)
+		return do(c.At.vm.MCP, ctx, caller(c), name, args)
 	}
 }
 
-func readResource(ctx context.Context, e *mcpd.Endpoint, name, _ string) (json.RawMessage, error) {
-	return e.ReadResource(ctx, sandbox.Asker, name)
+func readResource(c call, ctx context.Context, name, _ string) (json.RawMessage, error) {
+	return c.At.vm.MCP.ReadResource(ctx, caller(c), name)
+}
+
+// caller is who the endpoint is told asks.
+func caller(c call) mcpd.Caller {
+	return mcpd.Caller{Process: sandbox.Asker, Principal: personOf(c.Who)}
 }
 
 // nameMax is the length of the longest name of a file.
@@ -158,7 +162,7 @@ func (list catalog) open(c call, flags int) (fs.Handle, error) {
 		return nil, err
 	}
 	return openRPC(flags, func(ctx context.Context, line string) (string, error) {
-		result, err := list.ask(ctx, c.At.vm.MCP, it.Name, line)
+		result, err := list.ask(c, ctx, it.Name, line)
 		return string(result) + "\n", err
 	})
 }

@@ -77,7 +77,7 @@ func makeSession(c call, name string) error {
 	if err := fs.CheckWord("session", name); err != nil {
 		return err
 	}
-	return c.At.vm.MakeSession(name)
+	return c.At.vm.MakeSession(name, personOf(c.Who))
 }
 
 func dropSession(c call, name string) error { return c.At.vm.DropSession(c.Ctx, name) }

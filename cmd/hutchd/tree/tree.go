@@ -93,6 +93,7 @@ func vmRow() []row {
 			Rows: []row{{Name: "diff", Perm: 0o600, Open: openDiff, Doc: "write two snapshots' names, read the difference, on one open file"}}},
 		{Name: "exec", Perm: 0o755, Names: execNames, Enter: enterExec, Each: execRow(), Make: makeExec, Drop: dropExec, Doc: "commands; mkdir makes one, rmdir drops it",
 			Rows: []row{{Name: "clone", Perm: 0o600, Open: cloneExec, Doc: "open for reading and writing: an anonymous exec"}}},
+		{Name: "policy", Perm: 0o555, Rows: policyRows(), Doc: "what decides what the agent may"},
 		{Name: "mcp", Perm: 0o555, Rows: mcpRows(), Doc: "what the agent asks of the outside world"},
 		{Name: "log", Perm: 0o555, Rows: vmLogRows(), Doc: "logs of this VM: growing files that end"},
 	}}}
@@ -123,12 +124,18 @@ func execRow() []row {
 	}}}
 }
 
+func policyRows() []row {
+	return []row{
+		{Name: "rules", Perm: 0o444, Read: policyRules, Doc: "the rules in the order in which they are tried, a line each"},
+		{Name: "test", Perm: 0o600, Open: openPolicyTest, Doc: "write an event as a JSON line, read what would be decided, on one open file"},
+	}
+}
+
 func mcpRows() []row {
 	return []row{
 		{Name: "ctl", Perm: 0o600, Read: mcpSettings, Verbs: mcpVerbs(), Doc: "control the endpoint; read: its sessions"},
 		{Name: "calls", Perm: 0o444, Open: ledgerLog(ledger.Calls, true), Doc: "every call from the first, a JSON line each; blocks"},
 		{Name: "servers", Perm: 0o444, Read: mcpServers, Doc: "the MCP servers and their state, a line each"},
-		{Name: "policy", Perm: 0o444, Read: mcpPolicy, Doc: "what the policy allows"},
 		{Name: "tools", Perm: 0o555, Names: tools.names, Enter: tools.enter, Each: toolRow(), Doc: "the tools the agent can call"},
 		{Name: "resources", Perm: 0o555, Names: resources.names, Enter: resources.enter, Each: resourceRow(), Doc: "the resources it can read, by escaped URI"},
 		{Name: "sessions", Perm: 0o755, Names: sessionNames, Enter: enterSession, Each: sessionRow(), Make: makeSession, Drop: dropSession, Doc: "MCP sessions as files; mkdir makes one, rmdir ends it"},

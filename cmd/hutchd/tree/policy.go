@@ -1,0 +1,35 @@
+package tree
+
+import (
+	"cmp"
+	"context"
+
+	"hutch/fs"
+	"hutch/mcpd/policy"
+)
+
+func policyRules(c call) (string, error) {
+	p, err := c.At.vm.Policy()
+	if err != nil {
+		return "", err
+	}
+	return p.Text(), nil
+}
+
+// openPolicyTest takes an event and tells what would be decided of it.
+func openPolicyTest(c call, flags int) (fs.Handle, error) {
+	return openRPC(flags, func(_ context.Context, line string) (string, error) {
+		e, err := policy.ParseEvent([]byte(line))
+		if err != nil {
+			return "", err
+		}
+		p, err := c.At.vm.Policy()
+		if err != nil {
+			return "", err
+		}
+		e.VM = cmp.Or(e.VM, c.At.vm.Name())
+		e.Profile = cmp.Or(e.Profile, c.At.vm.Config().Profile)
+		answer, err := fs.MarshalLine(p.Try(e))
+		return string(answer) + "\n", err
+	})
+}
