@@ -44,6 +44,7 @@ var owners = map[string][]string{
 	"9fans.net/go":              {"fs/scripttest"},
 	"github.com/Code-Hex/vz/v3": {"vmm/vz"},
 	"github.com/JohannesKaufmann/html-to-markdown/": {"aggd/local"},
+	"github.com/cedar-policy/cedar-go":              {"mcpd/policy"},
 	"github.com/creack/pty":                         {"relay/agent"},
 	"github.com/elastic/go-seccomp-bpf":             {"aggd/confine"},
 	"github.com/google/go-containerregistry":        {"vmm/image", "vmm/image/imagetest"},

@@ -97,6 +97,9 @@ var Keys = withAliases(append([]Key{
 	{Name: ofCapability + "max_response", In: InProfile, kind: isSize, Min: "1", field: func(t target) any { return &t.capability.MaxResponse }},
 	{Name: ofCapability + "max_concurrent", In: InProfile, kind: isCount, Min: "1", Max: "10000", field: func(t target) any { return &t.capability.MaxConcurrent }},
 
+	{Name: "security.cedar.policies", In: InProfile, kind: isLinesTable, field: func(t target) any { return &t.p.Security.Cedar.Policies }},
+	{Name: "security.cedar.entities", In: InProfile, kind: isLines, field: func(t target) any { return &t.p.Security.Cedar.Entities }},
+
 	{Name: ofRule + "on", In: InProfile, kind: isText, field: func(t target) any { return &t.r.On }},
 	{Name: ofRule + "if", In: InProfile, kind: isLines, field: func(t target) any { return &t.r.If }},
 	{Name: ofRule + "decision", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Decision }},

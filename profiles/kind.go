@@ -32,15 +32,16 @@ const (
 	isRing
 
 	isFlag
-	isNoFlag    // the opposite
-	isTexts     // a list
-	isHosts     // and networks
-	isPatterns  // of hosts
-	isTools     // of a server
-	isVariables // a table, of an environment
-	isHeaders   // of requests
-	isLists     // a table of lists
-	isSections  // a table, of what others may say
+	isNoFlag     // the opposite
+	isTexts      // a list
+	isHosts      // and networks
+	isPatterns   // of hosts
+	isTools      // of a server
+	isVariables  // a table, of an environment
+	isHeaders    // of requests
+	isLinesTable // a table of texts of one line or more
+	isLists      // a table of lists
+	isSections   // a table, of what others may say
 	isAny
 )
 

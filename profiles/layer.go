@@ -215,6 +215,11 @@ func (l *layered) sign(p *Profile) error {
 			return err
 		}
 	}
+	for i := range p.Security.Capabilities {
+		c := &p.Security.Capabilities[i]
+		at, _ := parseKey(c.Name)
+		c.Layer = l.where(at).layer
+	}
 	for i := range p.Servers {
 		s := &p.Servers[i]
 		at := l.where(key{"mcpServers", s.Name})

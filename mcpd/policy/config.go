@@ -13,6 +13,7 @@ type Config struct {
 	Sealed       Sealed
 	Deny         []string // tools, and patterns of such
 	Capabilities []Capability
+	Cedar        Cedar
 	Rules        []Rule
 	Lists        []List
 }

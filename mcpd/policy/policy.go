@@ -40,6 +40,7 @@ type Policy struct {
 	denied       []denial
 	capabilities []*capability      // by name
 	rules        []*rule            // in the order in which they are tried
+	cedar        *cedarSet          // nil: there are no policies
 	byEvent      map[string][]*rule // the same
 	last         Decision
 	askTime      time.Duration
@@ -62,6 +63,7 @@ type check struct {
 var checks = []check{
 	{"deny", (*Policy).tryDeny, (*Policy).denies},
 	{"capabilities", (*Policy).tryCapabilities, (*Policy).hasCapabilities},
+	{"cedar", (*Policy).tryCedar, (*Policy).hasCedar},
 	{"rules", (*Policy).tryRules, (*Policy).hasRules},
 	{"rates", (*Policy).tryRates, (*Policy).hasCapabilities},
 }
@@ -89,7 +91,7 @@ func New(c Config) (*Policy, error) {
 	if p.askTime == 0 {
 		p.askTime = AskTime
 	}
-	return p, cmp.Or(p.compileDeny(c.Deny), p.compileCapabilities(c.Capabilities), p.compileRules(c))
+	return p, cmp.Or(p.compileDeny(c.Deny), p.compileCapabilities(c.Capabilities), p.compileCedar(c.Cedar), p.compileRules(c))
 }
 
 // Decide decides an event. It does not wait.

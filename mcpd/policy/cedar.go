@@ -1,0 +1,191 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/x/exp/batch"
+)
+
+// A Cedar has policies in that language. If there are any, what none permits
+// is refused.
+type Cedar struct {
+	Policies map[string]string // by name
+	Entities string            // JSON; "": none but those of requests
+}
+
+// ruleCedar is where in the profile the policies stand.
+const ruleCedar = "security.cedar.policies"
+
+// The largest text of a policy, and how deep it may be nested: its parser goes
+// as deep.
+const (
+	maxCedar   = 64 << 10
+	cedarDepth = 100
+)
+
+// A cedarSet is a Cedar that is compiled.
+type cedarSet struct {
+	policies *cedar.PolicySet
+	entities cedar.EntityMap
+}
+
+// cedarMethods are the requests that are actions, with their kinds of resource.
+var cedarMethods = map[string]struct{ action, resource string }{
+	"tools/call":          {"call_tool", "Tool"},
+	"prompts/get":         {"get_prompt", "Prompt"},
+	"resources/read":      {"read_resource", "Resource"},
+	"resources/subscribe": {"read_resource", "Resource"},
+}
+
+// cedarFree are the requests that need no permission: what they list is what
+// may be called.
+var cedarFree = []string{
+	"initialize", "ping", "server/discover", "subscriptions/listen", "logging/setLevel", "completion/complete", "roots/list",
+	"tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/unsubscribe",
+	"tasks/get", "tasks/list", "tasks/result", "tasks/cancel",
+}
+
+// compileCedar compiles the policies and reads the entities.
+func (p *Policy) compileCedar(c Cedar) error {
+	if len(c.Policies) == 0 && c.Entities == "" {
+		return nil
+	}
+	set := &cedarSet{policies: cedar.NewPolicySet()}
+	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
+		if err := set.add(name, c.Policies[name]); err != nil {
+			return &Fault{Of: ruleCedar, Key: name, Text: err.Error()}
+		}
+	}
+	if c.Entities != "" {
+		if err := json.Unmarshal([]byte(c.Entities), &set.entities); err != nil {
+			return &Fault{Of: "security.cedar", Key: "entities", Text: fmt.Sprintf("cannot be read: %v", err)}
+		}
+	}
+	if len(c.Policies) > 0 {
+		p.cedar = set
+	}
+	return nil
+}
+
+// add compiles the policies of a text. The first has the text's name, those
+// that follow have a number, too.
+func (s *cedarSet) add(name, text string) error {
+	if len(text) > maxCedar {
+		return fmt.Errorf("has %d bytes, more than %d", len(text), maxCedar)
+	}
+	if depthOf(text) > cedarDepth {
+		return fmt.Errorf("is nested deeper than %d", cedarDepth)
+	}
+	list, err := cedar.NewPolicyListFromBytes(name, []byte(text))
+	if err != nil {
+		return fmt.Errorf("does not parse: %v", err)
+	}
+	if len(list) == 0 {
+		return errors.New("has no policy in it: write permit(…); or forbid(…);")
+	}
+	for i, policy := range list {
+		id := name
+		if i > 0 {
+			id = fmt.Sprintf("%s.%d", name, i+1)
+		}
+		if !s.policies.Add(cedar.PolicyID(id), policy) {
+			return fmt.Errorf("has a policy %q, which another is called: choose another name", id)
+		}
+	}
+	return nil
+}
+
+// depthOf returns how deep the brackets of a text are nested, conditions in
+// conditions, or operators that stand before others, at most.
+func depthOf(text string) (deepest int) {
+	deepest = strings.Count(text, "if") + strings.Count(text, "else")
+	depth, prefix := 0, 0
+	for _, c := range text {
+		switch {
+		case strings.ContainsRune("([{", c):
+			depth++
+		case strings.ContainsRune(")]}", c):
+			depth--
+		case strings.ContainsRune("!-", c):
+			prefix++
+		case c != ' ':
+			prefix = 0
+		}
+		deepest = max(deepest, depth, prefix)
+	}
+	return deepest
+}
+
+// hasCedar says whether policies are about events of a kind.
+func (p *Policy) hasCedar(on string) bool { return p.cedar != nil && on == OnRequest }
+
+// tryCedar refuses what no policy permits, what one forbids, and what one
+// cannot be evaluated for.
+func (p *Policy) tryCedar(e *Event) *Decision {
+	if !p.hasCedar(e.On) || slices.Contains(cedarFree, e.Method) || strings.HasPrefix(e.Method, "notifications/") {
+		return nil
+	}
+	refused := p.cedar.refuses(e)
+	if refused == nil {
+		return nil
+	}
+	return &Decision{Action: Block, Rule: ruleCedar, Reason: refused.reason, Code: refused.code}
+}
+
+func (s *cedarSet) refuses(e *Event) *refusal {
+	method, ok := cedarMethods[e.Method]
+	if !ok {
+		return refuse(ToolNotAllowed, "no Cedar action is for %q", e.Method)
+	}
+	r, refused := s.request(e, method.resource)
+	if refused != nil {
+		return refused
+	}
+	r.Action = cedar.NewEntityUID("Action", cedar.String(method.action))
+	decision, why := cedar.Decision(cedar.Deny), cedar.Diagnostic{}
+	if e.Listing {
+		decision, why = s.could(r)
+	} else {
+		decision, why = cedar.Authorize(s.policies, r, r.Request)
+	}
+	switch {
+	case len(why.Errors) > 0:
+		first := slices.MinFunc(why.Errors, func(a, b cedar.DiagnosticError) int { return strings.Compare(string(a.PolicyID), string(b.PolicyID)) })
+		return refuse(ToolNotAllowed, "policy %q cannot be evaluated: %s", first.PolicyID, first.Message)
+	case decision == cedar.Allow:
+		return nil
+	case len(why.Reasons) > 0:
+		return refuse(ToolExplicitlyDenied, "%s %q is forbidden by %s", strings.ToLower(method.resource), r.Resource.ID, policyNames(why.Reasons))
+	}
+	return refuse(ToolNotAllowed, "no policy permits %s %q", strings.ToLower(method.resource), r.Resource.ID)
+}
+
+// could evaluates a request as one whose arguments are not known: allowed if
+// it could be allowed with any.
+func (s *cedarSet) could(r *cedarRequest) (decision cedar.Decision, why cedar.Diagnostic) {
+	unknown := batch.Request{Principal: r.Principal, Action: r.Action, Resource: r.Resource, Context: batch.Ignore()}
+	err := batch.Authorize(context.Background(), s.policies, r, unknown, func(result batch.Result) error {
+		decision, why = result.Decision, result.Diagnostic
+		return nil
+	})
+	if err != nil || len(why.Errors) > 0 { // perhaps for want of arguments
+		return cedar.Allow, cedar.Diagnostic{}
+	}
+	return decision, why
+}
+
+func policyNames(reasons []cedar.DiagnosticReason) string {
+	var names []string
+	for _, r := range reasons {
+		names = append(names, fmt.Sprintf("policy %q", r.PolicyID))
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
