@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"hutch/fs"
+	"hutch/mcpd/history"
 	"hutch/mcpd/policy"
 )
 
@@ -14,6 +15,14 @@ func policyRules(c call) (string, error) {
 		return "", err
 	}
 	return p.Text(), nil
+}
+
+func policySuggest(c call) (string, error) {
+	db, err := c.At.vm.Ledger()
+	if err != nil {
+		return "", err
+	}
+	return history.Suggest(c.Ctx, db, c.At.vm.Name())
 }
 
 // openPolicyTest takes an event and tells what would be decided of it.
