@@ -84,7 +84,7 @@ func ruleText(r policy.Rule, name string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n[%s]\n", key{"security", "rules", "asks", name})
 	for _, k := range []struct{ name, value string }{
-		{"on", r.On}, {"if", r.If}, {"decision", r.Decision}, {"reason", r.Reason},
+		{"on", r.On}, {"if", r.If}, {"decision", r.Decision}, {"answers", r.Answers}, {"reason", r.Reason},
 	} {
 		if k.value != "" {
 			fmt.Fprintf(&b, "%s = %s\n", k.name, quote(k.value))

@@ -104,6 +104,7 @@ var Keys = withAliases(append([]Key{
 	{Name: ofRule + "if", In: InProfile, kind: isLines, field: func(t target) any { return &t.r.If }},
 	{Name: ofRule + "decision", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Decision }},
 	{Name: ofRule + "priority", In: InProfile, kind: isCount, Min: "-1000", Max: "999", field: func(t target) any { return &t.r.Priority }},
+	{Name: ofRule + "answers", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Answers }},
 	{Name: ofRule + "reason", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Reason }},
 
 	{Name: "security.envelope.required", In: InProfile, kind: isFlag, field: func(t target) any { return &t.p.Security.Sealed.Required }},

@@ -48,11 +48,38 @@ func (p *Policy) compileRules(c Config) error {
 	slices.SortStableFunc(p.rules, func(a, b *rule) int {
 		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.ID, b.ID))
 	})
+	p.placeAnswers()
 	p.byEvent = make(map[string][]*rule)
 	for _, r := range p.rules {
 		p.byEvent[r.On] = append(p.byEvent[r.On], r)
 	}
 	return nil
+}
+
+// placeAnswers puts each rule that answers another right before that one. A
+// rule that answers none that there is, or one of corp's, is not tried.
+func (p *Policy) placeAnswers() {
+	answers := make(map[string][]*rule)
+	p.rules = slices.DeleteFunc(p.rules, func(r *rule) bool {
+		if r.Answers != "" {
+			answers[r.Answers] = append(answers[r.Answers], r)
+		}
+		return r.Answers != ""
+	})
+	if len(answers) == 0 {
+		return
+	}
+	var placed []*rule
+	for _, r := range p.rules {
+		if r.Decision == Ask && r.Layer != LayerCorp {
+			placed = append(placed, answers[r.ID]...)
+		}
+		placed = append(placed, r)
+	}
+	p.rules = placed
+	if p.last.Action == Ask {
+		p.rules = append(p.rules, answers[ruleDefault]...)
+	}
 }
 
 func compileRule(r Rule) (*rule, error) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,7 +30,9 @@ func (v *Sandbox) ask(ctx context.Context, q mcpd.Question) policy.Decision {
 		return d
 	}
 	began, id := time.Now(), uint64(0)
-	got := v.service.Asks.Ask(ctx, asks.Question{Ident: v.service.NextID(), Of: v.ID, Text: text, Limit: q.Limit}, func(a *asks.Ask) { id = a.ID })
+	got := v.service.Asks.Ask(ctx, asks.Question{
+		Ident: v.service.NextID(), Of: v.ID, Text: text, Limit: q.Limit, Always: v.allowAlways(*q.Event, q.Decision.Rule),
+	}, func(a *asks.Ask) { id = a.ID })
 	r := ledger.Row{
 		"event": "answered", "family": q.Event.On, "rule": d.Rule, "reason": d.Reason,
 		"answer": got.Word, "answer_reason": got.Reason, "principal": got.Who, "waited_ms": time.Since(began),
@@ -49,6 +52,33 @@ func (v *Sandbox) ask(ctx context.Context, q mcpd.Question) policy.Decision {
 		d.Action, d.Reason = policy.Allow, got.Word+", by "+got.Who
 	}
 	return d
+}
+
+// allowAlways returns what has the user's layer of the VM's profile allow an
+// event from now on, about which the rule called asked asks, and gives that to
+// the VMs of the profile.
+func (v *Sandbox) allowAlways(e policy.Event, asked string) func(context.Context, string, bool) error {
+	return func(ctx context.Context, who string, exact bool) error {
+		p, err := v.Policy()
+		if err != nil {
+			return err
+		}
+		r, err := p.Always(&e, asked, exact)
+		if err != nil {
+			return err
+		}
+		profile := v.Config().Profile
+		r.Reason = fmt.Sprintf("%s allowed it always, %s", who, time.Now().UTC().Format(time.DateTime))
+		if err := v.service.Profiles.AddRule(profile, r); err != nil {
+			return err
+		}
+		for _, other := range v.service.List() {
+			if other.Running() && other.Config().Profile == profile {
+				err = errors.Join(err, other.configure(ctx))
+			}
+		}
+		return err
+	}
 }
 
 // askedOf records that a person is asked, and returns when that is durable.

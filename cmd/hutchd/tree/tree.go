@@ -74,7 +74,7 @@ func profileRows() []row {
 func askRow() []row {
 	return []row{{Name: "ID", Perm: 0o500, Doc: "something that waits; it goes when it is answered", Rows: []row{
 		{Name: "request", Perm: 0o400, Read: askRequest, Doc: "what is asked, by which rule and why, a JSON line"},
-		{Name: "answer", Perm: 0o200, Write: answerAsk, Doc: "write allow, or deny [REASON]"},
+		{Name: "answer", Perm: 0o200, Write: answerAsk, Doc: "write allow, allow always, allow always exact, or deny [REASON]"},
 	}}}
 }
 
