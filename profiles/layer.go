@@ -218,8 +218,10 @@ func (l *layered) sign(p *Profile) error {
 	for i := range p.Security.Capabilities {
 		c := &p.Security.Capabilities[i]
 		at, _ := parseKey(c.Name)
-		c.Layer = l.where(at).layer
+		c.Layer = l.owner(at)
 	}
+	p.Security.DenyLayer = l.owner(key{"security", "deny"})
+	p.Security.Cedar.Layer = l.owner(key{"security", "cedar"})
 	for i := range p.Servers {
 		s := &p.Servers[i]
 		at := l.where(key{"mcpServers", s.Name})
@@ -232,6 +234,16 @@ func (l *layered) sign(p *Profile) error {
 		}
 	}
 	return nil
+}
+
+// owner returns the layer that says k. What was kept may be corp's: it counts as
+// such.
+func (l *layered) owner(k key) string {
+	layer := l.where(k).layer
+	if layer == ofKept {
+		return ofCorp
+	}
+	return layer
 }
 
 // signRule says whose a rule is, whose priorities are as its layer's are.

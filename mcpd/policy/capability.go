@@ -31,6 +31,7 @@ type capability struct {
 	domains []guard.Pattern
 	limited []limited // Subcommands, by name
 	usage   *usage
+	observe bool // what it refuses, and have it pass
 }
 
 // A limited is a command whose first arguments are limited.
@@ -47,6 +48,12 @@ func (p *Policy) compileCapabilities(list []Capability) error {
 			return err
 		}
 		p.capabilities = append(p.capabilities, compiled)
+	}
+	for _, c := range p.capabilities {
+		c.observe = p.observe && c.Layer != LayerCorp
+		if c.Layer == LayerCorp {
+			p.capabilityLayer = LayerCorp
+		}
 	}
 	slices.SortFunc(p.capabilities, func(a, b *capability) int { return cmp.Compare(a.Name, b.Name) })
 	return nil
@@ -147,7 +154,7 @@ func (p *Policy) tryCapabilities(e *Event) *Decision {
 	case nearest != nil:
 		return nearest.block(why)
 	case e.On == OnRequest:
-		return &Decision{Action: Block, Rule: ruleCapabilities, Code: ToolNotAllowed, Reason: fmt.Sprintf("no capability is for tool %q", guest)}
+		return &Decision{Action: Block, Rule: ruleCapabilities, Layer: p.capabilityLayer, Code: ToolNotAllowed, Reason: fmt.Sprintf("no capability is for tool %q", guest)}
 	}
 	return nil
 }

@@ -405,6 +405,54 @@ func TestMaxResponse(t *testing.T) {
 	}
 }
 
+func TestTextOfChecks(t *testing.T) {
+	p := compiled(t, Config{
+		Deny: []string{"fs.delete", "fs.*:/etc/*"},
+		Capabilities: []Capability{
+			{Name: "b", Tools: []string{"cmd.run"}, Commands: []string{"ls"}, Subcommands: map[string][]string{"git": {"log"}, "go": {}}, MaxConcurrent: 2},
+			{Name: "a", Tools: []string{"fs.*"}, Paths: []string{"src"}, Domains: []string{}, Rate: "20/1m", MaxResponse: 7},
+		},
+		Cedar: Cedar{Policies: map[string]string{"all": "permit(principal, action, resource); permit(principal, action, resource);"}},
+	})
+	want := `security.deny block fs.delete fs.*:/etc/*
+a allow fs.* paths /workspace/src domains rate 20/1m max_response 7
+b allow cmd.run commands ls subcommands git log subcommands go max_concurrent 2
+security.capabilities block what none of them allows
+security.cedar.policies block what none of all all.2 permits, or one forbids
+unregistered block
+default allow
+`
+	if got := p.Text(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// A policy that only observes lets pass what it would refuse, but not what corp
+// refuses.
+func TestObservedChecks(t *testing.T) {
+	const nothing = `forbid(principal, action, resource);`
+	for name, c := range map[string]Config{
+		"deny":       {Deny: []string{"*"}},
+		"capability": {Capabilities: []Capability{{Name: "a", Tools: []string{"a"}, Paths: []string{}}}},
+		"none":       {Capabilities: []Capability{{Name: "b", Tools: []string{"b"}}}},
+		"cedar":      {Cedar: Cedar{Policies: map[string]string{"x": nothing}}},
+		"rate":       {Capabilities: []Capability{{Name: "a", Tools: []string{"a"}, Rate: "1/1h"}}},
+	} {
+		for _, layer := range []string{"user", LayerCorp} {
+			c.Mode, c.DenyLayer, c.Cedar.Layer = Observe, layer, layer
+			for i := range c.Capabilities {
+				c.Capabilities[i].Layer = layer
+			}
+			p := compiled(t, c)
+			p.Decide(toolCall("a", ""))
+			d := p.Decide(toolCall("a", ""))
+			if refused := d.Action == Block; refused != (layer == LayerCorp) || !refused && d.Would != Block {
+				t.Errorf("%s of %s: %+v", name, layer, d)
+			}
+		}
+	}
+}
+
 // The checks of a policy that has nothing of them allocate nothing.
 func TestDecideAllocates(t *testing.T) {
 	p := compiled(t, Config{})

@@ -16,6 +16,7 @@ import (
 // A Cedar has policies in that language. If there are any, what none permits
 // is refused.
 type Cedar struct {
+	Layer    string            // whose they are
 	Policies map[string]string // by name
 	Entities string            // JSON; "": none but those of requests
 }
@@ -32,6 +33,7 @@ const (
 
 // A cedarSet is a Cedar that is compiled.
 type cedarSet struct {
+	layer    string
 	policies *cedar.PolicySet
 	entities cedar.EntityMap
 }
@@ -57,7 +59,7 @@ func (p *Policy) compileCedar(c Cedar) error {
 	if len(c.Policies) == 0 && c.Entities == "" {
 		return nil
 	}
-	set := &cedarSet{policies: cedar.NewPolicySet()}
+	set := &cedarSet{layer: c.Layer, policies: cedar.NewPolicySet()}
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		if err := set.add(name, c.Policies[name]); err != nil {
 			return &Fault{Of: ruleCedar, Key: name, Text: err.Error()}
@@ -102,6 +104,15 @@ func (s *cedarSet) add(name, text string) error {
 	return nil
 }
 
+// names returns the names of the policies.
+func (s *cedarSet) names() (names []string) {
+	for id := range s.policies.All() {
+		names = append(names, string(id))
+	}
+	slices.Sort(names)
+	return names
+}
+
 // depthOf returns how deep the brackets of a text are nested, conditions in
 // conditions, or operators that stand before others, at most.
 func depthOf(text string) (deepest int) {
@@ -136,7 +147,7 @@ func (p *Policy) tryCedar(e *Event) *Decision {
 	if refused == nil {
 		return nil
 	}
-	return &Decision{Action: Block, Rule: ruleCedar, Reason: refused.reason, Code: refused.code}
+	return &Decision{Action: Block, Rule: ruleCedar, Layer: p.cedar.layer, Reason: refused.reason, Code: refused.code}
 }
 
 func (s *cedarSet) refuses(e *Event) *refusal {

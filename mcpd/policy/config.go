@@ -12,6 +12,7 @@ type Config struct {
 	AskTime      time.Duration // how long a question waits for an answer; 0: AskTime
 	Sealed       Sealed
 	Deny         []string // tools, and patterns of such
+	DenyLayer    string   // whose that list is
 	Capabilities []Capability
 	Cedar        Cedar
 	Rules        []Rule

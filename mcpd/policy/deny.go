@@ -21,7 +21,8 @@ type denial struct {
 }
 
 // compileDeny compiles the list of what is denied: TOOL, or TOOL:/PATH.
-func (p *Policy) compileDeny(list []string) error {
+func (p *Policy) compileDeny(list []string, layer string) error {
+	p.denyLayer = layer
 	for _, text := range list {
 		d, err := compileDenial(text)
 		if err != nil {
@@ -88,7 +89,7 @@ func (p *Policy) tryDeny(e *Event) *Decision {
 		}
 		refused := d.refuses(guest, &about)
 		if refused != nil {
-			return &Decision{Action: Block, Rule: ruleDeny, Reason: refused.reason, Code: refused.code}
+			return &Decision{Action: Block, Rule: ruleDeny, Layer: p.denyLayer, Reason: refused.reason, Code: refused.code}
 		}
 	}
 	return nil

@@ -37,16 +37,18 @@ type Decision struct {
 
 // A Policy decides events. Its methods may be called concurrently.
 type Policy struct {
-	denied       []denial
-	capabilities []*capability      // by name
-	rules        []*rule            // in the order in which they are tried
-	cedar        *cedarSet          // nil: there are no policies
-	byEvent      map[string][]*rule // the same
-	last         Decision
-	askTime      time.Duration
-	sealed       Sealed
-	observe      bool // refusals and questions, and have them pass
-	now          func() time.Time
+	denied          []denial
+	denyLayer       string
+	capabilities    []*capability      // by name
+	capabilityLayer string             // whose it is that other tools are refused
+	rules           []*rule            // in the order in which they are tried
+	cedar           *cedarSet          // nil: there are no policies
+	byEvent         map[string][]*rule // the same
+	last            Decision
+	askTime         time.Duration
+	sealed          Sealed
+	observe         bool // refusals and questions, and have them pass
+	now             func() time.Time
 }
 
 // A check is a row of the table of what an event has to pass. It returns nil
@@ -91,7 +93,7 @@ func New(c Config) (*Policy, error) {
 	if p.askTime == 0 {
 		p.askTime = AskTime
 	}
-	return p, cmp.Or(p.compileDeny(c.Deny), p.compileCapabilities(c.Capabilities), p.compileCedar(c.Cedar), p.compileRules(c))
+	return p, cmp.Or(p.compileDeny(c.Deny, c.DenyLayer), p.compileCapabilities(c.Capabilities), p.compileCedar(c.Cedar), p.compileRules(c))
 }
 
 // Decide decides an event. It does not wait.
@@ -165,6 +167,7 @@ func (p *Policy) AskTime() time.Duration { return p.askTime }
 // is tried: the rule, what it does, and its condition.
 func (p *Policy) Text() string {
 	var b strings.Builder
+	p.writeChecks(&b)
 	for _, r := range p.rules {
 		fmt.Fprintf(&b, "%s %s%s\n", fs.QuoteLine(r.ID), r.Decision, r.text())
 	}

@@ -103,7 +103,7 @@ func (e *Event) Acquire() (release func(), refused *Decision) {
 		if c.MaxConcurrent == 0 {
 			return func() {}, nil
 		}
-		if running := c.usage.running; running.Add(1) <= int64(c.MaxConcurrent) {
+		if running := c.usage.running; running.Add(1) <= int64(c.MaxConcurrent) || c.observe {
 			return func() { running.Add(-1) }, nil
 		}
 		c.usage.running.Add(-1)
