@@ -55,6 +55,7 @@ var owners = map[string][]string{
 	"github.com/landlock-lsm/go-landlock":           {"aggd/confine"},
 	"github.com/mdlayher/vsock":                     {"relay/vsock"},
 	"github.com/pelletier/go-toml/v2":               {"profiles"},
+	"github.com/tailscale/hujson":                   {"profiles"},
 	"go.etcd.io/bbolt":                              {"mcpd/ledger"},
 }
 

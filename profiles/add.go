@@ -33,7 +33,7 @@ func (s *Store) AddRule(profile string, r policy.Rule) error {
 	defer s.mu.Unlock()
 	at := place{layer: ofUser, file: profile + dropInSuffix + "/" + asksFile}
 	path := filepath.Join(s.dropInDir(profile), asksFile)
-	text, _, err := read(path, at.file)
+	text, _, err := read(path, at.file, maxText)
 	if errors.Is(err, os.ErrNotExist) {
 		text, err = []byte(asksHead), nil
 	}

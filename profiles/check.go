@@ -2,7 +2,9 @@ package profiles
 
 import (
 	"errors"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"hutch/aggd/guard"
@@ -41,6 +43,10 @@ func (k *Key) checkList(list []string, at key) error {
 		case isPatterns:
 			if _, err := guard.ParsePattern(v); err != nil {
 				return at.faultf("%v: write a host as \"pypi.org\", \"*.debian.org\" or \"localhost:8080\"", err)
+			}
+		case isClients:
+			if clients[v] == nil {
+				return at.faultf("%.64q is no client: they are %s", v, strings.Join(slices.Sorted(maps.Keys(clients)), " "))
 			}
 		case isTools:
 			if err := checkTool(v, at); err != nil {

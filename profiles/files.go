@@ -134,7 +134,7 @@ func (s *Store) dropIns(l *look, name string) (files []string) {
 	}
 	entries, _ := os.ReadDir(s.dropInDir(name))
 	for _, e := range entries {
-		if filepath.Ext(e.Name()) == suffix && checkName(e.Name()) == nil {
+		if ext := filepath.Ext(e.Name()); (ext == suffix || ext == jsonSuffix) && checkName(e.Name()) == nil {
 			files = append(files, e.Name())
 		}
 	}
@@ -145,6 +145,9 @@ func (s *Store) dropIns(l *look, name string) (files []string) {
 func readDocument(at place, text []byte) (*document, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("%w: profile %s has more than %d bytes", fs.ErrTooLong, strings.TrimSuffix(at.file, suffix), maxText)
+	}
+	if filepath.Ext(at.file) == jsonSuffix {
+		return readJSON(at, text)
 	}
 	return readTOML(at, text)
 }

@@ -122,6 +122,7 @@ var Keys = withAliases(append([]Key{
 	{Name: ofServer + "bearerToken", same: ofServer + "bearer_token"},
 	{Name: "extends", In: InProfile, kind: isName, field: func(t target) any { return &t.p.Extends }},
 	{Name: "editable", In: InProfile, kind: isSections, field: func(t target) any { return &t.p.Editable }},
+	{Name: "import.from", In: InProfile, kind: isClients, field: func(t target) any { return &t.p.Import }},
 	{Name: "serial", In: InCorp, kind: isCount, Min: "0", Max: "1000000000", field: func(t target) any { return &t.h.serial }},
 	{Name: "expires", In: InCorp, kind: isText, field: func(t target) any { return &t.h.expires }},
 	{Name: ofChange + "operation", In: InCorp, kind: isText, field: func(t target) any { return &t.d.operation }},

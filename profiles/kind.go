@@ -42,6 +42,7 @@ const (
 	isLinesTable // a table of texts of one line or more
 	isLists      // a table of lists
 	isSections   // a table, of what others may say
+	isClients    // a list
 	isAny
 )
 

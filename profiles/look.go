@@ -53,12 +53,15 @@ func (l *look) remember(path string, info os.FileInfo) {
 	l.again = l.again || info != nil && l.began.Sub(info.ModTime()) <= settled
 }
 
-// read is read, and remembers what it saw.
-func (l *look) read(path, name string) ([]byte, error) {
+// read is readMost of a file of a profile.
+func (l *look) read(path, name string) ([]byte, error) { return l.readMost(path, name, maxText) }
+
+// readMost reads as read does, and remembers what it saw.
+func (l *look) readMost(path, name string, most int64) ([]byte, error) {
 	if err := l.note(path); err != nil {
 		return nil, err
 	}
-	text, info, err := read(path, name)
+	text, info, err := read(path, name, most)
 	if err == nil {
 		l.remember(path, info)
 	}

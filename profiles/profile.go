@@ -20,7 +20,8 @@ import (
 // A Profile is what a profile file says. It is shared and not to be changed.
 type Profile struct {
 	Name    string
-	Extends string // the profile that says what this one does not; "": none
+	Extends string   // the profile that says what this one does not; "": none
+	Import  []string // the AI clients whose servers it takes
 	// Editable says of sections whether what comes after may say them; true if
 	// they are not here.
 	Editable map[string]bool

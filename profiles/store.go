@@ -34,6 +34,7 @@ type Store struct {
 	dir  string
 	good string
 	corp string // "": there is none
+	home string // "": there is none
 	now  func() time.Time
 
 	mu     sync.Mutex         // guards loaded; held while files are read
@@ -46,6 +47,7 @@ type loaded struct {
 	profile *Profile // the last that parsed; nil if none did
 	sum     *layered // what it was made of
 	err     error    // why the files as they are do not
+	notes   []string // on what was left out
 }
 
 // Folders are those of a Store.
@@ -53,6 +55,7 @@ type Folders struct {
 	Profiles string // the user's
 	Good     string // where what parses is kept
 	Corp     string // corp's; "": there is none
+	Home     string // the user's, with the files of AI clients; "": there is none
 }
 
 // Open opens the folder of the user's profiles, makes it if need be, and puts
@@ -61,7 +64,7 @@ func Open(f Folders) (*Store, error) {
 	if err := errors.Join(os.MkdirAll(f.Profiles, 0o700), os.MkdirAll(f.Good, 0o700)); err != nil {
 		return nil, err
 	}
-	s := &Store{dir: f.Profiles, good: f.Good, corp: f.Corp, now: time.Now, loaded: make(map[string]*loaded)}
+	s := &Store{dir: f.Profiles, good: f.Good, corp: f.Corp, home: f.Home, now: time.Now, loaded: make(map[string]*loaded)}
 	return s, s.seed()
 }
 
@@ -130,15 +133,26 @@ func (s *Store) Names() []string {
 	return slices.Compact(names)
 }
 
-// Err returns why files do not parse now, a line for each, or "".
+// Err returns why files do not parse now, and what servers were detected but
+// left out, a line for each, or "".
 func (s *Store) Err() string {
 	var b strings.Builder
 	for _, name := range s.Names() {
 		if err := s.Check(name); err != nil {
 			b.WriteString(fs.Text(err) + "\n")
 		}
+		for _, note := range s.notes(name) {
+			fmt.Fprintf(&b, "profile %s: %s\n", name, note)
+		}
 	}
 	return b.String()
+}
+
+// notes returns what was left out of a profile, and why.
+func (s *Store) notes(name string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.load(name).notes
 }
 
 // load brings what is known of a profile up to date. Its caller holds s.mu.
@@ -156,11 +170,13 @@ func (s *Store) load(name string) *loaded {
 		return &loaded{err: err}
 	}
 	if err == nil {
-		l.profile, l.sum, err = build(name, docs)
+		var found []*document
+		found, l.notes = s.detected(l.look, docs)
+		l.profile, l.sum, err = build(name, append(docs, found...))
 	}
 	l.err = err
 	s.loaded[name] = l
-	kept, _, kerr := read(good, name)
+	kept, _, kerr := read(good, name, maxText)
 	switch {
 	case err == nil:
 		if text, err := l.sum.text(l.profile); err == nil && !bytes.Equal(text, kept) {
@@ -174,9 +190,9 @@ func (s *Store) load(name string) *loaded {
 	return l
 }
 
-// read returns a profile's text. It takes an ordinary file only: a link could
+// read returns a profile's text, or one byte more than the most. It takes an ordinary file only: a link could
 // show any file of the host in an error, and a pipe would block.
-func read(path, name string) ([]byte, os.FileInfo, error) {
+func read(path, name string, most int64) ([]byte, os.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ELOOP) {
 		return nil, nil, notOrdinary(name)
@@ -192,7 +208,7 @@ func read(path, name string) ([]byte, os.FileInfo, error) {
 	if !info.Mode().IsRegular() {
 		return nil, nil, notOrdinary(name)
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxText+1))
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	return text, info, err
 }
 

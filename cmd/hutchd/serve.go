@@ -78,10 +78,12 @@ func groupName(state string) string {
 
 // treeConfig says what the tree stands on, but for how it ends.
 func treeConfig(o options, l *logs) tree.Config {
+	home, _ := os.UserHomeDir()
 	return tree.Config{
 		Config: sandbox.Config{
 			State:   o.state,
 			Corp:    o.corp,
+			Home:    home,
 			Drivers: drivers(o),
 			Groups:  cgroup.Find(groupName(o.state)),
 			Aggd:    filepath.Join(o.bin, "aggd"),

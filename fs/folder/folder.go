@@ -5,6 +5,7 @@
 package folder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,10 @@ type Folder struct {
 	// Admit says why there can be no file of a name: one that is made, or gets
 	// another name. Nil: all can be. Set before the folder is served.
 	Admit func(name string) error
+
+	// Missing says more of a path that is not there, if it is not nil. Set
+	// before the folder is served.
+	Missing func(path string) error
 
 	// MaxEntries is how many names a directory may have that is listed; 0: any
 	// number. Set before the folder is served.
@@ -164,13 +169,22 @@ func (n *file) Walk(ctx context.Context, name string) (fs.Node, error) {
 		}
 	}
 	c := n.child(name)
-	fi, err := n.f.root.Lstat(c.path)
+	fi, err := n.f.lstat(c.path)
 	if err != nil {
 		return nil, err
 	}
 	c.dir, c.at = fi.IsDir(), time.Now()
 	c.seen.Store(&fi)
 	return c, nil
+}
+
+// lstat describes what is at a path.
+func (f *Folder) lstat(path string) (os.FileInfo, error) {
+	fi, err := f.root.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) && f.Missing != nil {
+		err = cmp.Or(f.Missing(path), err)
+	}
+	return fi, err
 }
 
 func (n *file) List(context.Context) ([]fs.Entry, error) {
@@ -330,7 +344,7 @@ func (n *file) Remove(_ context.Context, name string, dir bool) error {
 		return err
 	}
 	c := n.child(name)
-	fi, err := n.f.root.Lstat(c.path)
+	fi, err := n.f.lstat(c.path)
 	switch {
 	case err != nil:
 		return err

@@ -29,6 +29,7 @@ import (
 type Config struct {
 	State   string       // folder of the service's state
 	Corp    string       // folder of what corp says of profiles; "": there is none
+	Home    string       // of the user, with the files of AI clients; "": there is none
 	Drivers []vmm.Driver // what can run VMs, the default first
 	Groups  *cgroup.Root // makes control groups for VMs; nil: there are none
 	Aggd    string       // path of the aggregator program
@@ -76,7 +77,7 @@ func Open(cfg Config) (*Service, error) {
 	}
 	var err error
 	s.Profiles, err = profiles.Open(profiles.Folders{
-		Profiles: filepath.Join(cfg.State, "profiles"), Good: filepath.Join(cfg.State, "profiles.good"), Corp: cfg.Corp,
+		Profiles: filepath.Join(cfg.State, "profiles"), Good: filepath.Join(cfg.State, "profiles.good"), Corp: cfg.Corp, Home: cfg.Home,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("profiles: %w", err)

@@ -62,6 +62,13 @@ func New(cfg Config) (*Server, error) {
 		s.Service.Close(context.Background())
 		return nil, fmt.Errorf("profiles: %w", err)
 	}
+	s.profileDir.Missing = func(path string) error {
+		err := s.Profiles.NotHere(path)
+		if err != nil {
+			failed(at{s: s}, err)
+		}
+		return err
+	}
 	s.tree = fs.New(rows(), at{s: s}, fs.Options[at]{Ident: s.ident, Failed: failed, Hold: hold})
 	return s, nil
 }

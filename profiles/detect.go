@@ -1,0 +1,145 @@
+package profiles
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"hutch/fs"
+)
+
+// maxClient is the size of the largest file of a client that is read.
+const maxClient = 16 << 20
+
+// clients are the AI clients whose servers a profile can import, and their
+// files below the home of the user. Of servers of one name the first counts.
+var clients = map[string][]string{
+	"claude": {".claude.json", ".claude/settings.json"},
+	"gemini": {".gemini/settings.json"},
+}
+
+// detected returns what the clients' files that docs import say of servers that
+// docs do not name, a document for each server, and why others do not count.
+func (s *Store) detected(l *look, docs []*document) (found []*document, notes []string) {
+	sum, err := merge(docs)
+	if err != nil || s.home == "" {
+		return nil, nil // which is an error of the profile
+	}
+	from, _ := sum.tableAt(key{"import"})["from"].([]any)
+	for _, client := range from {
+		name, _ := client.(string)
+		for _, file := range clients[name] {
+			at := place{layer: ofDetected, file: "~/" + file}
+			d, err := s.client(l, at, filepath.Join(s.home, file))
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				notes = append(notes, fs.Text(err))
+			}
+			if err != nil {
+				continue
+			}
+			for _, one := range d.servers() {
+				err := sum.takes(one)
+				if err != nil {
+					notes = append(notes, err.Error())
+				} else if one.table != nil {
+					found = append(found, one)
+				}
+			}
+		}
+	}
+	return found, notes
+}
+
+// client reads a file of a client, which may be a link to it.
+func (s *Store) client(l *look, at place, path string) (*document, error) {
+	if err := l.note(path); err != nil {
+		return nil, err
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s leads nowhere", fs.ErrInvalid, at.file)
+	}
+	text, err := l.readMost(real, at.file, maxClient)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxClient {
+		return nil, fmt.Errorf("%w: %s has more than %d bytes", fs.ErrTooLong, at.file, maxClient)
+	}
+	return readJSON(at, text)
+}
+
+// servers returns a document for each server of d, which says of it only what
+// means something here.
+func (d *document) servers() (list []*document) {
+	servers, _ := d.table["mcpServers"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		server, _ := servers[name].(map[string]any)
+		maps.DeleteFunc(server, func(k string, _ any) bool { return FindKey(ofServer+k) == nil && k != "hutch" && k != "capsem" })
+		one := &document{place: d.at(key{"mcpServers", name}), lines: d.lines}
+		one.table = map[string]any{"mcpServers": map[string]any{name: servers[name]}}
+		list = append(list, one)
+	}
+	return list
+}
+
+// takes adds a detected server, if it is right by itself and nothing above is
+// against it. One whose name is taken is left out: it says nothing then.
+func (l *layered) takes(one *document) error {
+	servers, _ := one.table["mcpServers"].(map[string]any)
+	for name := range servers {
+		if l.tableAt(key{"mcpServers"})[name] != nil {
+			one.table = nil
+			return nil
+		}
+	}
+	alone, err := merge([]*document{one})
+	if err == nil {
+		var p Profile
+		err = alone.decode(&p)
+	}
+	if err == nil {
+		err = l.add(one, nil, l.table, one.table)
+	}
+	return err
+}
+
+// NotHere says of a file among the profiles that is not there whose the server
+// is that it would be the drop-in of; nil if there is none of the name.
+func (s *Store) NotHere(path string) error {
+	dir, file := filepath.Split(path)
+	profile, isDropIn := strings.CutSuffix(filepath.Clean(dir), dropInSuffix)
+	name := strings.TrimSuffix(strings.TrimSuffix(file, suffix), jsonSuffix)
+	if !isDropIn || name == file || checkName(profile) != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// To look at the files while an editor saves one would be too early.
+	l := s.loaded[profile]
+	if l == nil {
+		l = s.load(profile)
+	}
+	if l.sum == nil || l.sum.tableAt(key{"mcpServers"})[name] == nil {
+		return nil
+	}
+	at := l.sum.where(key{"mcpServers", name})
+	if at.file == path {
+		return nil // it was there
+	}
+	text := "stands in another file"
+	switch at.layer {
+	case ofCorp:
+		text = "is corp's, and cannot be removed"
+	case ofDetected:
+		text = "was detected, and is removed there"
+	}
+	if at.file == "" {
+		at.file = profile + suffix
+	}
+	return fmt.Errorf("%w: %s: server %s of profile %s %s (%s)", fs.ErrNotExist, path, name, profile, text, at)
+}
