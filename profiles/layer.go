@@ -220,8 +220,12 @@ func (l *layered) sign(p *Profile) error {
 		at, _ := parseKey(c.Name)
 		c.Layer = l.owner(at)
 	}
-	p.Security.DenyLayer = l.owner(key{"security", "deny"})
-	p.Security.Cedar.Layer = l.owner(key{"security", "cedar"})
+	if p.Security.Deny != nil {
+		p.Security.DenyLayer = l.owner(key{"security", "deny"})
+	}
+	if p.Security.Cedar.Policies != nil {
+		p.Security.Cedar.Layer = l.owner(key{"security", "cedar"})
+	}
 	for i := range p.Servers {
 		s := &p.Servers[i]
 		at := l.where(key{"mcpServers", s.Name})
