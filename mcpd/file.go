@@ -47,7 +47,7 @@ func (c *call) decideFile() *Error {
 	r := c.question(nil)
 	r.On, r.Operation, r.Path, r.Bytes = policy.OnFile, op.Name, op.Path, op.Bytes
 	v, err := c.session.e.decide(c.ctx, r, c)
-	if v.denied || v.asked {
+	if v.denied || v.asked || v.action == policy.Observe {
 		c.verdict = v
 	}
 	return err

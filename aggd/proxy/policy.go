@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"hutch/aggd/guard"
@@ -19,13 +18,13 @@ const (
 
 // A policy is what the guest may reach, until another one replaces it.
 type policy struct {
-	profile      string
-	allow, block []guard.Pattern
-	guard        *guard.Guard
-	transport    *http.Transport
-	maxBytes     int64
-	timeout      time.Duration
-	decideTime   time.Duration // 0: hutchd is not asked
+	profile    string
+	hosts      guard.Hosts
+	guard      *guard.Guard
+	transport  *http.Transport
+	maxBytes   int64
+	timeout    time.Duration
+	decideTime time.Duration // 0: hutchd is not asked
 }
 
 func newPolicy(n wire.Network) (*policy, error) {
@@ -37,11 +36,8 @@ func newPolicy(n wire.Network) (*policy, error) {
 		decideTime: max(time.Duration(n.Decide), 0),
 	}
 	var err error
-	if p.allow, err = patterns(n.Allow); err != nil {
-		return nil, fmt.Errorf("allow: %w", err)
-	}
-	if p.block, err = patterns(n.Block); err != nil {
-		return nil, fmt.Errorf("block: %w", err)
+	if p.hosts, err = guard.ParseHosts(n.Allow, n.Block); err != nil {
+		return nil, err
 	}
 	if p.guard, err = guard.New(n.Private); err != nil {
 		return nil, fmt.Errorf("private: %w", err)
@@ -57,18 +53,6 @@ func newPolicy(n wire.Network) (*policy, error) {
 	return p, nil
 }
 
-func patterns(list []string) ([]guard.Pattern, error) {
-	var all []guard.Pattern
-	for _, s := range list {
-		p, err := guard.ParsePattern(s)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, p)
-	}
-	return all, nil
-}
-
 // A verdict is what was decided of a request, and why.
 type verdict struct {
 	decision     string
@@ -82,24 +66,14 @@ func deny(rule, format string, args ...any) verdict {
 // decide decides whether the guest may go to port of host, which is written as
 // guard.Host writes it.
 func (p *policy) decide(host string, port uint16) verdict {
-	at := slices.IndexFunc(p.block, func(b guard.Pattern) bool {
-		return b.Match(host) && (b.Port() == 0 || b.Port() == port)
-	})
-	if at >= 0 {
-		return deny("block "+p.block[at].String(), "the profile %s blocks %s", p.profile, p.block[at])
+	rule, pattern, allowed := p.hosts.Decide(host, port)
+	switch {
+	case allowed:
+		return verdict{decision: wire.Allowed, rule: rule}
+	case pattern != "":
+		return deny(rule, "the profile %s blocks %s", p.profile, pattern)
+	case rule == guard.RulePort:
+		return deny(rule, "the profile %s allows %s, but not its port %d", p.profile, host, port)
 	}
-	named := false
-	for _, a := range p.allow {
-		if !a.Match(host) {
-			continue
-		}
-		if a.Port() == port || a.Port() == 0 && (port == 80 || port == 443) {
-			return verdict{decision: wire.Allowed, rule: "allow " + a.String()}
-		}
-		named = true
-	}
-	if named {
-		return deny("port", "the profile %s allows %s, but not its port %d", p.profile, host, port)
-	}
-	return deny("default", "the profile %s does not allow %s", p.profile, host)
+	return deny(rule, "the profile %s does not allow %s", p.profile, host)
 }

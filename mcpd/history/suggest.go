@@ -173,6 +173,8 @@ type (
 		Tool     string    `json:"tool_name"`
 		Decision string    `json:"decision"`
 		Request  string    `json:"request_preview"`
+		Response string    `json:"response_preview"`
+		Error    string    `json:"error_message"`
 		Process  string    `json:"process_name"`
 		Action   string    `json:"policy_action"`
 		Rule     string    `json:"policy_rule"`
@@ -186,6 +188,7 @@ type (
 		Path     string    `json:"path"`
 		Decision string    `json:"decision"`
 		Rule     string    `json:"rule"`
+		Reason   string    `json:"reason"`
 		Process  string    `json:"process_name"`
 	}
 	fileRow struct {
@@ -195,6 +198,7 @@ type (
 		Path      string    `json:"path"`
 		Bytes     int64     `json:"bytes"`
 		Outcome   string    `json:"outcome"`
+		Source    string    `json:"source"`
 		Rule      string    `json:"policy_rule"`
 		Process   string    `json:"process_name"`
 	}

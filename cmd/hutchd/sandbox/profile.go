@@ -1,12 +1,14 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
 	"strings"
 
 	"hutch/aggd/wire"
+	"hutch/mcpd/history"
 	"hutch/mcpd/policy"
 	"hutch/profiles"
 )
@@ -55,6 +57,20 @@ func (v *Sandbox) Policy() (*policy.Policy, error) {
 		return nil, err
 	}
 	return p.Policy, nil
+}
+
+// Replay tells which recorded requests a profile would decide otherwise, the
+// VM's own, as it is now, where the name is empty.
+func (v *Sandbox) Replay(ctx context.Context, name string) (string, error) {
+	p, err := v.service.Profiles.Get(cmp.Or(name, v.Config().Profile))
+	if err != nil {
+		return "", err
+	}
+	db, err := v.Ledger()
+	if err != nil {
+		return "", err
+	}
+	return history.Replay(ctx, db, v.Name(), history.Profile{Name: p.Name, Policy: p.Policy, Network: p.Network})
 }
 
 // servers puts a profile's servers as the endpoint is told them, with the

@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"strconv"
 	"time"
 
 	"hutch/aggd/egress"
-	"hutch/aggd/guard"
 	"hutch/aggd/wire"
 	"hutch/fs"
+	"hutch/mcpd/history"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
 	"hutch/profiles"
@@ -68,23 +67,17 @@ const answerTime = 30 * time.Second
 
 // goesOut decides a request that the patterns allow.
 func (v *Sandbox) goesOut(ctx context.Context, e wire.NetEvent) wire.NetAnswer {
-	r := &policy.Event{
-		On: policy.OnHTTP, VM: v.Name(), Profile: v.Config().Profile, Process: e.Process,
-		Method: e.Method, Host: e.Host, Port: int(e.Port), Scheme: "http",
-	}
-	if e.Method == http.MethodConnect { // there is TLS in it
-		r.Scheme = "https"
-	}
-	var err error
-	if r.Path, err = guard.Path(e.Path); err != nil {
+	r, err := history.Request(e)
+	if err != nil {
 		return wire.NetAnswer{Rule: "request", Reason: fs.Text(err)}
 	}
+	r.VM, r.Profile = v.Name(), v.Config().Profile
 	d := v.MCP.Decide(ctx, r)
 	if d.Rule == policy.RuleNetwork { // the proxy knows which pattern of it
 		return wire.NetAnswer{Allowed: true}
 	}
 	if d.Would != "" {
-		d.Reason = fmt.Sprintf("only observed, would be %s: %s", d.Would, d.Reason)
+		d.Reason = fmt.Sprintf("%s%s: %s", history.Observed, d.Would, d.Reason)
 	}
 	return wire.NetAnswer{Allowed: d.Action == policy.Allow, Rule: d.Rule, Reason: d.Reason}
 }

@@ -42,3 +42,8 @@ func openPolicyTest(c call, flags int) (fs.Handle, error) {
 		return string(answer) + "\n", err
 	})
 }
+
+// openPolicyReplay takes the name of a profile, or an empty line.
+func openPolicyReplay(c call, flags int) (fs.Handle, error) {
+	return openRPC(flags, c.At.vm.Replay)
+}

@@ -128,6 +128,7 @@ func policyRows() []row {
 	return []row{
 		{Name: "rules", Perm: 0o444, Read: policyRules, Doc: "the rules in the order in which they are tried, a line each"},
 		{Name: "test", Perm: 0o600, Open: openPolicyTest, Doc: "write an event as a JSON line, read what would be decided, on one open file"},
+		{Name: "replay", Perm: 0o600, Open: openPolicyReplay, Doc: "write a profile's name, or nothing, read which recorded requests it would decide otherwise, on one open file"},
 		{Name: "suggest", Perm: 0o444, Read: policySuggest, Doc: "the text of a profile that allows what was used, and no more"},
 	}
 }
