@@ -31,7 +31,7 @@ var layers = []struct {
 	{"cmd/aggd", []string{"aggd/..."}},
 	{"cmd/locald", []string{"aggd/..."}},
 	{"cmd/guest", []string{"relay/..."}},
-	{"cmd/hutch", []string{"fs/...", "mcpd/ledger", "profiles"}},
+	{"cmd/hutch", []string{"fs/...", "mcpd/ledger", "mcpd/policy", "profiles"}},
 	{"cmd/hutchd/sandbox", []string{"vmm/...", "relay/...", "mcpd/...", "profiles", "aggd/...", "fs/..."}},
 	{"cmd/hutchd/tree", []string{"cmd/hutchd/sandbox", "vmm", "mcpd/...", "aggd/...", "fs/..."}},
 	{"cmd/hutchd", []string{"cmd/hutchd/...", "vmm/...", "profiles", "aggd/confine", "fs/..."}},

@@ -117,6 +117,8 @@ func (c *command) argument(ctx context.Context, n int) []string {
 	switch word = strings.Trim(word, "[]…"); {
 	case word == "VM":
 		return names(ctx, "vm")
+	case word == "ID":
+		return names(ctx, "asks")
 	case word == "IMAGE":
 		return names(ctx, "images")
 	case strings.Contains(word, "|"):

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"hutch/fs"
+)
+
+// A question is what a line of asks tells.
+type question struct {
+	ID        uint64          `json:"id"`
+	Since     time.Time       `json:"timestamp"`
+	On        string          `json:"on"`
+	VM        string          `json:"vm"`
+	Server    string          `json:"server"`
+	Name      string          `json:"name"`
+	Method    string          `json:"method"`
+	Arguments json.RawMessage `json:"arguments"`
+	Operation string          `json:"operation"`
+	Path      string          `json:"path"`
+	Command   string          `json:"command"`
+	Args      []string        `json:"args"`
+	Host      string          `json:"host"`
+	Port      int             `json:"port"`
+	Rule      string          `json:"rule"`
+	Reason    string          `json:"reason"`
+}
+
+// what returns what the question is about, on a line.
+func (q *question) what() string {
+	words := []string{q.On}
+	switch q.On {
+	case "http":
+		words = []string{q.Method, fmt.Sprintf("%s:%d%s", q.Host, q.Port, q.Path)}
+	case "exec":
+		words = append([]string{q.Command}, q.Args...)
+	case "file":
+		words = []string{q.Operation, q.Path}
+	case "mcp.ask":
+		words = []string{q.Server, "asks", q.Method}
+	case "mcp.request", "mcp.response":
+		words = []string{q.Name}
+		if q.Method != "tools/call" {
+			words = []string{q.Method, q.Name}
+		}
+		if q.On == "mcp.response" {
+			words = append(words, "(its result)")
+		}
+	}
+	for i, w := range words {
+		words[i] = fs.QuoteLine(w)
+	}
+	if q.Arguments != nil {
+		words = append(words, string(q.Arguments)) // JSON, which the service has escaped
+	}
+	return strings.Join(words, " ")
+}
+
+// defineAsks has the command that lists what waits for a person, or asks.
+func defineAsks(flags *flag.FlagSet) action {
+	interactive := flags.Bool("i", false, "ask about each at the terminal, and about those that come")
+	asJSON := flags.Bool("json", false, "print a JSON object a line")
+	return connected(func(ctx context.Context, c *tree, _ []string) error {
+		if *interactive {
+			return askAll(ctx, c, os.Stdin, os.Stdout)
+		}
+		return listAsks(c, *asJSON)
+	})
+}
+
+func listAsks(c *tree, asJSON bool) error {
+	ids, err := folders(c, "asks")
+	if err != nil {
+		return err
+	}
+	t := newTable(asJSON, "ID", "VM", "WAITS", "RULE", "WHAT")
+	for _, id := range ids {
+		line, err := readFile(c, path.Join("asks", id, "request"))
+		if isMissing(err) {
+			continue // it was answered meanwhile
+		}
+		var q question
+		if err == nil {
+			err = json.Unmarshal([]byte(line), &q)
+		}
+		if err != nil {
+			return err
+		}
+		waits := time.Since(q.Since).Round(time.Second).String()
+		if err := t.row(json.RawMessage(line), id, q.VM, waits, q.Rule, cut(q.what(), 60)); err != nil {
+			return err
+		}
+	}
+	return t.flush()
+}
+
+// askAll asks about what waits and what comes, until the input ends or it is
+// interrupted.
+func askAll(ctx context.Context, c *tree, in io.Reader, out io.Writer) error {
+	f, err := c.open("asks/next", os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer f.closeWith(ctx)()
+	typed := make(chan string)
+	go func() { // it reads on when this has returned: nobody else does
+		defer close(typed)
+		for lines := bufio.NewScanner(in); lines.Scan(); {
+			typed <- lines.Text()
+		}
+	}()
+	next := bufio.NewReaderSize(f, 64<<10)
+	for {
+		line, err := next.ReadBytes('\n')
+		if err == io.EOF || ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		var q question
+		if err == nil {
+			err = json.Unmarshal(line, &q)
+		}
+		if err != nil {
+			return err
+		}
+		if over, err := askOne(ctx, c, &q, typed, out); over || err != nil {
+			return err
+		}
+	}
+}
+
+const askHelp = "y: allow, n: deny, a: allow always, e: allow always with these arguments, s: leave it, or the reason of a deny"
+
+// askOne asks about one question, again where the answer is refused.
+func askOne(ctx context.Context, c *tree, q *question, typed <-chan string, out io.Writer) (over bool, err error) {
+	id := strconv.FormatUint(q.ID, 10)
+	fmt.Fprintf(out, "%s %s: %s\n  %s: %s\n", id, fs.QuoteLine(q.VM), q.what(), fs.QuoteLine(q.Rule), fs.PlainLine(q.Reason))
+	for {
+		fmt.Fprintf(out, "allow? [ynaes?] ")
+		var line string
+		var ok bool
+		select {
+		case line, ok = <-typed:
+		case <-ctx.Done():
+		}
+		if !ok {
+			fmt.Fprintln(out)
+			return true, context.Cause(ctx)
+		}
+		var answer string
+		switch line = strings.TrimSpace(line); line {
+		case "s":
+			return false, nil
+		case "", "?":
+			fmt.Fprintln(out, askHelp)
+			continue
+		case "y":
+			answer = "allow"
+		case "a":
+			answer = "allow always"
+		case "e":
+			answer = "allow always exact"
+		case "n":
+			answer = "deny"
+		default:
+			answer = "deny " + line
+		}
+		err := answerAsk(c, id, answer)
+		if err == nil {
+			return false, nil
+		}
+		fmt.Fprintln(out, fs.Text(err))
+		if isMissing(err) {
+			return false, nil // somebody else was faster, or nobody waits any more
+		}
+	}
+}
+
+func answerAsk(c *tree, id, answer string) error {
+	dir, err := entryOf("asks", "a question", id)
+	if err != nil {
+		return err
+	}
+	return writeFile(c, path.Join(dir, "answer"), answer+"\n")
+}
+
+// defineAllow has the command that answers questions with allow.
+func defineAllow(flags *flag.FlagSet) action {
+	always := flags.Bool("always", false, "also from now on, for the tool")
+	exact := flags.Bool("exact", false, "also from now on, for the tool with the same arguments")
+	return each(func(c *tree, id string) error {
+		switch {
+		case *exact:
+			return answerAsk(c, id, "allow always exact")
+		case *always:
+			return answerAsk(c, id, "allow always")
+		}
+		return answerAsk(c, id, "allow")
+	})
+}
+
+// deny answers a question with deny and a reason, if there is one.
+func deny(_ context.Context, c *tree, args []string) error {
+	return answerAsk(c, args[0], strings.Join(append([]string{"deny"}, args[1:]...), " "))
+}

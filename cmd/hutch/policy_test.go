@@ -1,0 +1,59 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A policy is tested by a file of events, without a service.
+func TestPolicyTest(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	profile := write("team.toml", `
+[security.rules.mcp.token]
+on = "mcp.request"
+if = 'has(mcp.request.arguments.token) && mcp.request.arguments.token.startsWith("prod-")'
+decision = "block"
+`)
+	good := write("good.jsonl", `# no production tokens
+
+{"server":"github","tool":"create_issue","arguments":{"token":"prod-1"},"expect":"block"}
+{"server":"github","tool":"create_issue","arguments":{"token":"prod-1"},"expect":{"decision":"block","rule":"security.rules.mcp.token"}}
+{"server":"github","tool":"create_issue","arguments":{},"expect":"allow"}
+`)
+	bad := write("bad.jsonl", `{"tool":"x","expect":"block"}
+{"tool":"x","expect":{"decision":"allow","rule":"other"}}
+{"tool":"x"}
+{"tool":"x","argumnets":{},"expect":"allow"}
+nonsense
+`)
+	p := tested{file: profile}
+	if err := p.test(t.Context(), []string{good}); err != nil {
+		t.Errorf("good: %v", err)
+	}
+	if err := p.test(t.Context(), []string{good, bad}); err != exit(1) {
+		t.Errorf("bad: %v", err)
+	}
+	text, _ := os.ReadFile(profile)
+	try, err := tryText(profile, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, _ := os.ReadFile(bad)
+	for i, want := range []string{"got allow by default, want block", "got allow by default, want allow by other", "expect says no decision", `"argumnets" is not known`, "invalid character"} {
+		if got := testLine([]byte(strings.Split(string(lines), "\n")[i]), try); !strings.Contains(got, want) {
+			t.Errorf("line %d: %q, want %q", i+1, got, want)
+		}
+	}
+	if err := (&tested{file: write("wrong.toml", "security = 1\n")}).test(t.Context(), []string{good}); err == nil {
+		t.Error("a profile that does not parse was tested")
+	}
+}
