@@ -24,32 +24,51 @@ const (
 	maxCost  = 100_000  // cost of one evaluation
 )
 
-// compile compiles a condition on the family's event. Its error is a Fault of
-// what is Of nothing.
-func (f *family) compile(text string) (cel.Program, error) {
+// compile compiles a condition on the family's event and tells what it looks
+// at. Its error is a Fault whose Of is empty.
+func (f *family) compile(text string) (program cel.Program, looks looking, err error) {
 	env, err := f.env()
 	if err != nil {
-		return nil, err
+		return nil, looks, err
 	}
 	if len(text) > maxText {
-		return nil, &Fault{Key: "if", Text: fmt.Sprintf("has %d bytes, at most %d: make several rules of it", len(text), maxText)}
+		return nil, looks, &Fault{Key: "if", Text: fmt.Sprintf("has %d bytes, at most %d: make several rules of it", len(text), maxText)}
 	}
 	ast, issues := env.Compile(text)
 	if issues.Err() != nil {
-		return nil, f.fault(text, issues.Errors())
+		return nil, looks, f.fault(text, issues.Errors())
 	}
 	if t := ast.OutputType(); t != cel.BoolType && t != cel.DynType {
-		return nil, &Fault{Key: "if", Text: fmt.Sprintf("is of type %s: write a condition that is true or false", t)}
+		return nil, looks, &Fault{Key: "if", Text: fmt.Sprintf("is of type %s: write a condition that is true or false", t)}
 	}
 	if cost, err := env.EstimateCost(ast, sizes{}); err != nil || cost.Min > maxLeast {
-		return nil, &Fault{Key: "if", Text: "costs too much whatever is asked: make it simpler"}
+		return nil, looks, &Fault{Key: "if", Text: "costs too much whatever is asked: make it simpler"}
 	}
-	program, err := env.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
+	program, err = env.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
-		return nil, &Fault{Key: "if", Text: err.Error()}
+		return nil, looks, &Fault{Key: "if", Text: err.Error()}
 	}
-	return program, nil
+	for _, name := range ast.NativeRep().ReferenceMap() {
+		looks.atCalls = looks.atCalls || values[name.Name] != nil && !slices.Contains(ofTools, name.Name)
+		looks.atJSON = looks.atJSON || slices.Contains(ofJSON, name.Name)
+	}
+	return program, looks, nil
 }
+
+// A looking tells what a condition looks at.
+type looking struct {
+	atCalls bool // what only a call has, and no list of tools
+	atJSON  bool // what stands in arguments or results
+}
+
+// ofJSON are the roots whose values are decoded.
+var ofJSON = []string{
+	"mcp.request.arguments", "mcp.ask.params", "mcp.response.content", "mcp.response.structured",
+	"mcp.response.is_error", "mcp.response.result_status",
+}
+
+// ofTools are the roots whose values are known of a tool that nobody calls.
+var ofTools = []string{"mcp.request.method", "mcp.request.server_name", "mcp.request.tool_name", "mcp.request.name", "vm.name"}
 
 // sizes tells CEL nothing of how long what is asked may be.
 type sizes struct{}

@@ -57,12 +57,7 @@ func (p *Policy) listOf(e *Event) string {
 	if e.On != OnRequest || e.Method != "tools/call" {
 		return ""
 	}
-	for _, r := range p.rules {
-		if r.Server == e.Server && r.unless {
-			return r.ID
-		}
-	}
-	return ""
+	return p.allowed[e.Server]
 }
 
 // unregistered blocks a call of a tool that there is not.

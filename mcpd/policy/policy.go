@@ -8,10 +8,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-
-	"hutch/fs"
 )
 
 // What a Decision says to do.
@@ -44,7 +41,10 @@ type Policy struct {
 	rules           []*rule            // in the order in which they are tried
 	cedar           *cedarSet          // nil: there are no policies
 	byEvent         map[string][]*rule // the same
+	allowed         map[string]string  // by server, the rule that its list of allowed tools is
+	reads           map[string]bool    // by event, whether rules look at the arguments or results
 	last            Decision
+	lastTally       *tally
 	askTime         time.Duration
 	sealed          Sealed
 	observe         bool // refusals and questions, and have them pass
@@ -66,13 +66,14 @@ var checks = []check{
 	{"deny", (*Policy).tryDeny, (*Policy).denies},
 	{"capabilities", (*Policy).tryCapabilities, (*Policy).hasCapabilities},
 	{"cedar", (*Policy).tryCedar, (*Policy).hasCedar},
+	{"form", (*Policy).tryForm, (*Policy).hasForm},
 	{"rules", (*Policy).tryRules, (*Policy).hasRules},
 	{"rates", (*Policy).tryRates, (*Policy).hasCapabilities},
 }
 
 // New compiles a policy. Its error is a Fault.
 func New(c Config) (*Policy, error) {
-	p := &Policy{last: Decision{Action: Allow, Rule: ruleDefault}, askTime: c.AskTime, sealed: c.Sealed, now: time.Now}
+	p := &Policy{lastTally: new(tally), last: Decision{Action: Allow, Rule: ruleDefault}, askTime: c.AskTime, sealed: c.Sealed, now: time.Now}
 	switch c.Default {
 	case "", Allow:
 	case Ask, Block:
@@ -148,6 +149,7 @@ func (p *Policy) rest(e *Event) Decision {
 	if list := p.listOf(e); list != "" {
 		d.Rule = list
 	}
+	p.lastTally.count(e)
 	return d
 }
 
@@ -162,15 +164,3 @@ func (p *Policy) Sealed() Sealed { return p.sealed }
 
 // AskTime returns how long a question waits for an answer.
 func (p *Policy) AskTime() time.Duration { return p.askTime }
-
-// Text returns the policy as lines for people to read, in the order in which it
-// is tried: the rule, what it does, and its condition.
-func (p *Policy) Text() string {
-	var b strings.Builder
-	p.writeChecks(&b)
-	for _, r := range p.rules {
-		fmt.Fprintf(&b, "%s %s%s\n", fs.QuoteLine(r.ID), r.Decision, r.text())
-	}
-	fmt.Fprintf(&b, "%s %s\n", ruleDefault, p.last.Action)
-	return b.String()
-}

@@ -34,10 +34,12 @@ func newUsage(limit string) (*usage, error) {
 	return u, nil
 }
 
-// Use returns p for one endpoint, with calls counted anew or, of capabilities
+// Use returns p for one endpoint, with no hits, and with calls counted anew or, of capabilities
 // that the policy before it had with the same rate, on.
 func (p *Policy) Use(before *Policy) *Policy {
 	next := *p
+	next.order(p.rules)
+	next.lastTally = new(tally)
 	next.capabilities = nil
 	for _, c := range p.capabilities {
 		c := *c

@@ -30,6 +30,8 @@ type rule struct {
 	list    []string            // that it was made of
 	unless  bool                // it blocks what is not of the list
 	code    *Code               // of what it blocks; nil: ToolExplicitlyDenied
+	looks   looking
+	tally   *tally
 }
 
 // compileRules compiles the rules of c and those that its lists are.
@@ -49,10 +51,7 @@ func (p *Policy) compileRules(c Config) error {
 		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.ID, b.ID))
 	})
 	p.placeAnswers()
-	p.byEvent = make(map[string][]*rule)
-	for _, r := range p.rules {
-		p.byEvent[r.On] = append(p.byEvent[r.On], r)
-	}
+	p.order(p.rules)
 	return nil
 }
 
@@ -82,6 +81,23 @@ func (p *Policy) placeAnswers() {
 	}
 }
 
+// order makes rules, in the order in which they are tried, those of p, with no
+// hits.
+func (p *Policy) order(rules []*rule) {
+	p.rules, p.byEvent, p.allowed = nil, make(map[string][]*rule), make(map[string]string)
+	p.reads = make(map[string]bool)
+	for _, r := range rules {
+		r := *r
+		r.tally = new(tally)
+		p.rules = append(p.rules, &r)
+		p.byEvent[r.On] = append(p.byEvent[r.On], &r)
+		p.reads[r.On] = p.reads[r.On] || r.looks.atJSON
+		if _, ok := p.allowed[r.Server]; r.unless && !ok {
+			p.allowed[r.Server] = r.ID
+		}
+	}
+}
+
 func compileRule(r Rule) (*rule, error) {
 	wrong := func(key, format string, a ...any) *Fault {
 		return &Fault{Of: r.ID, Key: key, Text: fmt.Sprintf(format, a...)}
@@ -104,12 +120,12 @@ func compileRule(r Rule) (*rule, error) {
 	if r.If == "" {
 		return &rule{Rule: r}, nil
 	}
-	program, err := f.compile(r.If)
+	program, looks, err := f.compile(r.If)
 	var fault *Fault
 	if errors.As(err, &fault) {
 		fault.Of = r.ID
 	}
-	return &rule{Rule: r, program: program}, err
+	return &rule{Rule: r, program: program, looks: looks}, err
 }
 
 // tryRules returns what the first rule decides that holds for e. A condition
@@ -119,13 +135,16 @@ func (p *Policy) tryRules(e *Event) *Decision {
 		if r.Server != "" && r.Server != e.Server {
 			continue
 		}
-		if e.Listing && r.program != nil { // which nobody knows before there is a call
+		if e.Listing && r.looks.atCalls { // it may hold of one call and not of another
 			if r.Decision == Block {
 				continue
 			}
 			return &Decision{Action: Allow, Rule: r.ID, Layer: r.Layer}
 		}
 		holds, reason, err := r.holds(e)
+		if holds || err != nil {
+			r.tally.count(e)
+		}
 		switch {
 		case err != nil:
 			return &Decision{Action: Block, Rule: r.ID, Layer: r.Layer, Reason: fmt.Sprintf("the condition of the rule cannot be found out: %v", err)}
