@@ -63,7 +63,7 @@ func TestPagesHaveTheFlags(t *testing.T) {
 // has in a guest.
 func TestHelpOfRelay(t *testing.T) {
 	bin := need.Programs(t)
-	for args, want := range map[string]string{"-h": "usage: hutch-relay [NAME] | call ", "call -h": "usage: hutch-relay call [-json]"} {
+	for args, want := range map[string]string{"-h": "usage: hutch-relay [-seal] [NAME] | call ", "call -h": "usage: hutch-relay call [-json]"} {
 		cmd := exec.Command(filepath.Join(bin, "guest"), strings.Fields(args)...)
 		cmd.Args[0] = "/opt/hutch/bin/hutch-relay"
 		if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), want) {

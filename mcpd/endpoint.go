@@ -304,7 +304,8 @@ func (e *Endpoint) Serve(ctx context.Context, conn net.Conn) error {
 	return e.ServeFor(ctx, conn, "")
 }
 
-// ServeFor is Serve for a principal who asks through the tree.
+// ServeFor is Serve for a principal who asks through the tree, and whose requests
+// need no envelope.
 func (e *Endpoint) ServeFor(ctx context.Context, conn net.Conn, principal string) error {
 	defer conn.Close()
 	s := newSession(e, conn)

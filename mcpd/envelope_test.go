@@ -1,9 +1,11 @@
 package mcpd
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"hutch/mcpd/frame"
 	"hutch/mcpd/policy"
 	"hutch/mcpd/seal"
+	caller "hutch/relay/call"
 )
 
 // sealedSite is a site with a Gate, whose profile says whether envelopes have to
@@ -210,8 +213,10 @@ func TestBadEnvelopes(t *testing.T) {
 	if m.Error == nil || !strings.Contains(string(m.Error.Data), `"reason":"rate","retry_after_ms":`) || !json.Valid(m.Error.Data) {
 		t.Errorf("%+v", m)
 	}
-	if used := st.Pending(); used != 0 {
-		t.Errorf("%d bytes are pending", used)
+	for end := time.Now().Add(patience); st.Pending() != 0; { // calls end after their answers
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes are pending", st.Pending())
+		}
 	}
 }
 
@@ -223,4 +228,115 @@ func TestNoGate(t *testing.T) {
 	g.fails(seal.Attest, `{"public_key":""}`, -32601, "method not found")
 	st.require(true, nil)
 	g.refused(g.request("tools/list", ""))
+}
+
+// A speaker is a program that speaks to a relay.
+type speaker struct {
+	t   *testing.T
+	in  io.Writer
+	out *bufio.Reader
+}
+
+func (p *speaker) ask(line string) string {
+	p.t.Helper()
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		p.t.Fatal(err)
+	}
+	answer, err := p.out.ReadString('\n')
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return answer
+}
+
+// TestRelaySigns has programs that know of no envelope call tools, by relays
+// that do and by one that does not.
+func TestRelaySigns(t *testing.T) {
+	servers := testServers("plain")
+	st := sealedSite(t, t.TempDir(), true, servers)
+	const hello = `{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	n := 0
+	call := func() string { // each has an id of its own, as MCP wants it
+		n++
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"plain__echo","arguments":{"text":"hi there"}}}`, n)
+	}
+	program := func() *speaker {
+		out, in := st.program(t, "speaker")
+		p := &speaker{t, in, bufio.NewReader(out)}
+		if answer := p.ask(hello); !strings.Contains(answer, `"required":true`) {
+			t.Errorf("initialize: %s", answer)
+		}
+		return p
+	}
+	if answer := program().ask(call()); !strings.Contains(answer, `"reason":"unsigned"`) {
+		t.Errorf("not signed: %s", answer)
+	}
+	st.seals = true
+	for _, version := range []string{"1", "2"} {
+		t.Setenv("HUTCH_RELAY_VERSION", version)
+		p := program()
+		for range 3 {
+			if answer := p.ask(call()); !strings.Contains(answer, "hi there") || !strings.Contains(answer, fmt.Sprintf(`"id":%d,`, n)) {
+				t.Errorf("signed: %s", answer)
+			}
+		}
+		if err := st.cfg.Seal.Revoke("all"); err != nil {
+			t.Fatal(err)
+		}
+		if answer := p.ask(call()); !strings.Contains(answer, "SESSION_INACTIVE") {
+			t.Errorf("revoked: %s", answer)
+		}
+		if answer := p.ask(call()); !strings.Contains(answer, "hi there") {
+			t.Errorf("attested anew: %s", answer)
+		}
+		for _, s := range st.each(func(*session) bool { return true }) {
+			s.hangUp() // as a hutchd does that ends
+		}
+		for answer := ""; !strings.Contains(answer, "hi there"); answer = p.ask(call()) {
+			if answer != "" && !strings.Contains(answer, "-32001") {
+				t.Fatalf("connected anew: %s", answer)
+			}
+		}
+	}
+}
+
+func TestCallSigns(t *testing.T) {
+	servers := testServers("plain")
+	st := sealedSite(t, t.TempDir(), true, servers)
+	for _, sealed := range []bool{true, false} {
+		a, b := socketPair(t)
+		served := make(chan error)
+		go func() { served <- st.Serve(context.Background(), b) }()
+		c, err := caller.New(t.Context(), a, "t", sealed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := c.Tool(t.Context(), "plain__echo", json.RawMessage(`{"text":"hi there"}`))
+		if done := err == nil && strings.Contains(string(result), "hi there"); done != sealed {
+			t.Errorf("sealed %v: %s %v", sealed, result, err)
+		}
+		c.Close()
+		<-served
+	}
+}
+
+// TestHostNeedsNoEnvelope has a client of the host call a tool.
+func TestHostNeedsNoEnvelope(t *testing.T) {
+	servers := testServers("plain")
+	st := sealedSite(t, t.TempDir(), true, servers)
+	a, b := socketPair(t)
+	served := make(chan error)
+	go func() { served <- st.ServeFor(context.Background(), b, "glenda") }()
+	c, err := caller.New(t.Context(), a, "t", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result, err := c.Tool(t.Context(), "plain__echo", json.RawMessage(`{"text":"hi"}`)); err != nil {
+		t.Errorf("%s %v", result, err)
+	}
+	c.Close()
+	<-served
+	if _, err := st.Call(t.Context(), Caller{Process: "hutch"}, "plain__echo", json.RawMessage(`{}`)); err != nil {
+		t.Error(err)
+	}
 }

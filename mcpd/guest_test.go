@@ -25,6 +25,7 @@ type site struct {
 	work   string
 	path   string // of the ledger
 	db     *ledger.DB
+	seals  bool // the relays of its programs sign
 	mu     sync.Mutex
 	events []string
 }

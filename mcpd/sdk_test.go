@@ -83,7 +83,7 @@ func (st *site) program(t *testing.T, name string) (out io.Reader, in io.WriteCl
 		return a, nil
 	}
 	all.Go(func() {
-		if err := relay.Run(context.Background(), fromClient, toClient, dial, name); err != nil {
+		if err := relay.Run(context.Background(), fromClient, toClient, dial, name, st.seals); err != nil {
 			t.Errorf("relay: %v", err)
 		}
 		toClient.Close()

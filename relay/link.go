@@ -18,6 +18,7 @@ import (
 type link struct {
 	r       *relay
 	conn    net.Conn
+	ctx     context.Context // ends with the connection
 	out     *frame.Writer
 	greeted bool // it began with the client's initialize
 
@@ -36,6 +37,7 @@ type asked struct {
 	silent bool          // the relay's own, whose answer the client does not see
 	done   chan struct{} // closed at the answer, if not nil
 	first  bool          // initialize
+	own    func([]byte)  // takes the answer, to a request that the client knows nothing of; or nil
 }
 
 // shortest is how long a connection lasts that was of use: one for which the
@@ -45,8 +47,10 @@ const shortest = time.Second
 // serve relays over conn until it ends, and says whether it was of use.
 func (r *relay) serve(ctx context.Context, conn net.Conn) bool {
 	begun := time.Now()
+	alive, end := context.WithCancel(ctx)
+	defer end()
 	l := &link{
-		r: r, conn: conn, out: frame.NewWriter(conn),
+		r: r, conn: conn, ctx: alive, out: frame.NewWriter(conn),
 		pending: make(map[uint32]asked), asked: make(map[string]uint32),
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
@@ -57,6 +61,7 @@ func (r *relay) serve(ctx context.Context, conn net.Conn) bool {
 		conn.Close()
 		l.out.Close()
 		l.fail()
+		end()
 	})
 	useful := l.out.Preamble(r.name) == nil && l.greet()
 	if useful {
@@ -135,6 +140,13 @@ func (l *link) send(m *message) bool {
 // ask sends a request. One that was sent is answered, if need be by fail.
 func (l *link) ask(m *message, a asked) bool {
 	a.id = bytes.Clone(a.id)
+	payload := m.line
+	if l.r.signer != nil && m.kind == request && a.own == nil {
+		if err := l.attest(); err != nil {
+			return l.unsigned(a, err)
+		}
+		payload = l.r.signer.Sign(m.line, time.Now())
+	}
 	l.mu.Lock()
 	if l.dead {
 		l.mu.Unlock()
@@ -145,7 +157,7 @@ func (l *link) ask(m *message, a asked) bool {
 	l.pending[stream] = a
 	l.asking.Add(1)
 	l.mu.Unlock()
-	f := frame.Frame{Version: l.r.version, Stream: stream, Process: l.r.name, Payload: m.line}
+	f := frame.Frame{Version: l.r.version, Stream: stream, Process: l.r.name, Payload: payload}
 	if l.out.WriteFrame(f) != nil {
 		l.conn.Close()
 	}
@@ -201,7 +213,11 @@ func (l *link) answer(f frame.Frame) {
 	if !ok {
 		return
 	}
-	if !a.silent {
+	l.renew(f.Payload)
+	switch {
+	case a.own != nil:
+		a.own(f.Payload)
+	case !a.silent:
 		l.r.print(f.Payload)
 	}
 	if a.first {
@@ -223,7 +239,9 @@ func (l *link) waits(stream uint32) (asked, bool) {
 // answered ends a request whose answer was not to be understood.
 func (l *link) answered(stream uint32) {
 	if a, ok := l.waits(stream); ok {
-		l.r.fail(a.id, jsonrpc.CodeLost, "the host's answer was malformed")
+		if a.own == nil {
+			l.r.fail(a.id, jsonrpc.CodeLost, "the host's answer was malformed")
+		}
 		l.finished(stream, a)
 	}
 }
@@ -248,7 +266,7 @@ func (l *link) fail() {
 	lost := maps.Clone(l.pending)
 	l.mu.Unlock()
 	for stream, a := range lost {
-		if !a.first {
+		if !a.first && a.own == nil {
 			l.r.fail(a.id, jsonrpc.CodeLost, "connection to the host lost")
 		}
 		l.finished(stream, a)

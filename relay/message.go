@@ -1,6 +1,9 @@
 package relay
 
-import "hutch/aggd/jsonrpc"
+import (
+	"hutch/aggd/jsonrpc"
+	"hutch/mcpd/seal"
+)
 
 // The kinds of messages.
 type kind int
@@ -20,8 +23,14 @@ type message struct {
 	method string
 }
 
-// parse reads the envelope. What comes before an error in it still counts.
+// parse reads the envelope. What comes before an error in it still counts. Of a
+// message that the client itself has signed it tells the id.
 func parse(line []byte) message {
+	if seal.Is(line) {
+		signed, _ := seal.Parse(line)
+		inner, _ := jsonrpc.Parse(signed.Payload)
+		return message{line: line, id: inner.ID}
+	}
 	envelope, err := jsonrpc.Parse(line)
 	m := message{line: line, id: envelope.ID, method: envelope.Method}
 	switch {

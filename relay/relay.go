@@ -25,6 +25,7 @@ import (
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/mcpd/frame"
+	"hutch/mcpd/seal"
 	"hutch/relay/port"
 )
 
@@ -36,6 +37,7 @@ type relay struct {
 	version uint8
 	limit   int // of a message
 	name    string
+	signer  *seal.Signer // of requests; nil: they go as they are
 
 	writeMu sync.Mutex // held for the write of one line
 	stdout  io.Writer
@@ -51,14 +53,22 @@ type relay struct {
 // Run relays until stdin ends and everything is answered, or ctx is done; it
 // closes stdin then, if that can be closed. The name is that of the program
 // on the other side of stdin, as the host will show it. Frames are those of
-// version 2, or of 1 if $HUTCH_RELAY_VERSION is 1.
-func Run(ctx context.Context, stdin io.Reader, stdout io.Writer, dial func(context.Context) (net.Conn, error), name string) error {
+// version 2, or of 1 if $HUTCH_RELAY_VERSION is 1. The requests of the program are
+// signed if the relay is sealed.
+func Run(ctx context.Context, stdin io.Reader, stdout io.Writer, dial func(context.Context) (net.Conn, error), name string, sealed bool) error {
 	r := &relay{
 		version: frame.Version2, limit: frame.MaxMessage,
 		name: frame.SanitizeName(name), stdout: stdout, came: make(chan struct{}),
 	}
 	if os.Getenv("HUTCH_RELAY_VERSION") == "1" {
 		r.version, r.limit = frame.Version1, frame.MaxFrame-16-len(r.name)
+	}
+	if sealed {
+		var err error
+		if r.signer, err = seal.NewSigner(); err != nil {
+			return err
+		}
+		r.limit -= seal.Overhead
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

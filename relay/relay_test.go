@@ -41,7 +41,7 @@ func newClient(t testing.TB, version string) *client {
 		var d net.Dialer
 		err := relay.Run(ctx, inR, outW, func(ctx context.Context) (net.Conn, error) {
 			return d.DialContext(ctx, "unix", l.Addr().String())
-		}, "my agent\x01")
+		}, "my agent\x01", false)
 		outW.Close()
 		c.ended <- err
 		close(c.ended)

@@ -29,9 +29,9 @@ func isRelay() bool {
 }
 
 func usage() {
-	text := "guest [-v] init | agent | relay [NAME] | call [-json] [-n N] [-c C] [-t D] TOOL [JSON]"
+	text := "guest [-v] [-seal] init | agent | relay [NAME] | call [-json] [-n N] [-c C] [-t D] TOOL [JSON]"
 	if isRelay() {
-		text = "hutch-relay [NAME] | call [-json] [-n N [-c C] [-t D]] TOOL [JSON]\n" +
+		text = "hutch-relay [-seal] [NAME] | call [-json] [-n N [-c C] [-t D]] TOOL [JSON]\n" +
 			"An MCP server on standard input and output, for the client that starts it;\n" +
 			"call is a client for shells: it calls a tool and prints the result."
 	}
@@ -42,6 +42,7 @@ func main() {
 	log.SetFlags(0)
 	runMachine()
 	verbose := flag.Bool("v", false, "say what happens with connections")
+	sealed := flag.Bool("seal", os.Getenv("HUTCH_SEAL") == "1", "sign the requests of the relay and of call")
 	flag.Usage = usage
 	flag.Parse()
 	verb, args := flag.Arg(0), flag.Args()
@@ -59,9 +60,9 @@ func main() {
 	case verb == "ports" && len(args) == 2:
 		err = ports.Main(context.Background(), args[1])
 	case verb == "call":
-		os.Exit(call.Main(context.Background(), args[1:], os.Stdout, os.Stderr))
+		os.Exit(call.Main(context.Background(), args[1:], *sealed, os.Stdout, os.Stderr))
 	case verb == "relay" && len(args) <= 2:
-		err = runRelay(args[1:])
+		err = runRelay(args[1:], *sealed)
 	default:
 		usage()
 		os.Exit(2)
@@ -73,12 +74,12 @@ func main() {
 
 // runRelay relays between stdin and stdout and the host. The host is told the
 // name given, or that of the program that started us.
-func runRelay(args []string) error {
+func runRelay(args []string, sealed bool) error {
 	name := parent()
 	if len(args) > 0 {
 		name = args[0]
 	}
-	return relay.Run(context.Background(), os.Stdin, os.Stdout, dial(port.MCP), name)
+	return relay.Run(context.Background(), os.Stdin, os.Stdout, dial(port.MCP), name, sealed)
 }
 
 func parent() string {

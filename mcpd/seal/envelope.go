@@ -150,7 +150,7 @@ func Sign(key ed25519.PrivateKey, token string, request []byte, now time.Time) [
 }
 
 // Overhead is by how much an envelope is larger than its payload, at most.
-const Overhead = 1 << 10
+const Overhead = 2 << 10
 
 // clip returns a text of a stranger for people to read.
 func clip(s string) string {

@@ -229,6 +229,35 @@ func TestSigner(t *testing.T) {
 	}
 }
 
+// TestSignerAsks has a host that attests a key at the third time only.
+func TestSignerAsks(t *testing.T) {
+	s, err := NewSigner()
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := []byte(`{"code":-32600,"message":"too often","data":{"reason":"rate","retry_after_ms":1}}`)
+	good := []byte(`{"security_token":"T","expires_at":"` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`)
+	n := 0
+	ask := func(json.RawMessage) (json.RawMessage, json.RawMessage, error) {
+		if n++; n < 3 {
+			return nil, later, nil
+		}
+		return good, nil, nil
+	}
+	for range 2 {
+		if err := s.Attest(t.Context(), ask); err != nil || n != 3 {
+			t.Errorf("asked %d times: %v", n, err)
+		}
+	}
+	s.Forget()
+	err = s.Attest(t.Context(), func(json.RawMessage) (json.RawMessage, json.RawMessage, error) {
+		return nil, []byte(`{"code":-32601,"message":"method not found"}`), nil
+	})
+	if err == nil || err.Error() != "the host does not attest the key: method not found" {
+		t.Error(err)
+	}
+}
+
 func rawString(t *testing.T, object []byte, name string) string {
 	t.Helper()
 	var m map[string]string

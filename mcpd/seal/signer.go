@@ -1,10 +1,13 @@
 package seal
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -43,6 +46,31 @@ func NewSigner() (*Signer, error) {
 // Params are those of the request Attest.
 func (s *Signer) Params() json.RawMessage {
 	return json.RawMessage(`{"public_key":"` + s.public + `"}`)
+}
+
+// Attest has the key attested, unless there is a token already: ask makes the
+// request Attest, and returns its result or its error object. Where the host
+// says that too many ask, it asks again later.
+func (s *Signer) Attest(ctx context.Context, ask func(params json.RawMessage) (result, object json.RawMessage, err error)) error {
+	for !s.Ready(time.Now()) {
+		result, object, err := ask(s.Params())
+		if err != nil {
+			return err
+		}
+		if object == nil {
+			return s.Accept(result, time.Now())
+		}
+		after, err := strconv.Atoi(string(rawjson.Get(object, "data", "retry_after_ms")))
+		if err != nil {
+			return fmt.Errorf("the host does not attest the key: %s", rawjson.GetString(object, "message"))
+		}
+		select {
+		case <-time.After(time.Duration(after) * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // Accept takes the result of the request Attest.

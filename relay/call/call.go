@@ -18,31 +18,39 @@ import (
 	"hutch/aggd/jsonrpc"
 	"hutch/fs"
 	"hutch/mcpd/frame"
+	"hutch/mcpd/seal"
 )
 
 // A Client is one MCP session.
 type Client struct {
-	conn net.Conn
-	w    *frame.Writer
-	name string
+	conn   net.Conn
+	w      *frame.Writer
+	name   string
+	signer *seal.Signer // of requests; nil: they go as they are
 
 	mu      sync.Mutex // guards what follows; held over a write, so that streams are numbered in order
 	stream  uint32
 	waiting map[uint32]chan jsonrpc.Message
 	err     error // why no more answers come
 
-	read sync.WaitGroup
+	read      sync.WaitGroup
+	attesting sync.Mutex // held while the key is attested
 }
 
-// New starts a session on conn for the program called name.
-func New(ctx context.Context, conn net.Conn, name string) (*Client, error) {
+// New starts a session on conn for the program called name, whose requests are
+// signed if the Client is sealed.
+func New(ctx context.Context, conn net.Conn, name string, sealed bool) (*Client, error) {
 	c := &Client{conn: conn, w: frame.NewWriter(conn), name: name, waiting: map[uint32]chan jsonrpc.Message{}}
-	if err := c.w.Preamble(name); err != nil {
+	err := c.w.Preamble(name)
+	if err == nil && sealed {
+		c.signer, err = seal.NewSigner()
+	}
+	if err != nil {
 		conn.Close()
 		return nil, err
 	}
 	c.read.Go(c.receive)
-	_, err := c.Do(ctx, "initialize", json.RawMessage(`{"protocolVersion":"`+jsonrpc.Newest+
+	_, err = c.Do(ctx, "initialize", json.RawMessage(`{"protocolVersion":"`+jsonrpc.Newest+
 		`","capabilities":{},"clientInfo":{"name":"hutch-relay call","version":"`+fs.Version+`"}}`))
 	if err == nil {
 		err = c.w.WriteFrame(frame.Frame{Version: 2, Flags: frame.Notification, Process: name,
@@ -102,22 +110,43 @@ func (c *Client) fail(err error) {
 
 // Do makes a request and returns its result.
 func (c *Client) Do(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	if err := c.attest(ctx); err != nil {
+		return nil, err
+	}
+	result, object, err := c.ask(ctx, method, params)
+	if object != nil {
+		e := jsonrpc.Received(object)
+		err = fmt.Errorf("%w (%d)", e, e.Code)
+	}
+	return result, err
+}
+
+// attest has the Client's key attested, if it has to be.
+func (c *Client) attest(ctx context.Context) error {
+	if c.signer == nil {
+		return nil
+	}
+	c.attesting.Lock()
+	defer c.attesting.Unlock()
+	return c.signer.Attest(ctx, func(params json.RawMessage) (result, object json.RawMessage, err error) {
+		return c.ask(ctx, seal.Attest, params)
+	})
+}
+
+// ask makes a request and returns its result, or the error object.
+func (c *Client) ask(ctx context.Context, method string, params json.RawMessage) (result, object json.RawMessage, err error) {
 	answer := make(chan jsonrpc.Message, 1)
 	if err := c.send(method, params, answer); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	select {
 	case m, ok := <-answer:
-		switch {
-		case !ok:
-			return nil, c.err
-		case m.Error != nil:
-			e := jsonrpc.Received(m.Error)
-			return nil, fmt.Errorf("%w (%d)", e, e.Code)
+		if !ok {
+			return nil, nil, c.err
 		}
-		return m.Result, nil
+		return m.Result, m.Error, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
 }
 
@@ -129,8 +158,11 @@ func (c *Client) send(method string, params json.RawMessage, answer chan jsonrpc
 	}
 	c.stream++
 	c.waiting[c.stream] = answer
-	return c.w.WriteFrame(frame.Frame{Version: 2, Stream: c.stream, Process: c.name,
-		Payload: jsonrpc.Request(uint64(c.stream), method, params)})
+	request := jsonrpc.Request(uint64(c.stream), method, params)
+	if c.signer != nil && method != seal.Attest {
+		request = c.signer.Sign(request, time.Now())
+	}
+	return c.w.WriteFrame(frame.Frame{Version: 2, Stream: c.stream, Process: c.name, Payload: request})
 }
 
 // Tool calls a tool with the arguments args, a JSON object.

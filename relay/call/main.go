@@ -12,13 +12,14 @@ import (
 	"hutch/relay/port"
 )
 
-// Main is the program: call [-json] [-n N [-c C] [-t D]] TOOL [JSON]. It prints the text of
+// Main is the program: call [-json] [-n N [-c C] [-t D]] TOOL [JSON], whose requests
+// are signed if it is sealed. It prints the text of
 // the tool's result, or with -n what N calls took, and returns the status to
 // exit with: 0, 1 for an error, 2 for wrong usage.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func Main(ctx context.Context, args []string, sealed bool, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("call", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	var o options
+	o := options{sealed: sealed}
 	flags.IntVar(&o.n, "n", 0, "call it `N` times and print what that took")
 	flags.IntVar(&o.at, "c", 1, "with -n: `C` calls at once")
 	flags.DurationVar(&o.most, "t", 0, "with -n: begin no call after `D`")
@@ -59,6 +60,8 @@ type options struct {
 	n, at int
 	most  time.Duration
 	raw   bool
+
+	sealed bool
 }
 
 // run connects to the endpoint, calls a tool, and prints what came of it.
@@ -67,7 +70,7 @@ func run(ctx context.Context, w io.Writer, tool string, args json.RawMessage, o 
 	if err != nil {
 		return false, err
 	}
-	c, err := New(ctx, conn, "call")
+	c, err := New(ctx, conn, "call", o.sealed)
 	if err != nil {
 		return false, err
 	}

@@ -15,7 +15,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"local__echo", "x"}, "call: arguments are not JSON: x\n"},
 	} {
 		var said strings.Builder
-		if status := Main(t.Context(), c.args, io.Discard, &said); status != 2 || said.String() != c.want {
+		if status := Main(t.Context(), c.args, false, io.Discard, &said); status != 2 || said.String() != c.want {
 			t.Errorf("%q: status %d, %q, want %q", c.args, status, said.String(), c.want)
 		}
 	}

@@ -24,6 +24,8 @@ mcpServers in the client's own settings. Shells do without a client:
 	hutch-relay call file_list '{"path":"."}'
 
 Calls are decided by a policy and recorded; a call that is refused says why.
+If it says that requests have to be signed, hutch-relay -seal signs them, and
+so does every hutch-relay where HUTCH_SEAL=1 is in the environment.
 There is no other way out, but for a proxy where http_proxy names one.
 `,
 	"opt/hutch/mcp.json": `{

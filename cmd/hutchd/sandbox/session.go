@@ -87,7 +87,7 @@ func (s *Session) run() {
 	defer s.CloseInput()
 	stop := context.AfterFunc(s.ctx, s.Out.Abandon)
 	defer stop()
-	if err := relay.Run(s.ctx, &input{s: s}, &output{to: s.Out}, s.dial, Asker); err != nil && s.ctx.Err() == nil {
+	if err := relay.Run(s.ctx, &input{s: s}, &output{to: s.Out}, s.dial, Asker, false); err != nil && s.ctx.Err() == nil {
 		s.vm.service.log.Warn("MCP session ended", "vm", s.vm.Name(), "session", s.Name, "err", err)
 	}
 	s.served.Wait()

@@ -101,7 +101,7 @@ func (h *house) dial(g vmmtest.Guest, n int) (list []net.Conn) {
 // ask opens a session on a new connection, makes a request, and closes it.
 func (h *house) ask(g vmmtest.Guest) error {
 	h.t.Helper()
-	c, err := call.New(h.t.Context(), h.dial(g, 1)[0], "test")
+	c, err := call.New(h.t.Context(), h.dial(g, 1)[0], "test", false)
 	if err != nil {
 		return err
 	}

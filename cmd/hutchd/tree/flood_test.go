@@ -84,7 +84,7 @@ func flood(ctx context.Context, g vmmtest.Guest, times int) error {
 	if err != nil {
 		return err
 	}
-	c, err := call.New(ctx, conn, "test")
+	c, err := call.New(ctx, conn, "test", false)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func sideBySide(ctx context.Context, g vmmtest.Guest) error {
 		if err != nil {
 			return err
 		}
-		c, err := call.New(ctx, conn, "test")
+		c, err := call.New(ctx, conn, "test", false)
 		if err != nil {
 			return err
 		}
