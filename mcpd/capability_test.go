@@ -67,3 +67,11 @@ func TestCapabilities(t *testing.T) {
 	g.notify("notifications/cancelled", `{"requestId":"x"}`)
 	await(t, "the call has ended", func() bool { return g.do("tools/call", echo).Error == nil })
 }
+
+// As long as there is no policy nothing is called.
+func TestNoPolicy(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, nil)
+	st.rules.Store(newRules(nil, nil))
+	st.dial(t, 1).fails("tools/call", readFile, jsonrpc.CodeInternal, "there is no policy yet")
+}
