@@ -32,12 +32,13 @@ type call struct {
 	invalid *Error // found out before it was started
 
 	// What planning finds out.
-	tool    string    // or prompt, or resource, as the guest names it
-	server  string    // that has it
-	own     string    // its name there
-	missing bool      // there is no such server, or no such tool
-	schema  []byte    // what the tool takes; nil: nobody knows
-	file    *fileCall // what it does to the workspace; nil: nothing
+	tool    string       // or prompt, or resource, as the guest names it
+	server  string       // that has it
+	own     string       // its name there
+	missing bool         // there is no such server, or no such tool
+	schema  []byte       // what the tool takes; nil: nobody knows
+	file    *fileCall    // what it does to the workspace; nil: nothing
+	command *commandCall // what it runs in the guest; nil: nothing
 
 	row     row
 	traceID string

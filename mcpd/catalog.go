@@ -41,7 +41,7 @@ func (cs *catalogs) of(key string) catalog {
 			c[l] = &shelf{list: l, fetch: fetcher(l, key), turn: make(chan struct{}, 1)}
 		}
 		tools := c[wire.Tools]
-		tools.own, tools.hides = cs.e.work.Tools(), cs.e.hides
+		tools.own, tools.hides = cs.e.ownTools(), cs.e.hides
 		tools.alone = tools.stock(0, nil)
 		cs.byKey[key] = c
 	}

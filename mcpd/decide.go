@@ -10,6 +10,7 @@ import (
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
+	"hutch/mcpd/dispatch"
 	"hutch/mcpd/policy"
 )
 
@@ -104,6 +105,9 @@ func (c *call) decide() (err *Error) {
 	if err == nil {
 		err = c.decideFile()
 	}
+	if err == nil {
+		err = c.decideCommand()
+	}
 	if err != nil {
 		return err
 	}
@@ -167,7 +171,10 @@ func (c *call) question(answer []byte) *policy.Event {
 // arguments of a call are.
 func (e *Endpoint) hides(it *wire.Item) bool {
 	p := e.rules.Load().policy
-	if p == nil {
+	switch {
+	case it.Server == dispatch.Server && it.Name == dispatch.Tool && !e.runs():
+		return true
+	case p == nil:
 		return false
 	}
 	d := p.Decide(&policy.Event{

@@ -32,6 +32,7 @@ import (
 	"hutch/aggd/wire"
 	"hutch/fs"
 	"hutch/mcpd/attest"
+	"hutch/mcpd/dispatch"
 	"hutch/mcpd/frame"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
@@ -52,6 +53,8 @@ type Config struct {
 	Ledger func() (*ledger.DB, error)
 	// Seal attests the guest's keys and judges its envelopes; nil: there are none.
 	Seal *attest.Gate
+	// Run runs a command of cmd.run in the guest; nil: that tool does not exist.
+	Run dispatch.Runner
 	// AggdPath is the aggregator's program. The endpoint works without it.
 	AggdPath string
 
@@ -87,6 +90,7 @@ type Endpoint struct {
 	log      *redact.Lines // of the aggregator
 	catalogs catalogs
 	work     *workspace.Workspace
+	commands commands
 	local    *session       // requests that come from the tree
 	tasks    sync.WaitGroup // connections, and what outlives its call
 

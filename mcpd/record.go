@@ -84,6 +84,7 @@ func (c *call) answer(result json.RawMessage, err *Error) (json.RawMessage, *Err
 	err = c.fit(result, err)
 	c.session.e.count.add(c.verdict.denied, err)
 	c.recordFile(err)
+	c.recordCommand()
 	c.row.db.End(c.row.id, c.outcome(result, err)) // before the wait: often one commit takes both
 	if lerr := c.row.durable(context.WithoutCancel(c.ctx)); lerr != nil {
 		return nil, noLedger(lerr)

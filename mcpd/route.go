@@ -21,6 +21,7 @@ type route struct {
 var routes = []route{
 	{isLocal, planServerTool},
 	{isWorkspace, planWorkspace},
+	{isCommand, planCommand},
 	{isNamespaced, planServerTool},
 }
 

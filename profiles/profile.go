@@ -32,6 +32,7 @@ type Profile struct {
 	Security policy.Config
 	Policy   *policy.Policy // compiled of Security and of the servers' lists of tools
 	HTTP     HTTP
+	Commands Commands
 	// MaxPending is how many bytes the VM's MCP sessions may hold; 0: the default.
 	MaxPending int64
 
@@ -43,6 +44,16 @@ type HTTP struct {
 	Allow    []string      // hosts and networks that may be reached although they are private
 	MaxBytes int64         // of a response; 0: the default
 	Timeout  time.Duration // of a request; 0: the default
+}
+
+// Commands says what the tool cmd.run may run, and for how long.
+type Commands struct {
+	Enabled       bool
+	Allow         map[string][]string // what the first argument may be; empty: any
+	Timeout       time.Duration       // 0: the default, as of the others
+	MaxOutput     int64
+	MaxConcurrent int
+	Deny          []string // what the names of variables begin with that a command does not get
 }
 
 // A Server is an external MCP server, and which of its tools may be called.

@@ -39,6 +39,9 @@ func environment(vm variables, own map[string]string, s *settings, who login) ma
 		}
 	}
 	maps.Copy(env, s.env)
+	maps.DeleteFunc(env, func(k, _ string) bool {
+		return slices.ContainsFunc(s.scrub, func(prefix string) bool { return strings.HasPrefix(k, prefix) })
+	})
 	return env
 }
 

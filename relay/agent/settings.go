@@ -22,6 +22,8 @@ type settings struct {
 	env         map[string]string
 	user        string
 	tty         *size
+	dispatch    string   // what wait says, too, for whoever runs many to tell them apart
+	scrub       []string // what the names of variables begin with that it does not get
 	timeout     time.Duration
 	limit       int64
 	killOnClose bool
@@ -44,6 +46,12 @@ func (s *settings) text() string {
 	}
 	if s.tty != nil {
 		fmt.Fprintf(&b, "tty %d %d\n", s.tty.rows, s.tty.cols)
+	}
+	if s.dispatch != "" {
+		fmt.Fprintf(&b, "dispatch %s\n", fs.Quote(s.dispatch))
+	}
+	if len(s.scrub) > 0 {
+		fmt.Fprintf(&b, "scrub %s\n", fs.QuoteAll(s.scrub))
 	}
 	if s.timeout != 0 {
 		fmt.Fprintf(&b, "timeout %s\n", s.timeout)

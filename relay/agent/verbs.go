@@ -27,6 +27,8 @@ var execVerbs = []verb{
 	{Name: "env", Args: "K V", Min: 2, Max: 2, Doc: "a variable of its environment", Do: doEnv},
 	{Name: "user", Args: "UID", Min: 1, Max: 1, Doc: "whom it runs as: UID, UID:GID or a name", Do: doUser},
 	{Name: "tty", Args: "ROWS COLS", Min: 2, Max: 2, Doc: "run on a terminal; its size", Do: doTTY},
+	{Name: "dispatch", Args: "ID", Min: 1, Max: 1, Doc: "what its wait is to say, too", Do: doDispatch},
+	{Name: "scrub", Args: "PREFIX…", Min: 1, Max: -1, Doc: "without the variables whose names begin so", Do: doScrub},
 	{Name: "timeout", Args: "TIME", Min: 1, Max: 1, Doc: "end it after TIME; 0 for never", Do: doTimeout},
 	{Name: "limit", Args: "SIZE", Min: 1, Max: 1, Doc: "how much of each output is kept", Do: doLimit},
 	{Name: "signal", Args: "NAME", Min: 1, Max: 1, Doc: "to all that it started", Do: doSignal},
@@ -96,6 +98,14 @@ func doEnv(c call, args []string) error {
 		}
 		s.env[args[0]] = args[1]
 	})
+}
+
+func doDispatch(c call, args []string) error {
+	return c.At.c.change(func(s *settings) { s.dispatch = args[0] })
+}
+
+func doScrub(c call, args []string) error {
+	return c.At.c.change(func(s *settings) { s.scrub = args })
 }
 
 func doUser(c call, args []string) error {

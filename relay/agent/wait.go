@@ -13,7 +13,8 @@ import (
 )
 
 // result returns how the command ended: exit status or signal, user, system
-// and real time in seconds, and "timeout" if its time was up.
+// and real time in seconds, "timeout" if its time was up, and what it was told to
+// say by dispatch.
 func (c *command) result() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -24,6 +25,9 @@ func (c *command) result() string {
 		max(c.how.at.Sub(c.begun), 0).Seconds())
 	if c.timedOut {
 		line += " timeout"
+	}
+	if c.conf.dispatch != "" {
+		line += " dispatch " + c.conf.dispatch
 	}
 	return line
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hutch/aggd/wire"
+	"hutch/mcpd/dispatch"
 	"hutch/mcpd/history"
 	"hutch/mcpd/policy"
 	"hutch/profiles"
@@ -43,6 +44,7 @@ func (v *Sandbox) configure(ctx context.Context) error {
 	}
 	_, err = v.openLedger(p.Secrets())
 	v.MCP.SetPending(p.MaxPending)
+	v.MCP.SetCommands(dispatch.Config(p.Commands))
 	return errors.Join(err, v.MCP.Reload(ctx, servers(p, v.service.cfg.Locald), p.Policy))
 }
 

@@ -85,6 +85,7 @@ func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 		AggLog:    v.aggLog(),
 		Event:     v.alert,
 		Trouble:   v.trouble,
+		Run:       v.run,
 		Ask:       v.ask,
 	})
 	return v

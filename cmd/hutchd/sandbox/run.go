@@ -1,0 +1,149 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"hutch/fs"
+	"hutch/mcpd/dispatch"
+	"hutch/relay/guest"
+)
+
+const (
+	// lateness is how much longer than its own time a command may take to end:
+	// SIGTERM, the guest's grace, SIGKILL.
+	lateness = 10 * time.Second
+	// lingering is how long output is waited for of what a command has left behind.
+	lingering = time.Second
+	// tries is how often the end of a command is asked for that is another's.
+	tries = 3
+)
+
+// run runs a command of cmd.run in the guest. It is a dispatch.Runner.
+func (v *Sandbox) run(ctx context.Context, c dispatch.Command) (ran dispatch.Ran, err error) {
+	g, err := v.Guest()
+	if err != nil {
+		return ran, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout+lateness, fmt.Errorf("%w: the guest does not answer", fs.ErrTimedOut))
+	defer cancel()
+	ran.Exec = "cmd-" + c.ID
+	e, err := g.MakeExec(ctx, ran.Exec)
+	if err != nil {
+		return ran, v.WhyGone(err)
+	}
+	lost := false
+	defer func() {
+		if lost {
+			return
+		}
+		ctx, cancel := context.WithTimeout(v.ctx, lateness)
+		defer cancel()
+		e.Remove(ctx) // which kills what is left of it
+	}()
+	if err := v.startCommand(ctx, g, e, c); err != nil {
+		return ran, v.WhyGone(err)
+	}
+	began := time.Now()
+	var reading sync.WaitGroup
+	outputs, stop := context.WithCancel(ctx)
+	defer stop()
+	var stdout, stderr tail
+	reading.Go(func() { stdout.read(outputs, e, "stdout", c.MaxOutput) })
+	reading.Go(func() { stderr.read(outputs, e, "stderr", c.MaxOutput) })
+	line, err := v.endOf(ctx, e, c.ID)
+	ran.Duration = time.Since(began)
+	if err == nil {
+		linger := time.AfterFunc(lingering, func() { e.Ctl(outputs, "kill") })
+		giveUp := time.AfterFunc(2*lingering, stop)
+		reading.Wait()
+		linger.Stop()
+		giveUp.Stop()
+	}
+	stop()
+	reading.Wait()
+	ran.Stdout, ran.StdoutBytes = stdout.text, stdout.total
+	ran.Stderr, ran.StderrBytes = stderr.text, stderr.total
+	if err != nil {
+		lost = ctx.Err() == nil && v.Ending().Why == "" // it is there still, and can be looked at
+		return ran, v.WhyGone(err)
+	}
+	words := strings.Fields(line)
+	code, notCode := strconv.Atoi(words[0])
+	if ran.ExitCode = code; notCode != nil {
+		ran.Signal = words[0]
+	}
+	ran.TimedOut = len(words) > 4 && words[4] == "timeout"
+	return ran, nil
+}
+
+// startCommand starts a command with the variables of env/ as they are now.
+func (v *Sandbox) startCommand(ctx context.Context, g *guest.Guest, e *guest.Exec, c dispatch.Command) error {
+	if err := v.tellEnv(ctx, g); err != nil {
+		return err
+	}
+	messages := [][]string{{"dispatch", c.ID}, append([]string{"scrub"}, c.Scrub...), {"timeout", c.Timeout.String()}}
+	if c.Dir != dispatch.Home { // where it starts anyway
+		messages = append(messages, []string{"dir", c.Dir})
+	}
+	messages = append(messages, append([]string{"exec"}, c.Words...), []string{"eof"})
+	for _, words := range messages {
+		if err := e.Ctl(ctx, fs.QuoteAll(words)); err != nil {
+			return err
+		}
+	}
+	v.service.Count.Execs.Add(1)
+	return nil
+}
+
+// endOf waits for the end of a command and returns what the guest says of it.
+// What the guest says of another is no answer: it is asked again, and the
+// command stays as it is.
+func (v *Sandbox) endOf(ctx context.Context, e *guest.Exec, id string) (string, error) {
+	for range tries {
+		line, err := e.Wait(ctx)
+		if err != nil {
+			return "", err
+		}
+		if how, of, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " dispatch "); of == id && len(strings.Fields(how)) >= 4 {
+			return how, nil
+		}
+		v.alert("cmd.mismatch", fmt.Sprintf("the guest answers %.100q to the dispatch %s", line, id))
+	}
+	return "", fmt.Errorf("%w: the guest's answer is not to dispatch %s: see exec/cmd-%s", fs.ErrIO, id, id)
+}
+
+// A tail is the end of a stream.
+type tail struct {
+	text  []byte
+	total int64
+}
+
+// read reads a stream of the command to its end, and keeps the last most bytes.
+func (t *tail) read(ctx context.Context, e *guest.Exec, name string, most int64) {
+	f, err := e.Open(ctx, name, os.O_RDONLY)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	p := make([]byte, 64<<10)
+	for {
+		n, err := f.ReadAt(ctx, p, t.total)
+		if n == 0 || err != nil {
+			break
+		}
+		t.total += int64(n)
+		t.text = append(t.text, p[:n]...)
+		if int64(len(t.text)) > 2*most {
+			t.text = append(t.text[:0], t.text[int64(len(t.text))-most:]...)
+		}
+	}
+	if int64(len(t.text)) > most {
+		t.text = t.text[int64(len(t.text))-most:]
+	}
+}

@@ -1,0 +1,145 @@
+package mcpd
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"hutch/aggd/wire"
+	"hutch/fs"
+	"hutch/mcpd/dispatch"
+	"hutch/mcpd/ledger"
+	"hutch/mcpd/policy"
+)
+
+// commands is what cmd.run needs to know.
+type commands struct {
+	config  atomic.Pointer[dispatch.Config]
+	running atomic.Int32
+}
+
+// A commandCall is what a call runs in the guest.
+type commandCall struct {
+	dispatch.Command
+	config *dispatch.Config
+	wrong  error // what is wrong with the call's arguments
+
+	// What came of it, once it ran.
+	began time.Time
+	ran   dispatch.Ran
+	err   error
+}
+
+// SetCommands says what cmd.run may run. It counts from the next call on; the
+// list of tools is as before until Reload.
+func (e *Endpoint) SetCommands(c dispatch.Config) {
+	c.Timeout = cmp.Or(c.Timeout, dispatch.Timeout)
+	c.MaxOutput = cmp.Or(c.MaxOutput, dispatch.MaxOutput)
+	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, dispatch.MaxConcurrent)
+	e.commands.config.Store(&c)
+}
+
+// runs tells whether there is cmd.run.
+func (e *Endpoint) runs() bool {
+	c := e.commands.config.Load()
+	return e.cfg.Run != nil && c != nil && c.Enabled
+}
+
+// ownTools are the tools that no server has; hides says which are not shown.
+func (e *Endpoint) ownTools() []wire.Item {
+	tools := e.work.Tools()
+	if e.cfg.Run != nil {
+		tools = append([]wire.Item{dispatch.Item()}, tools...)
+	}
+	return tools
+}
+
+func isCommand(c *call) bool { return c.tool == dispatch.Tool && c.session.e.runs() }
+
+func planCommand(_ context.Context, c *call) (step, *Error) {
+	c.server, c.own = dispatch.Server, c.tool
+	x := &commandCall{config: c.session.e.commands.config.Load()}
+	x.Command, x.wrong = x.config.Plan(c.message.params.get(pArguments))
+	x.ID = rand.Text()
+	c.command = x
+	return c.runCommand, nil
+}
+
+// ruleCommands is the rule by which a command may not run that the profile does
+// not list.
+const ruleCommands = "cmd.allow"
+
+// decideCommand holds the command against the profile's list and asks the policy
+// about it. What allows that has already allowed the call, and stays what the
+// ledger has.
+func (c *call) decideCommand() *Error {
+	x := c.command
+	if x == nil || x.wrong != nil {
+		return nil
+	}
+	r := c.question(nil)
+	r.On, r.Command, r.Words = policy.OnExec, x.Words[0], x.Words[1:]
+	if why := x.config.Refuses(x.Command); why != "" {
+		code := policy.CommandNotAllowed
+		if _, listed := x.config.Allow[r.Command]; listed {
+			code = policy.SubcommandNotAllowed
+		}
+		return c.block(r, policy.Decision{Rule: ruleCommands, Reason: why, Code: code})
+	}
+	v, err := c.session.e.decide(c.ctx, r, c)
+	if v.denied || v.asked {
+		c.verdict = v
+	}
+	return err
+}
+
+// runCommand is the step of a call of cmd.run.
+func (c *call) runCommand(ctx context.Context) (json.RawMessage, *Error) {
+	x, e := c.command, c.session.e
+	if x.wrong != nil {
+		return dispatch.Refusal(x.wrong), nil
+	}
+	defer e.commands.running.Add(-1)
+	if n := int(e.commands.running.Add(1)); n > x.config.MaxConcurrent {
+		return dispatch.Refusal(fmt.Errorf("%d commands run already: try again when one has ended", x.config.MaxConcurrent)), nil
+	}
+	x.began = time.Now()
+	x.ran, x.err = e.cfg.Run(ctx, x.Command)
+	switch {
+	case x.err == nil:
+		return dispatch.Result(e.cfg.VM(), x.Command, x.ran), nil
+	case ctx.Err() != nil:
+		return nil, ended(ctx)
+	}
+	return dispatch.Refusal(errors.New(e.redact(x.err.Error()))), nil
+}
+
+// recordCommand writes down the command that the call ran.
+func (c *call) recordCommand() {
+	x := c.command
+	if x == nil || x.began.IsZero() {
+		return
+	}
+	r := ledger.Row{
+		"timestamp": x.began, "exec_id": x.ran.Exec, "command": fs.QuoteAll(x.Words), "duration_ms": time.Since(x.began),
+		"stdout_preview": x.ran.Stdout, "stderr_preview": x.ran.Stderr, "stdout_bytes": x.ran.StdoutBytes, "stderr_bytes": x.ran.StderrBytes,
+		"source": dispatch.Tool, "process_name": c.process, "mcp_call_id": c.row.id, "trace_id": c.traceID,
+	}
+	switch {
+	case x.err != nil:
+		r["error_message"] = x.err.Error()
+	case x.ran.TimedOut:
+		r["error_message"] = "timed out"
+		r["signal"] = x.ran.Signal
+	case x.ran.Signal != "":
+		r["signal"] = x.ran.Signal
+	default:
+		r["exit_code"] = x.ran.ExitCode
+	}
+	c.row.db.Queue(c.session.e.ctx, ledger.Execs, r)
+}

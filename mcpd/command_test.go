@@ -1,0 +1,71 @@
+package mcpd
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"hutch/aggd/jsonrpc"
+	"hutch/mcpd/dispatch"
+	"hutch/mcpd/policy"
+)
+
+// A command runs if the profile lists it and the policy has nothing against it,
+// so many at once, and no longer than somebody waits for it.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	ended := make(chan error, 1)
+	started := make(chan dispatch.Command, 1)
+	st := newSite(t, func(cfg *Config) {
+		cfg.Run = func(ctx context.Context, c dispatch.Command) (dispatch.Ran, error) {
+			if c.Words[0] == "sleep" {
+				started <- c
+				<-ctx.Done()
+				ended <- context.Cause(ctx)
+				return dispatch.Ran{}, ctx.Err()
+			}
+			return dispatch.Ran{Exec: "cmd-" + c.ID, Stdout: []byte(strings.Join(c.Words, " ")), StdoutBytes: 9}, nil
+		}
+	}, nil)
+	g := st.dial(t, 1)
+	const echo = `{"name":"cmd.run","arguments":{"command":"echo","args":["a b"]}}`
+	g.fails("tools/call", echo, jsonrpc.CodeInvalid, "not registered")
+	if got := string(g.ok("tools/list", "")); strings.Contains(got, "cmd.run") {
+		t.Error("cmd.run is listed")
+	}
+	st.SetCommands(dispatch.Config{Enabled: true, MaxConcurrent: 1, Allow: map[string][]string{"echo": {}, "sleep": {}}})
+	var asked *policy.Event
+	st.decideBy(func(_ context.Context, r *policy.Event) policy.Decision {
+		if r.On != policy.OnExec {
+			return policy.Decision{Action: policy.Allow}
+		}
+		asked = r
+		if len(r.Words) > 0 && r.Words[0] == "evil" {
+			return policy.Decision{Action: policy.Block, Rule: "security.rules.exec.evil", Reason: "it is evil"}
+		}
+		return policy.Decision{Action: policy.Allow}
+	})
+	if got := string(g.ok("tools/call", echo)); !strings.Contains(got, `"stdout":"echo a b"`) || !strings.Contains(got, `"truncated":true`) {
+		t.Errorf("echo: %s", got)
+	}
+	if asked == nil || asked.Command != "echo" || len(asked.Words) != 1 || asked.Words[0] != "a b" {
+		t.Errorf("asked about %+v", asked)
+	}
+	g.fails("tools/call", `{"name":"cmd.run","arguments":{"command":"echo","args":["evil"]}}`, jsonrpc.CodeInvalid, "it is evil")
+	g.fails("tools/call", `{"name":"cmd.run","arguments":{"command":"rm"}}`, jsonrpc.CodeInvalid, "cmd.allow: command \"rm\"")
+	g.send(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"cmd.run","arguments":{"command":"sleep"}}}`)
+	if c := <-started; c.ID == "" || c.Timeout != time.Minute || c.MaxOutput != 1<<20 || len(c.Scrub) == 0 {
+		t.Errorf("command %+v", c)
+	}
+	if got := string(g.ok("tools/call", echo)); !strings.Contains(got, "1 commands run already") || !strings.Contains(got, `"isError":true`) {
+		t.Errorf("the second: %s", got)
+	}
+	g.notify("notifications/cancelled", `{"requestId":"x"}`)
+	<-ended
+	for _, r := range st.lines(7) {
+		if r["policy_rule"] == "cmd.allow" && r["decision"] != "denied" || r["tool_name"] == "cmd.run" && r["policy_rule"] != "unregistered" && r["server_name"] != "cmd" {
+			t.Errorf("record %v", r)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+// Package dispatch is the tool cmd.run: it reads a call's arguments, holds the
+// command against the profile's list, and puts what came of it as AEGIS does.
+// The command itself runs in the guest, without a shell, by a Runner.
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+)
+
+// Tool is the tool's name, and Server the name that the ledger and the policy
+// have for its server.
+const (
+	Tool   = "cmd.run"
+	Server = "cmd"
+)
+
+// Home is where a command starts, if the call does not say it.
+const Home = "/workspace"
+
+// A Config says what may run, and for how long.
+type Config struct {
+	Enabled bool
+	// Allow has for each command what its first argument may be: an absolute path
+	// stands for itself and all below it, another text for itself. An empty list
+	// is any, or none at all.
+	Allow         map[string][]string
+	Timeout       time.Duration
+	MaxOutput     int64    // bytes of each stream that the answer has
+	MaxConcurrent int      // commands at once
+	Deny          []string // what the names of variables begin with that a command does not get
+}
+
+// What holds where a Config does not say it.
+const (
+	Timeout       = 60 * time.Second
+	MaxOutput     = 1 << 20
+	MaxConcurrent = 4
+)
+
+// denied are what the names of variables begin with that never get to a command.
+var denied = []string{
+	"AWS_", "AZURE_", "GCP_", "GOOGLE_", "GITHUB_TOKEN", "CI_", "AEGIS_SECRET", "AEGIS_TOKEN", "OPENAI_API_KEY", "ANTHROPIC_API_KEY",
+}
+
+// A Command is what a Runner is to run.
+type Command struct {
+	ID        string // which the guest has to give back with what came of it
+	Words     []string
+	Dir       string
+	Timeout   time.Duration
+	MaxOutput int64
+	Scrub     []string // what the names of variables begin with that it does not get
+}
+
+// A Ran is what came of a Command.
+type Ran struct {
+	Exec                     string // its name in the VM
+	ExitCode                 int
+	Signal                   string // that ended it, "" if none did
+	TimedOut                 bool
+	Stdout, Stderr           []byte // their ends
+	StdoutBytes, StderrBytes int64  // that it wrote
+	Duration                 time.Duration
+}
+
+// A Runner runs a command in the guest, and ends it with all that it started
+// when its time is up or ctx ends.
+type Runner func(context.Context, Command) (Ran, error)
+
+//go:embed tool.json
+var shown []byte
+
+// Item is the tool as tools/list shows it.
+func Item() wire.Item {
+	var line bytes.Buffer
+	json.Compact(&line, shown)
+	return wire.Item{Name: Tool, Original: Tool, Server: Server, Raw: line.Bytes()}
+}
+
+type arguments struct {
+	Command string   `json:"command"`
+	Args    []string `json:"args"`
+	Cwd     string   `json:"cwd"`
+	Timeout int64    `json:"timeout_secs"`
+}
+
+// Plan reads a call's arguments. Its error is for the model to read.
+func (c *Config) Plan(args json.RawMessage) (Command, error) {
+	var a arguments
+	d := json.NewDecoder(bytes.NewReader(args))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&a); err != nil {
+		return Command{}, fmt.Errorf("arguments: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if a.Command == "" {
+		return Command{}, errors.New("command is missing")
+	}
+	command := Command{
+		Words: append([]string{a.Command}, a.Args...), Dir: Home, Timeout: c.Timeout, MaxOutput: c.MaxOutput,
+		Scrub: append(denied[:len(denied):len(denied)], c.Deny...),
+	}
+	for _, w := range append([]string{a.Cwd}, command.Words...) {
+		if strings.ContainsAny(w, "\x00\n\r") {
+			return Command{}, fmt.Errorf("%.64q has a NUL or the end of a line in it", w)
+		}
+	}
+	if a.Cwd != "" {
+		if !path.IsAbs(a.Cwd) {
+			a.Cwd = path.Join(Home, a.Cwd)
+		}
+		command.Dir = path.Clean(a.Cwd)
+		if !below(command.Dir, Home) {
+			return Command{}, fmt.Errorf("cwd %q is outside %s", a.Cwd, Home)
+		}
+	}
+	if a.Timeout < 0 {
+		return Command{}, fmt.Errorf("timeout_secs: %d is negative", a.Timeout)
+	}
+	if asked := time.Duration(a.Timeout) * time.Second; a.Timeout > 0 && a.Timeout < int64(c.Timeout/time.Second) {
+		command.Timeout = asked
+	}
+	return command, nil
+}
+
+// Refuses says why the list does not allow a command, "" if it does.
+func (c *Config) Refuses(cmd Command) string {
+	name, args := cmd.Words[0], cmd.Words[1:]
+	allowed, ok := c.Allow[name]
+	switch {
+	case !ok:
+		return fmt.Sprintf("command %q is not among those that may run", name)
+	case len(allowed) == 0:
+		return ""
+	case len(args) == 0:
+		return fmt.Sprintf("command %s needs a first argument: %s", name, strings.Join(allowed, ", "))
+	}
+	for _, a := range allowed {
+		if a == args[0] || path.IsAbs(a) && isBelow(args[0], cmd.Dir, path.Clean(a)) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("first argument %q of command %s is not among those that may be: %s", args[0], name, strings.Join(allowed, ", "))
+}
+
+// isBelow tells whether an argument is a path, and leads to a folder or below
+// it. A relative one has to begin with "./", as it could be anything else.
+func isBelow(arg, dir, folder string) bool {
+	if strings.HasPrefix(arg, "./") {
+		arg = path.Join(dir, arg)
+	}
+	return path.IsAbs(arg) && below(path.Clean(arg), folder)
+}
+
+func below(name, folder string) bool {
+	return name == folder || folder == "/" || strings.HasPrefix(name, folder+"/")
+}
+
+// A dispatchResult is AEGIS's.
+type dispatchResult struct {
+	Type        string `json:"type"`
+	ExecutionID string `json:"execution_id"`
+	DispatchID  string `json:"dispatch_id"`
+	ExitCode    int    `json:"exit_code"`
+	Stdout      string `json:"stdout"`
+	Stderr      string `json:"stderr"`
+	DurationMS  int64  `json:"duration_ms"`
+	Truncated   bool   `json:"truncated"`
+}
+
+type textBlock struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+type result struct {
+	Content    []textBlock `json:"content"`
+	Structured any         `json:"structuredContent,omitempty"`
+	IsError    bool        `json:"isError,omitempty"`
+}
+
+// Result puts what came of a command as the tools/call result.
+func Result(vm string, cmd Command, r Ran) json.RawMessage {
+	d := dispatchResult{
+		Type: "dispatch_result", ExecutionID: vm, DispatchID: cmd.ID, ExitCode: r.ExitCode,
+		Stdout: strings.ToValidUTF8(string(r.Stdout), "\uFFFD"), Stderr: strings.ToValidUTF8(string(r.Stderr), "\uFFFD"),
+		DurationMS: r.Duration.Milliseconds(),
+		Truncated:  int64(len(r.Stdout)) < r.StdoutBytes || int64(len(r.Stderr)) < r.StderrBytes,
+	}
+	how := fmt.Sprintf("exit status %d", d.ExitCode)
+	switch {
+	case r.TimedOut:
+		d.ExitCode = -1
+		how = fmt.Sprintf("[AEGIS] Command timed out after %gs", cmd.Timeout.Seconds())
+		if d.Stderr != "" && !strings.HasSuffix(d.Stderr, "\n") {
+			d.Stderr += "\n"
+		}
+		d.Stderr += how + "\n"
+	case r.Signal != "":
+		d.ExitCode = -1
+		how = "ended by " + r.Signal
+	}
+	text := how
+	if d.Truncated {
+		text += " (only the ends of the output are shown)"
+	}
+	for _, s := range []string{d.Stdout, d.Stderr} {
+		if s != "" {
+			text += "\n" + s
+		}
+	}
+	return encode(result{Content: []textBlock{{"text", text}}, Structured: d, IsError: d.ExitCode != 0})
+}
+
+// Refusal is the result of a call that ran nothing.
+func Refusal(err error) json.RawMessage {
+	return encode(result{Content: []textBlock{{"text", Tool + ": " + err.Error()}}, IsError: true})
+}
+
+func encode(r result) json.RawMessage {
+	b, err := rawjson.Encode(r)
+	if err != nil {
+		return Refusal(err)
+	}
+	return b
+}
