@@ -71,17 +71,27 @@ func (e *Endpoint) asked(ctx context.Context, r wire.ServerRequest) (result, rpc
 		On: policy.OnAsk, VM: e.cfg.VM(), Profile: e.cfg.Profile(), Session: s.id, Principal: s.principal, Process: s.process,
 		Server: r.Server, Method: r.Method, Known: true, Args: r.Params,
 	}
-	if _, err := e.decide(ctx, &question, nil); err != nil {
+	v, err := e.decide(ctx, &question, nil)
+	if err != nil {
 		return nil, err.Raw()
+	}
+	if v.rewritten != nil {
+		r.Params, question.Args = v.rewritten, v.rewritten
 	}
 	result, rpcError = s.ask(ctx, r)
 	if question.Answer = result; result == nil {
 		question.Answer, question.Failed = rpcError, true
 	}
-	if _, err := e.decide(ctx, &question, nil); err != nil {
+	v, err = e.decide(ctx, &question, nil)
+	switch {
+	case err != nil:
 		return nil, err.Raw()
+	case v.rewritten == nil:
+		return result, rpcError
+	case result == nil:
+		return nil, v.rewritten
 	}
-	return result, rpcError
+	return v.rewritten, nil
 }
 
 // joined returns a context that ends with either of two.

@@ -40,11 +40,12 @@ type call struct {
 	file    *fileCall    // what it does to the workspace; nil: nothing
 	command *commandCall // what it runs in the guest; nil: nothing
 
-	row     row
-	traceID string
-	verdict verdict
-	waited  time.Duration // for decisions
-	release func()        // ends it for capabilities that count calls; nil: it was not allowed
+	row       row
+	traceID   string
+	verdict   verdict
+	rewritten []byte        // the params, where a policy changed them; nil: they are as they came
+	waited    time.Duration // for decisions
+	release   func()        // ends it for capabilities that count calls; nil: it was not allowed
 
 	upstream atomic.Pointer[string] // the server that it is under way to
 }

@@ -1,6 +1,7 @@
 package mcpd
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -18,6 +19,7 @@ import (
 type verdict struct {
 	denied, asked        bool // asked: a person
 	action, rule, reason string
+	rewritten            []byte // what is in the place of the arguments, or of the result; nil: they stay
 }
 
 // A decider decides a request, or judges an answer. It may wait for a person,
@@ -54,8 +56,12 @@ func (e *Endpoint) decide(ctx context.Context, r *policy.Event, c *call) (verdic
 		e.observed(r, d)
 		return verdict{action: policy.Observe, rule: d.Rule, reason: d.Reason}, nil
 	}
-	v := verdict{d.Action != policy.Allow, asked, d.Action, d.Rule, d.Reason}
-	if v.denied {
+	v := verdict{asked: asked, action: d.Action, rule: d.Rule, reason: d.Reason}
+	switch {
+	case d.Action == policy.Rewrite && d.Rewritten != nil:
+		v.rewritten = d.Rewritten
+	case d.Action != policy.Allow:
+		v.denied = true
 		return v, e.blocked(r, d)
 	}
 	return v, nil
@@ -102,6 +108,9 @@ func (c *call) decide() (err *Error) {
 	}
 	defer c.wait(time.Now())
 	c.verdict, err = c.session.e.decide(c.ctx, r, c)
+	if err == nil && c.verdict.rewritten != nil {
+		err = c.rewrite(c.verdict.rewritten)
+	}
 	if err == nil {
 		err = c.decideFile()
 	}
@@ -117,6 +126,29 @@ func (c *call) decide() (err *Error) {
 	}
 	c.release = release
 	return nil
+}
+
+// rewrite has the call go on with other arguments. What is found out from
+// them is found out anew.
+func (c *call) rewrite(args []byte) (err *Error) {
+	p := &c.message.params
+	if p.get(pArguments) == nil { // what can have arguments has a name at least
+		at := bytes.IndexByte(p.raw, '{') + 1
+		p.raw = rawjson.Splice(p.raw, at, at, []byte(`"arguments":null,`))
+		if *p, err = scanParams(p.raw); err != nil {
+			return err
+		}
+	}
+	raw := p.splice(pArguments, args)
+	if c.message.params, err = scanParams(raw); err != nil {
+		return err
+	}
+	c.rewritten = raw
+	if c.file == nil {
+		return nil
+	}
+	c.file.Call = c.session.e.work.Plan(c.tool, args)
+	return c.refuseTraversal(c.question(nil))
 }
 
 // block refuses the call for what no policy needs to be asked about.
@@ -138,16 +170,21 @@ func (c *call) judge(result json.RawMessage, err *Error) (json.RawMessage, *Erro
 	r := c.question(answer)
 	r.Failed = err != nil || string(rawjson.Get(result, "isError")) == "true"
 	v, why := c.session.e.decide(c.ctx, r, c)
-	if v.denied || v.asked || v.action == policy.Observe {
+	if v.denied || v.asked || v.action == policy.Observe || v.rewritten != nil {
 		c.verdict = v
 		if lerr := c.decided(why); lerr != nil {
 			return nil, lerr
 		}
 	}
-	if why != nil {
+	switch {
+	case why != nil:
 		return nil, why
+	case v.rewritten == nil:
+		return result, err
+	case err != nil:
+		return nil, jsonrpc.Received(v.rewritten)
 	}
-	return result, err
+	return v.rewritten, nil
 }
 
 // wait notes that the call waited since then for a decision.

@@ -133,3 +133,42 @@ func TestNobodyAsked(t *testing.T) {
 	g := st.dial(t, 1)
 	g.fails("tools/call", writeFile+`}`, -32600, "MCP request blocked by policy: security.rules.mcp.writes: there is nobody to ask")
 }
+
+// What a policy rewrites is what the server, the guest and the ledger get.
+func TestRewritten(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	st.decideBy(func(_ context.Context, r *policy.Event) policy.Decision {
+		switch {
+		case r.On == policy.OnRequest && r.Tool == "file_read":
+			return policy.Decision{Action: policy.Rewrite, Rule: "args", Rewritten: json.RawMessage(`{"path":"g"}`)}
+		case r.On == policy.OnRequest && r.Method == "tools/call" && r.Tool != "error":
+			return policy.Decision{Action: policy.Rewrite, Rule: "args", Rewritten: json.RawMessage(`{"a":"hidden"}`)}
+		case r.On == policy.OnResponse && r.Tool == "error":
+			return policy.Decision{Action: policy.Rewrite, Rule: "answers", Rewritten: json.RawMessage(`{"code":-7,"message":"no more"}`)}
+		}
+		return policy.Decision{Action: policy.Allow, Rule: "default"}
+	})
+	os.WriteFile(filepath.Join(st.work, "f"), []byte("of f"), 0o644)
+	os.WriteFile(filepath.Join(st.work, "g"), []byte("of g"), 0o644)
+	g := st.hello(t, 1, `{}`)
+	for _, params := range []string{`{"name":"one__echo","arguments":{"a":"token"},"_meta":{}}`, `{"name":"one__echo"}`} {
+		if got := string(g.ok("tools/call", params)); !strings.Contains(got, "hidden") || strings.Contains(got, "token") {
+			t.Errorf("echo: %s", got)
+		}
+	}
+	if got := string(g.ok("tools/call", readFile)); !strings.Contains(got, "of g") {
+		t.Errorf("file_read: %s", got)
+	}
+	g.fails("tools/call", `{"name":"one__error"}`, -7, "no more")
+	rows := st.lines(5)
+	for i, want := range []string{`{"a":"hidden"}`, `{"a":"hidden"}`, `{"path":"g"}`} {
+		r := rows[i+1]
+		if r["policy_action"] != "rewrite" || r["policy_rule"] != "args" || r["decision"] != "allowed" || !strings.Contains(r["request_preview"].(string), want) {
+			t.Errorf("record: %v", r)
+		}
+	}
+	if r := rows[4]; r["policy_action"] != "rewrite" || r["policy_rule"] != "answers" {
+		t.Errorf("record: %v", r)
+	}
+}

@@ -51,7 +51,7 @@ func (c *call) decided(err *Error) *Error {
 	}
 	v := c.verdict
 	durable, lerr := c.row.db.Decide(c.row.id, ledger.Verdict{
-		Decision: word, PolicyAction: v.action, PolicyRule: v.rule, PolicyReason: v.reason,
+		Decision: word, PolicyAction: v.action, PolicyRule: v.rule, PolicyReason: v.reason, Request: c.rewritten,
 	})
 	if lerr != nil {
 		return noLedger(lerr)

@@ -111,9 +111,11 @@ func askAll(ctx context.Context, c *tree, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer f.closeWith(ctx)()
+	reading, end := context.WithCancel(ctx)
+	defer f.closeWith(reading)()
 	typed := make(chan string)
 	go func() { // it reads on when this has returned: nobody else does
+		defer end()
 		defer close(typed)
 		for lines := bufio.NewScanner(in); lines.Scan(); {
 			typed <- lines.Text()
@@ -122,7 +124,7 @@ func askAll(ctx context.Context, c *tree, in io.Reader, out io.Writer) error {
 	next := bufio.NewReaderSize(f, 64<<10)
 	for {
 		line, err := next.ReadBytes('\n')
-		if err == io.EOF || ctx.Err() != nil {
+		if err == io.EOF || reading.Err() != nil {
 			return context.Cause(ctx)
 		}
 		var q question

@@ -40,7 +40,10 @@ type Call struct {
 
 // A Verdict is what was decided about a call: allowed, denied or error, and
 // what the policy said.
-type Verdict struct{ Decision, PolicyAction, PolicyRule, PolicyReason string }
+type Verdict struct {
+	Decision, PolicyAction, PolicyRule, PolicyReason string
+	Request                                          []byte // in the place of the call's, if the policy changed it; else nil
+}
 
 // An Outcome is what came of a call.
 type Outcome struct {
@@ -154,6 +157,9 @@ func (db *DB) Decide(id uint64, v Verdict) (wait func(context.Context) error, er
 	}
 	p.set(db.red, cell{"decision", v.Decision},
 		cell{"policy_action", v.PolicyAction}, cell{"policy_rule", v.PolicyRule}, cell{"policy_reason", v.PolicyReason})
+	if v.Request != nil {
+		p.set(db.red, cell{"request_preview", v.Request})
+	}
 	b, err := db.goOn(p, op{kind: begin, call: id, line: p.line()}, db.wake)
 	if err != nil {
 		return nil, err

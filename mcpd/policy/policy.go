@@ -6,6 +6,7 @@ package policy
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -27,6 +28,8 @@ type Decision struct {
 	Layer  string // whose rule it is
 	Reason string // empty where nothing needs to be said
 	Would  string // the Action if the policy did not only observe; "": the same
+
+	Rewritten json.RawMessage // of Rewrite: what is in the place of the arguments, or of the result
 
 	Code       *Code         // of what is blocked; nil where that is not
 	RetryAfter time.Duration // 0: nobody knows, or asking again is no use

@@ -96,6 +96,8 @@ type Trial struct {
 	Violation  string  `json:"violation,omitempty"`
 	RetryAfter float64 `json:"retry_after,omitempty"` // seconds
 	Micros     float64 `json:"us"`                    // that it took to decide
+
+	Rewritten json.RawMessage `json:"rewritten,omitempty"` // of rewrite: the arguments, or the result, as they become
 }
 
 // Try tells what would be decided of an event.
@@ -104,7 +106,7 @@ func (p *Policy) Try(e *Event) Trial {
 	d := p.Decide(e)
 	t := Trial{
 		Decision: d.Action, Rule: d.Rule, Layer: d.Layer, Reason: d.Reason, RetryAfter: d.RetryAfter.Seconds(),
-		Micros: float64(time.Since(began).Nanoseconds()) / 1e3,
+		Rewritten: d.Rewritten, Micros: float64(time.Since(began).Nanoseconds()) / 1e3,
 	}
 	if d.Code != nil {
 		t.Class, t.Code, t.Violation = d.Code.Class, d.Code.Number, d.Code.Violation

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -59,7 +60,7 @@ func TestTry(t *testing.T) {
 	}
 	got := p.Try(e)
 	got.Micros = 0
-	if want := (Trial{Decision: Block, Rule: "security.rules.mcp.writes", Layer: "user", Reason: "no writing", Class: Feedback, Code: 2001, Violation: "ToolExplicitlyDenied"}); got != want {
+	if want := (Trial{Decision: Block, Rule: "security.rules.mcp.writes", Layer: "user", Reason: "no writing", Class: Feedback, Code: 2001, Violation: "ToolExplicitlyDenied"}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v", got)
 	}
 	e.Args = json.RawMessage(`{"path":"/tmp/x"}`)
