@@ -92,7 +92,7 @@ func (c *call) decideCommand() *Error {
 		return c.block(r, policy.Decision{Rule: ruleCommands, Reason: why, Code: code})
 	}
 	v, err := c.session.e.decide(c.ctx, r, c)
-	if v.denied || v.asked {
+	if v.denied || v.asked || v.action == policy.Observe {
 		c.verdict = v
 	}
 	return err
