@@ -56,6 +56,7 @@ var owners = map[string][]string{
 	"github.com/mdlayher/vsock":                     {"relay/vsock"},
 	"github.com/pelletier/go-toml/v2":               {"profiles"},
 	"github.com/tailscale/hujson":                   {"profiles"},
+	"github.com/santhosh-tekuri/jsonschema/v6":      {"mcpd/policy"},
 	"go.etcd.io/bbolt":                              {"mcpd/ledger"},
 }
 

@@ -194,7 +194,7 @@ func TestAddRule(t *testing.T) {
 		t.Errorf("got %s, want %s", said(p), want)
 	}
 	r.ID, r.Layer = "security.rules.asks.echo", ofUser
-	if got := p.Security.Rules[0]; got != r {
+	if got := p.Security.Rules[0]; !reflect.DeepEqual(got, r) {
 		t.Errorf("got %+v, want %+v", got, r)
 	}
 	r.If = "no.such == 1"

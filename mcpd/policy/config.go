@@ -51,7 +51,12 @@ type Rule struct {
 	Priority int
 	Reason   string
 	Server   string // the only one whose events it decides; "": all
-	Answers  string // the ID of a rule that asks, right before which this one is tried; "": it has its own place
+
+	// Of those that Rewrite: what is done, in this order, to values at paths.
+	Remove  []string
+	Redact  []string
+	Set     map[string]any // as JSON has them
+	Answers string         // the ID of a rule that asks, right before which this one is tried; "": it has its own place
 }
 
 // A List holds the lists of one server. Names are the tools' own; "*" is every

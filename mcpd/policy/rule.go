@@ -31,6 +31,7 @@ type rule struct {
 	unless  bool                // it blocks what is not of the list
 	code    *Code               // of what it blocks; nil: ToolExplicitlyDenied
 	looks   looking
+	edits   []edit // of Rewrite
 	tally   *tally
 }
 
@@ -91,7 +92,7 @@ func (p *Policy) order(rules []*rule) {
 		r.tally = new(tally)
 		p.rules = append(p.rules, &r)
 		p.byEvent[r.On] = append(p.byEvent[r.On], &r)
-		p.reads[r.On] = p.reads[r.On] || r.looks.atJSON
+		p.reads[r.On] = p.reads[r.On] || r.looks.atJSON || r.edits != nil
 		if _, ok := p.allowed[r.Server]; r.unless && !ok {
 			p.allowed[r.Server] = r.ID
 		}
@@ -108,8 +109,22 @@ func compileRule(r Rule) (*rule, error) {
 	}
 	switch r.Decision {
 	case Allow, Ask, Block:
+		if len(r.Remove)+len(r.Redact)+len(r.Set) > 0 {
+			return nil, wrong("decision", "%.64q: what is removed, redacted or set goes with rewrite", r.Decision)
+		}
+	case Rewrite:
+		if r.On != OnRequest && r.On != OnResponse && r.On != OnAsk {
+			return nil, wrong("decision", "%.64q: %s has nothing to rewrite", r.Decision, r.On)
+		}
 	default:
 		return nil, wrong("decision", "%.64q: it is allow, ask or block", r.Decision)
+	}
+	edits, fault := compileEdits(r)
+	if fault != nil {
+		return nil, fault
+	}
+	if r.Decision == Rewrite && len(edits) == 0 {
+		return nil, wrong("decision", "%.64q: say what is to be removed, redacted or set", r.Decision)
 	}
 	switch n := r.Priority; {
 	case n < Lowest || n > Highest || n == OfLists:
@@ -118,14 +133,13 @@ func compileRule(r Rule) (*rule, error) {
 		return nil, wrong("priority", "%d: those below 0 are for corp's rules: write 1 to %d", n, Highest)
 	}
 	if r.If == "" {
-		return &rule{Rule: r}, nil
+		return &rule{Rule: r, edits: edits}, nil
 	}
 	program, looks, err := f.compile(r.If)
-	var fault *Fault
 	if errors.As(err, &fault) {
 		fault.Of = r.ID
 	}
-	return &rule{Rule: r, program: program, looks: looks}, err
+	return &rule{Rule: r, program: program, looks: looks, edits: edits}, err
 }
 
 // tryRules returns what the first rule decides that holds for e. A condition
@@ -148,6 +162,8 @@ func (p *Policy) tryRules(e *Event) *Decision {
 		switch {
 		case err != nil:
 			return &Decision{Action: Block, Rule: r.ID, Layer: r.Layer, Reason: fmt.Sprintf("the condition of the rule cannot be found out: %v", err)}
+		case holds && r.Decision == Rewrite && !e.Listing:
+			return p.rewrite(e, r)
 		case holds:
 			return &Decision{Action: r.Decision, Rule: r.ID, Layer: r.Layer, Reason: reason, Code: r.code}
 		}

@@ -1,0 +1,317 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hutch/aggd/rawjson"
+)
+
+// What a rule may rewrite at most.
+const (
+	maxEdits = 64 // paths
+	maxSteps = 32 // of a path
+)
+
+// redacted is what stands in the place of a value that is.
+const redacted = `"[redacted]"`
+
+// An edit changes what stands at a path. Its value is nil where that is removed.
+type edit struct {
+	path  []step
+	text  string // of the path
+	value []byte
+	set   bool // also where there is nothing yet
+}
+
+// A step of a path goes to a member of an object, to an element of a list, or,
+// where it has neither, to all of them.
+type step struct {
+	name  string
+	index int // -1: none
+	all   bool
+}
+
+// errPath is what a path is written like.
+var errPath = errors.New(`write it like options.limit, edits[0].path, content[*].text or ["odd name"]`)
+
+// parsePath reads names with dots between them, and [0], [*] and ["name"].
+func parsePath(text string) (path []step, err error) {
+	rest := text
+	for first := true; first || rest != ""; first = false {
+		var s step
+		switch {
+		case strings.HasPrefix(rest, `["`):
+			d := json.NewDecoder(strings.NewReader(rest[1:]))
+			if d.Decode(&s.name) != nil {
+				return nil, errPath
+			}
+			rest, s.index = rest[1+d.InputOffset():], -1
+			if !strings.HasPrefix(rest, "]") {
+				return nil, errPath
+			}
+			rest = rest[1:]
+		case strings.HasPrefix(rest, "["):
+			inner, after, ok := strings.Cut(rest[1:], "]")
+			if !ok {
+				return nil, errPath
+			}
+			rest = after
+			if s.all = inner == "*"; !s.all {
+				n, err := strconv.ParseUint(inner, 10, 31)
+				if err != nil {
+					return nil, errPath
+				}
+				s.index = int(n)
+			}
+		default:
+			if !first {
+				if rest[0] != '.' {
+					return nil, errPath
+				}
+				rest = rest[1:]
+			}
+			end := strings.IndexAny(rest, `.["]*`)
+			if end < 0 {
+				end = len(rest)
+			}
+			if end == 0 {
+				return nil, errPath
+			}
+			s.name, s.index, rest = rest[:end], -1, rest[end:]
+		}
+		if path = append(path, s); len(path) > maxSteps {
+			return nil, fmt.Errorf("has more than %d steps", maxSteps)
+		}
+	}
+	return path, nil
+}
+
+// compileEdits compiles what a rule rewrites, in the order in which it is done:
+// removed, redacted, set.
+func compileEdits(r Rule) ([]edit, *Fault) {
+	var edits []edit
+	add := func(key, path string, e edit) *Fault {
+		var err error
+		if e.path, err = parsePath(path); err != nil {
+			return &Fault{Of: r.ID, Key: key, Text: fmt.Sprintf("%.64q is no path: %v", path, err)}
+		}
+		e.text = path
+		if edits = append(edits, e); len(edits) > maxEdits {
+			return &Fault{Of: r.ID, Key: key, Text: fmt.Sprintf("has more than %d paths with the others: make two rules of it", maxEdits)}
+		}
+		return nil
+	}
+	for _, path := range r.Remove {
+		if f := add("remove", path, edit{}); f != nil {
+			return nil, f
+		}
+	}
+	for _, path := range r.Redact {
+		if f := add("redact", path, edit{value: []byte(redacted)}); f != nil {
+			return nil, f
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(r.Set)) {
+		value, err := rawjson.Encode(r.Set[path])
+		if f, isFloat := r.Set[path].(float64); err != nil || isFloat && math.IsInf(f, 0) {
+			return nil, &Fault{Of: r.ID, Key: "set", Text: fmt.Sprintf("%.64q is set to what JSON has not", path)}
+		}
+		if f := add("set", path, edit{value: value, set: true}); f != nil {
+			return nil, f
+		}
+	}
+	return edits, nil
+}
+
+// apply makes the edits in text, whose other bytes stay as they are.
+func apply(edits []edit, text []byte) ([]byte, error) {
+	if len(text) == 0 {
+		text = []byte("{}")
+	}
+	for _, e := range edits {
+		next, err := e.in(text, e.path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.text, err)
+		}
+		text = next
+	}
+	return text, nil
+}
+
+// A child is a member of an object or an element of a list: where it begins,
+// with its name, and where its value stands.
+type child struct{ from, start, end int }
+
+// in returns value, in which the rest of the path is followed.
+func (e *edit) in(value []byte, path []step) ([]byte, error) {
+	if len(path) == 0 {
+		return e.value, nil
+	}
+	s := path[0]
+	children, open, isObject, isList := childrenOf(value)
+	if s.index < 0 && !isObject || s.index >= 0 && !s.all && !isList || s.all && !isObject && !isList {
+		if e.set {
+			return nil, errors.New("there is another kind of value on the way")
+		}
+		return value, nil
+	}
+	out, last, found := []byte(nil), 0, false
+	for i, c := range children {
+		if !s.all && (s.index >= 0 && s.index != i || s.index < 0 && rawjson.String(nameOf(value[c.from:c.start])) != s.name) {
+			continue
+		}
+		found = true
+		if len(path) == 1 && e.value == nil {
+			continue // removed below
+		}
+		put, err := e.in(value[c.start:c.end], path[1:])
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(out, value[last:c.start]...), put...)
+		last = c.end
+	}
+	switch {
+	case found && len(path) == 1 && e.value == nil:
+		return without(value, children, open, func(i int) bool {
+			c := children[i]
+			return s.all || s.index == i || s.index < 0 && rawjson.String(nameOf(value[c.from:c.start])) == s.name
+		}), nil
+	case found:
+		return append(out, value[last:]...), nil
+	case !e.set || s.all:
+		return value, nil
+	case s.index >= 0:
+		return nil, fmt.Errorf("the list has no element %d", s.index)
+	}
+	put := e.value
+	if len(path) > 1 {
+		var err error
+		if put, err = e.in([]byte("{}"), path[1:]); err != nil {
+			return nil, err
+		}
+	}
+	member := append(append(rawjson.Quote(s.name), ':'), put...)
+	at := open
+	if len(children) > 0 {
+		at = children[len(children)-1].end
+		member = append([]byte(","), member...)
+	}
+	return rawjson.Splice(value, at, at, member), nil
+}
+
+// childrenOf returns what an object or a list holds, and where its first would
+// begin.
+func childrenOf(value []byte) (children []child, open int, isObject, isList bool) {
+	open = 1
+	for open <= len(value) && open > 0 && strings.IndexByte(" \t\r\n", value[open-1]) >= 0 {
+		open++
+	}
+	if open > len(value) {
+		return nil, 0, false, false
+	}
+	switch value[open-1] {
+	case '{':
+		from := open
+		rawjson.Walk(value, func(_ []byte, start, end int) {
+			children = append(children, child{from, start, end})
+			from = end
+		})
+		return children, open, true, false
+	case '[':
+		elements := rawjson.Elements(value)
+		for _, e := range elements {
+			start := cap(value) - cap(e) // e is a piece of value
+			children = append(children, child{start, start, start + len(e)})
+		}
+		return children, open, false, true
+	}
+	return nil, 0, false, false
+}
+
+// nameOf returns the quoted name in what stands before a member's value.
+func nameOf(before []byte) []byte {
+	start := strings.IndexByte(string(before), '"')
+	end := strings.LastIndexByte(string(before), '"')
+	if start < 0 || end <= start {
+		return nil
+	}
+	return before[start : end+1]
+}
+
+// without returns value without some of its children, and without the commas
+// that went with them.
+func without(value []byte, children []child, open int, is func(int) bool) []byte {
+	out := append([]byte(nil), value[:open]...)
+	kept := 0
+	for i, c := range children {
+		if is(i) {
+			continue
+		}
+		from := open // with the space or the comma before it
+		if i > 0 {
+			from = children[i-1].end
+		}
+		piece := value[from:c.end]
+		if comma := strings.IndexByte(string(value[from:c.start]), ','); kept == 0 && i > 0 && comma >= 0 {
+			piece = value[from+comma+1 : c.end]
+		}
+		out = append(out, piece...)
+		kept++
+	}
+	return append(out, value[children[len(children)-1].end:]...)
+}
+
+// rewrite returns what a rule makes of e. That has to pass what e had to pass
+// until then: the checks before the rules, and the rules before this one as far
+// as they block or ask.
+func (p *Policy) rewrite(e *Event, by *rule) *Decision {
+	refused := func(err error) *Decision {
+		return &Decision{Action: Block, Rule: by.ID, Layer: by.Layer, Reason: fmt.Sprintf("the rewrite of the rule cannot be made: %v", err)}
+	}
+	changed := *e
+	text := &changed.Args
+	if e.On == OnResponse {
+		text = &changed.Answer
+	}
+	rewritten, err := apply(by.edits, *text)
+	if err == nil && e.On == OnRequest {
+		err = fits(e.Schema, rewritten)
+	}
+	if err != nil {
+		return refused(err)
+	}
+	*text = rewritten
+	for _, check := range []func(*Policy, *Event) *Decision{(*Policy).tryDeny, (*Policy).tryCapabilities, (*Policy).tryCedar} {
+		if d := check(p, &changed); d != nil && d.Action == Block {
+			return d
+		}
+	}
+	e.passed = changed.passed
+	for _, r := range p.byEvent[e.On] {
+		if r == by {
+			break
+		}
+		if r.Server != "" && r.Server != e.Server || r.Decision == Rewrite {
+			continue
+		}
+		holds, reason, err := r.holds(&changed)
+		if err != nil {
+			return refused(err)
+		}
+		if holds && r.Decision == Allow {
+			break
+		}
+		if holds {
+			return &Decision{Action: r.Decision, Rule: r.ID, Layer: r.Layer, Reason: reason, Code: r.code}
+		}
+	}
+	return &Decision{Action: Rewrite, Rule: by.ID, Layer: by.Layer, Reason: by.reason(), Rewritten: rewritten}
+}
