@@ -97,7 +97,7 @@ func keyAt(path key) *Key {
 	for i := range Keys {
 		k := &Keys[i]
 		names := strings.Split(k.Name, ".")
-		inner := k.kind == isVariables || k.kind == isHeaders || k.kind == isSections
+		inner := slices.Contains([]kind{isVariables, isHeaders, isSections, isLinesTable, isLists}, k.kind)
 		if k.In == InCorp || len(path) > len(names) && !(inner && len(path) == len(names)+1) {
 			continue
 		}

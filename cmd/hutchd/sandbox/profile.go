@@ -10,12 +10,13 @@ import (
 	"hutch/aggd/wire"
 	"hutch/mcpd/dispatch"
 	"hutch/mcpd/history"
+	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
 	"hutch/profiles"
 )
 
-// Reload gives a running VM the servers that its profile names now, and waits
-// until they have settled.
+// Reload gives a running VM the servers and the policy that its profile has
+// now, tells what changed, and waits until the servers have settled.
 func (v *Sandbox) Reload(ctx context.Context) error {
 	if err := v.service.Profiles.Check(v.Config().Profile); err != nil {
 		return err
@@ -23,8 +24,12 @@ func (v *Sandbox) Reload(ctx context.Context) error {
 	if !v.Running() {
 		return nil
 	}
+	was := v.profile.Load()
 	if err := v.configure(ctx); err != nil {
 		return err
+	}
+	if text := profiles.Changes(was, v.profile.Load()); text != "" {
+		v.tell(ledger.VMs, v.event("reloaded", text))
 	}
 	v.MCP.Settled(ctx)
 	return nil
@@ -33,12 +38,11 @@ func (v *Sandbox) Reload(ctx context.Context) error {
 // configure gives the endpoint what the VM's profile says, and the ledger
 // what of it is never to be written.
 func (v *Sandbox) configure(ctx context.Context) error {
-	name := v.Config().Profile
-	p, err := v.service.Profiles.Get(name)
+	p, err := v.service.Profiles.Get(v.Config().Profile)
 	if err != nil {
 		return err
 	}
-	v.profile.Store(&name)
+	v.profile.Store(p)
 	if out := v.proxy.Load(); out != nil {
 		out.Set(network(p))
 	}

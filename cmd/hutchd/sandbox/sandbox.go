@@ -17,6 +17,7 @@ import (
 	"hutch/mcpd"
 	"hutch/mcpd/attest"
 	"hutch/mcpd/ledger"
+	"hutch/profiles"
 	"hutch/vmm"
 	"hutch/vmm/process"
 )
@@ -35,7 +36,7 @@ type Sandbox struct {
 	cancel  context.CancelFunc
 	tasks   tasks // on the sandbox's behalf
 
-	profile atomic.Pointer[string] // that the endpoint was configured by
+	profile atomic.Pointer[profiles.Profile] // that the endpoint was configured by
 
 	calls   atomic.Int64  // MCP calls that had begun when that was asked last
 	repeats repeatLimiter // of the events that a guest can bring about
@@ -70,12 +71,12 @@ func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 		conns: map[uint32]int{},
 	}
 	v.ctx, v.cancel = context.WithCancel(context.Background())
-	v.profile.Store(new(string))
+	v.profile.Store(new(profiles.Profile))
 	v.repeats.tell, v.repeats.begin = v.repeated, v.tasks.begin
 	v.Attest = attest.New(attest.Config{Key: s.signing, Path: filepath.Join(m.Dir(), "attested"), VM: m.Name})
 	v.MCP = mcpd.New(mcpd.Config{
 		VM:        m.Name,
-		Profile:   func() string { return *v.profile.Load() },
+		Profile:   func() string { return v.profile.Load().Name },
 		Work:      m.WorkDir(),
 		Snapshots: snapshotsOf(m),
 		Ledger:    v.Ledger,

@@ -1,0 +1,77 @@
+package profiles
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"hutch/mcpd/policy"
+)
+
+// mostNames is how many names Changes tells of a kind.
+const mostNames = 8
+
+// Changes tells what became of a profile when it became another: a short line
+// that says which servers and rules came (+), went (-) and changed (~), and
+// what is decided now where nothing else decides. It is "" if none of that did.
+func Changes(was, is *Profile) string {
+	var words []string
+	for _, kind := range []struct {
+		name    string
+		was, is map[string]any
+	}{
+		{"servers", was.servers(), is.servers()},
+		{"rules", was.rules(), is.rules()},
+	} {
+		if names := changed(kind.was, kind.is); len(names) > 0 {
+			words = append(words, kind.name+" "+strings.Join(names, " "))
+		}
+	}
+	if before, now := cmp.Or(was.Security.Default, policy.Allow), cmp.Or(is.Security.Default, policy.Allow); before != now {
+		words = append(words, "default "+now)
+	}
+	return strings.Join(words, ", ")
+}
+
+func (p *Profile) servers() map[string]any {
+	all := make(map[string]any)
+	for _, s := range p.Servers {
+		all[s.Name] = s
+	}
+	return all
+}
+
+func (p *Profile) rules() map[string]any {
+	all := make(map[string]any)
+	for _, r := range p.Security.Rules {
+		all[r.ID] = r
+	}
+	return all
+}
+
+// changed names what came, went and changed, in this order.
+func changed(was, is map[string]any) []string {
+	var came, went, other []string
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		before, known := was[name]
+		switch {
+		case !known:
+			came = append(came, "+"+name)
+		case !reflect.DeepEqual(before, is[name]):
+			other = append(other, "~"+name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		if _, still := is[name]; !still {
+			went = append(went, "-"+name)
+		}
+	}
+	names := slices.Concat(came, went, other)
+	if n := len(names) - mostNames; n > 0 {
+		names = append(names[:mostNames], fmt.Sprintf("and %d more", n))
+	}
+	return names
+}
