@@ -192,7 +192,7 @@ func (s *shelf) renew(server string) {
 }
 
 func (s *shelf) stock(gen uint64, list []wire.Item) *stock {
-	list = append(slices.Clip(s.own), list...)
+	list = slices.Concat(s.own, list) // own is shared, and what follows writes
 	if s.list == wire.Tools {
 		for i := range list {
 			list[i].Schema = rawjson.Get(list[i].Raw, "inputSchema")
