@@ -140,6 +140,12 @@ func (k *Key) decode(t target, v any, at key) error {
 	case *any:
 		*f = v
 		return nil
+	case *map[string]any:
+		var ok bool
+		if *f, ok = v.(map[string]any); !ok {
+			return at.want("a table")
+		}
+		return nil
 	case *map[string]string:
 		table, ok := v.(map[string]any)
 		if !ok {

@@ -112,6 +112,9 @@ var Keys = withAliases(append([]Key{
 	{Name: ofRule + "decision", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Decision }},
 	{Name: ofRule + "priority", In: InProfile, kind: isCount, Min: "-1000", Max: "999", field: func(t target) any { return &t.r.Priority }},
 	{Name: ofRule + "answers", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Answers }},
+	{Name: ofRule + "set", In: InProfile, kind: isTable, field: func(t target) any { return &t.r.Set }},
+	{Name: ofRule + "remove", In: InProfile, kind: isTexts, field: func(t target) any { return &t.r.Remove }},
+	{Name: ofRule + "redact", In: InProfile, kind: isTexts, field: func(t target) any { return &t.r.Redact }},
 	{Name: ofRule + "reason", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Reason }},
 
 	{Name: "security.envelope.required", In: InProfile, kind: isFlag, field: func(t target) any { return &t.p.Security.Sealed.Required }},

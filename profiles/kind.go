@@ -43,6 +43,7 @@ const (
 	isLists      // a table of lists
 	isSections   // a table, of what others may say
 	isClients    // a list
+	isTable      // of anything
 	isAny
 )
 

@@ -44,9 +44,17 @@ func (l *List) rule(name string, list []string, blocks func(tool string) string)
 			if e.Method != "tools/call" {
 				return ""
 			}
-			return blocks(cmp.Or(e.Tool, strings.TrimPrefix(e.Name, jsonrpc.Name(e.Server, ""))))
+			return blocks(ownTool(e))
 		},
 	}
+}
+
+// ownTool returns the name that the tool of a call has on its server.
+func ownTool(e *Event) string {
+	if e.Tool != "" {
+		return e.Tool
+	}
+	return strings.TrimPrefix(e.Name, jsonrpc.Name(e.Server, ""))
 }
 
 // id returns the name of a list's rule: where in the profile it stands.
