@@ -55,7 +55,7 @@ func TestCapabilities(t *testing.T) {
 	refused(readFile, "try again in", `"class":"recoverable"`)
 	files.Paths = append(files.Paths, "/tmp")
 	reload()
-	refused(readFile, "try again in", `"code":2005,"name":"RATE_LIMIT_EXCEEDED","violation":"RateLimitExceeded","retry_after":`)
+	refused(readFile, "try again in", `"code":2005,"name":"RATE_LIMIT_EXCEEDED","violation":"RateLimitExceeded","retry_after_ms":`)
 
 	const echo = `{"name":"one__echo"}`
 	const wait = `{"name":"one__wait","_meta":{"progressToken":1}}`

@@ -84,12 +84,12 @@ func (e *Endpoint) blocked(r *policy.Event, d policy.Decision) *Error {
 func refusalData(d policy.Decision) json.RawMessage {
 	code := cmp.Or(d.Code, policy.ToolExplicitlyDenied)
 	data, err := rawjson.Encode(struct {
-		Class      string  `json:"class"`
-		Code       int     `json:"code"`
-		Name       string  `json:"name"`
-		Violation  string  `json:"violation"`
-		RetryAfter float64 `json:"retry_after,omitempty"` // seconds
-	}{code.Class, code.Number, code.Name, code.Violation, d.RetryAfter.Seconds()})
+		Class      string `json:"class"`
+		Code       int    `json:"code"`
+		Name       string `json:"name"`
+		Violation  string `json:"violation"`
+		RetryAfter int64  `json:"retry_after_ms,omitempty"`
+	}{code.Class, code.Number, code.Name, code.Violation, d.RetryAfter.Milliseconds()})
 	if err != nil {
 		return nil
 	}

@@ -104,7 +104,11 @@ func (s *Store) own(l *look, name string, itself, corp bool) (docs []*document, 
 		}
 		docs = append(docs, d)
 	}
-	for _, file := range s.dropIns(l, name) {
+	files, err := s.dropIns(l, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
 		at := place{layer: ofUser, file: name + dropInSuffix + "/" + file}
 		text, err := l.read(filepath.Join(s.dropInDir(name), file), at.file)
 		if errors.Is(err, os.ErrNotExist) {
@@ -128,17 +132,25 @@ const dropInSuffix = ".d"
 func (s *Store) dropInDir(name string) string { return filepath.Join(s.dir, name+dropInSuffix) }
 
 // dropIns returns the names of a profile's drop-ins, in their order.
-func (s *Store) dropIns(l *look, name string) (files []string) {
-	if l.note(s.dropInDir(name)) != nil {
-		return nil
+func (s *Store) dropIns(l *look, name string) (files []string, err error) {
+	dir := s.dropInDir(name)
+	if err := l.note(dir); errors.Is(err, os.ErrNotExist) {
+		return nil, nil
 	}
-	entries, _ := os.ReadDir(s.dropInDir(name))
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) { // it went meanwhile
+		err = nil
+	}
+	if err != nil {
+		l.again = true
+		return nil, fmt.Errorf("drop-ins of profile %s: %w", name, err)
+	}
 	for _, e := range entries {
 		if ext := filepath.Ext(e.Name()); (ext == suffix || ext == jsonSuffix) && checkName(e.Name()) == nil {
 			files = append(files, e.Name())
 		}
 	}
-	return files
+	return files, nil
 }
 
 // readDocument returns what the text of a file says.

@@ -62,8 +62,10 @@ func (l *look) readMost(path, name string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	text, info, err := read(path, name, most)
-	if err == nil {
-		l.remember(path, info)
+	if err != nil {
+		l.again = true // it may be read the next time as it is, as when there are descriptors
+		return text, err
 	}
-	return text, err
+	l.remember(path, info)
+	return text, nil
 }

@@ -50,9 +50,15 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// The examples of the page parse.
+// The examples of the pages parse.
 func TestPageExamples(t *testing.T) {
-	page, err := os.ReadFile("profile.5")
+	for _, page := range []string{"profile.5", "policy.5"} {
+		t.Run(page, func(t *testing.T) { testExamples(t, page) })
+	}
+}
+
+func testExamples(t *testing.T, name string) {
+	page, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,9 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/checker"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/interpreter"
 )
 
@@ -34,25 +37,53 @@ func (f *family) compile(text string) (program cel.Program, looks looking, err e
 	if len(text) > maxText {
 		return nil, looks, &Fault{Key: "if", Text: fmt.Sprintf("has %d bytes, at most %d: make several rules of it", len(text), maxText)}
 	}
-	ast, issues := env.Compile(text)
+	condition, issues := env.Compile(text)
 	if issues.Err() != nil {
 		return nil, looks, f.fault(text, issues.Errors())
 	}
-	if t := ast.OutputType(); t != cel.BoolType && t != cel.DynType {
+	if t := condition.OutputType(); t != cel.BoolType && t != cel.DynType {
 		return nil, looks, &Fault{Key: "if", Text: fmt.Sprintf("is of type %s: write a condition that is true or false", t)}
 	}
-	if cost, err := env.EstimateCost(ast, sizes{}); err != nil || cost.Min > maxLeast {
+	if cost, err := env.EstimateCost(condition, sizes{}); err != nil || cost.Min > maxLeast {
 		return nil, looks, &Fault{Key: "if", Text: "costs too much whatever is asked: make it simpler"}
 	}
-	program, err = env.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
+	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
+	if !isLinear(condition) {
+		options = append(options, cel.CostLimit(maxCost))
+	}
+	program, err = env.Program(condition, options...)
 	if err != nil {
 		return nil, looks, &Fault{Key: "if", Text: err.Error()}
 	}
-	for _, name := range ast.NativeRep().ReferenceMap() {
-		looks.atCalls = looks.atCalls || values[name.Name] != nil && !slices.Contains(ofTools, name.Name)
+	for _, name := range condition.NativeRep().ReferenceMap() {
+		looks.atCalls = looks.atCalls || values[name.Name].value != nil && !slices.Contains(ofTools, name.Name)
 		looks.atJSON = looks.atJSON || slices.Contains(ofJSON, name.Name)
 	}
 	return program, looks, nil
+}
+
+// isLinear reports whether a condition goes through what is asked as often as
+// it has operators, of which there are maxNodes at most: it has no loop, and
+// makes nothing that is longer than what it looks at. Its cost need not be
+// counted, which takes longer than the condition itself.
+func isLinear(condition *cel.Ast) bool {
+	linear := true
+	ast.PostOrderVisit(condition.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.ComprehensionKind:
+			linear = false
+		case ast.CallKind:
+			linear = linear && slices.Contains(linearCalls, e.AsCall().FunctionName())
+		}
+	}))
+	return linear
+}
+
+// linearCalls are the functions that go once through what they are given.
+var linearCalls = []string{
+	operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.Conditional, operators.In, operators.Index,
+	operators.Equals, operators.NotEquals, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals,
+	overloads.StartsWith, overloads.EndsWith, overloads.Contains, overloads.Size,
 }
 
 // A looking tells what a condition looks at.

@@ -1,6 +1,10 @@
 package policy
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"cel.dev/cel-go/common/types/ref"
+)
 
 // The events that a policy decides: what a rule's "on" can name.
 const (
@@ -53,5 +57,8 @@ type Event struct {
 	Listing bool `json:"-"` // a trial without arguments: could there be a call that is allowed?
 
 	passed []*capability // that allow it, found out by their check
-	seen   struct{ args, answer decoded }
+	seen   struct {
+		args, answer decoded
+		values       []ref.Val // of roots, by their numbers; nil: not looked at
+	}
 }

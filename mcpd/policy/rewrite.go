@@ -277,6 +277,7 @@ func (p *Policy) rewrite(e *Event, by *rule) *Decision {
 		return &Decision{Action: Block, Rule: by.ID, Layer: by.Layer, Reason: fmt.Sprintf("the rewrite of the rule cannot be made: %v", err)}
 	}
 	changed := *e
+	changed.seen.values = nil
 	text := &changed.Args
 	if e.On == OnResponse {
 		text = &changed.Answer

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 )
 
 // A root is a name that conditions have for a part of an event.
@@ -130,27 +132,43 @@ func (f *family) rootNames() string {
 	return strings.Join(names, " ")
 }
 
-// values are those of the roots of all families.
-var values = make(map[string]func(*Event) any)
+// values are those of the roots of all families, with their numbers.
+var values = make(map[string]numbered)
+
+// A numbered is the value of a root, for an event that remembers it by number.
+type numbered struct {
+	value  func(*Event) any
+	number int
+}
 
 func init() {
 	for _, f := range families {
 		for _, r := range f.roots {
-			values[r.name] = r.value
+			if _, ok := values[r.name]; !ok {
+				values[r.name] = numbered{r.value, len(values)}
+			}
 		}
 	}
 }
 
-// An activation gives conditions the parts of an event.
+// An activation gives conditions the parts of an event. What one of them looked
+// at is there for the next.
 type activation Event
 
 // ResolveName is for cel.
 func (a *activation) ResolveName(name string) (any, bool) {
-	value, ok := values[name]
+	root, ok := values[name]
 	if !ok {
 		return nil, false
 	}
-	return value((*Event)(a)), true
+	if a.seen.values == nil {
+		a.seen.values = make([]ref.Val, len(values))
+	}
+	v := &a.seen.values[root.number]
+	if *v == nil {
+		*v = types.DefaultTypeAdapter.NativeToValue(root.value((*Event)(a)))
+	}
+	return *v, true
 }
 
 // Parent is for cel.

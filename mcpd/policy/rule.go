@@ -145,6 +145,7 @@ func compileRule(r Rule) (*rule, error) {
 // tryRules returns what the first rule decides that holds for e. A condition
 // that cannot be found out blocks.
 func (p *Policy) tryRules(e *Event) *Decision {
+	e.seen.values = nil // it may have changed since
 	for _, r := range p.byEvent[e.On] {
 		if r.Server != "" && r.Server != e.Server {
 			continue

@@ -94,8 +94,8 @@ type Trial struct {
 	Class      string  `json:"class,omitempty"`
 	Code       int     `json:"code,omitempty"`
 	Violation  string  `json:"violation,omitempty"`
-	RetryAfter float64 `json:"retry_after,omitempty"` // seconds
-	Micros     float64 `json:"us"`                    // that it took to decide
+	RetryAfter int64   `json:"retry_after_ms,omitempty"`
+	Micros     float64 `json:"us"` // that it took to decide
 
 	Rewritten json.RawMessage `json:"rewritten,omitempty"` // of rewrite: the arguments, or the result, as they become
 }
@@ -105,7 +105,7 @@ func (p *Policy) Try(e *Event) Trial {
 	began := time.Now()
 	d := p.Decide(e)
 	t := Trial{
-		Decision: d.Action, Rule: d.Rule, Layer: d.Layer, Reason: d.Reason, RetryAfter: d.RetryAfter.Seconds(),
+		Decision: d.Action, Rule: d.Rule, Layer: d.Layer, Reason: d.Reason, RetryAfter: d.RetryAfter.Milliseconds(),
 		Rewritten: d.Rewritten, Micros: float64(time.Since(began).Nanoseconds()) / 1e3,
 	}
 	if d.Code != nil {
