@@ -66,7 +66,7 @@ func checkProfiles(_ context.Context, f profileFlags, files []string) error {
 	var errs []error
 	for _, file := range files {
 		if err := profiles.CheckFile(file, f.corp); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s", file, fs.Text(err)))
+			errs = append(errs, fmt.Errorf("%s: %w", file, err))
 		}
 	}
 	return errors.Join(errs...)
