@@ -72,7 +72,9 @@ func (u *usage) addCall(line []byte) {
 		u.methods.add(r.Method, r.Time)
 		return
 	}
-	of(u.named, r.Method).add(r.Tool, r.Time)
+	if isWhole(r.Method) {
+		of(u.named, r.Method).add(r.Tool, r.Time)
+	}
 }
 
 func (u *usage) addRequest(line []byte) {
@@ -101,7 +103,7 @@ func hostPort(host string, port int) string {
 
 func (u *usage) addFile(line []byte) {
 	var r fileRow
-	if json.Unmarshal(line, &r) != nil || r.Outcome != ledger.OK {
+	if json.Unmarshal(line, &r) != nil || r.Outcome != ledger.OK || !isWhole(r.Operation) {
 		return
 	}
 	folder := r.Path

@@ -172,6 +172,7 @@ func FuzzSuggest(f *testing.F) {
 	for _, name := range bad {
 		f.Add(name, name)
 	}
+	f.Add("a", strings.Repeat("\xf1", 3000))
 	f.Fuzz(func(t *testing.T, a, b string) {
 		r := records{}
 		r.call("tools/call", a, "allow")
