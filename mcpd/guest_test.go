@@ -1,6 +1,7 @@
 package mcpd
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -335,7 +336,8 @@ func (st *site) lines(n int) []map[string]any {
 		off += int64(k)
 	}
 	var list []map[string]any
-	for line := range strings.Lines(string(text)) {
+	whole := string(text[:bytes.LastIndexByte(text, '\n')+1]) // a read may end within a line
+	for line := range strings.Lines(whole) {
 		var m map[string]any
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
 			st.t.Fatal(err)
