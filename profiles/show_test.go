@@ -67,9 +67,6 @@ security.rules.mcp.a.priority corp CORP/all.toml:2 locked -100
 // TestSign makes keys, signs with them, and has a store take it.
 func TestSign(t *testing.T) {
 	for _, password := range []string{"", "open sesame"} {
-		if testing.Short() && password != "" {
-			t.Skip("the work that a password costs takes seconds")
-		}
 		h := newHouse(t)
 		public, private, err := NewKey(password)
 		if err != nil {

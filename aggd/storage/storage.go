@@ -1,6 +1,5 @@
-// Package storage says what a place for a workspace's files can do, wherever
-// it is: a folder of the host (package workspace has that one), or storage that
-// speaks S3 (package s3), which locald reaches for hutchd.
+// Package storage says what a place for a workspace's files can do. There is
+// one so far, a folder of the host, which package workspace has.
 //
 // It is AEGIS's StorageProvider in terms of Go. What is opened, read or written
 // and closed there is one request here, since storage of objects knows no open

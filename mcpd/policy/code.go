@@ -16,15 +16,8 @@ type Code struct {
 	Class     string // Fatal, Feedback or Recoverable
 }
 
-// The codes, in the order of their numbers.
+// The codes, in the order of their numbers. Those of envelopes are in package seal.
 var (
-	InvalidEnvelope  = &Code{1000, "INVALID_ENVELOPE", "InvalidEnvelope", Fatal}
-	InvalidSignature = &Code{1001, "INVALID_SIGNATURE", "InvalidSignature", Fatal}
-	ExpiredToken     = &Code{1002, "EXPIRED_TOKEN", "ExpiredToken", Fatal}
-	InvalidToken     = &Code{1003, "INVALID_TOKEN", "InvalidToken", Fatal}
-	ReplayDetected   = &Code{1004, "REPLAY_DETECTED", "ReplayDetected", Fatal}
-	UnknownSession   = &Code{1005, "UNKNOWN_SESSION", "UnknownSession", Fatal}
-
 	ToolNotAllowed       = &Code{2000, "TOOL_NOT_ALLOWED", "ToolNotAllowed", Feedback}
 	NobodyAnswered       = &Code{2000, "TOOL_NOT_ALLOWED", "NobodyAnswered", Recoverable} // who was asked
 	ToolExplicitlyDenied = &Code{2001, "TOOL_EXPLICITLY_DENIED", "ToolExplicitlyDenied", Feedback}
@@ -39,8 +32,4 @@ var (
 	RateLimitExceeded    = &Code{2005, "RATE_LIMIT_EXCEEDED", "RateLimitExceeded", Recoverable}
 	ConcurrencyExceeded  = &Code{2005, "RATE_LIMIT_EXCEEDED", "ConcurrentExecLimitExceeded", Recoverable}
 	OutputSizeExceeded   = &Code{2006, "OUTPUT_SIZE_EXCEEDED", "OutputSizeLimitExceeded", Feedback}
-
-	UnknownWorkload            = &Code{3000, "UNKNOWN_WORKLOAD", "UnknownWorkload", Fatal}
-	ScopeNotFound              = &Code{3001, "SCOPE_NOT_FOUND", "ScopeNotFound", Fatal}
-	WorkloadVerificationFailed = &Code{3002, "WORKLOAD_VERIFICATION_FAILED", "WorkloadVerificationFailed", Fatal}
 )
