@@ -83,7 +83,7 @@ func TestSealed(t *testing.T) {
 		t.Errorf("offered: %s", hello)
 	}
 	g.ok("ping", "")
-	const unsigned = `{"protocol":"seal/v1","code":1000,"name":"MALFORMED_ENVELOPE","reason":"unsigned"}`
+	const unsigned = `{"protocol":"seal/v1","code":1000,"name":"MALFORMED_ENVELOPE","reason":"unsigned","class":"fatal"}`
 	for _, method := range []string{"tools/list", "tools/call", "resources/read", "no/such"} {
 		if data := g.refused(g.request(method, `{"name":"plain__echo","arguments":{}}`)); data != unsigned {
 			t.Errorf("%s: %s", method, data)

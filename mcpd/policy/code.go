@@ -1,8 +1,8 @@
 package policy
 
-// What a model can do about a refusal.
+// What a model can do about a refusal. Those of envelopes are "fatal": it can do
+// nothing.
 const (
-	Fatal       = "fatal"           // nothing: its session is at fault, or who set it up
 	Feedback    = "policy_feedback" // something else: the same will be refused again
 	Recoverable = "recoverable"     // the same, later
 )
@@ -13,7 +13,7 @@ type Code struct {
 	Number    int
 	Name      string
 	Violation string
-	Class     string // Fatal, Feedback or Recoverable
+	Class     string // Feedback or Recoverable
 }
 
 // The codes, in the order of their numbers. Those of envelopes are in package seal.

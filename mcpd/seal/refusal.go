@@ -78,7 +78,8 @@ func (r *Refusal) Error() string { return r.Text }
 // Reason is the word for the refusal that does not depend on the protocol.
 func (r *Refusal) Reason() string { return codes[r.Why].reason }
 
-// Data is what the error object of JSON-RPC has as its data.
+// Data is what the error object of JSON-RPC has as its data. Its class says
+// whether the model can do something about it, as package policy has it.
 func (r *Refusal) Data() json.RawMessage {
 	c := codes[r.Why].seal
 	if r.Protocol == SMCP {
@@ -86,9 +87,9 @@ func (r *Refusal) Data() json.RawMessage {
 	}
 	b := fmt.Appendf(nil, `{"protocol":%q,"code":%d,"name":%q,"reason":%q`, r.Protocol, c.number, c.name, r.Reason())
 	if r.After > 0 {
-		b = fmt.Appendf(b, `,"retry_after_ms":%d`, r.After.Milliseconds())
+		return fmt.Appendf(b, `,"retry_after_ms":%d,"class":"recoverable"}`, r.After.Milliseconds())
 	}
-	return append(b, '}')
+	return append(b, `,"class":"fatal"}`...)
 }
 
 // Renew says whether an error object tells that the token is of no use any

@@ -183,9 +183,9 @@ func TestCodes(t *testing.T) {
 		why      Why
 		want     string
 	}{
-		{SEAL, Expired, `{"protocol":"seal/v1","code":1003,"name":"TOKEN_EXPIRED","reason":"expired"}`},
-		{SMCP, Expired, `{"protocol":"smcp/v1","code":1002,"name":"EXPIRED_TOKEN","reason":"expired"}`},
-		{SMCP, Replay, `{"protocol":"smcp/v1","code":1004,"name":"REPLAY_DETECTED","reason":"replay"}`},
+		{SEAL, Expired, `{"protocol":"seal/v1","code":1003,"name":"TOKEN_EXPIRED","reason":"expired","class":"fatal"}`},
+		{SMCP, Expired, `{"protocol":"smcp/v1","code":1002,"name":"EXPIRED_TOKEN","reason":"expired","class":"fatal"}`},
+		{SMCP, Replay, `{"protocol":"smcp/v1","code":1004,"name":"REPLAY_DETECTED","reason":"replay","class":"fatal"}`},
 	} {
 		if got := Refuse(c.protocol, c.why, "x").Data(); string(got) != c.want {
 			t.Errorf("%s, want %s", got, c.want)
