@@ -66,6 +66,7 @@ var measures = []struct {
 	{"boot", (*bencher).boot, true},
 	{"exec", (*bencher).execs, true},
 	{"mcp", (*bencher).mcp, true},
+	{"policy", (*bencher).policy, false},
 	{"status", (*bencher).status, true},
 	{"stdout", (*bencher).throughput, true},
 	{"snapshot", (*bencher).snapshots, true},

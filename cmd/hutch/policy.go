@@ -91,17 +91,22 @@ func (p *tested) test(ctx context.Context, files []string) error {
 			return noVM(c, p.vm, err)
 		}
 		defer f.Close()
-		return testFiles(files, func(event []byte) (t policy.Trial, err error) {
-			if err := tell(f, string(event)); err != nil {
-				return t, err
-			}
-			answer, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<62))
-			if err == nil {
-				err = json.Unmarshal(answer, &t)
-			}
-			return t, err
-		})
+		return testFiles(files, tryOpen(f))
 	})(ctx, nil)
+}
+
+// tryOpen returns what tries events on the policy of a VM, whose policy/test f is.
+func tryOpen(f *file) trier {
+	return func(event []byte) (t policy.Trial, err error) {
+		if err := tell(f, string(event)); err != nil {
+			return t, err
+		}
+		answer, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<62))
+		if err == nil {
+			err = json.Unmarshal(answer, &t)
+		}
+		return t, err
+	}
 }
 
 // likeVM makes a VM of the profile, which does not start.
