@@ -79,7 +79,9 @@ var aegis = []defect{
 	{"what is signed has two canonical forms", nil, []string{"mcpd/seal/seal_test.go TestVector", "mcpd/seal/seal_test.go TestCanonical"}},
 	{"an answer is made up", nil, []string{"mcpd/everything_test.go TestEverything", "mcpd/sdk_test.go TestSDK"}},
 	{"a hung server is running", nil, []string{"mcpd/bad_test.go TestHungServer", "mcpd/bad_test.go TestDyingServer", "aggd/stdio_test.go TestIdle"}},
+	{"what was run comes as an inner text", nil, []string{"mcpd/dispatch/dispatch_test.go TestResult"}},
 	{"no registry allows every tool", nil, []string{"mcpd/capability_test.go TestNoPolicy"}},
+	{"a wrong dispatch id loses the command", nil, []string{"cmd/hutchd/sandbox/run_test.go TestWrongDispatch"}},
 	{"a reference becomes something else", nil, []string{"profiles/capability_test.go TestValuesAreTexts"}},
 	{"a code comes from the words of a message", nil, []string{"mcpd/seal/seal_test.go TestCodes"}},
 	{"a token is good for one call", nil, []string{"mcpd/attest/attest_test.go TestTake"}},
@@ -94,7 +96,7 @@ var capsem = []defect{
 	{"one server holds up the others", nil, []string{"mcpd/bad_test.go TestHungServer", "mcpd/bad_test.go TestDyingServer"}},
 	{"no cancel, progress, news", nil, []string{"mcpd/session_test.go TestCancel", "mcpd/session_test.go TestProgress", "mcpd/session_test.go TestListChanged"}},
 	{"a call is slow", nil, []string{"mcpd/bench_test.go BenchmarkCall"}},
-	{"a decision is slow", nil, []string{"mcpd/policy/policy_test.go BenchmarkDecide"}},
+	{"a decision is slow", nil, []string{"mcpd/policy/bench_test.go BenchmarkRules"}},
 	{"an edit of the same size is not seen", nil, []string{"vmm/snap_linux_test.go TestDiff"}},
 	{"what is fetched leads inside", nil, []string{"aggd/guard/guard_test.go TestDial", "aggd/local/local_test.go TestFetch"}},
 	{"nobody answers what is asked", nil, []string{"mcpd/asks/asks_test.go TestAnswers", "mcpd/asks/asks_test.go TestUnanswered"}},
@@ -104,6 +106,9 @@ var capsem = []defect{
 }
 
 func TestDefects(t *testing.T) {
+	if len(aegis) != 22 || len(capsem) != 12 {
+		t.Errorf("%d and %d defects, not 22 and 12", len(aegis), len(capsem))
+	}
 	for _, d := range append(aegis, capsem...) {
 		t.Run(strings.ReplaceAll(d.name, " ", "_"), func(t *testing.T) {
 			p := compiled(t, defectPolicy)

@@ -56,7 +56,7 @@ func (v *Sandbox) run(ctx context.Context, c dispatch.Command) (ran dispatch.Ran
 	var stdout, stderr tail
 	reading.Go(func() { stdout.read(outputs, e, "stdout", c.MaxOutput) })
 	reading.Go(func() { stderr.read(outputs, e, "stderr", c.MaxOutput) })
-	line, err := v.endOf(ctx, e, c.ID)
+	line, err := endOf(ctx, e.Wait, c.ID, v.alert)
 	ran.Duration = time.Since(began)
 	if err == nil {
 		linger := time.AfterFunc(lingering, func() { e.Ctl(outputs, "kill") })
@@ -102,18 +102,18 @@ func (v *Sandbox) startCommand(ctx context.Context, g *guest.Guest, e *guest.Exe
 }
 
 // endOf waits for the end of a command and returns what the guest says of it.
-// What the guest says of another is no answer: it is asked again, and the
-// command stays as it is.
-func (v *Sandbox) endOf(ctx context.Context, e *guest.Exec, id string) (string, error) {
+// What the guest says of another is no answer: alert is told, the guest is asked
+// again, and the command stays as it is.
+func endOf(ctx context.Context, wait func(context.Context) (string, error), id string, alert func(kind, text string)) (string, error) {
 	for range tries {
-		line, err := e.Wait(ctx)
+		line, err := wait(ctx)
 		if err != nil {
 			return "", err
 		}
 		if how, of, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " dispatch "); of == id && len(strings.Fields(how)) >= 4 {
 			return how, nil
 		}
-		v.alert("cmd.mismatch", fmt.Sprintf("the guest answers %.100q to the dispatch %s", line, id))
+		alert("cmd.mismatch", fmt.Sprintf("the guest answers %.100q to the dispatch %s", line, id))
 	}
 	return "", fmt.Errorf("%w: the guest's answer is not to dispatch %s: see exec/cmd-%s", fs.ErrIO, id, id)
 }
