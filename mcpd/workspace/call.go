@@ -47,8 +47,7 @@ func (c *Call) Operation() (op Operation, ok bool) {
 // Traversal is why the call has to be refused before anything else: its path
 // could lead out of the workspace. It is nil where that is not so.
 func (c *Call) Traversal() *Traversal {
-	var t *Traversal
-	errors.As(c.err, &t)
+	t, _ := errors.AsType[*Traversal](c.err)
 	return t
 }
 

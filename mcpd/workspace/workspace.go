@@ -113,10 +113,10 @@ func taking[A any](standard A, do func(context.Context, place, A) (*result, erro
 				return t
 			}
 		}
-		if p, ok := any(a).(interface{ file() string }); ok {
+		if p, ok := any(&a).(interface{ file() string }); ok {
 			t.path = p.file()
 		}
-		if p, ok := any(a).(interface{ size() int64 }); ok {
+		if p, ok := any(&a).(interface{ size() int64 }); ok {
 			t.put = p.size()
 		}
 		t.do = func(ctx context.Context, in place) (*result, error) { return do(ctx, in, a) }
