@@ -8,28 +8,38 @@ import (
 )
 
 // BenchmarkRules has the last of a hundred rules decide a call, beside the
-// first of one.
+// first of one, for conditions as profiles have them. All must look at the
+// arguments; %03d is the rule's number.
 func BenchmarkRules(b *testing.B) {
-	for _, n := range []int{1, 100} {
-		b.Run(fmt.Sprintf("last-of-%d", n), func(b *testing.B) {
-			var rules []Rule
-			for i := range n {
-				rules = append(rules, Rule{
-					ID: fmt.Sprintf("r%03d", i), On: OnRequest, Decision: Block, Priority: 1,
-					If: fmt.Sprintf(`mcp.request.tool_name == "create_issue" && mcp.request.arguments.title.startsWith("%03d")`, i+1),
-				})
-			}
-			p, err := New(Config{Rules: rules})
-			if err != nil {
-				b.Fatal(err)
-			}
-			title := fmt.Sprintf("%03d", n)
-			decide(b, p, Event{
-				On: OnRequest, Method: "tools/call", Server: "github", Tool: "create_issue", Name: "github__create_issue", Known: true,
-				Args: []byte(`{"title":"` + title + ` what is wrong","body":"much","labels":["a","b"]}`),
-			}, Block)
+	for _, bm := range []struct{ name, condition string }{
+		{"startsWith", `mcp.request.tool_name == "create_issue" && mcp.request.arguments.title.startsWith("%03d")`},
+		{"matches", `mcp.request.tool_name == "create_issue" && mcp.request.arguments.title.matches("^%03d (what|who|where) is [a-z]+$")`},
+		{"in", `mcp.request.arguments.title in ["urgent", "asap", "%03d what is wrong", "please"]`},
+		{"exists", `mcp.request.arguments.labels.exists(l, l == "%03d")`},
+	} {
+		for _, n := range []int{1, 100} {
+			b.Run(fmt.Sprintf("%s/last-of-%d", bm.name, n), func(b *testing.B) { benchmarkRules(b, bm.condition, n) })
+		}
+	}
+}
+
+func benchmarkRules(b *testing.B, condition string, n int) {
+	var rules []Rule
+	for i := range n {
+		rules = append(rules, Rule{
+			ID: fmt.Sprintf("r%03d", i), On: OnRequest, Decision: Block, Priority: 1,
+			If: fmt.Sprintf(condition, i+1),
 		})
 	}
+	p, err := New(Config{Rules: rules})
+	if err != nil {
+		b.Fatal(err)
+	}
+	last := fmt.Sprintf("%03d", n)
+	decide(b, p, Event{
+		On: OnRequest, Method: "tools/call", Server: "github", Tool: "create_issue", Name: "github__create_issue", Known: true,
+		Args: []byte(`{"title":"` + last + ` what is wrong","body":"much","labels":["a","b","` + last + `"]}`),
+	}, Block)
 }
 
 // BenchmarkDefault decides a call by the policy of a profile that says nothing.
