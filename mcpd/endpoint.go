@@ -29,6 +29,7 @@ import (
 
 	"hutch/aggd/child"
 	"hutch/aggd/programs"
+	"hutch/aggd/storage"
 	"hutch/aggd/wire"
 	"hutch/fs"
 	"hutch/mcpd/attest"
@@ -247,6 +248,10 @@ func (e *Endpoint) Reload(ctx context.Context, servers []wire.Server, p *policy.
 	e.changed("")
 	return err
 }
+
+// SetStorage has the tools fs.* work on s, or, if that is nil, on the workspace's
+// folder.
+func (e *Endpoint) SetStorage(s storage.Storage) { e.work.SetStorage(s) }
 
 // SetPending says how many bytes the sessions may have pending together; 0 is
 // the default.

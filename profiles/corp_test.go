@@ -118,7 +118,7 @@ func TestCorp(t *testing.T) {
 		"editable machine":     {all: "[editable]\nmachine = false", user: "pids = 17", want: "!profile dev, line 1: pids is locked by corp"},
 		"editable again":       {all: "[editable]\nmachine = false", user: "editable.machine = true", want: "!profile dev, line 1: editable.machine is locked by corp"},
 		"the user's editable":  {user: "[editable]\nsecurity = false", dropIn: "[security]\ndefault = \"block\"", want: "!profile dev, dev.d/x.toml, line 2: security.default is locked by user, whose [editable]"},
-		"no section":           {user: "[editable]\npids = false", want: `!profile dev, line 2: "pids" is no section: they are machine env http network cmd mcp security mcpServers`},
+		"no section":           {user: "[editable]\npids = false", want: `!profile dev, line 2: "pids" is no section: they are machine env http network cmd storage mcp security mcpServers`},
 		"a key of a table":     {all: "security.cedar.policies.x = \"permit(principal, action, resource);\"\n" + directives([4]string{"lock", "security.cedar.policies.x", "ours"}), user: "security.cedar.policies.x = \"\"", want: "!profile dev, line 1: security.cedar.policies.x is locked"},
 		"corp's rules": {all: "[security.rules.mcp.a]\non = \"mcp.request\"\ndecision = \"block\"", user: "[security.rules.mcp.b]\non = \"mcp.request\"\ndecision = \"allow\"",
 			want: "security.rules.mcp.a(corp block -100) security.rules.mcp.b(user allow 100)"},

@@ -37,6 +37,9 @@ func (l *layered) decode(p *Profile) error {
 		err = l.sign(p)
 	}
 	if err == nil {
+		err = p.Storage.check()
+	}
+	if err == nil {
 		err = p.compile()
 	}
 	p.locks = l.locks

@@ -88,6 +88,15 @@ var Keys = withAliases(append([]Key{
 	{Name: "cmd.max_concurrent", In: InProfile, kind: isCount, Min: "1", Max: "1000", field: func(t target) any { return &t.p.Commands.MaxConcurrent }},
 	{Name: "cmd.env_deny", In: InProfile, kind: isTexts, field: func(t target) any { return &t.p.Commands.Deny }},
 
+	{Name: "storage.provider", In: InProfile, kind: isText, field: func(t target) any { return &t.p.Storage.Provider }},
+	{Name: "storage.quota", In: InProfile, kind: isSize, Min: "1", field: func(t target) any { return &t.p.Storage.Bucket.Quota }},
+	{Name: "storage.s3.endpoint", In: InProfile, kind: isText, field: func(t target) any { return &t.p.Storage.Bucket.Endpoint }},
+	{Name: "storage.s3.bucket", In: InProfile, kind: isText, field: func(t target) any { return &t.p.Storage.Bucket.Name }},
+	{Name: "storage.s3.prefix", In: InProfile, kind: isText, field: func(t target) any { return &t.p.Storage.Bucket.Prefix }},
+	{Name: "storage.s3.region", In: InProfile, kind: isText, field: func(t target) any { return &t.p.Storage.Bucket.Region }},
+	{Name: "storage.s3.access_key", In: InProfile, kind: isText, field: func(t target) any { return &t.p.Storage.Bucket.AccessKey }},
+	{Name: "storage.s3.secret_key", In: InProfile, kind: isText, field: func(t target) any { return &t.p.Storage.Bucket.SecretKey }},
+
 	{Name: "mcp.max_pending", In: InProfile, kind: isSize, Min: "2MiB", field: func(t target) any { return &t.p.MaxPending }},
 
 	{Name: "security.default", In: InProfile, kind: isText, field: func(t target) any { return &t.p.Security.Default }},

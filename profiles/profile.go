@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"hutch/aggd/storage"
 	"hutch/aggd/wire"
 	"hutch/fs"
 	"hutch/mcpd/policy"
@@ -33,6 +34,7 @@ type Profile struct {
 	Policy   *policy.Policy // compiled of Security and of the servers' lists of tools
 	HTTP     HTTP
 	Commands Commands
+	Storage  Storage
 	// MaxPending is how many bytes the VM's MCP sessions may hold; 0: the default.
 	MaxPending int64
 
@@ -56,6 +58,12 @@ type Commands struct {
 	Deny          []string // what the names of variables begin with that a command does not get
 }
 
+// Storage says where the files of the tools fs.* are.
+type Storage struct {
+	Provider string // "local" or ""; "s3": in Bucket
+	Bucket   storage.Bucket
+}
+
 // A Server is an external MCP server, and which of its tools may be called.
 type Server struct {
 	wire.Server
@@ -65,9 +73,14 @@ type Server struct {
 }
 
 // Secrets returns the values in the profile that are not to be shown: the
-// tokens of its servers, and what their headers and environments hold.
+// tokens of its servers, the keys of its storage, and what their headers and environments hold.
 func (p *Profile) Secrets() []string {
 	var values []string
+	for _, v := range []string{p.Storage.Bucket.AccessKey, p.Storage.Bucket.SecretKey} {
+		if v != "" {
+			values = append(values, v)
+		}
+	}
 	for _, s := range p.Servers {
 		if s.BearerToken != "" {
 			values = append(values, s.BearerToken)

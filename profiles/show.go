@@ -137,6 +137,9 @@ func (s *shown) isSecret(at key, value string) bool {
 	if len(at) > 2 && at[0] == "mcpServers" && slices.Contains([]string{"bearer_token", "headers", "env"}, at[2]) {
 		return true
 	}
+	if k := at.String(); k == "storage.s3.access_key" || k == "storage.s3.secret_key" {
+		return true
+	}
 	return slices.ContainsFunc(s.secrets, func(secret string) bool { return !isShort(secret) && strings.Contains(value, secret) })
 }
 

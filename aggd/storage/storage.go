@@ -1,12 +1,15 @@
-// Package storage says what a place for a workspace's files can do. There is
-// one so far, a folder of the host, which package workspace has.
+// Package storage says what a place for a workspace's files can do. There are
+// two: a folder of the host, which package workspace has, and a bucket of storage
+// that speaks S3, which package s3 has, in a process of its own; package remote is
+// hutchd's side of that.
 //
 // It is AEGIS's StorageProvider in terms of Go. What is opened, read or written
 // and closed there is one request here, since storage of objects knows no open
 // files: open_file, read_at and close_file are Read, with write_at or
-// create_file they are Write. Create_directory is Mkdir, delete_file and
-// delete_directory are Remove, readdir and list_directories are List, stat is
-// Stat.
+// create_file they are Write. Delete_file is Remove, readdir and
+// list_directories are List, stat is Stat. Set_quota is the quota of a Bucket,
+// and get_usage what that counts before a write. No tool has a use for
+// create_directory, delete_directory, rename and health_check: they are missing.
 package storage
 
 import (
@@ -27,9 +30,7 @@ type Storage interface {
 	// List returns what is in a folder, by name. More says that there was more
 	// than most, and something was left out.
 	List(ctx context.Context, name string, most int) (list []Info, more bool, err error)
-	// Mkdir makes a folder, and those missing on the way. One that is there is fine.
-	Mkdir(ctx context.Context, name string) error
-	// Remove removes a file, a link or an empty folder.
+	// Remove removes a file or a link.
 	Remove(ctx context.Context, name string) error
 }
 

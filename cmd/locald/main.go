@@ -1,6 +1,6 @@
 // Locald reaches the network for guests. As a child of aggd it serves the
 // built-in tools that fetch, as an MCP server on its standard input and output;
-// as a child of hutchd it is the proxy of one VM. See locald(8).
+// as a child of hutchd it is the proxy of one VM, or its storage. See locald(8).
 package main
 
 import (
@@ -15,8 +15,15 @@ import (
 	"hutch/aggd/confine"
 	"hutch/aggd/local"
 	"hutch/aggd/proxy"
+	"hutch/aggd/storage/s3"
 	"hutch/aggd/wire"
 )
+
+// modes are what it can be beside the built-in tools.
+var modes = map[string]func() error{
+	"proxy":   serveProxy,
+	"storage": func() error { return s3.Serve(os.Stdin, os.Stdout) },
+}
 
 func main() {
 	var cfg local.Config
@@ -25,15 +32,16 @@ func main() {
 	flag.Int64Var(&cfg.MaxBody, "max-body", 10<<20, "the most `bytes` of a page that are read")
 	flag.DurationVar(&cfg.Timeout, "timeout", 0, "the longest a call may take (30s)")
 	flag.Parse()
-	if flag.NArg() > 1 || flag.NArg() == 1 && flag.Arg(0) != "proxy" {
+	serve, ok := modes[flag.Arg(0)]
+	if flag.NArg() > 1 || flag.NArg() == 1 && !ok {
 		usage()
 		os.Exit(2)
 	}
 	if err := confine.Enter(2); err != nil {
 		fail(err)
 	}
-	if flag.NArg() == 1 {
-		if err := serveProxy(); err != nil {
+	if ok {
+		if err := serve(); err != nil {
 			fail(err)
 		}
 		return
@@ -66,6 +74,6 @@ func fail(err error) {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: locald [-allow-private hosts] [-max-body bytes] [-timeout duration] [proxy]")
+	fmt.Fprintln(os.Stderr, "usage: locald [-allow-private hosts] [-max-body bytes] [-timeout duration] [proxy | storage]")
 	flag.PrintDefaults()
 }

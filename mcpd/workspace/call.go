@@ -80,6 +80,9 @@ func (c *Call) run(ctx context.Context) (*result, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+	if s := w.store.Load(); s != nil && c.tool.stored {
+		return c.do(ctx, place{store: *s, snaps: w.snaps})
+	}
 	root, err := os.OpenRoot(w.dir)
 	if err != nil {
 		return nil, fmt.Errorf("workspace: %w", bare(err))

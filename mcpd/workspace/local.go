@@ -79,8 +79,6 @@ func (l *local) List(_ context.Context, name string, most int) (list []storage.I
 	return list, more, nil
 }
 
-func (l *local) Mkdir(_ context.Context, name string) error { return mkdirAll(l.root, name) }
-
 func (l *local) Remove(_ context.Context, name string) error {
 	if err := l.root.Remove(name); err != nil {
 		return at(name, err)

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"hutch/aggd/rawjson"
@@ -133,6 +134,7 @@ var shown []byte
 type Workspace struct {
 	dir   string
 	snaps Snapshots
+	store atomic.Pointer[storage.Storage] // nil: the folder
 	rooms [len(roomFor)]chan struct{}
 }
 
@@ -188,6 +190,16 @@ func New(dir string, s Snapshots) *Workspace {
 		w.rooms[i] = make(chan struct{}, n)
 	}
 	return w
+}
+
+// SetStorage has the tools fs.* work on s; nil: on the folder. Calls under way go on
+// where they began.
+func (w *Workspace) SetStorage(s storage.Storage) {
+	if s == nil {
+		w.store.Store(nil)
+		return
+	}
+	w.store.Store(&s)
 }
 
 // A result is what a tool answers: blocks of content, and the same facts for

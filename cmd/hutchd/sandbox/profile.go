@@ -47,6 +47,7 @@ func (v *Sandbox) configure(ctx context.Context) error {
 		out.Set(network(p))
 	}
 	_, err = v.openLedger(p.Secrets())
+	v.setStorage(p.Storage)
 	v.MCP.SetPending(p.MaxPending)
 	v.MCP.SetCommands(dispatch.Config(p.Commands))
 	return errors.Join(err, v.MCP.Reload(ctx, servers(p, v.service.cfg.Locald), p.Policy))

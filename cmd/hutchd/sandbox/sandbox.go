@@ -12,6 +12,7 @@ import (
 
 	"hutch/aggd/confine"
 	"hutch/aggd/egress"
+	"hutch/aggd/storage/remote"
 	"hutch/fs"
 	"hutch/fs/folder"
 	"hutch/mcpd"
@@ -56,6 +57,9 @@ type Sandbox struct {
 	guestEnv   guestEnv
 
 	proxy atomic.Pointer[egress.Proxy] // nil: there is none
+
+	storeMu sync.Mutex      // guards what follows
+	store   *remote.Storage // nil: there is none
 
 	ledgerMu     sync.Mutex // guards what follows
 	ledger       *ledger.DB // nil until it is needed
@@ -120,6 +124,7 @@ func (v *Sandbox) Begin(ctx context.Context) error {
 // or is let go of (VM.endSidecar in vmm/sidecar.go).
 func (v *Sandbox) End() {
 	v.stopProxy()
+	v.stopStorage()
 	v.MCP.Stop()
 }
 
@@ -132,6 +137,7 @@ func (v *Sandbox) Close() {
 	v.cancel()
 	v.tasks.end()
 	v.stopProxy()
+	v.stopStorage()
 	v.MCP.Close()
 	v.Attest.Close()
 	v.repeats.close()

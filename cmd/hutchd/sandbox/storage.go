@@ -1,0 +1,47 @@
+package sandbox
+
+import (
+	"path"
+
+	"hutch/aggd/storage/remote"
+	"hutch/fs"
+	"hutch/mcpd/ledger"
+	"hutch/profiles"
+)
+
+// setStorage has the tools fs.* work where the profile says. Each VM has a folder
+// of the bucket to itself, by its name.
+func (v *Sandbox) setStorage(s profiles.Storage) {
+	v.storeMu.Lock()
+	defer v.storeMu.Unlock()
+	b := s.Bucket
+	b.Prefix = path.Join(b.Prefix, v.Name())
+	was := v.store
+	switch {
+	case s.Provider != "s3":
+		v.store = nil
+		v.MCP.SetStorage(nil)
+	case was != nil && was.Bucket() == b:
+		return
+	default:
+		v.store = remote.Start(remote.Config{
+			Path: v.service.cfg.Locald, Bucket: b, Log: v.aggLog(),
+			Down: func(err error) { v.tell(ledger.VMs, v.event("storage.died", fs.Text(err))) },
+		})
+		v.MCP.SetStorage(v.store)
+	}
+	if was != nil {
+		was.Close()
+	}
+}
+
+// stopStorage ends the process that has the storage, if there is one. The tools
+// have it as it is, closed, until the VM begins again.
+func (v *Sandbox) stopStorage() {
+	v.storeMu.Lock()
+	defer v.storeMu.Unlock()
+	if v.store != nil {
+		v.store.Close()
+		v.store = nil
+	}
+}
