@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -25,11 +26,21 @@ const (
 	maxRegex = 2000     // instructions of a regular expression
 	maxLeast = 10_000   // cost of an evaluation at the least
 	maxCost  = 100_000  // cost of one evaluation
+	small    = 4 << 10  // bytes of an event, for which many a condition cannot cost too much
 )
+
+// A condition is what a rule's text is compiled to. Counting what it costs
+// takes longer than the condition itself, and is left out where it cannot
+// come to too much.
+type condition struct {
+	counted cel.Program
+	free    cel.Program // nothing is counted; nil: it could cost too much
+	linear  bool        // free is for events of any size, not just for small ones
+}
 
 // compile compiles a condition on the family's event and tells what it looks
 // at. Its error is a Fault whose Of is empty.
-func (f *family) compile(text string) (program cel.Program, looks looking, err error) {
+func (f *family) compile(text string) (c *condition, looks looking, err error) {
 	env, err := f.env()
 	if err != nil {
 		return nil, looks, err
@@ -37,53 +48,70 @@ func (f *family) compile(text string) (program cel.Program, looks looking, err e
 	if len(text) > maxText {
 		return nil, looks, &Fault{Key: "if", Text: fmt.Sprintf("has %d bytes, at most %d: make several rules of it", len(text), maxText)}
 	}
-	condition, issues := env.Compile(text)
+	tree, issues := env.Compile(text)
 	if issues.Err() != nil {
 		return nil, looks, f.fault(text, issues.Errors())
 	}
-	if t := condition.OutputType(); t != cel.BoolType && t != cel.DynType {
+	if t := tree.OutputType(); t != cel.BoolType && t != cel.DynType {
 		return nil, looks, &Fault{Key: "if", Text: fmt.Sprintf("is of type %s: write a condition that is true or false", t)}
 	}
-	if cost, err := env.EstimateCost(condition, sizes{}); err != nil || cost.Min > maxLeast {
+	if cost, err := env.EstimateCost(tree, sizes{}); err != nil || cost.Min > maxLeast {
 		return nil, looks, &Fault{Key: "if", Text: "costs too much whatever is asked: make it simpler"}
 	}
-	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
-	if !isLinear(condition) {
-		options = append(options, cel.CostLimit(maxCost))
-	}
-	program, err = env.Program(condition, options...)
-	if err != nil {
+	if c, err = newCondition(env, tree); err != nil {
 		return nil, looks, &Fault{Key: "if", Text: err.Error()}
 	}
-	for _, name := range condition.NativeRep().ReferenceMap() {
+	for _, name := range tree.NativeRep().ReferenceMap() {
 		looks.atCalls = looks.atCalls || values[name.Name].value != nil && !slices.Contains(ofTools, name.Name)
 		looks.atJSON = looks.atJSON || slices.Contains(ofJSON, name.Name)
 	}
-	return program, looks, nil
+	return c, looks, nil
 }
 
-// isLinear reports whether a condition goes through what is asked as often as
-// it has operators, of which there are maxNodes at most: it has no loop, and
-// makes nothing that is longer than what it looks at. Its cost need not be
-// counted, which takes longer than the condition itself.
-func isLinear(condition *cel.Ast) bool {
-	linear := true
-	ast.PostOrderVisit(condition.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		switch e.Kind() {
-		case ast.ComprehensionKind:
-			linear = false
-		case ast.CallKind:
-			linear = linear && slices.Contains(linearCalls, e.AsCall().FunctionName())
+func newCondition(env *cel.Env, tree *cel.Ast) (*condition, error) {
+	optimize := cel.EvalOptions(cel.OptOptimize)
+	counted, err := env.Program(tree, optimize, cel.CostLimit(maxCost))
+	if err != nil {
+		return nil, err
+	}
+	c := &condition{counted: counted, linear: callsOnly(tree, linearCalls)}
+	if c.linear || callsOnly(tree, boundedCalls) && costOfSmall(env, tree) <= maxCost {
+		c.free, err = env.Program(tree, optimize)
+	}
+	return c, err
+}
+
+// callsOnly reports whether a condition calls no functions but those of a list.
+func callsOnly(tree *cel.Ast, list []string) bool {
+	only := true
+	ast.PostOrderVisit(tree.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.CallKind {
+			only = only && slices.Contains(list, e.AsCall().FunctionName())
 		}
 	}))
-	return linear
+	return only
 }
 
-// linearCalls are the functions that go once through what they are given.
+// linearCalls are the functions that go once through what they are given. A
+// condition has maxNodes of them at most, and no loop: each of those calls
+// NotStrictlyFalse or Add, too.
 var linearCalls = []string{
 	operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.Conditional, operators.In, operators.Index,
 	operators.Equals, operators.NotEquals, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals,
 	overloads.StartsWith, overloads.EndsWith, overloads.Contains, overloads.Size,
+}
+
+// boundedCalls are the functions that make nothing longer than what they are
+// given, so that the size of the event bounds the cost of each.
+var boundedCalls = append([]string{overloads.Matches, operators.NotStrictlyFalse}, linearCalls...)
+
+// costOfSmall is the most that a condition costs on a small event.
+func costOfSmall(env *cel.Env, tree *cel.Ast) uint64 {
+	cost, err := env.EstimateCost(tree, sizes{most: small})
+	if err != nil {
+		return math.MaxUint64
+	}
+	return cost.Max
 }
 
 // A looking tells what a condition looks at.
@@ -101,10 +129,17 @@ var ofJSON = []string{
 // ofTools are the roots whose values are known of a tool that nobody calls.
 var ofTools = []string{"mcp.request.method", "mcp.request.server_name", "mcp.request.tool_name", "mcp.request.name", "vm.name"}
 
-// sizes tells CEL nothing of how long what is asked may be.
-type sizes struct{}
+// sizes tells CEL how long what is asked may be.
+type sizes struct {
+	most uint64 // 0: nobody knows
+}
 
-func (sizes) EstimateSize(checker.AstNode) *checker.SizeEstimate { return nil }
+func (s sizes) EstimateSize(checker.AstNode) *checker.SizeEstimate {
+	if s.most == 0 {
+		return nil
+	}
+	return &checker.SizeEstimate{Max: s.most}
+}
 
 func (sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
 	return nil
@@ -151,7 +186,11 @@ func nameAt(line string, column int) (string, int) {
 }
 
 // eval returns what a condition says of an event.
-func eval(program cel.Program, e *Event) (bool, error) {
+func (c *condition) eval(e *Event) (bool, error) {
+	program := c.counted
+	if c.linear || c.free != nil && e.size() <= small {
+		program = c.free
+	}
 	v, _, err := program.Eval((*activation)(e))
 	if err != nil {
 		return false, advice(err)

@@ -215,3 +215,45 @@ func TestDefault(t *testing.T) {
 		}
 	}
 }
+
+// TestCounted has the cost of a condition counted, but where it cannot come to
+// too much.
+func TestCounted(t *testing.T) {
+	for _, tt := range []struct {
+		text         string
+		linear, free bool
+	}{
+		{`mcp.request.arguments.a == "x" && mcp.request.tool_name in ["a", "b"]`, true, true},
+		{`mcp.request.arguments.a.matches("^[a-z]+$")`, false, true},
+		{`mcp.request.arguments.l.exists(x, x == "a")`, false, true},
+		{`mcp.request.arguments.l.all(x, x.startsWith("a"))`, false, true},
+		{`mcp.request.arguments.l.exists(x, mcp.request.arguments.l.exists(y, x == y))`, false, false},
+		{`mcp.request.arguments.l.exists(x, mcp.request.arguments.a.contains(x))`, false, false},
+		{`mcp.request.arguments.l.exists_one(x, x == "a")`, false, false},
+		{`size(mcp.request.arguments.l.map(x, x + x)) > 1`, false, false},
+		{`size(mcp.request.arguments.l.filter(x, x == "a")) > 1`, false, false},
+	} {
+		c, _, err := findFamily(OnRequest).compile(tt.text)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.text, err)
+		}
+		if c.linear != tt.linear || (c.free != nil) != tt.free {
+			t.Errorf("%s: linear %v, free %v", tt.text, c.linear, c.free != nil)
+		}
+	}
+}
+
+// TestLargeCounted has a loop refused on an event that it costs too much on.
+func TestLargeCounted(t *testing.T) {
+	p, err := New(Config{Rules: []Rule{{ID: "r", On: OnRequest, Decision: Allow, Priority: 1, If: `mcp.request.arguments.l.exists(x, x == "a")`}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[int]string{10: Allow, 100_000: Block} {
+		args := `{"l":[` + strings.Repeat(`"b",`, n) + `"a"]}`
+		d := p.Decide(&Event{On: OnRequest, Method: "tools/call", Server: "s", Tool: "t", Name: "s__t", Known: true, Args: []byte(args)})
+		if d.Action != want {
+			t.Errorf("%d words: %+v", n, d)
+		}
+	}
+}

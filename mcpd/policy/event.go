@@ -62,3 +62,14 @@ type Event struct {
 		values       []ref.Val // of roots, by their numbers; nil: not looked at
 	}
 }
+
+// size is how many bytes a condition can see of an event, and how many words.
+func (e *Event) size() int {
+	n := len(e.VM) + len(e.Profile) + len(e.Session) + len(e.Principal) + len(e.Process) +
+		len(e.Method) + len(e.Server) + len(e.Tool) + len(e.Name) + len(e.Args) + len(e.Answer) +
+		len(e.Operation) + len(e.Path) + len(e.Command) + len(e.Host) + len(e.Scheme)
+	for _, word := range e.Words {
+		n += len(word) + 1
+	}
+	return n
+}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"cel.dev/cel-go/cel"
-
 	"hutch/fs"
 )
 
@@ -25,14 +23,14 @@ const RuleNetwork = "network.allow"
 // match of its own in the place of a condition.
 type rule struct {
 	Rule
-	program cel.Program         // nil: there is no condition
-	match   func(*Event) string // nil: the condition counts; else the reason, "" if it does not hold
-	list    []string            // that it was made of
-	unless  bool                // it blocks what is not of the list
-	code    *Code               // of what it blocks; nil: ToolExplicitlyDenied
-	looks   looking
-	edits   []edit // of Rewrite
-	tally   *tally
+	cond   *condition          // nil: there is none
+	match  func(*Event) string // nil: the condition counts; else the reason, "" if it does not hold
+	list   []string            // that it was made of
+	unless bool                // it blocks what is not of the list
+	code   *Code               // of what it blocks; nil: ToolExplicitlyDenied
+	looks  looking
+	edits  []edit // of Rewrite
+	tally  *tally
 }
 
 // compileRules compiles the rules of c and those that its lists are.
@@ -135,11 +133,11 @@ func compileRule(r Rule) (*rule, error) {
 	if r.If == "" {
 		return &rule{Rule: r, edits: edits}, nil
 	}
-	program, looks, err := f.compile(r.If)
+	cond, looks, err := f.compile(r.If)
 	if errors.As(err, &fault) {
 		fault.Of = r.ID
 	}
-	return &rule{Rule: r, program: program, looks: looks, edits: edits}, err
+	return &rule{Rule: r, cond: cond, looks: looks, edits: edits}, err
 }
 
 // tryRules returns what the first rule decides that holds for e. A condition
@@ -182,10 +180,10 @@ func (r *rule) holds(e *Event) (holds bool, reason string, err error) {
 	case r.match != nil:
 		reason := r.match(e)
 		return reason != "", reason, nil
-	case r.program == nil:
+	case r.cond == nil:
 		return true, r.reason(), nil
 	}
-	holds, err = eval(r.program, e)
+	holds, err = r.cond.eval(e)
 	return holds, r.reason(), err
 }
 
