@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 // decideBy returns what one rule of a condition decides of e, by Default Block.
@@ -256,4 +257,36 @@ func TestLargeCounted(t *testing.T) {
 			t.Errorf("%d words: %+v", n, d)
 		}
 	}
+}
+
+// FuzzCondition: a condition compiles or is a Fault that says so, and one that
+// compiles decides, both in a time that nobody notices.
+func FuzzCondition(f *testing.F) {
+	for _, text := range []string{
+		`mcp.request.arguments.path.startsWith("/tmp/") && !has(mcp.request.arguments.x)`,
+		`mcp.request.arguments.l.exists(x, mcp.request.arguments.l.all(y, x == y || x > 1))`,
+		`mcp.request.method.matches("^(a|b|ab)*c$")`, `[1,2].map(x, [x, x]).size() > 1 ? true : 1/0 == 0`,
+		"http.host == 'a'\n  || vm.name in [b'x', r'\\', null]", `((((mcp.request.tool_name))))`, `{"a": 1u}.a < 1.5e9`,
+	} {
+		f.Add(text)
+	}
+	e := Event{
+		On: OnRequest, Method: "tools/call", Server: "s", Tool: "t", Name: "s__t", Known: true,
+		Args: []byte(`{"path":"/x","l":[1,2,3,{"a":"b"},null],"n":1.5}`),
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		began := time.Now()
+		p, err := New(Config{Rules: []Rule{{ID: "r", On: OnRequest, If: text, Decision: Block, Priority: 1}}})
+		if err == nil {
+			e := e
+			if d := p.Decide(&e); d.Action != Allow && d.Rule != "r" {
+				t.Errorf("%q: %+v", text, d)
+			}
+		} else if f, ok := errors.AsType[*Fault](err); !ok || f.Of != "r" || f.Text == "" || f.Line < 0 || f.Line > strings.Count(text, "\n") {
+			t.Errorf("%q: %#v", text, err)
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("%q takes %v", text, took)
+		}
+	})
 }
