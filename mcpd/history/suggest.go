@@ -17,6 +17,8 @@ import (
 
 	"hutch/aggd/guard"
 	"hutch/aggd/wire"
+	"hutch/fs"
+	"hutch/mcpd/dispatch"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
 )
@@ -28,11 +30,12 @@ type Ledger interface {
 
 // A usage is what was used.
 type usage struct {
-	rows    int
-	methods uses
-	named   map[string]*uses // by method
-	hosts   uses
-	folders map[string]*uses // by operation
+	rows     int
+	methods  uses
+	named    map[string]*uses // by method
+	hosts    uses
+	folders  map[string]*uses // by operation
+	commands uses             // each with its first argument, on a line of its own
 }
 
 // Suggest returns the text of a profile, to be saved as a drop-in, that allows
@@ -46,6 +49,7 @@ func Suggest(ctx context.Context, db Ledger, vm string) (string, error) {
 		{ledger.Calls, (*usage).addCall},
 		{ledger.Net, (*usage).addRequest},
 		{ledger.Files, (*usage).addFile},
+		{ledger.Execs, (*usage).addCommand},
 	} {
 		err := db.Lines(ctx, t.name, func(line []byte) error {
 			u.rows++
@@ -113,6 +117,21 @@ func (u *usage) addFile(line []byte) {
 	of(u.folders, r.Operation).add(folder, r.Time)
 }
 
+// addCommand counts what cmd.run ran, by what a profile lists of commands: the
+// name and the first argument. No word of it has the end of a line in it.
+func (u *usage) addCommand(line []byte) {
+	var r execRow
+	if json.Unmarshal(line, &r) != nil || r.Source != dispatch.Tool {
+		return
+	}
+	words, err := fs.Words(r.Command)
+	if err != nil || len(words) == 0 || strings.Contains(r.Command, "… [cut, ") {
+		u.commands.left++
+		return
+	}
+	u.commands.add(strings.Join(words[:min(2, len(words))], "\n"), r.Time)
+}
+
 // of returns the uses of one of a few kinds: methods and operations are
 // hutch's own words where they were allowed.
 func of(kinds map[string]*uses, name string) *uses {
@@ -133,12 +152,16 @@ func (u *usage) text(vm string) string {
 	fmt.Fprintf(&b, "# What %q used and was allowed, as %d records of it say.\n", vm, u.rows)
 	fmt.Fprintf(&b, "# Save it as a drop-in, NAME.d/used.toml: what was not used is then blocked,\n# if no rule of a lower priority allows it.\n")
 
-	b.WriteString("\n" + note(u.hosts.left) + "[network]\nallow = [\n" + strings.Join(u.hosts.lines(strconv.Quote, "#"), "") + "]\n")
+	if hosts := u.hosts.lines(strconv.Quote, "#"); len(hosts) > 0 {
+		b.WriteString("\n[network]\nallow = [\n" + strings.Join(hosts, "") + "]\n")
+	}
+	b.WriteString(note(u.hosts.left))
+	u.writeCommands(&b)
 
-	conditions, left := u.methods.conditions("mcp.request.name == \"\" && mcp.request.method in [\n", "]"), u.methods.left
+	conditions, left := u.methods.conditions(celString, "mcp.request.name == \"\" && mcp.request.method in [\n", "]"), u.methods.left
 	for _, method := range slices.Sorted(maps.Keys(u.named)) {
 		begin := fmt.Sprintf("mcp.request.method == %s && mcp.request.name in [\n", celString(method))
-		conditions = append(conditions, u.named[method].conditions(begin, "]")...)
+		conditions = append(conditions, u.named[method].conditions(celString, begin, "]")...)
 		left += u.named[method].left
 	}
 	writeRules(&b, "mcp", policy.OnRequest, conditions, left)
@@ -146,11 +169,46 @@ func (u *usage) text(vm string) string {
 	conditions, left = nil, 0
 	for _, operation := range slices.Sorted(maps.Keys(u.folders)) {
 		begin := fmt.Sprintf("file.operation == %s && [\n", celString(operation))
-		conditions = append(conditions, u.folders[operation].conditions(begin, `].exists(f, file.path == f || file.path.startsWith(f + "/"))`)...)
+		conditions = append(conditions, u.folders[operation].conditions(celString, begin, `].exists(f, file.path == f || file.path.startsWith(f + "/"))`)...)
 		left += u.folders[operation].left
 	}
 	writeRules(&b, "file", policy.OnFile, conditions, left)
+
+	conditions = u.commands.conditions(celWords, "(exec.args.size() == 0 ? [exec.command] : [exec.command, exec.args[0]]) in [\n", "]")
+	writeRules(&b, "exec", policy.OnExec, conditions, u.commands.left)
 	return b.String()
+}
+
+// writeCommands writes the list of commands. It cannot say that a command may
+// have no argument and not any: the rules do.
+func (u *usage) writeCommands(b *strings.Builder) {
+	firsts := map[string][]string{}
+	bare := map[string]bool{}
+	for _, words := range slices.Sorted(maps.Keys(u.commands.names)) {
+		name, first, has := strings.Cut(words, "\n")
+		firsts[name] = append(firsts[name], celString(first))
+		bare[name] = bare[name] || !has
+	}
+	if len(firsts) == 0 {
+		return
+	}
+	b.WriteString("\n[cmd]\nenabled = true\n\n[cmd.allow]\n")
+	for _, name := range slices.Sorted(maps.Keys(firsts)) {
+		list := strings.Join(firsts[name], ", ")
+		if bare[name] {
+			list = ""
+		}
+		fmt.Fprintf(b, "%s = [%s]\n", celString(name), list)
+	}
+}
+
+// celWords returns a command and its argument as a list of CEL.
+func celWords(words string) string {
+	var list []string
+	for word := range strings.SplitSeq(words, "\n") {
+		list = append(list, celString(word))
+	}
+	return "[" + strings.Join(list, ", ") + "]"
 }
 
 // writeRules writes a rule for each condition, which allows what it holds for,
@@ -192,6 +250,14 @@ type (
 		Rule     string    `json:"rule"`
 		Reason   string    `json:"reason"`
 		Process  string    `json:"process_name"`
+	}
+	execRow struct {
+		ID      uint64    `json:"id"`
+		Time    time.Time `json:"timestamp"`
+		Command string    `json:"command"`
+		Source  string    `json:"source"`
+		Process string    `json:"process_name"`
+		Call    uint64    `json:"mcp_call_id"`
 	}
 	fileRow struct {
 		ID        uint64    `json:"id"`

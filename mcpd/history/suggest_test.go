@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"hutch/fs"
+	"hutch/mcpd/dispatch"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
 	"hutch/profiles"
@@ -104,9 +106,39 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
+// TestSuggestCommands has commands with an argument, without, and both.
+func TestSuggestCommands(t *testing.T) {
+	r := records{}
+	for _, command := range []string{"git status", "git status -s", "ls", "ls /workspace", "pwd", "echo 'a b' c", "cat [redacted]", "'x y' \xc3\xa9"} {
+		r[ledger.Execs] = append(r[ledger.Execs], map[string]any{"command": command, "source": "cmd.run"})
+	}
+	r[ledger.Execs] = append(r[ledger.Execs], map[string]any{"command": "rm -rf /", "source": "tree"}, map[string]any{"command": "cat long… [cut, 9 bytes]", "source": "cmd.run"})
+	text, p := suggested(t, r)
+	if !p.Commands.Enabled || !strings.Contains(text, `["git", "status"], // 2 times, last 2026-11-23T10:01:00Z`) || strings.Contains(text, "rm") || !strings.Contains(text, "left out: 2 uses") {
+		t.Error(text)
+	}
+	config := dispatch.Config(p.Commands)
+	for command, want := range map[string]bool{
+		"git status": true, "git status x": true, "git": false, "git push": false, "ls": true, "ls /workspace": true, "ls /etc": false,
+		"pwd": true, "pwd -P": false, "echo 'a b'": true, "echo a": false, "cat x": false, "'x y' é": true, "x": false,
+	} {
+		words, err := fs.Words(command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := p.Policy.Decide(&policy.Event{On: policy.OnExec, Command: words[0], Words: words[1:]})
+		if got := d.Action == policy.Allow && config.Refuses(dispatch.Command{Words: words}) == ""; got != want {
+			t.Errorf("%s: %v, %+v\n%s", command, got, d, text)
+		}
+	}
+}
+
 // TestSuggestNothing has a VM that used nothing be allowed nothing.
 func TestSuggestNothing(t *testing.T) {
-	_, p := suggested(t, records{})
+	text, p := suggested(t, records{})
+	if strings.Contains(text, "[network]") || strings.Contains(text, "[cmd]") {
+		t.Error(text)
+	}
 	if d := p.Policy.Decide(call("s__one")); d.Action != policy.Block || len(p.Network.Allow) > 0 {
 		t.Errorf("%+v %v", d, p.Network.Allow)
 	}
@@ -125,6 +157,7 @@ func TestSuggestBadNames(t *testing.T) {
 		r.call("m"+name, "", "allow")
 		r.call(name, name, "allow")
 		r[ledger.Files] = append(r[ledger.Files], map[string]any{"operation": name, "path": name + "/" + name, "outcome": "ok"})
+		r[ledger.Execs] = append(r[ledger.Execs], map[string]any{"command": fs.QuoteAll([]string{name, name}), "source": "cmd.run"})
 		r[ledger.Net] = append(r[ledger.Net], map[string]any{"host": name, "port": 1, "decision": "allowed"})
 	}
 	text, p := suggested(t, r)
@@ -149,12 +182,13 @@ func TestSuggestMany(t *testing.T) {
 	for i := range 3000 {
 		r.call("tools/call", fmt.Sprintf("s__%d%s", i, strings.Repeat("'", i%200)), "allow")
 		r[ledger.Net] = append(r[ledger.Net], map[string]any{"host": fmt.Sprintf("h%d.example", i), "port": 443, "decision": "allowed"})
+		r[ledger.Execs] = append(r[ledger.Execs], map[string]any{"command": fmt.Sprintf("c%d a%d", i/10, i), "source": "cmd.run"})
 		r[ledger.Files] = append(r[ledger.Files], map[string]any{"operation": "read", "path": fmt.Sprintf("/workspace/%d/a", i), "outcome": "ok"})
 	}
 	r.call("tools/call", strings.Repeat("x", 256), "allow")
 	r.call("tools/call", "s__[redacted]", "allow")
 	text, p := suggested(t, r)
-	if strings.Count(text, "# left out: ") != 3 || len(p.Network.Allow) != maxNames || len(text) > 4*maxBytes {
+	if strings.Count(text, "# left out: ") != 4 || len(p.Network.Allow) != maxNames || len(text) > 5*maxBytes {
 		t.Errorf("%d hosts in %d bytes, %d notes", len(p.Network.Allow), len(text), strings.Count(text, "# left out: "))
 	}
 	if d := p.Policy.Decide(call("s__0")); d.Action != policy.Allow {

@@ -81,9 +81,9 @@ const maxCondition = 12 << 10
 
 // conditions returns the conditions that have the names in a list between begin
 // and end: as many as it takes.
-func (u *uses) conditions(begin, end string) (all []string) {
+func (u *uses) conditions(quote func(string) string, begin, end string) (all []string) {
 	list := ""
-	for _, line := range u.lines(celString, "//") {
+	for _, line := range u.lines(quote, "//") {
 		if len(list)+len(line) > maxCondition {
 			all = append(all, begin+list+end)
 			list = ""
