@@ -54,7 +54,7 @@ var owners = map[string][]string{
 	"github.com/hugelgupf/p9":                       {"cmd/hutch"},
 	"github.com/landlock-lsm/go-landlock":           {"aggd/confine"},
 	"github.com/mdlayher/vsock":                     {"relay/vsock"},
-	"github.com/minio/minio-go/v7":                  {"aggd/storage/s3"},
+	"github.com/minio/minio-go/v7":                  {"aggd/storage/s3", "aggd/storage/s3/s3test"},
 	"github.com/pelletier/go-toml/v2":               {"profiles"},
 	"github.com/tailscale/hujson":                   {"profiles"},
 	"github.com/santhosh-tekuri/jsonschema/v6":      {"mcpd/policy"},

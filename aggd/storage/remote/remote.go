@@ -69,6 +69,16 @@ func Start(cfg Config) *Storage {
 // Bucket returns what the storage was started with.
 func (s *Storage) Bucket() storage.Bucket { return s.cfg.Bucket }
 
+// PID returns the id of the process that runs, 0 while there is none.
+func (s *Storage) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.to == nil {
+		return 0
+	}
+	return s.to.pid
+}
+
 // Close ends the process, and all calls.
 func (s *Storage) Close() {
 	s.mu.Lock()
@@ -92,7 +102,7 @@ func (s *Storage) once(ctx context.Context) error {
 		s.set(nil, err)
 		return err
 	}
-	to := &to{pipe: p.In}
+	to := &to{pipe: p.In, pid: p.PID()}
 	if err := to.send(s.cfg.Bucket); err == nil {
 		s.set(to, nil)
 	}
@@ -146,6 +156,7 @@ func (s *Storage) read(out io.Reader) {
 
 // to is the standard input of a process.
 type to struct {
+	pid  int
 	mu   sync.Mutex // one line at a time
 	pipe io.WriteCloser
 }

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,16 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
-
 	"hutch/aggd/confine"
 	"hutch/aggd/storage"
 	"hutch/aggd/storage/remote"
 	"hutch/aggd/storage/s3"
+	"hutch/aggd/storage/s3/s3test"
 )
 
-// TestMain is also locald storage, and the one who removes what gateway built.
+// TestMain is also locald storage.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "storage" {
 		err := confine.Enter(2)
@@ -40,77 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	code := m.Run()
-	if built != "" {
-		os.RemoveAll(built)
-	}
-	os.Exit(code)
-}
-
-var built string // the folder of the gateway's program
-
-var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "hutch-s3-")
-	if err != nil {
-		return "", err
-	}
-	built = dir
-	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "gateway"), "github.com/versity/versitygw/cmd/versitygw")
-	cmd.Dir = "testdata/gateway"
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return filepath.Join(dir, "gateway"), nil
-})
-
-const accessKey, secretKey = "an-access-key", "a-secret-key-of-the-test"
-
-// server starts an S3 server that has the bucket "box".
-func server(t *testing.T) storage.Bucket {
-	if testing.Short() {
-		t.Skip("a server is built")
-	}
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "data"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	var log bytes.Buffer
-	cmd := exec.Command(path, "--port", addr, "--quiet", "posix", filepath.Join(dir, "data"))
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &log, &log
-	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-		if t.Failed() {
-			t.Logf("%s", log.Bytes())
-		}
-	})
-	c, err := minio.New(addr, &minio.Options{Creds: credentials.NewStaticV4(accessKey, secretKey, ""), Region: "us-east-1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if err = c.MakeBucket(t.Context(), "box", minio.MakeBucketOptions{}); err == nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%v: %s", err, log.Bytes())
-		}
-	}
-	return storage.Bucket{Endpoint: "http://" + addr, Name: "box", Prefix: "team/dev", AccessKey: accessKey, SecretKey: secretKey}
+	os.Exit(m.Run())
 }
 
 // start starts storage in a process of its own.
@@ -125,7 +50,8 @@ func start(t *testing.T, b storage.Bucket) *remote.Storage {
 }
 
 func TestServer(t *testing.T) {
-	c := server(t)
+	c := s3test.Start(t)
+	c.Prefix = "team/dev"
 	s := start(t, c)
 	ctx := t.Context()
 
@@ -215,7 +141,7 @@ func TestServer(t *testing.T) {
 
 // TestRace has many make one file: one of them does.
 func TestRace(t *testing.T) {
-	s := start(t, server(t))
+	s := start(t, s3test.Start(t))
 	var made atomic.Int32
 	var work sync.WaitGroup
 	for i := range 20 {
@@ -235,7 +161,7 @@ func TestRace(t *testing.T) {
 }
 
 func TestQuota(t *testing.T) {
-	c := server(t)
+	c := s3test.Start(t)
 	c.Quota = 100
 	s := start(t, c)
 	var took atomic.Int32
@@ -296,19 +222,19 @@ func TestTrouble(t *testing.T) {
 	for _, r := range []struct{ name, url, want string }{
 		{"dead", "http://127.0.0.1:1", "refuses connections"},
 		{"no name", "http://none.invalid", "name is not known"},
-		{"wrong key", failed("InvalidAccessKeyId", secretKey), "the keys are refused (InvalidAccessKeyId)"},
-		{"no bucket", failed("NoSuchBucket", secretKey), "no such bucket"},
-		{"a code", failed("Odd", secretKey), "the server says Odd"},
-		{"no code", failed("<b>"+secretKey+"</b> \x07", secretKey), "storage: "},
-		{"nonsense", says(200, secretKey), "storage: "},
+		{"wrong key", failed("InvalidAccessKeyId", s3test.SecretKey), "the keys are refused (InvalidAccessKeyId)"},
+		{"no bucket", failed("NoSuchBucket", s3test.SecretKey), "no such bucket"},
+		{"a code", failed("Odd", s3test.SecretKey), "the server says Odd"},
+		{"no code", failed("<b>"+s3test.SecretKey+"</b> \x07", s3test.SecretKey), "storage: "},
+		{"nonsense", says(200, s3test.SecretKey), "storage: "},
 		{"slow", hangs.URL, "no answer within"},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, storage.Bucket{Endpoint: r.url, Name: "box", Prefix: "p", AccessKey: accessKey, SecretKey: secretKey})
+			s := start(t, storage.Bucket{Endpoint: r.url, Name: "box", Prefix: "p", AccessKey: s3test.AccessKey, SecretKey: s3test.SecretKey})
 			began := time.Now()
 			_, _, err := s.List(t.Context(), ".", 10)
-			if err == nil || !strings.Contains(err.Error(), r.want) || strings.Contains(err.Error(), secretKey) || len(err.Error()) > 120 {
+			if err == nil || !strings.Contains(err.Error(), r.want) || strings.Contains(err.Error(), s3test.SecretKey) || len(err.Error()) > 120 {
 				t.Errorf("%v", err)
 			}
 			if took := time.Since(began); took > storage.Patience+3*time.Second {
@@ -317,7 +243,7 @@ func TestTrouble(t *testing.T) {
 		})
 	}
 	t.Run("wrong key", func(t *testing.T) {
-		c := server(t)
+		c := s3test.Start(t)
 		c.SecretKey = "another"
 		s := start(t, c)
 		if err := s.Write(t.Context(), "a", nil, storage.New); err == nil || !strings.Contains(err.Error(), "the keys are refused") {

@@ -182,7 +182,7 @@ func (v *Sandbox) Helpers() []int {
 	for _, p := range v.MCP.Programs() {
 		pids = append(pids, p.PID)
 	}
-	for _, pid := range []int{v.MCP.AggregatorPID(), v.proxyPID()} {
+	for _, pid := range []int{v.MCP.AggregatorPID(), v.proxyPID(), v.storagePID()} {
 		if pid != 0 {
 			pids = append(pids, pid)
 		}
@@ -206,6 +206,7 @@ func (v *Sandbox) Status() string {
 	var b strings.Builder
 	b.WriteString(v.VM.Status() + v.recordsLine())
 	aggregator, proxy, servers := v.MCP.AggregatorPID(), v.proxyPID(), v.MCP.Programs()
+	store := v.storagePID()
 	if aggregator != 0 {
 		fmt.Fprintf(&b, "aggregator %d\nsessions %d\n", aggregator, v.MCP.Sessions())
 	}
@@ -215,6 +216,9 @@ func (v *Sandbox) Status() string {
 	if proxy != 0 {
 		fmt.Fprintf(&b, "proxy %d\n", proxy)
 	}
+	if store != 0 {
+		fmt.Fprintf(&b, "storage %d\n", store)
+	}
 	confined(&b, "aggregator", aggregator)
 	for _, p := range servers {
 		if p.Confined {
@@ -222,6 +226,7 @@ func (v *Sandbox) Status() string {
 		}
 	}
 	confined(&b, "proxy", proxy)
+	confined(&b, "storage", store)
 	if why := v.MCP.AggregatorTrouble(); why != "" {
 		b.WriteString("aggregator down: " + strings.ReplaceAll(why, "\n", "; ") + "\n")
 	}

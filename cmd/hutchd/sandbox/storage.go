@@ -35,6 +35,16 @@ func (v *Sandbox) setStorage(s profiles.Storage) {
 	}
 }
 
+// storagePID returns the id of the process that has the storage, 0 if there is none.
+func (v *Sandbox) storagePID() int {
+	v.storeMu.Lock()
+	defer v.storeMu.Unlock()
+	if v.store == nil {
+		return 0
+	}
+	return v.store.PID()
+}
+
 // stopStorage ends the process that has the storage, if there is one. The tools
 // have it as it is, closed, until the VM begins again.
 func (v *Sandbox) stopStorage() {

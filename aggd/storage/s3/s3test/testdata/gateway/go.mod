@@ -1,4 +1,4 @@
-module hutch/aggd/storage/s3/testdata/gateway
+module hutch/aggd/storage/s3/s3test/testdata/gateway
 
 go 1.25.0
 
