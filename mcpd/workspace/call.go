@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 )
 
 // A Call is a call of a tool whose arguments were read. Nothing has been done.
@@ -69,19 +70,31 @@ func (c *Call) Run(ctx context.Context) (json.RawMessage, Done) {
 	return r.encode(), Done{Bytes: r.bytes}
 }
 
+// farTime is how long a call may take that asks a server, many times perhaps.
+const farTime = time.Minute
+
+var errFar = fmt.Errorf("the storage took longer than %v", farTime)
+
 func (c *Call) run(ctx context.Context) (*result, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
 	w, room := c.w, c.tool.room
+	store := w.store.Load()
+	if store != nil && c.tool.stored {
+		room = far
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, farTime, errFar)
+		defer cancel()
+	}
 	select {
 	case w.rooms[room] <- struct{}{}:
 		defer func() { <-w.rooms[room] }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if s := w.store.Load(); s != nil && c.tool.stored {
-		return c.do(ctx, place{store: *s, snaps: w.snaps})
+	if room == far {
+		return c.do(ctx, place{store: *store, snaps: w.snaps})
 	}
 	root, err := os.OpenRoot(w.dir)
 	if err != nil {

@@ -177,10 +177,11 @@ const (
 	listed
 	changing
 	comparing
+	far // on storage that is not the folder, and may be slow
 )
 
 // roomFor says for how many calls there is room.
-var roomFor = [...]int{quick: 16, listed: 2, changing: 1, comparing: 1}
+var roomFor = [...]int{quick: 16, listed: 2, changing: 1, comparing: 1, far: 8}
 
 // New returns the workspace in the folder dir, of a VM with these snapshots.
 // Without a folder there are no tools, and without snapshots none for them.
