@@ -14,6 +14,7 @@ import (
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 	"hutch/fs"
+	"hutch/mcpd/dispatch"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
 	"hutch/mcpd/workspace"
@@ -24,6 +25,7 @@ type Profile struct {
 	Name    string
 	Policy  *policy.Policy
 	Network wire.Network
+	Cmd     dispatch.Config
 }
 
 // maxReplay is how many bytes of lines are given.
@@ -51,8 +53,12 @@ type replay struct {
 	profile Profile
 	hosts   guard.Hosts
 	out     strings.Builder
-	more    int // differences for which there was no room
+	more    int               // differences for which there was no room
+	ran     map[uint64]string // by which rules calls of cmd.run passed, as many as maxRan
 }
+
+// maxRan is more calls than are likely to have been asked about.
+const maxRan = 10000
 
 // Replay tells which recorded requests of a VM a profile would decide otherwise,
 // a JSON line each. Nothing is done and nothing is counted.
@@ -61,7 +67,7 @@ func Replay(ctx context.Context, db Ledger, vm string, p Profile) (string, error
 	if err != nil {
 		return "", fmt.Errorf("%w: network of profile %s: %w", fs.ErrInvalid, p.Name, err)
 	}
-	r := &replay{vm: vm, profile: p, hosts: hosts}
+	r := &replay{vm: vm, profile: p, hosts: hosts, ran: map[uint64]string{}}
 	for _, t := range []struct {
 		name   string
 		decide func(*replay, []byte) *difference
@@ -69,6 +75,7 @@ func Replay(ctx context.Context, db Ledger, vm string, p Profile) (string, error
 		{ledger.Calls, (*replay).call},
 		{ledger.Net, (*replay).request},
 		{ledger.Files, (*replay).file},
+		{ledger.Execs, (*replay).command},
 	} {
 		err := db.Lines(ctx, t.name, func(line []byte) error {
 			if d := t.decide(r, line); d != nil && !d.same() {
@@ -116,7 +123,7 @@ func passes(word string) bool { return word != policy.Block && word != policy.As
 
 // notOfPolicies are the rules of refusals that no policy can change, or that tell of
 // a moment that is gone.
-var notOfPolicies = []string{"unregistered", "traversal", "cmd.allow", "security.envelope", "tls", "private", "request"}
+var notOfPolicies = []string{"unregistered", "traversal", "security.envelope", "tls", "private", "request"}
 
 func (r *replay) call(line []byte) *difference {
 	var row callRow
@@ -124,6 +131,9 @@ func (r *replay) call(line []byte) *difference {
 		return nil
 	}
 	d := &difference{ID: row.ID, Time: row.Time, What: strings.TrimSuffix(row.Method+" "+row.Tool, " "), Then: row.Action, ByThen: row.Rule}
+	if row.Tool == dispatch.Tool && passes(row.Action) && row.Rule != "" && len(r.ran) < maxRan {
+		r.ran[row.ID] = row.Rule
+	}
 	args, whole := arguments(row.Request)
 	if !whole {
 		d.Now, d.Reason = unknown, "its arguments were cut or had secrets when they were recorded"
@@ -144,6 +154,11 @@ func (r *replay) call(line []byte) *difference {
 		return d
 	}
 	p := r.profile.Policy
+	if !passes(d.Then) && e.Name == dispatch.Tool {
+		if d = r.refused(d, e); d == nil || !passes(d.Now) {
+			return d
+		}
+	}
 	if !passes(d.Then) && (p.About(policy.OnResponse) || e.Server == workspace.Server && p.About(policy.OnFile)) {
 		d.Now, d.Rule, d.Reason = unknown, "", "rules about results or files may decide it, and the records do not have these"
 		return d

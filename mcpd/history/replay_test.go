@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"hutch/fs"
+	"hutch/mcpd/dispatch"
 	"hutch/mcpd/ledger"
 	"hutch/profiles"
 )
@@ -18,7 +20,7 @@ func replayed(t testing.TB, r records, profile string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := Replay(context.Background(), r, "dev", Profile{p.Name, p.Policy, p.Network})
+	text, err := Replay(context.Background(), r, "dev", Profile{p.Name, p.Policy, p.Network, dispatch.Config(p.Commands)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,18 +108,95 @@ decision = "block"
 	}
 }
 
-// TestReplayResults has a rule that is about results.
-func TestReplayResults(t *testing.T) {
-	r := records{ledger.Calls: {
-		{"method": "tools/call", "tool_name": "s__a", "policy_action": "allow", "request_preview": `{}`, "response_preview": `{"content":[{"type":"text","text":"secret"}]}`},
-		{"method": "tools/call", "tool_name": "s__a", "policy_action": "allow", "request_preview": `{}`, "response_preview": `{"content":[{"type":"text","text":"plain"}]}`},
-		{"method": "tools/call", "tool_name": "s__a", "policy_action": "allow", "request_preview": `{}`, "response_preview": `{"content":[{"type":"text","text":"pl… [cut, 9999 bytes]`},
-		{"method": "tools/call", "tool_name": "s__a", "policy_action": "block", "request_preview": `{}`},
-	}}
-	got := replayed(t, r, "[security.rules.m.r]\non = \"mcp.response\"\nif = 'mcp.response.content.exists(c, c.text.contains(\"secret\"))'\ndecision = \"block\"\n")
-	want := []string{"mcp_calls 1 allow block security.rules.m.r", "mcp_calls 3 allow unknown", "mcp_calls 4 block unknown"}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+// TestReplayOf has records that one kind of rule is about.
+func TestReplayOf(t *testing.T) {
+	run := func(action, rule, args string) map[string]any {
+		return map[string]any{"method": "tools/call", "tool_name": "cmd.run", "server_name": "builtin", "policy_action": action, "policy_rule": rule, "request_preview": `{"arguments":` + args + `}`}
+	}
+	const commands = `
+[cmd]
+enabled = true
+[cmd.allow]
+git = ["status", "push"]
+cat = ["/workspace/src"]
+[security.rules.e.push]
+on = "exec"
+if = 'exec.args[0] == "push"'
+decision = "ask"
+`
+	ran := records{
+		ledger.Calls: {
+			run("allow", "security.rules.e.push", `{"command":"git","args":["push"]}`),
+			run("block", "cmd.allow", `{"command":"git","args":["status"]}`), run("block", "cmd.allow", `{"command":"git","args":["push"]}`),
+			run("block", "cmd.allow", `{"command":"rm"}`), run("block", "cmd.allow", `{"command":7}`),
+			run("block", "cmd.allow", `{"command":"cat","args":["./a"],"cwd":"src"}`), run("block", "cmd.allow", `{"command":"cat","args":["./a"]}`),
+		},
+		ledger.Execs: {
+			{"command": "git status -s", "source": "cmd.run"}, {"command": "git push", "source": "cmd.run"}, {"command": "git push", "source": "cmd.run", "mcp_call_id": 1},
+			{"command": "rm x", "source": "cmd.run"}, {"command": "rm x", "source": "tree"}, {"command": "git '[redacted]'", "source": "cmd.run"}, {"command": "cat ./a", "source": "cmd.run"},
+		},
+	}
+	for name, test := range map[string]struct {
+		records
+		profile string
+		want    []string
+	}{
+		"results": {
+			records{ledger.Calls: {
+				{"method": "tools/call", "tool_name": "s__a", "policy_action": "allow", "request_preview": `{}`, "response_preview": `{"content":[{"type":"text","text":"secret"}]}`},
+				{"method": "tools/call", "tool_name": "s__a", "policy_action": "allow", "request_preview": `{}`, "response_preview": `{"content":[{"type":"text","text":"plain"}]}`},
+				{"method": "tools/call", "tool_name": "s__a", "policy_action": "allow", "request_preview": `{}`, "response_preview": `{"content":[{"type":"text","text":"pl… [cut, 9999 bytes]`},
+				{"method": "tools/call", "tool_name": "s__a", "policy_action": "block", "request_preview": `{}`},
+			}},
+			"[security.rules.m.r]\non = \"mcp.response\"\nif = 'mcp.response.content.exists(c, c.text.contains(\"secret\"))'\ndecision = \"block\"\n",
+			[]string{"mcp_calls 1 allow block security.rules.m.r", "mcp_calls 3 allow unknown", "mcp_calls 4 block unknown"},
+		},
+		"commands": {ran, commands, []string{
+			"mcp_calls 2 block allow default", "mcp_calls 3 block ask security.rules.e.push", "mcp_calls 6 block allow default",
+			"exec_events 2 allow ask security.rules.e.push", "exec_events 4 allow block cmd.allow", "exec_events 6 allow unknown", "exec_events 7 allow unknown",
+		}},
+		"no commands": {records{ledger.Execs: ran[ledger.Execs][:1]}, "", []string{"exec_events 1 allow block cmd.enabled"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := replayed(t, test.records, test.profile); fmt.Sprint(got) != fmt.Sprint(test.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
+			}
+		})
+	}
+}
+
+// TestReplaySuggested has what is suggested decide the same as was decided, and
+// not allow what is like it.
+func TestReplaySuggested(t *testing.T) {
+	r := records{
+		ledger.Net: {
+			{"host": "pypi.org", "port": 443, "method": "CONNECT", "decision": "allowed"}, {"host": "::1", "port": 8080, "method": "GET", "path": "/x", "decision": "allowed"},
+			{"host": "evil.example", "port": 443, "method": "CONNECT", "decision": "denied"}, {"host": "pypi.org", "port": 8080, "method": "GET", "path": "/", "decision": "denied"},
+		},
+		ledger.Files: {
+			{"operation": "write", "path": "/workspace/src/a.go", "outcome": "ok"}, {"operation": "list", "path": "/workspace/src", "outcome": "ok"},
+		},
+	}
+	for _, tool := range []string{"s__one", "fs.write", "cmd.run", "", "it's"} {
+		r.call("tools/call", tool, "allow")
+	}
+	r.call("tools/call", "s__two", "block")
+	r.call("initialize", "", "allow")
+	for _, words := range [][]string{{"git", "status", "-s"}, {"ls"}, {"ls", "/workspace"}, {"cat", "./a b"}, {"echo", "it's #1"}, {"echo", ""}} {
+		r[ledger.Execs] = append(r[ledger.Execs], map[string]any{"command": fs.QuoteAll(words), "source": "cmd.run"})
+	}
+	text, _ := suggested(t, r)
+	if got := replayed(t, r, text); len(got) > 0 {
+		t.Errorf("%s\nof\n%s", strings.Join(got, "\n"), text)
+	}
+	other := records{
+		ledger.Calls: {{"method": "tools/call", "tool_name": "s__three", "policy_action": "allow"}},
+		ledger.Net:   {{"host": "files.pypi.org", "port": 443, "method": "CONNECT", "decision": "allowed"}},
+		ledger.Files: {{"operation": "read", "path": "/workspace/src/a.go", "outcome": "ok"}, {"operation": "write", "path": "/workspace/a.go", "outcome": "ok"}},
+		ledger.Execs: {{"command": "git push", "source": "cmd.run"}, {"command": "ls /etc", "source": "cmd.run"}, {"command": "cat b", "source": "cmd.run"}},
+	}
+	if got := replayed(t, other, text); len(got) != 7 || strings.Count(fmt.Sprint(got), "allow block") != 7 {
+		t.Errorf("%s\nof\n%s", strings.Join(got, "\n"), text)
 	}
 }
 
@@ -131,7 +210,7 @@ func TestReplayMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := Replay(context.Background(), r, "dev", Profile{p.Name, p.Policy, p.Network})
+	text, err := Replay(context.Background(), r, "dev", Profile{p.Name, p.Policy, p.Network, dispatch.Config(p.Commands)})
 	if err != nil || len(text) > maxReplay+64 || !strings.Contains(text[len(text)-64:], "\n{\"more\":") {
 		t.Errorf("%d bytes, %v: %q", len(text), err, text[len(text)-64:])
 	}
@@ -147,7 +226,7 @@ func FuzzReplay(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		text, err := Replay(context.Background(), raw(line), "dev", Profile{p.Name, p.Policy, p.Network})
+		text, err := Replay(context.Background(), raw(line), "dev", Profile{p.Name, p.Policy, p.Network, dispatch.Config(p.Commands)})
 		if err != nil {
 			t.Error(err)
 		}

@@ -17,8 +17,6 @@ import (
 
 	"hutch/aggd/guard"
 	"hutch/aggd/wire"
-	"hutch/fs"
-	"hutch/mcpd/dispatch"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
 )
@@ -117,21 +115,6 @@ func (u *usage) addFile(line []byte) {
 	of(u.folders, r.Operation).add(folder, r.Time)
 }
 
-// addCommand counts what cmd.run ran, by what a profile lists of commands: the
-// name and the first argument. No word of it has the end of a line in it.
-func (u *usage) addCommand(line []byte) {
-	var r execRow
-	if json.Unmarshal(line, &r) != nil || r.Source != dispatch.Tool {
-		return
-	}
-	words, err := fs.Words(r.Command)
-	if err != nil || len(words) == 0 || strings.Contains(r.Command, "… [cut, ") {
-		u.commands.left++
-		return
-	}
-	u.commands.add(strings.Join(words[:min(2, len(words))], "\n"), r.Time)
-}
-
 // of returns the uses of one of a few kinds: methods and operations are
 // hutch's own words where they were allowed.
 func of(kinds map[string]*uses, name string) *uses {
@@ -179,38 +162,6 @@ func (u *usage) text(vm string) string {
 	return b.String()
 }
 
-// writeCommands writes the list of commands. It cannot say that a command may
-// have no argument and not any: the rules do.
-func (u *usage) writeCommands(b *strings.Builder) {
-	firsts := map[string][]string{}
-	bare := map[string]bool{}
-	for _, words := range slices.Sorted(maps.Keys(u.commands.names)) {
-		name, first, has := strings.Cut(words, "\n")
-		firsts[name] = append(firsts[name], celString(first))
-		bare[name] = bare[name] || !has
-	}
-	if len(firsts) == 0 {
-		return
-	}
-	b.WriteString("\n[cmd]\nenabled = true\n\n[cmd.allow]\n")
-	for _, name := range slices.Sorted(maps.Keys(firsts)) {
-		list := strings.Join(firsts[name], ", ")
-		if bare[name] {
-			list = ""
-		}
-		fmt.Fprintf(b, "%s = [%s]\n", celString(name), list)
-	}
-}
-
-// celWords returns a command and its argument as a list of CEL.
-func celWords(words string) string {
-	var list []string
-	for word := range strings.SplitSeq(words, "\n") {
-		list = append(list, celString(word))
-	}
-	return "[" + strings.Join(list, ", ") + "]"
-}
-
 // writeRules writes a rule for each condition, which allows what it holds for,
 // and one that blocks the rest.
 func writeRules(b *strings.Builder, name, on string, conditions []string, left int) {
@@ -250,14 +201,6 @@ type (
 		Rule     string    `json:"rule"`
 		Reason   string    `json:"reason"`
 		Process  string    `json:"process_name"`
-	}
-	execRow struct {
-		ID      uint64    `json:"id"`
-		Time    time.Time `json:"timestamp"`
-		Command string    `json:"command"`
-		Source  string    `json:"source"`
-		Process string    `json:"process_name"`
-		Call    uint64    `json:"mcp_call_id"`
 	}
 	fileRow struct {
 		ID        uint64    `json:"id"`

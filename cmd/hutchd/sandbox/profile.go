@@ -77,7 +77,7 @@ func (v *Sandbox) Replay(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return history.Replay(ctx, db, v.Name(), history.Profile{Name: p.Name, Policy: p.Policy, Network: p.Network})
+	return history.Replay(ctx, db, v.Name(), history.Profile{Name: p.Name, Policy: p.Policy, Network: p.Network, Cmd: dispatch.Config(p.Commands)})
 }
 
 // servers puts a profile's servers as the endpoint is told them, with the
