@@ -19,16 +19,19 @@ import (
 	"hutch/profiles"
 )
 
-// definePolicy has the command that prints a VM's rules, or tests a policy.
+// definePolicy has the command that prints what a VM has of its policy, or tests
+// a policy.
 func definePolicy(flags *flag.FlagSet) action {
 	var from tested
 	flags.StringVar(&from.vm, "vm", "", "test that of a `VM`")
-	flags.StringVar(&from.profile, "profile", "", "test that of a `profile` of the service")
+	flags.StringVar(&from.profile, "profile", "", "test or replay that of a `profile` of the service")
 	flags.StringVar(&from.file, "file", "", "test that of a `file`, a profile by itself, without a service")
 	return func(ctx context.Context, args []string) error {
 		switch {
-		case args[0] == "rules" && len(args) == 2 && from == tested{}:
-			return connected(policyRules)(ctx, args[1:])
+		case (args[0] == "rules" || args[0] == "suggest") && len(args) == 2 && from == tested{}:
+			return connected(policyFile)(ctx, args)
+		case args[0] == "replay" && len(args) == 2 && from == tested{profile: from.profile}:
+			return connected(from.replay)(ctx, args[1:])
 		case args[0] == "test" && len(args) > 1 && from.one():
 			return from.test(ctx, args[1:])
 		}
@@ -36,12 +39,14 @@ func definePolicy(flags *flag.FlagSet) action {
 	}
 }
 
-func policyRules(ctx context.Context, c *tree, args []string) error {
-	vm, err := vmDir(args[0])
+// policyFile prints a file of a VM's policy: its name, and the VM.
+func policyFile(ctx context.Context, c *tree, args []string) error {
+	name, vm := args[0], args[1]
+	dir, err := vmDir(vm)
 	if err != nil {
 		return err
 	}
-	return noVM(c, args[0], copyFile(ctx, c, os.Stdout, vm+"/policy/rules", os.O_RDONLY))
+	return noVM(c, vm, copyFile(ctx, c, os.Stdout, dir+"/policy/"+name, os.O_RDONLY))
 }
 
 // A tested policy is that of a VM, of a profile, or of a file.
@@ -93,6 +98,25 @@ func (p *tested) test(ctx context.Context, files []string) error {
 		defer f.Close()
 		return testFiles(files, tryOpen(f))
 	})(ctx, nil)
+}
+
+// replay prints which recorded requests of a VM the profile would decide
+// otherwise: the VM's own, if none is said.
+func (p *tested) replay(ctx context.Context, c *tree, args []string) error {
+	dir, err := vmDir(args[0])
+	if err != nil {
+		return err
+	}
+	f, err := c.open(dir+"/policy/replay", os.O_RDWR)
+	if err != nil {
+		return noVM(c, args[0], err)
+	}
+	defer f.closeWith(ctx)()
+	if err := tell(f, p.profile); err != nil {
+		return cmp.Or(ctx.Err(), err)
+	}
+	_, err = io.Copy(os.Stdout, io.NewSectionReader(f, 0, 1<<62))
+	return cmp.Or(ctx.Err(), err)
 }
 
 // tryOpen returns what tries events on the policy of a VM, whose policy/test f is.

@@ -59,6 +59,20 @@ reason = "writing is for people to allow"
 	if out, err := hutch("", "policy", "rules", "dev"); err != nil || !strings.Contains(out, "security.rules.mcp.writes ask") {
 		t.Errorf("policy rules: %v: %s", err, out)
 	}
+	if out, err := hutch("", "policy", "suggest", "dev"); err != nil || !strings.Contains(out, "\"file_write\", // ") {
+		t.Errorf("policy suggest: %v: %s", err, out)
+	}
+	s.write("profiles/open.toml", "")
+	s.write("profiles/closed.toml", "[security]\ndefault = \"block\"\n")
+	for profile, want := range map[string]string{"": "", "open": `"then":"block","then_rule":"security.rules.mcp.writes","now":"allow"`, "closed": `"then":"allow","then_rule":"security.rules.mcp.writes","now":"block"`} {
+		out, err := hutch("", "policy", "-profile", profile, "replay", "dev")
+		if err != nil || !strings.Contains(out, want) || (out == "") != (want == "") {
+			t.Errorf("policy replay by %q: %v: %s", profile, err, out)
+		}
+	}
+	if out, err := hutch("", "policy", "-file", "x", "replay", "dev"); err == nil || !strings.Contains(out, "usage") {
+		t.Errorf("policy replay of a file: %v: %s", err, out)
+	}
 
 	was, _ := s.sh("dev", "cat /workspace/f")
 	call("killed")
