@@ -37,3 +37,30 @@ func TestSealedRequests(t *testing.T) {
 		t.Errorf("with another key: %s", out)
 	}
 }
+
+// TestSealedUnderBlock has a VM whose policy blocks what no rule allows: the
+// attestation is no call that is decided, so the guest gets its token.
+func TestSealedUnderBlock(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	s.write("profiles/default.toml", `[security]
+default = "block"
+[security.envelope]
+required = true
+[security.rules.mcp.list]
+on = "mcp.request"
+if = 'mcp.request.tool_name == "file_list"'
+decision = "allow"
+`)
+	s.vm("dev")
+	s.write("vm/dev/work/a", "hello")
+	if out, status := s.sh("dev", `hutch-relay -seal call file_list '{"path":"."}' 2>&1`); !strings.HasPrefix(out, "file 5 a") {
+		t.Errorf("what a rule allows: %s %s", out, status)
+	}
+	if text := s.read("vm/dev/mcp/ctl"); !strings.Contains(text, "\nattested ") {
+		t.Errorf("mcp/ctl has %q", text)
+	}
+	if out, status := s.sh("dev", `hutch-relay -seal call file_write '{"path":"b","content":""}' 2>&1`); !strings.Contains(out, "default: no rule allows it") {
+		t.Errorf("what no rule allows: %s %s", out, status)
+	}
+}

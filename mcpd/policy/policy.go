@@ -136,10 +136,21 @@ func (p *Policy) decide(e *Event) Decision {
 	return d
 }
 
+// unasked are the requests that the default is not about. They open and keep a
+// session, and list what there is: without them a guest could not ask for what
+// rules allow.
+var unasked = map[string]bool{
+	"initialize": true, "seal/attest": true, "smcp/attest": true, "logging/setLevel": true,
+	"tools/list": true, "prompts/list": true, "resources/list": true, "resources/templates/list": true,
+}
+
 // rest decides what no check does.
 func (p *Policy) rest(e *Event) Decision {
 	switch e.On {
 	case OnRequest, OnAsk:
+		if unasked[e.Method] {
+			return Decision{Action: Allow, Rule: ruleDefault}
+		}
 	case OnHTTP:
 		return Decision{Action: Allow, Rule: RuleNetwork}
 	default: // belongs to a request that was decided

@@ -136,3 +136,24 @@ func TestRules(t *testing.T) {
 		}
 	}
 }
+
+// TestUnasked has a default that blocks: a session can be opened, what there is
+// listed, and nothing else.
+func TestUnasked(t *testing.T) {
+	for _, action := range []string{Ask, Block} {
+		p, err := New(Config{Default: action})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for method, want := range map[string]string{
+			"initialize": Allow, "seal/attest": Allow, "smcp/attest": Allow, "logging/setLevel": Allow,
+			"tools/list": Allow, "prompts/list": Allow, "resources/list": Allow, "resources/templates/list": Allow,
+			"tools/call": action, "resources/read": action, "prompts/get": action, "completion/complete": action,
+			"resources/subscribe": action, "Initialize": action, "no/such": action,
+		} {
+			if d := p.Decide(&Event{On: OnRequest, Method: method, Known: true}); d.Action != want {
+				t.Errorf("default %s, %s: %s, want %s", action, method, d.Action, want)
+			}
+		}
+	}
+}
