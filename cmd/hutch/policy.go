@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -210,6 +211,8 @@ type expectation struct {
 	Rule     string `json:"rule"`
 }
 
+var decisions = []string{policy.Allow, policy.Ask, policy.Block, policy.Rewrite}
+
 // testLine says what is wrong with what is decided of a line, "" if nothing is.
 func testLine(line []byte, try trier) string {
 	var members map[string]json.RawMessage
@@ -229,10 +232,11 @@ func testLine(line []byte, try trier) string {
 	if err != nil {
 		return fs.Text(err)
 	}
-	if got.Decision == want.Decision && (want.Rule == "" || got.Rule == want.Rule) {
+	decision := cmp.Or(got.Would, got.Decision)
+	if decision == want.Decision && (want.Rule == "" || got.Rule == want.Rule) {
 		return ""
 	}
-	why := fmt.Sprintf("got %s by %s, want %s", got.Decision, got.Rule, want.Decision)
+	why := fmt.Sprintf("got %s by %s, want %s", decision, got.Rule, want.Decision)
 	if want.Rule != "" {
 		why += " by " + want.Rule
 	}
@@ -249,8 +253,12 @@ func expected(text json.RawMessage) (want expectation, err error) {
 	} else {
 		err = json.Unmarshal([]byte(cmp.Or(string(text), "{}")), &want)
 	}
-	if err == nil && want.Decision == "" {
+	switch {
+	case err != nil:
+	case want.Decision == "":
 		err = fmt.Errorf("%w: expect says no decision, as \"expect\":\"block\" does", fs.ErrInvalid)
+	case !slices.Contains(decisions, want.Decision):
+		err = fmt.Errorf("%w: expect is %.64q: it is one of %s", fs.ErrInvalid, want.Decision, strings.Join(decisions, ", "))
 	}
 	return want, err
 }

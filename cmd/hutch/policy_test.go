@@ -34,6 +34,8 @@ decision = "block"
 {"tool":"x"}
 {"tool":"x","argumnets":{},"expect":"allow"}
 nonsense
+{"tool":"x","expect":"blok"}
+{"tool":"github__create_issue","expect":"allow"}
 `)
 	p := tested{file: profile}
 	if err := p.test(t.Context(), []string{good}); err != nil {
@@ -48,12 +50,26 @@ nonsense
 		t.Fatal(err)
 	}
 	lines, _ := os.ReadFile(bad)
-	for i, want := range []string{"got allow by default, want block", "got allow by default, want allow by other", "expect says no decision", `"argumnets" is not known`, "invalid character"} {
+	for i, want := range []string{"got allow by default, want block", "got allow by default, want allow by other", "expect says no decision", `"argumnets" is not known`, "invalid character", `expect is "blok": it is one of allow, ask, block, rewrite`, `say it as "name"`} {
 		if got := testLine([]byte(strings.Split(string(lines), "\n")[i]), try); !strings.Contains(got, want) {
 			t.Errorf("line %d: %q, want %q", i+1, got, want)
 		}
 	}
 	if err := (&tested{file: write("wrong.toml", "security = 1\n")}).test(t.Context(), []string{good}); err == nil {
 		t.Error("a profile that does not parse was tested")
+	}
+}
+
+// An event expects what would be decided of it, where that is only observed.
+func TestPolicyTestObserved(t *testing.T) {
+	try, err := tryText("watch.toml", []byte("[security]\nmode = \"observe\"\ndeny = [\"x\"]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := testLine([]byte(`{"tool":"x","expect":"block"}`), try); got != "" {
+		t.Error(got)
+	}
+	if got := testLine([]byte(`{"tool":"x","expect":"allow"}`), try); !strings.HasPrefix(got, "got block by ") {
+		t.Errorf("got %q", got)
 	}
 }

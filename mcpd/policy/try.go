@@ -36,6 +36,9 @@ func ParseEvent(text []byte) (*Event, error) {
 		return nil, fmt.Errorf("%w: event: on is %.64q: it is one of %s", fs.ErrInvalid, e.On, strings.Join(events, ", "))
 	}
 	if e.On == OnRequest || e.On == OnResponse {
+		if server, own, ok := jsonrpc.SplitName(e.Tool); ok && e.Server+e.Name == "" { // no rule for that server would see it
+			return nil, fmt.Errorf("%w: event: tool %.64q is the guest's name of a tool: say it as \"name\", or say server %.64q and tool %.64q", fs.ErrInvalid, e.Tool, server, own)
+		}
 		e.conclude()
 	}
 	if e.On == OnResponse && e.Answer == nil {
@@ -88,6 +91,7 @@ var eventNames = func() (names []string) {
 // A Trial tells what would be decided of an event.
 type Trial struct {
 	Decision   string  `json:"decision"`
+	Would      string  `json:"would,omitempty"` // the decision if the policy did not only observe
 	Rule       string  `json:"rule"`
 	Layer      string  `json:"layer,omitempty"`
 	Reason     string  `json:"reason,omitempty"`
@@ -105,7 +109,7 @@ func (p *Policy) Try(e *Event) Trial {
 	began := time.Now()
 	d := p.Decide(e)
 	t := Trial{
-		Decision: d.Action, Rule: d.Rule, Layer: d.Layer, Reason: d.Reason, RetryAfter: d.RetryAfter.Milliseconds(),
+		Decision: d.Action, Would: d.Would, Rule: d.Rule, Layer: d.Layer, Reason: d.Reason, RetryAfter: d.RetryAfter.Milliseconds(),
 		Rewritten: d.Rewritten, Micros: float64(time.Since(began).Nanoseconds()) / 1e3,
 	}
 	if d.Code != nil {

@@ -39,6 +39,7 @@ func TestParseEvent(t *testing.T) {
 		{`{"tool":"x","tool":"y"}`, "event: "},
 		{`{"tool":"x","argument":{}}`, `"argument" is not known: there are on vm profile session principal process method server tool name arguments schema result is_error operation`},
 		{`{"tool":1}`, "event: "},
+		{`{"tool":"everything__echo"}`, `say it as "name", or say server "everything" and tool "echo"`},
 	} {
 		if e, err := ParseEvent([]byte(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %+v, %v", tt.text, e, err)
@@ -65,6 +66,21 @@ func TestTry(t *testing.T) {
 	}
 	e.Args = json.RawMessage(`{"path":"/tmp/x"}`)
 	if got := p.Try(e); got.Decision != Allow || got.Rule != "default" || got.Code != 0 || got.Micros <= 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// What only is observed is told with what would be decided.
+func TestTryObserved(t *testing.T) {
+	p, err := New(Config{Mode: Observe, Deny: []string{"write"}, DenyLayer: "user"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := ParseEvent([]byte(`{"tool":"write"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Try(e); got.Decision != Allow || got.Would != Block {
 		t.Errorf("got %+v", got)
 	}
 }
