@@ -9,9 +9,12 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/term"
 
 	"hutch/fs"
 )
@@ -106,38 +109,129 @@ func listAsks(c *tree, asJSON bool) error {
 
 // askAll asks about what waits and what comes, until the input ends or it is
 // interrupted.
-func askAll(ctx context.Context, c *tree, in io.Reader, out io.Writer) error {
+func askAll(ctx context.Context, c *tree, in *os.File, out io.Writer) error {
 	f, err := c.open("asks/next", os.O_RDONLY)
 	if err != nil {
 		return err
 	}
-	reading, end := context.WithCancel(ctx)
-	defer f.closeWith(reading)()
+	defer f.closeWith(ctx)()
+	coming, broken := make(chan uint64), make(chan error, 1)
+	ended, end := context.WithCancel(ctx)
+	defer end()
+	go func() { broken <- readComing(ended, f, coming) }()
 	typed := make(chan string)
 	go func() { // it reads on when this has returned: nobody else does
-		defer end()
 		defer close(typed)
 		for lines := bufio.NewScanner(in); lines.Scan(); {
 			typed <- lines.Text()
 		}
 	}()
-	next := bufio.NewReaderSize(f, 64<<10)
-	for {
-		line, err := next.ReadBytes('\n')
-		if err == io.EOF || reading.Err() != nil {
-			return context.Cause(ctx)
+	for last := uint64(0); ; {
+		over, err := askWaiting(ctx, c, &last, in, typed, out)
+		if !over && err == nil {
+			over, err = awaitQuestion(ctx, last, coming, broken, typed)
 		}
-		var q question
-		if err == nil {
-			err = json.Unmarshal(line, &q)
-		}
-		if err != nil {
-			return err
-		}
-		if over, err := askOne(ctx, c, &q, typed, out); over || err != nil {
+		if over || err != nil {
 			return err
 		}
 	}
+}
+
+// readComing tells the number of each question that asks/next has.
+func readComing(ctx context.Context, next io.Reader, coming chan<- uint64) error {
+	for lines := json.NewDecoder(next); ; {
+		var q question
+		if err := lines.Decode(&q); err != nil {
+			return err
+		}
+		select {
+		case coming <- q.ID:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// awaitQuestion waits for a question after the last. A line meanwhile answers
+// nothing, and must not answer what comes.
+func awaitQuestion(ctx context.Context, last uint64, coming <-chan uint64, broken <-chan error, typed <-chan string) (over bool, err error) {
+	for {
+		select {
+		case id := <-coming:
+			if id > last {
+				return dropTyped(typed), nil
+			}
+		case line, ok := <-typed:
+			if !ok {
+				return true, nil
+			}
+			dropLine(line)
+		case err := <-broken:
+			if err == io.EOF || ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return true, err
+		case <-ctx.Done():
+			return true, context.Cause(ctx)
+		}
+	}
+}
+
+// dropTyped drops the lines that are there.
+func dropTyped(typed <-chan string) (over bool) {
+	for {
+		select {
+		case line, ok := <-typed:
+			if !ok {
+				return true
+			}
+			dropLine(line)
+		default:
+			return false
+		}
+	}
+}
+
+func dropLine(line string) {
+	fmt.Fprintf(os.Stderr, "hutch: no question was shown: %s is dropped\n", fs.QuoteLine(line))
+}
+
+// askWaiting asks about all that wait after the last. Lines of a pipe or a file
+// answer one after the other; a person answers what the terminal shows.
+func askWaiting(ctx context.Context, c *tree, last *uint64, in *os.File, typed <-chan string, out io.Writer) (over bool, err error) {
+	names, err := folders(c, "asks")
+	if err != nil {
+		return true, err
+	}
+	var ids []uint64
+	for _, name := range names {
+		if id, err := strconv.ParseUint(name, 10, 64); err == nil && id > *last {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		*last = id
+		line, err := readFile(c, fmt.Sprintf("asks/%d/request", id))
+		if isMissing(err) {
+			continue // it was answered meanwhile
+		}
+		var q question
+		if err == nil {
+			err = json.Unmarshal([]byte(line), &q)
+		}
+		if err != nil {
+			return true, err
+		}
+		if fd := int(in.Fd()); term.IsTerminal(fd) {
+			flushInput(fd)
+			dropTyped(typed)
+		}
+		if over, err := askOne(ctx, c, &q, typed, out); over || err != nil {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 const askHelp = "y: allow, n: deny, a: allow always, e: allow always with these arguments, s: leave it, or the reason of a deny"

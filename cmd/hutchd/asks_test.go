@@ -53,6 +53,9 @@ reason = "writing is for people to allow"
 	if err != nil || strings.Count(out, "writing is for people to allow") != 2 {
 		t.Errorf("asks -i: %v: %s", err, out)
 	}
+	if out, err := hutch("y\nmore\n", "asks", "-i"); err != nil || !strings.Contains(out, "more is dropped") {
+		t.Errorf("asks -i about nothing: %v: %s", err, out)
+	}
 	if log := s.read("vm/dev/log/asks"); !strings.Contains(log, `"answer_reason":"not now"`) {
 		t.Errorf("log/asks: %s", log)
 	}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"testing"
+	"testing/synctest"
+)
+
+// Lines that come while no question is shown answer none, and their end ends it.
+func TestAwaitQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		coming, typed := make(chan uint64), make(chan string)
+		broken := make(chan error)
+		go func() {
+			typed <- "y"
+			coming <- 3 // was shown
+			typed <- "more"
+			go func() { typed <- "y" }()
+			synctest.Wait()
+			coming <- 4
+		}()
+		if over, err := awaitQuestion(t.Context(), 3, coming, broken, typed); over || err != nil {
+			t.Errorf("question 4: over %v, %v", over, err)
+		}
+		close(typed)
+		if over, err := awaitQuestion(t.Context(), 4, coming, broken, typed); !over || err != nil {
+			t.Errorf("the end: over %v, %v", over, err)
+		}
+	})
+}
