@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"hutch/aggd/guard"
 	"hutch/mcpd/policy"
 )
 
@@ -46,6 +47,9 @@ func (p *Profile) compile() (err error) {
 	c := p.Security
 	for _, s := range p.Servers {
 		c.Lists = append(c.Lists, policy.List{Server: s.Name, Layer: s.Layer, Allowed: s.Allowed, Blocked: s.Blocked})
+	}
+	if c.Hosts, err = guard.ParseHosts(p.Network.Allow, p.Network.Block); err != nil {
+		return err
 	}
 	p.Policy, err = policy.New(c)
 	var wrong *policy.Fault

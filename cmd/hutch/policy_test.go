@@ -60,6 +60,22 @@ nonsense
 	}
 }
 
+// A request is tried by the hosts of the profile, too.
+func TestPolicyTestHosts(t *testing.T) {
+	try, err := tryText("net.toml", []byte("[network]\nallow = [\"pypi.org:443\"]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		`{"on":"http","host":"evil.org","port":443,"expect":"block"}`,
+		`{"on":"http","host":"pypi.org","port":443,"expect":{"decision":"allow","rule":"allow pypi.org:443"}}`,
+	} {
+		if got := testLine([]byte(line), try); got != "" {
+			t.Errorf("%s: %s", line, got)
+		}
+	}
+}
+
 // An event expects what would be decided of it, where that is only observed.
 func TestPolicyTestObserved(t *testing.T) {
 	try, err := tryText("watch.toml", []byte("[security]\nmode = \"observe\"\ndeny = [\"x\"]\n"))

@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 	"time"
+
+	"hutch/aggd/guard"
 )
 
 // A Config is what the layers of a profile say of decisions.
@@ -17,6 +19,7 @@ type Config struct {
 	Cedar        Cedar
 	Rules        []Rule
 	Lists        []List
+	Hosts        guard.Hosts // that the proxy lets requests to, before a Policy is asked
 }
 
 // AskTime is how long a question waits for an answer, if nothing else is said.

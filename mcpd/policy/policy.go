@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"hutch/aggd/guard"
 )
 
 // What a Decision says to do.
@@ -50,7 +52,8 @@ type Policy struct {
 	lastTally       *tally
 	askTime         time.Duration
 	sealed          Sealed
-	observe         bool // refusals and questions, and have them pass
+	hosts           guard.Hosts // only Try looks: the proxy has looked where Decide is asked
+	observe         bool        // refusals and questions, and have them pass
 	now             func() time.Time
 }
 
@@ -76,7 +79,7 @@ var checks = []check{
 
 // New compiles a policy. Its error is a Fault.
 func New(c Config) (*Policy, error) {
-	p := &Policy{lastTally: new(tally), last: Decision{Action: Allow, Rule: ruleDefault}, askTime: c.AskTime, sealed: c.Sealed, now: time.Now}
+	p := &Policy{lastTally: new(tally), last: Decision{Action: Allow, Rule: ruleDefault}, askTime: c.AskTime, sealed: c.Sealed, hosts: c.Hosts, now: time.Now}
 	switch c.Default {
 	case "", Allow:
 	case Ask, Block:

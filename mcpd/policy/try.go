@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"hutch/aggd/guard"
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/fs"
@@ -40,6 +41,12 @@ func ParseEvent(text []byte) (*Event, error) {
 			return nil, fmt.Errorf("%w: event: tool %.64q is the guest's name of a tool: say it as \"name\", or say server %.64q and tool %.64q", fs.ErrInvalid, e.Tool, server, own)
 		}
 		e.conclude()
+	}
+	if e.On == OnHTTP && e.Port == 0 {
+		e.Port = 443
+		if e.Scheme == "http" {
+			e.Port = 80
+		}
 	}
 	if e.On == OnResponse && e.Answer == nil {
 		e.Answer = json.RawMessage("{}")
@@ -107,7 +114,7 @@ type Trial struct {
 // Try tells what would be decided of an event.
 func (p *Policy) Try(e *Event) Trial {
 	began := time.Now()
-	d := p.Decide(e)
+	d := p.try(e)
 	t := Trial{
 		Decision: d.Action, Would: d.Would, Rule: d.Rule, Layer: d.Layer, Reason: d.Reason, RetryAfter: d.RetryAfter.Milliseconds(),
 		Rewritten: d.Rewritten, Micros: float64(time.Since(began).Nanoseconds()) / 1e3,
@@ -116,4 +123,29 @@ func (p *Policy) Try(e *Event) Trial {
 		t.Class, t.Code, t.Violation = d.Code.Class, d.Code.Number, d.Code.Violation
 	}
 	return t
+}
+
+// try decides an event, and of a request to the proxy first what the proxy does
+// by itself.
+func (p *Policy) try(e *Event) Decision {
+	if e.On != OnHTTP {
+		return p.Decide(e)
+	}
+	host, err := guard.Host(e.Host)
+	if err == nil && e.Port != int(uint16(e.Port)) {
+		err = fmt.Errorf("%d is no port from 1 to 65535", e.Port)
+	}
+	if err != nil {
+		return Decision{Action: Block, Rule: "request", Reason: err.Error(), Code: DomainNotAllowed}
+	}
+	e.Host = host
+	rule, _, allowed := p.hosts.Decide(host, uint16(e.Port))
+	if !allowed {
+		return Decision{Action: Block, Rule: rule, Reason: "the network of the profile does not allow it", Code: DomainNotAllowed}
+	}
+	d := p.Decide(e)
+	if d.Rule == RuleNetwork {
+		d.Rule = rule
+	}
+	return d
 }

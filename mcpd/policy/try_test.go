@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"hutch/aggd/guard"
 )
 
 func TestParseEvent(t *testing.T) {
@@ -145,4 +147,35 @@ func FuzzParseEvent(f *testing.F) {
 			t.Errorf("%q: %v", text, err)
 		}
 	})
+}
+
+// A request to the proxy is tried by the hosts first, as the proxy does.
+func TestTryHosts(t *testing.T) {
+	hosts, err := guard.ParseHosts([]string{"pypi.org:443", "*.example"}, []string{"bad.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(Config{Hosts: hosts, Rules: []Rule{{ID: "r.no", On: OnHTTP, If: `http.host == "no.example"`, Decision: Block, Priority: Usual}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ event, decision, rule string }{
+		{`"host":"evil.org","port":443`, Block, "default"},
+		{`"host":"PyPI.org","port":443`, Allow, "allow pypi.org:443"},
+		{`"host":"pypi.org"`, Allow, "allow pypi.org:443"},
+		{`"host":"pypi.org","scheme":"http"`, Block, "port"},
+		{`"host":"bad.example","port":443`, Block, "block bad.example"},
+		{`"host":"a.example","port":80`, Allow, "allow *.example"},
+		{`"host":"no.example","port":80`, Block, "r.no"},
+		{`"host":"a.example","port":65979`, Block, "request"},
+		{`"host":"0x7f.1","port":80`, Block, "request"},
+	} {
+		e, err := ParseEvent([]byte(`{"on":"http",` + tt.event + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Try(e); got.Decision != tt.decision || got.Rule != tt.rule {
+			t.Errorf("%s: %+v", tt.event, got)
+		}
+	}
 }
