@@ -5,8 +5,10 @@ package gvisor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -111,10 +113,16 @@ func TestPause(t *testing.T) {
 func TestPauseOfStuck(t *testing.T) {
 	b := newBench(t)
 	g := b.start("dev")
-	if err := syscall.Kill(g.machine.PIDs()[0], syscall.SIGSTOP); err != nil {
+	pid := g.machine.PIDs()[0]
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(limit(t))
+	for runs(t, pid) { // until a thread takes the signal, the others go on
+		if ctx.Err() != nil {
+			t.Fatalf("process %d does not stop", pid)
+		}
+	}
 	paused := make(chan error, 1)
 	go func() { paused <- g.machine.Pause(ctx) }()
 	cancel()
@@ -125,6 +133,19 @@ func TestPauseOfStuck(t *testing.T) {
 		t.Errorf("kill: %v", err)
 	}
 	g.gone()
+}
+
+// runs says whether a thread of a process is not stopped.
+func runs(t *testing.T, pid int) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("process %d: %d threads, %v", pid, len(threads), err)
+	}
+	return slices.ContainsFunc(threads, func(name string) bool {
+		status, err := os.ReadFile(name)
+		return err == nil && !strings.Contains(string(status), "\nState:\tT")
+	})
 }
 
 // TestRestore restores a machine in its own place, and a copy in another's.
