@@ -30,8 +30,11 @@ func (s *Storage) check() error {
 		}
 	}
 	at = at.with("s3")
+	if strings.Contains(b.Endpoint, "@") { // a password, which no error shows
+		return at.with("endpoint").faultf("the endpoint has an @: keys go to storage.s3.access_key and storage.s3.secret_key")
+	}
 	u, err := url.Parse(b.Endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 		return at.with("endpoint").faultf("%.64q is no URL like https://host:8333", b.Endpoint)
 	}
 	if len(b.Prefix) > 512 || !utf8.ValidString(b.Prefix) || strings.ContainsRune(b.Prefix, 0) {

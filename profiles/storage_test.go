@@ -14,7 +14,7 @@ func TestStorage(t *testing.T) {
 		"[storage]\nquota = \"1MiB\"\n":                        "line 2: a quota goes with provider s3",
 		s3:                                                     "line 2: provider s3 needs storage.s3.endpoint",
 		s3 + "endpoint = \"h:1\"\n":                            "line 7: \"h:1\" is no URL",
-		s3 + "endpoint = \"http://u:p@h\"\n":                   "is no URL",
+		s3 + "endpoint = \"http://u:p@h\"\n":                   "line 7: the endpoint has an @: keys go",
 		s3 + "endpoint = \"https://h\"\nprefix = \"a/../b\"\n": `has a part ".."`,
 		"[storage.s3]\nendpoint = \"https://h\"\n":             "goes with provider s3",
 		s3 + "endpoint = \"https://h\"\nkey = \"x\"\n":         "unknown key",
