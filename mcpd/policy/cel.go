@@ -160,6 +160,8 @@ func (f *family) fault(text string, wrong []*cel.Error) *Fault {
 		if name, column = nameAt(strings.Split(text, "\n")[line-1], column); !strings.HasSuffix(name, "(") {
 			says = fmt.Sprintf("unknown name %.64s: known are %s", name, f.rootNames())
 		}
+	case strings.Contains(says, "token recognition error at: '="):
+		says = "= is no operator: == compares"
 	case says == "invalid matches argument":
 		says = "the regular expression is wrong or too large"
 	}

@@ -101,6 +101,8 @@ func TestConditionFaults(t *testing.T) {
 		{OnRequest, `mcp.request.method == 1`, 0, "column 20: found no matching overload for '_==_' applied to '(string, int)'"},
 		{OnRequest, `mcp.request.method`, 0, "is of type string: write a condition that is true or false"},
 		{OnRequest, `mcp.request.arguments + 1 == 2`, 0, "column 23: found no matching overload"},
+		{OnRequest, `mcp.request.method = "x"`, 0, "column 20: = is no operator: == compares"},
+		{OnRequest, `mcp.request.method="x"`, 0, "column 19: = is no operator: == compares"},
 		{OnRequest, `mcp.request.method.matches("(")`, 0, "column 28: the regular expression is wrong or too large"},
 		{OnRequest, `mcp.request.method.matches("(a{1000}){1000}")`, 0, "column 28: the regular expression is wrong or too large"},
 		{OnRequest, `mcp.request.method.matches("((a{100}){10}){10}")`, 0, "column 28: the regular expression is wrong or too large"},
