@@ -75,3 +75,38 @@ func TestNoPolicy(t *testing.T) {
 	st.rules.Store(newRules(nil, nil))
 	st.dial(t, 1).fails("tools/call", readFile, jsonrpc.CodeInternal, "there is no policy yet")
 }
+
+// TestTwins has two tools that do the same: denied by name is the one, and a rule
+// about files is about both.
+func TestTwins(t *testing.T) {
+	t.Parallel()
+	keep := policy.Rule{ID: "keep", On: policy.OnFile, If: `file.operation == "delete"`, Decision: policy.Block, Priority: policy.Usual}
+	for _, tt := range []struct {
+		cfg   policy.Config
+		stays bool
+	}{
+		{policy.Config{Deny: []string{"fs.delete"}}, false},
+		{policy.Config{Rules: []policy.Rule{keep}}, true},
+	} {
+		p, err := policy.New(tt.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := newSite(t, nil, nil)
+		if err := st.Reload(t.Context(), nil, p); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(st.work, "f")
+		os.WriteFile(file, []byte("hello"), 0o644)
+		g := st.hello(t, 1, `{}`)
+		for _, tool := range []string{"fs.delete", "file_delete"} {
+			m := g.do("tools/call", `{"name":"`+tool+`","arguments":{"path":"f"}}`)
+			if refused := m.Error != nil; refused != (tt.stays || tool == "fs.delete") {
+				t.Errorf("%+v: %s: %s %+v", tt.cfg, tool, m.Result, m.Error)
+			}
+		}
+		if _, err := os.Stat(file); (err == nil) != tt.stays {
+			t.Errorf("%+v: the file: %v", tt.cfg, err)
+		}
+	}
+}

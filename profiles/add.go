@@ -17,7 +17,7 @@ import (
 const asksFile = "asks" + suffix
 
 const asksHead = `# Rules that the answer "allow always" made: see asks in hutch(4). They may be
-# changed and removed; that counts from the next reload of the profile.
+# changed and removed: then "echo reload >ctl" in the root of the tree.
 `
 
 // AddRule adds a rule to what the user says of a profile, in the drop-in

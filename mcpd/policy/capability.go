@@ -207,10 +207,18 @@ func (c *capability) refuses(about *subject) *refusal {
 	return nil
 }
 
+// pathless are hutch's own tools, as the guest names them, that are about all of
+// the workspace if no path is given. What a server's tool is about then, nobody
+// knows.
+var pathless = map[string]bool{"fs.glob": true, "fs.grep": true, "fs.list": true}
+
 func (c *capability) refusesPaths(about *subject) *refusal {
 	paths, refused := about.paths()
 	if refused == nil && len(paths) == 0 {
-		refused = refuse(MissingPath, "no argument is a path: give one, called path")
+		if guest, _ := toolOf(about.Event); !about.Known || !pathless[guest] {
+			return refuse(MissingPath, "no argument is a path: give one, called path")
+		}
+		paths = []named{{"path", workspace}}
 	}
 	for _, p := range paths {
 		if refused == nil {

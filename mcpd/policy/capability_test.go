@@ -547,3 +547,27 @@ func FuzzPlace(f *testing.F) {
 		}
 	})
 }
+
+// TestPathless has tools called without a path: hutch's own are about the
+// workspace, and of a server's nobody knows what they are about.
+func TestPathless(t *testing.T) {
+	top := compiled(t, Config{Capabilities: []Capability{{Name: "files", Tools: []string{"fs.*", "github__fs.*"}, Paths: []string{"/workspace"}}}})
+	below := compiled(t, Config{Capabilities: []Capability{{Name: "files", Tools: []string{"fs.*"}, Paths: []string{"/workspace/src"}}}})
+	for _, tool := range []string{"fs.glob", "fs.grep", "fs.list"} {
+		for _, args := range []string{"", `{}`, `{"pattern":"x"}`, `{"path":null}`} {
+			try{tool, args, "", ""}.on(t, top)
+			try{tool, args, "PathOutsideBoundary", "/workspace/src"}.on(t, below)
+			try{"github__" + tool, args, "MissingRequiredArgument", "no argument is a path"}.on(t, top)
+		}
+		try{tool, `{"path":"/etc"}`, "PathOutsideBoundary", "/etc"}.on(t, top)
+		try{tool, `{"path":"/etc","path":null}`, "PathOutsideBoundary", "/etc"}.on(t, top)
+	}
+	for _, tool := range []string{"fs.read", "fs.write", "fs.delete", "fs.move"} {
+		try{tool, `{}`, "MissingRequiredArgument", "no argument is a path"}.on(t, top)
+	}
+	unknown := toolCall("fs.list", `{}`)
+	unknown.Known = false
+	if d := top.Decide(unknown); d.Action != Block {
+		t.Errorf("a tool that there is not: %+v", d)
+	}
+}
