@@ -49,6 +49,10 @@ reason = "writing is for people to allow"
 	}
 	call("two")
 	call("three")
+	poll(t, "two questions", func() bool { // a line that comes before its question is dropped
+		out, err := hutch("", "asks")
+		return err == nil && strings.Contains(out, `"two"`) && strings.Contains(out, `"three"`)
+	})
 	out, err := hutch("?\nnot now\ny\n", "asks", "-i")
 	if err != nil || strings.Count(out, "writing is for people to allow") != 2 {
 		t.Errorf("asks -i: %v: %s", err, out)
