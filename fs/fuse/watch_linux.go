@@ -248,9 +248,11 @@ func (f *hostFolder) storms() bool {
 	return f.news > many
 }
 
-// lose has nothing kept of a folder, or of all, for a while; mu is held.
+// lose has nothing kept of a folder, or of all, for a while; mu is held. The
+// kernel counts keepDirs from when it takes an answer, in its ticks, and one
+// may be under way: names of directories are given twice the time to be gone.
 func (w *watch) lose(f *hostFolder) (old []kept) {
-	w.blind = time.Now().Add(keepDirs)
+	w.blind = time.Now().Add(2 * keepDirs)
 	for _, n := range w.dirs {
 		if f != nil && n.f != f {
 			continue
