@@ -3,7 +3,6 @@ package policy
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,13 +22,6 @@ type Cedar struct {
 
 // ruleCedar is where in the profile the policies stand.
 const ruleCedar = "security.cedar.policies"
-
-// The largest text of a policy, and how deep it may be nested: its parser goes
-// as deep.
-const (
-	maxCedar   = 64 << 10
-	cedarDepth = 100
-)
 
 // A cedarSet is a Cedar that is compiled.
 type cedarSet struct {
@@ -60,46 +52,18 @@ func (p *Policy) compileCedar(c Cedar) error {
 		return nil
 	}
 	set := &cedarSet{layer: c.Layer, policies: cedar.NewPolicySet()}
-	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
-		if err := set.add(name, c.Policies[name]); err != nil {
-			return &Fault{Of: ruleCedar, Key: name, Text: err.Error()}
-		}
-	}
 	if c.Entities != "" {
 		if err := json.Unmarshal([]byte(c.Entities), &set.entities); err != nil {
 			return &Fault{Of: "security.cedar", Key: "entities", Text: fmt.Sprintf("cannot be read: %v", err)}
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
+		if err := set.add(name, c.Policies[name]); err != nil {
+			return &Fault{Of: ruleCedar, Key: name, Text: err.Error()}
+		}
+	}
 	if len(c.Policies) > 0 {
 		p.cedar = set
-	}
-	return nil
-}
-
-// add compiles the policies of a text. The first has the text's name, those
-// that follow have a number, too.
-func (s *cedarSet) add(name, text string) error {
-	if len(text) > maxCedar {
-		return fmt.Errorf("has %d bytes, more than %d", len(text), maxCedar)
-	}
-	if depthOf(text) > cedarDepth {
-		return fmt.Errorf("is nested deeper than %d", cedarDepth)
-	}
-	list, err := cedar.NewPolicyListFromBytes(name, []byte(text))
-	if err != nil {
-		return fmt.Errorf("does not parse: %v", err)
-	}
-	if len(list) == 0 {
-		return errors.New("has no policy in it: write permit(…); or forbid(…);")
-	}
-	for i, policy := range list {
-		id := name
-		if i > 0 {
-			id = fmt.Sprintf("%s.%d", name, i+1)
-		}
-		if !s.policies.Add(cedar.PolicyID(id), policy) {
-			return fmt.Errorf("has a policy %q, which another is called: choose another name", id)
-		}
 	}
 	return nil
 }
@@ -111,27 +75,6 @@ func (s *cedarSet) names() (names []string) {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// depthOf returns how deep the brackets of a text are nested, conditions in
-// conditions, or operators that stand before others, at most.
-func depthOf(text string) (deepest int) {
-	deepest = strings.Count(text, "if") + strings.Count(text, "else")
-	depth, prefix := 0, 0
-	for _, c := range text {
-		switch {
-		case strings.ContainsRune("([{", c):
-			depth++
-		case strings.ContainsRune(")]}", c):
-			depth--
-		case strings.ContainsRune("!-", c):
-			prefix++
-		case c != ' ':
-			prefix = 0
-		}
-		deepest = max(deepest, depth, prefix)
-	}
-	return deepest
 }
 
 // hasCedar says whether policies are about events of a kind.

@@ -77,10 +77,15 @@ func TestCedar(t *testing.T) {
 
 func TestCedarFaults(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                 "no policy",
-		"permit":                           "does not parse",
-		"permit(principal, action);":       "does not parse",
-		"// " + strings.Repeat("x", 1<<17): "more than",
+		"":                                    "no policy",
+		"permit":                              `does not parse: near line 1 column 7: expected "(", found the end`,
+		"permit(principal, action);":          `does not parse: near line 1 column 26: expected ",", found ")"`,
+		"permit(principal, action, resource)": `does not parse: near line 1 column 36: expected ";", found the end`,
+		"permit(principal, action,\n resource) when { x };":                                                                  `does not parse: near line 2 column 21: invalid primary`,
+		`permit(principal, action == Action::"call", resource);`:                                                             `no request is Action::"call": actions are call_tool get_prompt read_resource`,
+		`forbid(principal, action in [Action::"call_tool", Action::"call"], resource);`:                                      `no request is Action::"call"`,
+		`forbid(principal, action in Action::"read", resource);`:                                                             `no request is Action::"read"`,
+		"// " + strings.Repeat("x", 1<<17):                                                                                   "more than",
 		"permit(principal, action, resource) when { " + strings.Repeat("(", 500) + "true" + strings.Repeat(")", 500) + " };": "nested deeper",
 		"permit(principal, action, resource) when { " + strings.Repeat("if true then ", 500) + "true };":                     "nested deeper",
 		"permit(principal, action, resource) when { " + strings.Repeat("!", 500) + "true };":                                 "nested deeper",
@@ -90,6 +95,11 @@ func TestCedarFaults(t *testing.T) {
 		if !errors.As(err, &f) || f.Of != ruleCedar || f.Key != "x" || !strings.Contains(f.Text, want) {
 			t.Errorf("%.60q: %v", text, err)
 		}
+	}
+	groups := `[{"uid": {"type": "Action", "id": "call_tool"}, "attrs": {}, "parents": [{"type": "Action", "id": "read"}]}]`
+	p := compiled(t, Config{Cedar: Cedar{Entities: groups, Policies: map[string]string{"x": `permit(principal, action in Action::"read", resource);`}}})
+	if d := p.Decide(toolCall("a", "{}")); d.Action != Allow {
+		t.Errorf("an action of a group: %+v", d)
 	}
 	if _, err := New(Config{Cedar: Cedar{Entities: "[{]"}}); err == nil {
 		t.Error("bad entities")

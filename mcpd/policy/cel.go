@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -163,9 +164,37 @@ func (f *family) fault(text string, wrong []*cel.Error) *Fault {
 	case strings.Contains(says, "token recognition error at: '="):
 		says = "= is no operator: == compares"
 	case says == "invalid matches argument":
-		says = "the regular expression is wrong or too large"
+		says = f.regexFault(text)
+	case strings.HasPrefix(says, "regex program size"):
+		says = "the regular expression is too large: make it simpler"
 	}
 	return &Fault{Key: "if", Line: line - 1, Text: fmt.Sprintf("column %d: %s", column+1, says)}
+}
+
+// regexFault says what is wrong with the first regular expression of a
+// condition that is not right.
+func (f *family) regexFault(text string) string {
+	says := "the regular expression is wrong"
+	env, err := f.env()
+	if err != nil {
+		return says
+	}
+	tree, issues := env.Parse(text)
+	if issues.Err() != nil {
+		return says
+	}
+	root := ast.NavigateAST(tree.NativeRep())
+	for _, call := range ast.MatchDescendants(root, ast.FunctionMatcher(overloads.Matches)) {
+		args := call.AsCall().Args()
+		if len(args) == 0 || args[len(args)-1].Kind() != ast.LiteralKind {
+			continue
+		}
+		pattern, ok := args[len(args)-1].AsLiteral().Value().(string)
+		if _, err := regexp.Compile(pattern); ok && err != nil {
+			return fmt.Sprintf("the regular expression %.64q is wrong: %s", pattern, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		}
+	}
+	return says
 }
 
 // nameAt returns the name with dots that the character at column of a line is

@@ -83,7 +83,7 @@ func (p *Policy) tryRates(e *Event) *Decision {
 	var wait time.Duration
 	for _, c := range e.passed {
 		b := c.usage.bucket
-		if b == nil || e.Trial && b.TokensAt(now) >= 1 || !e.Trial && b.AllowN(now, 1) {
+		if b == nil || b.AllowN(now, 1) {
 			return nil
 		}
 		after := time.Duration((1 - b.TokensAt(now)) / float64(b.Limit()) * float64(time.Second))
