@@ -132,8 +132,11 @@ func (v *VM) Set(ctx context.Context, key, value string) error {
 		}
 		now := v.look()
 		text := edit(cmp.Or(now.bad, now.text), key, value)
-		if _, err := v.t.parse(text); err != nil {
+		switch _, err := v.t.parse(text); {
+		case err != nil && now.bad != "":
 			return fmt.Errorf("%w: mend that first, set changed nothing", err)
+		case err != nil:
+			return err
 		}
 		return v.setConfig(text)
 	})

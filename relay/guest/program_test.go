@@ -31,7 +31,7 @@ func TestCheckProgram(t *testing.T) {
 		{text, "guest program " + text + ": "},
 		{build("dynamic", "pie"), "is not static: build it with CGO_ENABLED=0"},
 	} {
-		err := guest.CheckProgram(c.path)
+		err := guest.CheckProgram("guest", c.path)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.path, err, c.want)
 		}

@@ -418,6 +418,18 @@ func TestAdoptSweepsHalfAMachine(t *testing.T) {
 	}
 }
 
+// notRunsc returns the head of a program that needs no interpreter, and nothing
+// of what is to follow.
+func notRunsc(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "runsc")
+	head := append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 57)...)
+	head[20] = 1
+	if err := os.WriteFile(path, head, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestStartFails(t *testing.T) {
 	b := newBench(t)
 	good, _ := guestProgram()
@@ -428,7 +440,8 @@ func TestStartFails(t *testing.T) {
 	}{
 		{"no runsc", gvisor.Config{Runsc: "/nowhere/runsc", Guest: good}, "file does not exist: no runsc program at /nowhere/runsc"},
 		{"no guest", gvisor.Config{Runsc: runsc(t), Guest: "/nowhere/guest"}, "file does not exist: no guest program at /nowhere/guest"},
-		{"runsc is not runsc", gvisor.Config{Runsc: "/bin/false", Guest: good}, "not supported: no platform works: systrap: "},
+		{"runsc is not static", gvisor.Config{Runsc: "/bin/false", Guest: good}, "not supported: runsc program /bin/false is not static: build it with CGO_ENABLED=0"},
+		{"runsc is not runsc", gvisor.Config{Runsc: notRunsc(t), Guest: good}, "not supported: no platform works: systrap: "},
 		{"no such platform", gvisor.Config{Runsc: runsc(t), Guest: good, Platform: "steam"}, "not supported: no platform works: steam: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {

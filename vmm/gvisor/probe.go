@@ -78,7 +78,10 @@ func (d *Driver) usable() error {
 	if st, err := os.Stat(d.cfg.Runsc); err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
 		return fmt.Errorf("%w: no runsc program at %s", fs.ErrNotExist, d.cfg.Runsc)
 	}
-	return guest.CheckProgram(d.cfg.Guest)
+	if err := guest.CheckProgram("runsc", d.cfg.Runsc); err != nil { // the probe runs it in a sandbox
+		return err
+	}
+	return guest.CheckProgram("guest", d.cfg.Guest)
 }
 
 // try boots a sandbox that has runsc itself, a static program, print its

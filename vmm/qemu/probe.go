@@ -258,7 +258,7 @@ func (d *Driver) usable() (string, error) {
 	if runtime.GOARCH != "amd64" {
 		return "", fmt.Errorf("%w: machines of %s are not known here", fs.ErrUnsupported, runtime.GOARCH)
 	}
-	if err := guest.CheckProgram(d.cfg.Guest); err != nil {
+	if err := guest.CheckProgram("guest", d.cfg.Guest); err != nil {
 		return "", err
 	}
 	for _, need := range [][2]string{{"qemu-img", "qemu-utils"}, {"mke2fs", "e2fsprogs"}} {

@@ -21,7 +21,7 @@ import (
 // Probe makes a configuration that boots nothing, which the framework refuses
 // where there is none or the program is not signed for it.
 func (d *Driver) Probe(context.Context) (string, error) {
-	if err := guest.CheckProgram(d.cfg.Guest); err != nil {
+	if err := guest.CheckProgram("guest", d.cfg.Guest); err != nil {
 		return "", err
 	}
 	k, err := d.findKernel("")
