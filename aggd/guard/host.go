@@ -77,6 +77,9 @@ type Pattern struct {
 // every name below the domain, not the domain itself; * is every host.
 func ParsePattern(s string) (Pattern, error) {
 	p := Pattern{text: s}
+	if strings.Contains(s, "/") { // a URL, whose colon is before no port
+		return Pattern{}, notHost(s)
+	}
 	host := s
 	if at := strings.LastIndexByte(s, ':'); at >= 0 && (strings.Count(s, ":") == 1 || strings.HasSuffix(s[:at], "]")) {
 		n, err := strconv.ParseUint(s[at+1:], 10, 16)

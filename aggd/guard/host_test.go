@@ -48,6 +48,9 @@ func TestPattern(t *testing.T) {
 			t.Errorf("%q is %+v", bad, p)
 		}
 	}
+	if _, err := ParsePattern("https://pypi.org"); err == nil || err.Error() != `"https://pypi.org" is no name of a host` {
+		t.Errorf("a URL: %v", err)
+	}
 	if (Pattern{}).Match("a.b") {
 		t.Error("no pattern matches")
 	}
