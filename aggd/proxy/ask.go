@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -43,10 +44,13 @@ func (a *asking) answer(n wire.NetAnswer) {
 }
 
 // ask has hutchd decide the request, which the patterns allow, and waits for that.
-func (x *exchange) ask(ctx context.Context) {
+func (x *exchange) ask(r *http.Request) {
 	limit := x.policy.decideTime
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
+	if c, ok := ctx.Value(connKey{}).(*conn); ok && r.Body != http.NoBody {
+		defer c.watch(cancel)() // net/http looks for a guest that hangs up only behind the body
+	}
 	answer := x.s.asking.begin(x.event.ID)
 	defer x.s.asking.end(x.event.ID)
 	x.event.Asks = true

@@ -89,6 +89,25 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// TestAskBody has a body come in parts, before and after the answer.
+func TestAskBody(t *testing.T) {
+	s := serve(t, false, echo)
+	g := startAsking(t, s, time.Minute)
+	c := g.dial()
+	defer c.Close()
+	io.WriteString(c, "POST "+s.URL+"/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 9\r\n\r\nabc")
+	q := g.asked()
+	io.WriteString(c, "def")
+	g.answer(wire.NetAnswer{ID: q.ID, Allowed: true})
+	io.WriteString(c, "ghi")
+	if back, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(back), "HTTP/1.1 418 ") || !strings.Contains(string(back), "abcdefghi") {
+		t.Errorf("%q, %v", back, err)
+	}
+	if e := g.ended(); e.Decision != wire.Allowed || e.Sent != 9 {
+		t.Errorf("%+v", e)
+	}
+}
+
 func TestAskTunnel(t *testing.T) {
 	s := serve(t, true, echo)
 	g := startAsking(t, s, time.Minute)
@@ -123,17 +142,20 @@ func TestNobodyDecides(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	g = startAsking(t, s, time.Hour)
-	c := g.dial()
-	io.WriteString(c, get)
-	q := g.asked()
-	c.Close()
-	if e := g.ended(); e.ID != q.ID || e.Decision != wire.Errored || !strings.Contains(e.Reason, "hung up") {
-		t.Errorf("%+v", e)
+	post := "POST " + s.URL + "/ HTTP/1.1\r\nHost: x\r\nContent-Length: "
+	for _, request := range []string{get, post + "1\r\n\r\nx", post + "9\r\n\r\nx"} {
+		c := g.dial()
+		io.WriteString(c, request)
+		q := g.asked()
+		c.Close()
+		if e := g.ended(); e.ID != q.ID || e.Decision != wire.Errored || !strings.Contains(e.Reason, "hung up") {
+			t.Errorf("%q: %+v", request, e)
+		}
 	}
-	c = g.dial()
+	c := g.dial()
 	defer c.Close()
 	io.WriteString(c, get)
-	q = g.asked()
+	q := g.asked()
 	g.end()
 	if e := g.ended(); e.ID != q.ID || e.Decision == wire.Allowed {
 		t.Errorf("%+v", e)

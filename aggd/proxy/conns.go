@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
+	"time"
 )
 
 // A conns is the set of the guest's connections, and the listener that accepts them.
@@ -109,6 +111,39 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 	}
 	return 0, errors.New("a connection that begins with NUL and names no program")
+}
+
+// watch calls gone if the guest closes c before stop is called. It is for the
+// time in which nobody reads from c, and sees nothing behind what the guest has
+// sent and nobody has read.
+func (c *conn) watch(gone func()) (stop func()) {
+	sys, ok := c.Conn.(syscall.Conn)
+	if !ok {
+		return func() {}
+	}
+	raw, err := sys.SyscallConn()
+	if err != nil { // it is closed
+		gone()
+		return func() {}
+	}
+	var work sync.WaitGroup
+	work.Go(func() {
+		raw.Read(func(fd uintptr) bool {
+			n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK)
+			if err == syscall.EAGAIN || err == syscall.EINTR {
+				return false // and wait
+			}
+			if n <= 0 {
+				gone()
+			}
+			return true
+		})
+	})
+	return func() {
+		c.SetReadDeadline(time.Unix(1, 0))
+		work.Wait()
+		c.SetReadDeadline(time.Time{})
+	}
 }
 
 // CloseWrite tells the guest that no more comes.

@@ -142,12 +142,12 @@ func (s *Server) enter() bool {
 
 // decide decides the request: by the patterns, and where these allow it by hutchd,
 // if there is more to it.
-func (x *exchange) decide(ctx context.Context) {
+func (x *exchange) decide(r *http.Request) {
 	x.verdict = x.policy.decide(x.event.Host, x.event.Port)
 	if x.decision != wire.Allowed || x.policy.decideTime == 0 {
 		return
 	}
-	x.ask(ctx)
+	x.ask(r)
 	if x.decision != wire.Allowed {
 		return
 	}
@@ -178,7 +178,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(w, http.StatusBadRequest)
 		return
 	}
-	if x.decide(r.Context()); x.decision != wire.Allowed {
+	if x.decide(r); x.decision != wire.Allowed {
 		x.refuse(w, http.StatusForbidden)
 		return
 	}
