@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -265,4 +266,85 @@ reason = "read only"
 	if events := s.read("vm/dev/log/security"); !strings.Contains(events, `"event":"net.denied"`) || !strings.Contains(events, "read only") {
 		t.Errorf("security events: %s", events)
 	}
+}
+
+// TestNetworkAsks has a person allow and deny requests by the files of asks/,
+// and a program that does not wait for the answer.
+func TestNetworkAsks(t *testing.T) {
+	t.Parallel()
+	need.Tool(t, "curl")
+	plain, port := web(t, false)
+	s := serve(t, false)
+	s.write("profiles/default.toml", fmt.Sprintf(`net = "host-proxy"
+[network]
+allow = ["%s:%s"]
+private = ["%s"]
+[security.rules.web.write]
+on = "http"
+if = 'http.method == "POST"'
+decision = "ask"
+reason = "writing is for people to allow"
+`, elsewhere, port, elsewhere))
+	s.vm("dev")
+	asked := func(path string) (id string) {
+		t.Helper()
+		poll(t, "a question about "+path, func() bool {
+			id = s.asked(path)
+			return id != ""
+		})
+		return id
+	}
+	post := func(path string) (end func() (out, status string)) {
+		return s.begin("dev", "exec curl -sS -m 60 -d x "+plain.URL+path)
+	}
+
+	yes := post("/yes")
+	s.write("asks/"+asked("/yes")+"/answer", "allow\n")
+	if out, _ := yes(); out != "POST /yes 1" {
+		t.Errorf("allowed: %q", out)
+	}
+	no := post("/no")
+	s.write("asks/"+asked("/no")+"/answer", "deny not today\n")
+	if out, _ := no(); !strings.Contains(out, "not today") {
+		t.Errorf("denied: %q", out)
+	}
+	gone := post("/gone")
+	asked("/gone")
+	s.sh("dev", "pkill -f [/]gone")
+	if _, status := gone(); status == "0" {
+		t.Error("curl was not killed")
+	}
+	poll(t, "the question is gone with who asked", func() bool { return s.asked("/gone") == "" })
+	again := post("/again") // the proxy still serves
+	s.write("asks/"+asked("/again")+"/answer", "allow\n")
+	if out, _ := again(); out != "POST /again 1" {
+		t.Errorf("after one that is gone: %q", out)
+	}
+	s.write("vm/dev/ctl", "stop\n")
+	log := s.read("vm/dev/log/net")
+	if strings.Count(log, `"decision":"allowed"`) != 2 || !strings.Contains(log, `"reason":"not today"`) || !strings.Contains(log, `"path":"/gone"`) {
+		t.Errorf("log/net: %s", log)
+	}
+}
+
+// asked returns the id of the question whose request has the text, "" if none
+// waits.
+func (s *service) asked(text string) (id string) {
+	s.t.Helper()
+	entries, err := s.client().ReadDir("asks")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, e := range entries {
+		f, err := s.client().Open("asks/"+e.Name+"/request", os.O_RDONLY)
+		if err != nil { // no question, or one that has ended
+			continue
+		}
+		request, _ := io.ReadAll(f)
+		f.Close()
+		if strings.Contains(string(request), text) {
+			return e.Name
+		}
+	}
+	return ""
 }

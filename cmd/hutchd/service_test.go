@@ -291,8 +291,13 @@ func (s *service) ready(exec string) {
 // streams and how it ended.
 func (s *service) sh(vm, line string) (out, status string) {
 	s.t.Helper()
+	return s.begin(vm, line)()
+}
+
+// begin starts a shell's line in a VM; end waits for it.
+func (s *service) begin(vm, line string) (end func() (out, status string)) {
+	s.t.Helper()
 	f := s.open("vm/"+vm+"/exec/clone", os.O_RDWR)
-	defer f.Close()
 	p := make([]byte, 16)
 	n, err := f.ReadAt(p, 0)
 	if err != nil && err != io.EOF {
@@ -302,9 +307,13 @@ func (s *service) sh(vm, line string) (out, status string) {
 	if _, err := f.WriteAt([]byte("timeout 60s\nsh exec 2>&1 </dev/null; "+line+"\n"), 0); err != nil {
 		s.t.Fatalf("%s: %v", line, err)
 	}
-	out = s.read(dir + "/stdout")
-	status, _, _ = strings.Cut(s.read(dir+"/wait"), " ")
-	return out, status
+	return func() (out, status string) {
+		s.t.Helper()
+		defer f.Close()
+		out = s.read(dir + "/stdout")
+		status, _, _ = strings.Cut(s.read(dir+"/wait"), " ")
+		return out, status
+	}
 }
 
 // command returns a program of bin with the service's address.
