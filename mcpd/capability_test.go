@@ -110,3 +110,24 @@ func TestTwins(t *testing.T) {
 		}
 	}
 }
+
+// A capability for a folder is not for what links in the folder lead to.
+func TestCapabilityLinks(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, nil)
+	os.Mkdir(filepath.Join(st.work, "ok"), 0o755)
+	os.Symlink("..", filepath.Join(st.work, "ok", "up"))
+	p := limitedBy(t, policy.Capability{Name: "files", Tools: []string{"fs.*"}, Paths: []string{"/workspace/ok"}})
+	if err := st.Reload(t.Context(), nil, p); err != nil {
+		t.Fatal(err)
+	}
+	g := st.hello(t, 1, `{}`)
+	g.ok("tools/call", `{"name":"fs.write","arguments":{"path":"ok/f","content":"x"}}`)
+	m := g.do("tools/call", `{"name":"fs.write","arguments":{"path":"ok/up/f","content":"x"}}`)
+	if m.Error == nil || !strings.Contains(m.Error.Message, `"/workspace/f"`) || !strings.Contains(string(m.Error.Data), `"violation":"PathOutsideBoundary"`) {
+		t.Errorf("through a link: %s %+v", m.Result, m.Error)
+	}
+	if _, err := os.Stat(filepath.Join(st.work, "f")); err == nil {
+		t.Error("the file was written")
+	}
+}

@@ -11,6 +11,7 @@ import (
 // A fileCall is what a call does to the workspace.
 type fileCall struct {
 	*workspace.Call
+	op workspace.Operation // that was decided on
 
 	// What came of it, once it ran.
 	ran  bool
@@ -44,6 +45,7 @@ func (c *call) decideFile() *Error {
 	if !ok {
 		return nil
 	}
+	c.file.op = op
 	r := c.question(nil)
 	r.On, r.Operation, r.Path, r.Bytes = policy.OnFile, op.Name, op.Path, op.Bytes
 	v, err := c.session.e.decide(c.ctx, r, c)
@@ -58,9 +60,12 @@ func (c *call) recordFile(err *Error) {
 	if c.file == nil {
 		return
 	}
-	op, ok := c.file.Operation()
-	if !ok && !c.verdict.denied {
-		return
+	op := c.file.op
+	if op.Name == "" { // refused before
+		var ok bool
+		if op, ok = c.file.Operation(); !ok && !c.verdict.denied {
+			return
+		}
 	}
 	r := ledger.Row{
 		"timestamp": c.begun, "operation": op.Name, "path": op.Path, "source": c.tool,

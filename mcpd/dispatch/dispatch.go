@@ -100,7 +100,11 @@ func (c *Config) Plan(args json.RawMessage) (Command, error) {
 	var a arguments
 	d := json.NewDecoder(bytes.NewReader(args))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&a); err != nil {
+	err := d.Decode(&a)
+	if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && mistyped.Field != "" {
+		return Command{}, fmt.Errorf("argument %q: a %s is not what it takes", mistyped.Field, mistyped.Value)
+	}
+	if err != nil {
 		return Command{}, fmt.Errorf("arguments: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if a.Command == "" {

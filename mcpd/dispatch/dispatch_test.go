@@ -55,8 +55,8 @@ func TestRefuses(t *testing.T) {
 func TestPlan(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{`{}`, "command is missing"},
-		{`{"command":7}`, "arguments"},
-		{`{"command":"ls","args":"-l"}`, "arguments"},
+		{`{"command":7}`, `argument "command": a number is not what it takes`},
+		{`{"command":"ls","args":"-l"}`, `argument "args": a string is not what it takes`},
 		{`{"command":"ls","env":{}}`, "env"},
 		{`{"command":"ls\u0000"}`, "NUL"},
 		{`{"command":"ls","args":["a\nkill"]}`, "end of a line"},

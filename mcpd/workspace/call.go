@@ -29,12 +29,12 @@ func (w *Workspace) Plan(name string, args json.RawMessage) *Call {
 // An Operation is what a call does to a file.
 type Operation struct {
 	Name  string // read, write, create …
-	Path  string // below the guest's folder of the workspace, as the guest has it
+	Path  string // of the file that it is done to, below the guest's folder of the workspace
 	Bytes int64  // that it writes
 }
 
-// Operation returns what the call does to a file. It is not ok where the call is
-// about no file, or cannot be done.
+// Operation returns what the call does to a file, as the links of its path are
+// now. It is not ok where the call is about no file, or cannot be done.
 func (c *Call) Operation() (op Operation, ok bool) {
 	if t := c.Traversal(); t != nil {
 		return Operation{Name: c.tool.operation, Path: t.path}, false
@@ -42,7 +42,11 @@ func (c *Call) Operation() (op Operation, ok bool) {
 	if c.err != nil || c.tool.operation == "" {
 		return op, false
 	}
-	return Operation{c.tool.operation, guestName(c.path), c.put}, true
+	name := c.path
+	if far := c.tool.stored && c.w.store.Load() != nil; !far {
+		name = c.w.resolve(name, !c.tool.itself)
+	}
+	return Operation{c.tool.operation, guestName(name), c.put}, true
 }
 
 // Traversal is why the call has to be refused before anything else: its path

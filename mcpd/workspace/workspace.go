@@ -39,6 +39,7 @@ type tool struct {
 	snaps bool // it is for snapshots
 	// operation is what it does to the file that its path names; "": it has none.
 	operation string
+	itself    bool // where the path ends in a link, the operation is on that
 	stored    bool // it works on the storage, wherever that is
 	take      func(args json.RawMessage) task
 }
@@ -51,14 +52,14 @@ type place struct {
 }
 
 var tools = []tool{
-	{name: "dir_create", operation: "mkdir", take: taking(createArgs{Parents: true}, dirCreate)},
+	{name: "dir_create", operation: "mkdir", itself: true, take: taking(createArgs{Parents: true}, dirCreate)},
 	{name: "dir_list", operation: "list", room: listed, take: taking(listArgs{target: target{Path: "."}}, dirList)},
-	{name: "file_delete", operation: "delete", take: taking(target{}, fileDelete)},
+	{name: "file_delete", operation: "delete", itself: true, take: taking(target{}, fileDelete)},
 	{name: "file_list", operation: "list", room: listed, take: taking(listArgs{target: target{Path: "."}, Recursive: true}, fileList)},
 	{name: "file_read", operation: "read", take: taking(readArgs{Encoding: "auto"}, fileRead)},
 	{name: "file_write", operation: "write", take: taking(writeArgs{content: content{Encoding: "utf-8"}, Mode: "overwrite", Parents: true}, fileWrite)},
 	{name: "fs.create", operation: "create", stored: true, take: taking(putArgs{target: target{strict: true}, content: content{Content: new(string), Encoding: "utf-8"}}, fsPut(storage.New))},
-	{name: "fs.delete", operation: "delete", stored: true, take: taking(target{strict: true}, fsDelete)},
+	{name: "fs.delete", operation: "delete", itself: true, stored: true, take: taking(target{strict: true}, fsDelete)},
 	{name: "fs.edit", operation: "edit", stored: true, take: taking(editArgs{target: target{strict: true}}, fsEdit)},
 	{name: "fs.glob", operation: "glob", stored: true, room: listed, take: taking(globArgs{target: top}, fsGlob)},
 	{name: "fs.grep", operation: "grep", stored: true, room: listed, take: taking(grepArgs{target: top}, fsGrep)},
@@ -69,7 +70,7 @@ var tools = []tool{
 	{name: "snapshots_create", room: changing, snaps: true, take: taking(takeArgs{}, snapshotsCreate)},
 	{name: "snapshots_delete", room: changing, snaps: true, take: taking(dropArgs{}, snapshotsDelete)},
 	{name: "snapshots_list", snaps: true, take: taking(struct{}{}, snapshotsList)},
-	{name: "snapshots_revert", operation: "revert", room: changing, snaps: true, take: taking(revertArgs{}, snapshotsRevert)},
+	{name: "snapshots_revert", operation: "revert", itself: true, room: changing, snaps: true, take: taking(revertArgs{}, snapshotsRevert)},
 }
 
 // A target is what a tool is about: the argument of all that have a path.
