@@ -74,7 +74,7 @@ func (e *Endpoint) blocked(r *policy.Event, d policy.Decision) *Error {
 	if r.Answer != nil {
 		what = "result"
 	}
-	e.alert("mcp.violation", fmt.Sprintf("process %s: %s %.200q: %s: %.400s", r.Process, r.Method, cmp.Or(r.Name, r.Server), d.Rule, d.Reason))
+	e.alert("mcp.violation", d.Rule, fmt.Sprintf("process %s: %s %.200q: %s: %.400s", r.Process, r.Method, cmp.Or(r.Name, r.Server), d.Rule, d.Reason))
 	err := invalid("MCP %s blocked by policy: %s: %s", what, d.Rule, d.Reason)
 	err.Data = refusalData(d)
 	return err

@@ -61,8 +61,8 @@ type Config struct {
 
 	Log    *slog.Logger
 	AggLog io.Writer
-	// Event is told of security events.
-	Event func(kind, text string)
+	// Event is told of security events, and of the rule that one is by, if any.
+	Event func(kind, rule, text string)
 	// Trouble is told when the aggregator or a server dies. It must not block.
 	Trouble func(kind, text string)
 	// Ask asks a person. It waits until there is an answer or the context ends.
@@ -176,7 +176,7 @@ func (cfg Config) withDefaults() Config {
 		cfg.Ledger = func() (*ledger.DB, error) { return nil, fmt.Errorf("%w: there is none", fs.ErrUnsupported) }
 	}
 	if cfg.Event == nil {
-		cfg.Event = func(string, string) {}
+		cfg.Event = func(string, string, string) {}
 	}
 	if cfg.Trouble == nil {
 		cfg.Trouble = func(string, string) {}

@@ -56,7 +56,7 @@ func (e *Endpoint) refusedEnvelope(process, method string, err error) *Error {
 	if !errors.As(err, &why) {
 		return failure(jsonrpc.CodeInternal, "envelope: %s", err)
 	}
-	e.alert("mcp.envelope", fmt.Sprintf("process %s: %s: %s: %s", process, method, why.Reason(), why.Text))
+	e.alert("mcp.envelope", ruleSealed, fmt.Sprintf("process %s: %s: %s: %s", process, method, why.Reason(), why.Text))
 	refused := invalid("MCP request blocked by policy: %s: %s", ruleSealed, why.Text)
 	refused.Data = why.Data()
 	return refused

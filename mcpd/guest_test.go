@@ -62,7 +62,7 @@ func newSite(t testing.TB, change func(*Config), servers []wire.Server, lists ..
 		Ledger: func() (*ledger.DB, error) { return st.db, nil },
 		AggLog: logTo{t},
 		Settle: patience,
-		Event: func(kind, text string) {
+		Event: func(kind, rule, text string) {
 			st.mu.Lock()
 			defer st.mu.Unlock()
 			st.events = append(st.events, kind+": "+text)

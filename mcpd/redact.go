@@ -12,5 +12,6 @@ func (e *Endpoint) redact(text string) string {
 	return db.Redactor().Redact(text)
 }
 
-// alert tells of a security event, whose text has the guest's words in it.
-func (e *Endpoint) alert(kind, text string) { e.cfg.Event(kind, e.redact(text)) }
+// alert tells of a security event, by a rule or none, whose text has the guest's
+// words in it.
+func (e *Endpoint) alert(kind, rule, text string) { e.cfg.Event(kind, rule, e.redact(text)) }

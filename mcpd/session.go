@@ -154,7 +154,7 @@ func (s *session) discarded(bad *frame.BadFrame) error {
 // note tells of a security event, each kind once a session.
 func (s *session) note(kind, text string) {
 	if _, told := s.noted.LoadOrStore(kind, true); !told {
-		s.e.alert(kind, fmt.Sprintf("process %s: %s", s.process, text))
+		s.e.alert(kind, "", fmt.Sprintf("process %s: %s", s.process, text))
 	}
 }
 

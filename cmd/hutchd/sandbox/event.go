@@ -14,6 +14,7 @@ type Event struct {
 	Time time.Time `json:"timestamp"`
 	VM   string    `json:"vm"`
 	Kind string    `json:"event"`
+	Rule string    `json:"rule,omitempty"` // that a refusal is by
 	Text string    `json:"text,omitempty"`
 }
 
@@ -27,7 +28,7 @@ func (v *Sandbox) event(kind, text string) Event {
 func (v *Sandbox) Event(e vmm.Event) {
 	switch e.Kind {
 	case vmm.EventPosed, vmm.EventRefused:
-		v.alert(string(e.Kind), e.Text)
+		v.alert(string(e.Kind), "", e.Text)
 		return
 	case vmm.EventFailed:
 		if err := v.Err(); err != nil {
@@ -50,7 +51,11 @@ const maxEvents = 1 << 20
 func (v *Sandbox) tell(table string, e Event) {
 	e = v.service.announce(e)
 	if table != ledger.VMs {
-		v.record(table, ledger.Row{"timestamp": e.Time, "event": e.Kind, "text": e.Text})
+		r := ledger.Row{"timestamp": e.Time, "event": e.Kind, "text": e.Text}
+		if e.Rule != "" {
+			r["rule"] = e.Rule
+		}
+		v.record(table, r)
 	}
 	c := v.Config()
 	v.record(ledger.VMs, ledger.Row{

@@ -93,5 +93,5 @@ func (v *Sandbox) wentOut(e wire.NetEvent) {
 		return
 	}
 	at := net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
-	v.alert("net.denied", fmt.Sprintf("%s %s: %s", e.Method, at, e.Reason))
+	v.alert("net.denied", e.Rule, fmt.Sprintf("%s %s: %s", e.Method, at, e.Reason))
 }

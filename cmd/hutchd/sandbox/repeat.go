@@ -24,8 +24,10 @@ const (
 // the service's log only.
 const notRecorded = "not recorded"
 
-// alert tells of a security event.
-func (v *Sandbox) alert(kind, text string) { v.report(subject{ledger.Security, kind}, text, 1) }
+// alert tells of a security event, and of the rule that it is by, if any.
+func (v *Sandbox) alert(kind, rule, text string) {
+	v.report(subject{ledger.Security, kind, rule}, text, 1)
+}
 
 // trouble tells that something is amiss that a guest can bring about: a process
 // died that serves the VM, or both sides write what one has locked.
@@ -33,14 +35,20 @@ func (v *Sandbox) trouble(kind, text string) {
 	if kind == mcpd.AggregatorDied {
 		v.LastErr.Say(text)
 	}
-	v.report(subject{ledger.VMs, kind}, text, repeatTexts)
+	v.report(subject{table: ledger.VMs, kind: kind}, text, repeatTexts)
 }
 
 // report tells of an event, n times at most in a minute.
 func (v *Sandbox) report(s subject, text string, n int) {
 	if v.repeats.allow(s, text, n) {
-		v.tell(s.table, v.event(s.kind, text))
+		v.tellOf(s, text)
 	}
+}
+
+func (v *Sandbox) tellOf(s subject, text string) {
+	e := v.event(s.kind, text)
+	e.Rule = s.rule
+	v.tell(s.table, e)
 }
 
 // repeated tells how often something came again.
@@ -54,12 +62,12 @@ func (v *Sandbox) repeated(s subject, text string, times int) {
 		v.service.log.Warn(s.kind, "vm", v.Name(), "text", text)
 		return
 	}
-	v.tell(s.table, v.event(s.kind, text))
+	v.tellOf(s, text)
 }
 
-// A subject is a kind of events, and the table of the ledger that they are in;
-// "" is none.
-type subject struct{ table, kind string }
+// A subject is a kind of events, by a rule or none, and the table of the ledger
+// that they are in; "" is none.
+type subject struct{ table, kind, rule string }
 
 // A repeatLimiter lets the first events of a kind through, and counts those
 // that come again. The timer runs only while something was told within the last

@@ -104,7 +104,7 @@ func (v *Sandbox) startCommand(ctx context.Context, g *guest.Guest, e *guest.Exe
 // endOf waits for the end of a command and returns what the guest says of it.
 // What the guest says of another is no answer: alert is told, the guest is asked
 // again, and the command stays as it is.
-func endOf(ctx context.Context, wait func(context.Context) (string, error), id string, alert func(kind, text string)) (string, error) {
+func endOf(ctx context.Context, wait func(context.Context) (string, error), id string, alert func(kind, rule, text string)) (string, error) {
 	for range tries {
 		line, err := wait(ctx)
 		if err != nil {
@@ -113,7 +113,7 @@ func endOf(ctx context.Context, wait func(context.Context) (string, error), id s
 		if how, of, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " dispatch "); of == id && len(strings.Fields(how)) >= 4 {
 			return how, nil
 		}
-		alert("cmd.mismatch", fmt.Sprintf("the guest answers %.100q to the dispatch %s", line, id))
+		alert("cmd.mismatch", "", fmt.Sprintf("the guest answers %.100q to the dispatch %s", line, id))
 	}
 	return "", fmt.Errorf("%w: the guest's answer is not to dispatch %s: see exec/cmd-%s", fs.ErrIO, id, id)
 }

@@ -42,7 +42,7 @@ func TestWrongDispatch(t *testing.T) {
 		{[]string{"1 1 2 3 dispatch OTHER\n"}, "", fs.ErrTimedOut, 1},
 	} {
 		var alerts []string
-		alert := func(kind, text string) { alerts = append(alerts, kind+" "+text) }
+		alert := func(kind, _, text string) { alerts = append(alerts, kind+" "+text) }
 		l := liar{answers: tt.answers}
 		got, err := endOf(t.Context(), l.wait, "ID", alert)
 		if got != tt.want || !errors.Is(err, tt.err) || len(alerts) != tt.alerts {
