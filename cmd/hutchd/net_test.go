@@ -138,7 +138,7 @@ func checkNetLog(t *testing.T, s *service, port string) {
 			t.Errorf("%s: %+v", what, l)
 		}
 	}
-	if events := s.read("vm/dev/log/security"); strings.Count(events, `"event":"net.denied","rule":null,"text":"GET example.com:80: `) != 1 {
+	if events := s.read("vm/dev/log/security"); strings.Count(events, `"event":"net.denied","rule":"default","text":"GET example.com:80: `) != 1 {
 		t.Errorf("security events: %s", events)
 	}
 }
