@@ -114,6 +114,17 @@ func TestCheckFile(t *testing.T) {
 			t.Errorf("%s: %v, want %s", file, err, want)
 		}
 	}
+	for text, want := range map[string]string{
+		"serial = 9\nnet = \"none\"\n":                                     "",
+		"serial = 9\nnte = \"none\"\n":                                     `all.toml, line 2: unknown key "nte"`,
+		"serial = 9\n[[directive]]\noperation = \"lok\"\npath = \"net\"\n": "lok",
+	} {
+		h.sign("all.toml", text)
+		err := CheckFile(filepath.Join(h.corp, "all.toml"), h.corp)
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("corp's %q: %v, want %s", text, err, want)
+		}
+	}
 	if err := CheckFile(filepath.Join(h.dir, "bad.toml"), ""); err != nil {
 		t.Errorf("without corp: %v", err)
 	}

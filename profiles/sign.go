@@ -78,6 +78,12 @@ func CheckFile(path, corp string) error {
 		return err
 	}
 	defer os.RemoveAll(good)
+	if folder, err := filepath.Abs(corp); err == nil && dir == folder { // with no user's file beside it
+		dir = good
+		if name == forAll {
+			name = Default
+		}
+	}
 	s := &Store{dir: dir, good: good, corp: corp, now: time.Now}
 	docs, err := s.documents(newLook(time.Now()), name)
 	if errors.Is(err, os.ErrNotExist) {
