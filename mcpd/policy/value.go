@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
 )
 
 // A decoded text of JSON is kept for the rules that follow.
@@ -46,7 +48,8 @@ func decodeTable(text []byte, what string) any {
 	return types.NewErr("the %s are no object", what)
 }
 
-// valueOf returns what conditions see of a decoded value. What it holds is
+// valueOf returns what conditions see of a decoded value: lists as CEL has
+// them, so that not each condition makes that of them anew. What a table holds is
 // changed in place.
 func valueOf(v any) any {
 	switch v := v.(type) {
@@ -55,9 +58,11 @@ func valueOf(v any) any {
 			v[name] = valueOf(inner)
 		}
 	case []any:
+		list := make([]ref.Val, len(v))
 		for i, inner := range v {
-			v[i] = valueOf(inner)
+			list[i] = types.DefaultTypeAdapter.NativeToValue(valueOf(inner))
 		}
+		return types.NewRefValList(types.DefaultTypeAdapter, list)
 	case json.Number:
 		return numberOf(string(v))
 	}
@@ -119,7 +124,7 @@ func (e *Event) content() any {
 		return []any{map[string]any{"type": "text", "text": answer["message"]}}
 	}
 	for _, name := range []string{"content", "contents", "messages"} {
-		if list, ok := answer[name].([]any); ok {
+		if list, ok := answer[name].(traits.Lister); ok {
 			return list
 		}
 	}
