@@ -121,7 +121,12 @@ func (c *call) decide() (err *Error) {
 		return err
 	}
 	release, refused := r.Acquire()
-	if refused != nil {
+	switch {
+	case refused == nil:
+	case refused.Would != "":
+		c.session.e.observed(r, *refused)
+		c.verdict = verdict{action: policy.Observe, rule: refused.Rule, reason: refused.Reason}
+	default:
 		return c.block(r, *refused)
 	}
 	c.release = release

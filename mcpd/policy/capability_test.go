@@ -380,6 +380,15 @@ func TestAcquire(t *testing.T) {
 	if _, refused := acquire(); refused != nil {
 		t.Errorf("after a release: %+v", refused)
 	}
+
+	p = compiled(t, Config{Mode: Observe, Capabilities: []Capability{{Name: "one", Tools: []string{"*"}, MaxConcurrent: 1}}})
+	if _, refused := acquire(); refused != nil {
+		t.Errorf("observed, the first: %+v", refused)
+	}
+	release, would := acquire()
+	if release == nil || would == nil || would.Action != Allow || would.Would != Block || would.Rule != "one" {
+		t.Errorf("observed, the second: %+v", would)
+	}
 }
 
 func TestMaxResponse(t *testing.T) {

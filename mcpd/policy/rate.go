@@ -98,21 +98,29 @@ func (p *Policy) tryRates(e *Event) *Decision {
 }
 
 // Acquire counts a call that a Policy allowed as under way, until release is called.
-// It refuses one too many.
+// It refuses one too many, or says that it would if the Policy did not only observe.
 func (e *Event) Acquire() (release func(), refused *Decision) {
-	var full *capability
+	if len(e.passed) == 0 {
+		return func() {}, nil
+	}
 	for _, c := range e.passed {
 		if c.MaxConcurrent == 0 {
 			return func() {}, nil
 		}
-		if running := c.usage.running; running.Add(1) <= int64(c.MaxConcurrent) || c.observe {
-			return func() { running.Add(-1) }, nil
+		if c.usage.running.Add(1) <= int64(c.MaxConcurrent) {
+			return c.usage.end, nil
 		}
-		c.usage.running.Add(-1)
-		full = c
+		c.usage.end()
 	}
-	if full == nil {
-		return func() {}, nil
+	full := e.passed[len(e.passed)-1]
+	refused = full.block(refuse(ConcurrencyExceeded, "%d calls are under way, no more are allowed at once: try again when one has ended", full.MaxConcurrent))
+	if full.observe {
+		passed := refused.passed()
+		full.usage.running.Add(1)
+		return full.usage.end, &passed
 	}
-	return nil, full.block(refuse(ConcurrencyExceeded, "%d calls are under way, no more are allowed at once: try again when one has ended", full.MaxConcurrent))
+	return nil, refused
 }
+
+// end counts a call as no longer under way.
+func (u *usage) end() { u.running.Add(-1) }
