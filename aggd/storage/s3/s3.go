@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"net"
 	"net/http"
 	"net/url"
@@ -57,14 +58,14 @@ func New(c storage.Bucket) (*Bucket, error) {
 		Secure:     u.Scheme == "https",
 		Region:     region,
 		MaxRetries: 2,
-		Transport: &http.Transport{
+		Transport: limited{&http.Transport{
 			DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 			TLSHandshakeTimeout:   5 * time.Second,
 			ResponseHeaderTimeout: storage.Patience,
 			IdleConnTimeout:       time.Minute,
 			MaxIdleConnsPerHost:   storage.MaxRequests,
 			DisableCompression:    true,
-		},
+		}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("endpoint: %w", err)
@@ -75,6 +76,29 @@ func New(c storage.Bucket) (*Bucket, error) {
 	}
 	b.quota = quota{limit: c.Quota, turn: make(chan struct{}, 1)}
 	return b, nil
+}
+
+// maxPage is more than a page of a list takes: a thousand keys, as long as they
+// can be, with what is said of each.
+const maxPage = 8 << 20
+
+// A limited cuts off what is no answer of S3: the library reads a page of a list
+// whole, however long a server makes it.
+type limited struct{ http.RoundTripper }
+
+func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := l.RoundTripper.RoundTrip(r)
+	if err == nil {
+		most := int64(storage.MaxLine)
+		if r.URL.Query().Has("list-type") {
+			most = maxPage
+		}
+		answer.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(answer.Body, most), answer.Body}
+	}
+	return answer, err
 }
 
 // key returns the key of the object called name.
@@ -209,9 +233,19 @@ func (b *Bucket) stat(ctx context.Context, name string) (info storage.Info, etag
 	return info, "", syscall.ENOENT
 }
 
-// objects lists objects. An error is the last of them.
-func (b *Bucket) objects(ctx context.Context, opts minio.ListObjectsOptions) func(func(minio.ObjectInfo) bool) {
-	return b.core.Client.ListObjectsIter(ctx, b.name, opts)
+// objects lists objects. An error is the last of them; the library's own list
+// may just end where the time is over.
+func (b *Bucket) objects(ctx context.Context, opts minio.ListObjectsOptions) iter.Seq[minio.ObjectInfo] {
+	return func(yield func(minio.ObjectInfo) bool) {
+		for o := range b.core.Client.ListObjectsIter(ctx, b.name, opts) {
+			if !yield(o) {
+				return
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield(minio.ObjectInfo{Err: err})
+		}
+	}
 }
 
 // List lists a folder. Keys that are no names of files are left out.

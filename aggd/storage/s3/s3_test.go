@@ -216,6 +216,23 @@ func TestTrouble(t *testing.T) {
 		}
 	}))
 	t.Cleanup(hangs.Close)
+	// Pages of a list that go on for ever, of one key each that is no file's.
+	const page = `<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>x</NextContinuationToken><Contents><Key>p/../x</Key></Contents>`
+	endless := says(200, page+"</ListBucketResult>")
+	huge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, page)
+		for {
+			if _, err := io.WriteString(w, strings.Repeat("<Contents><Key>p/a</Key></Contents>", 1000)); err != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(huge.Close)
+	var elsewhere atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	t.Cleanup(other.Close)
+	moved := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(moved.Close)
 	failed := func(code, text string) string {
 		return says(http.StatusForbidden, "<Error><Code>"+code+"</Code><Message>"+text+"</Message></Error>")
 	}
@@ -228,6 +245,9 @@ func TestTrouble(t *testing.T) {
 		{"no code", failed("<b>"+s3test.SecretKey+"</b> \x07", s3test.SecretKey), "storage: "},
 		{"nonsense", says(200, s3test.SecretKey), "storage: "},
 		{"slow", hangs.URL, "no answer within"},
+		{"endless", endless, "no answer within"},
+		{"huge", huge.URL, "the server's answer is not understood"},
+		{"moved", moved.URL, "storage: "},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
@@ -239,6 +259,9 @@ func TestTrouble(t *testing.T) {
 			}
 			if took := time.Since(began); took > storage.Patience+3*time.Second {
 				t.Errorf("it took %v", took)
+			}
+			if n := elsewhere.Load(); n > 0 {
+				t.Errorf("another server was asked %d times", n)
 			}
 		})
 	}
