@@ -67,7 +67,7 @@ var asked = []string{"sampling/createMessage", "elicitation/create", "roots/list
 
 func (u *usage) addCall(line []byte) {
 	var r callRow
-	if json.Unmarshal(line, &r) != nil || r.Action != policy.Allow && r.Action != policy.Rewrite || slices.Contains(asked, r.Method) {
+	if json.Unmarshal(line, &r) != nil || !r.isUse() || slices.Contains(asked, r.Method) {
 		return
 	}
 	if r.Tool == "" {
@@ -79,9 +79,21 @@ func (u *usage) addCall(line []byte) {
 	}
 }
 
+// isUse says whether the request was allowed, or would be refused only because
+// no rule allows it, of a policy that observes.
+func (r *callRow) isUse() bool {
+	switch r.Action {
+	case policy.Allow, policy.Rewrite:
+		return true
+	case policy.Observe:
+		return r.Rule == policy.RuleDefault
+	}
+	return false
+}
+
 func (u *usage) addRequest(line []byte) {
 	var r netRow
-	if json.Unmarshal(line, &r) != nil || r.Decision != wire.Allowed {
+	if json.Unmarshal(line, &r) != nil || r.Decision != wire.Allowed || strings.HasPrefix(r.Reason, Observed) {
 		return
 	}
 	name := r.Host

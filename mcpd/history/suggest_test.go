@@ -57,6 +57,7 @@ func TestSuggest(t *testing.T) {
 		ledger.Net: {
 			{"host": "pypi.org", "port": 443, "decision": "allowed"}, {"host": "pypi.org", "port": 80, "decision": "allowed"},
 			{"host": "127.0.0.1", "port": 8080, "decision": "allowed"}, {"host": "::1", "port": 8080, "decision": "allowed"},
+			{"host": "seen.example", "port": 443, "decision": "allowed", "reason": Observed + "block: no"},
 			{"host": "evil.example", "port": 443, "decision": "denied"}, {"host": "gone.example", "port": 443, "decision": "error"},
 		},
 		ledger.Files: {
@@ -70,17 +71,20 @@ func TestSuggest(t *testing.T) {
 	r.call("tools/call", "s__two", "block")
 	r.call("tools/call", "s__three", "observe")
 	r.call("tools/call", "s__four", "")
+	r.call("tools/call", "s__five", "observe")
+	r[ledger.Calls][len(r[ledger.Calls])-1]["policy_rule"] = policy.RuleDefault
 	r.call("sampling/createMessage", "", "allow")
 	text, p := suggested(t, r)
 	for _, want := range []string{
-		"  \"s__one\", // 2 times, last 2026-11-23T10:02:00Z\n", "  \"initialize\", // 1 time, last 2026-11-23T10:00:00Z\n",
+		"  \"s__one\", // 2 times, last 2026-11-23T10:02:00Z\n", "  \"s__five\", // 1 time, ",
+		"  \"initialize\", // 1 time, last 2026-11-23T10:00:00Z\n",
 		"  \"pypi.org\", # 2 times, last 2026-11-23T10:01:00Z\n", "  \"/workspace/src\", // 2 times, last",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}
 	}
-	for _, not := range []string{"s__two", "s__three", "s__four", "evil.example", "gone.example", "sampling", "etc", "left out"} {
+	for _, not := range []string{"s__two", "s__three", "s__four", "seen.example", "evil.example", "gone.example", "sampling", "etc", "left out"} {
 		if strings.Contains(text, not) {
 			t.Errorf("%q in:\n%s", not, text)
 		}

@@ -79,7 +79,7 @@ var checks = []check{
 
 // New compiles a policy. Its error is a Fault.
 func New(c Config) (*Policy, error) {
-	p := &Policy{lastTally: new(tally), last: Decision{Action: Allow, Rule: ruleDefault}, askTime: c.AskTime, sealed: c.Sealed, hosts: c.Hosts, now: time.Now}
+	p := &Policy{lastTally: new(tally), last: Decision{Action: Allow, Rule: RuleDefault}, askTime: c.AskTime, sealed: c.Sealed, hosts: c.Hosts, now: time.Now}
 	switch c.Default {
 	case "", Allow:
 	case Ask, Block:
@@ -152,16 +152,16 @@ func (p *Policy) rest(e *Event) Decision {
 	switch e.On {
 	case OnRequest, OnAsk:
 		if unasked[e.Method] {
-			return Decision{Action: Allow, Rule: ruleDefault}
+			return Decision{Action: Allow, Rule: RuleDefault}
 		}
 	case OnHTTP:
 		return Decision{Action: Allow, Rule: RuleNetwork}
 	default: // belongs to a request that was decided
-		return Decision{Action: Allow, Rule: ruleDefault}
+		return Decision{Action: Allow, Rule: RuleDefault}
 	}
 	d := p.last
 	if e.Answer != nil { // to a request that was decided
-		d = Decision{Action: Allow, Rule: ruleDefault}
+		d = Decision{Action: Allow, Rule: RuleDefault}
 	}
 	if list := p.listOf(e); list != "" {
 		d.Rule = list

@@ -52,7 +52,7 @@ func (p *Policy) Rules() []Row {
 		r.tally.tell(&row)
 		rows = append(rows, row)
 	}
-	last := Row{ID: ruleDefault, Decision: p.last.Action, Priority: Defaults}
+	last := Row{ID: RuleDefault, Decision: p.last.Action, Priority: Defaults}
 	p.lastTally.tell(&last)
 	return append(rows, last)
 }

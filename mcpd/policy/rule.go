@@ -11,7 +11,7 @@ import (
 
 // The rules that no profile has.
 const (
-	ruleDefault      = "default"
+	RuleDefault      = "default"
 	ruleUnregistered = "unregistered"
 )
 
@@ -76,7 +76,7 @@ func (p *Policy) placeAnswers() {
 	}
 	p.rules = placed
 	if p.last.Action == Ask {
-		p.rules = append(p.rules, answers[ruleDefault]...)
+		p.rules = append(p.rules, answers[RuleDefault]...)
 	}
 }
 
