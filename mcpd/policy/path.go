@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"hutch/mcpd/dotdot"
 )
 
 // workspace is where relative paths start.
@@ -24,25 +26,17 @@ func refuse(code *Code, format string, args ...any) *refusal {
 	return &refusal{code, fmt.Sprintf(format, args...)}
 }
 
-// maxReadings is how often a path may be percent-encoded.
-const maxReadings = 8
-
 // readings returns the absolute paths, clean, that programs may take text for:
 // as it stands, with what is percent-encoded decoded, once or several times, and
 // with the look-alikes of ASCII characters as those. A check must hold for all
 // of them.
 func readings(text string) ([]string, *refusal) {
-	stages := []string{text}
-	for next := unescape(text); next != stages[len(stages)-1]; next = unescape(next) {
-		if len(stages) == maxReadings {
-			return nil, refuse(PathOutsideBoundary, "path %.200q is percent-encoded too often", text)
-		}
-		stages = append(stages, next)
+	stages, whole := dotdot.Stages(text)
+	if !whole {
+		return nil, refuse(PathOutsideBoundary, "path %.200q is percent-encoded too often", text)
 	}
-	for _, s := range stages {
-		if climbs(s) {
-			return nil, refuse(PathTraversalAttempt, "path %.200q has .. in it", text)
-		}
+	if slices.ContainsFunc(stages, dotdot.In) {
+		return nil, refuse(PathTraversalAttempt, "path %.200q has .. in it", text)
 	}
 	var all []string
 	for _, s := range stages {
@@ -76,65 +70,6 @@ func unreadable(s string) string {
 		return "is a URL: write a path"
 	}
 	return ""
-}
-
-// overlong are ways to write . and / in more bytes than UTF-8 has for them.
-var overlong = strings.NewReplacer(
-	"\xc0\xae", ".", "\xe0\x80\xae", ".", "\xf0\x80\x80\xae", ".",
-	"\xc0\xaf", "/", "\xe0\x80\xaf", "/", "\xf0\x80\x80\xaf", "/", "\xc1\x9c", "/",
-)
-
-// climbs tells whether somebody might read an element of s as "..".
-func climbs(s string) bool {
-	s = norm.NFKC.String(overlong.Replace(s))
-	s = strings.Map(func(c rune) rune {
-		switch {
-		case c == '\\' || c == '\u2215' || c == '\u29f8': // what looks like a slash
-			return '/'
-		case unicode.Is(unicode.Cf, c) || unicode.IsControl(c): // nothing to see
-			return -1
-		}
-		return c
-	}, s)
-	for element := range strings.SplitSeq(s, "/") {
-		element, _, _ = strings.Cut(element, ";") // as some servers do
-		if strings.TrimSpace(element) == ".." {
-			return true
-		}
-	}
-	return false
-}
-
-// unescape decodes what is percent-encoded in s: %2e, and %u002e as some have
-// it. A % that starts nothing of the kind stays.
-func unescape(s string) string {
-	if !strings.Contains(s, "%") {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		rest := s[i:]
-		switch {
-		case len(rest) >= 3 && rest[0] == '%' && isHex(rest[1:3]):
-			b.WriteByte(byte(hex(rest[1:3])))
-			i += 2
-		case len(rest) >= 6 && rest[0] == '%' && (rest[1] == 'u' || rest[1] == 'U') && isHex(rest[2:6]):
-			b.WriteRune(hex(rest[2:6]))
-			i += 5
-		default:
-			b.WriteByte(rest[0])
-		}
-	}
-	return b.String()
-}
-
-func isHex(s string) bool { return strings.Trim(s, "0123456789abcdefABCDEF") == "" }
-
-func hex(s string) (n rune) {
-	for _, c := range strings.ToLower(s) {
-		n = n<<4 | rune(strings.IndexRune("0123456789abcdef", c))
-	}
-	return n
 }
 
 // below tells whether a clean path is dir or below it.

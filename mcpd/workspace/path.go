@@ -1,20 +1,19 @@
 package workspace
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path"
 	"strings"
 
-	"golang.org/x/text/unicode/norm"
+	"hutch/mcpd/dotdot"
 )
 
 // A Traversal is the error of a path that could lead out of the workspace.
-type Traversal struct{ path, how string }
+type Traversal struct{ path string }
 
 func (t *Traversal) Error() string {
-	return fmt.Sprintf("\"..\" is not allowed%s: path %.200q", t.how, t.path)
+	return fmt.Sprintf("\"..\" is not allowed, nor what can be read as that: path %.200q", t.path)
 }
 
 // checkStrict refuses a path with a ".." in it, in whatever form someone behind
@@ -23,8 +22,8 @@ func checkStrict(p string) error {
 	if len(p) > lookMax {
 		return fmt.Errorf("path of %d bytes: at most %d", len(p), pathMax)
 	}
-	if how, has := dotDot(p); has {
-		return &Traversal{p, how}
+	if dotdot.InAny(p) {
+		return &Traversal{p}
 	}
 	if len(p) > pathMax {
 		return fmt.Errorf("path of %d bytes: at most %d", len(p), pathMax)
@@ -34,76 +33,6 @@ func checkStrict(p string) error {
 
 // lookMax is the length of the longest path that is looked into.
 const lookMax = 64 << 10
-
-// maxEncoded is how often a path may be encoded into itself to be looked into.
-const maxEncoded = 8
-
-// overlong are the encodings of "." and of slashes that UTF-8 does not allow
-// and careless decoders take.
-var overlong = strings.NewReplacer(
-	"\xc0\xae", ".", "\xe0\x80\xae", ".", "\xf0\x80\x80\xae", ".",
-	"\xc0\xaf", "/", "\xe0\x80\xaf", "/", "\xf0\x80\x80\xaf", "/",
-	"\xc1\x9c", "/", "\xe0\x81\x9c", "/",
-)
-
-// dotDot tells whether a component of p is "..", or could be taken for it:
-// percent-encoded, also more than once, between backslashes, in characters that
-// only look otherwise, or in overlong UTF-8. How says which.
-func dotDot(p string) (how string, has bool) {
-	for n := 0; ; n++ {
-		if hasDotDot(p, "/") {
-			return how, true
-		}
-		if hasDotDot(p, `/\`) {
-			return how + ", behind a backslash", true
-		}
-		if plain := norm.NFKC.String(overlong.Replace(p)); hasDotDot(plain, `/\`) {
-			return how + ", in other characters", true
-		}
-		next := unescape(p)
-		if next == p {
-			return "", false
-		}
-		if n == maxEncoded {
-			return ", nor is what is encoded so often", true
-		}
-		p, how = next, ", percent-encoded"
-	}
-}
-
-// hasDotDot tells whether a part of p between separators is "..". Blanks and
-// NULs at its end are dropped, as some systems do.
-func hasDotDot(p, separators string) bool {
-	if !strings.Contains(p, "..") {
-		return false
-	}
-	for part := range strings.FieldsFuncSeq(p, func(r rune) bool { return strings.ContainsRune(separators, r) }) {
-		if strings.TrimRight(part, " \x00") == ".." {
-			return true
-		}
-	}
-	return false
-}
-
-// unescape decodes the percent-encoded bytes of p once. What is no such byte
-// stays as it is.
-func unescape(p string) string {
-	if !strings.Contains(p, "%") {
-		return p
-	}
-	var b strings.Builder
-	for i := 0; i < len(p); i++ {
-		if p[i] == '%' && i+2 < len(p) {
-			if c, err := hex.DecodeString(p[i+1 : i+3]); err == nil {
-				b.Write(c)
-				i += 2
-				continue
-			}
-		}
-		b.WriteByte(p[i])
-	}
-	return b.String()
-}
 
 // A glob is a pattern for paths: * and ? and [a-z] within a part of them, and **
 // for any number of parts.
