@@ -51,6 +51,9 @@ func (d *Driver) Probe(ctx context.Context) (string, error) {
 // tryAll tries the platforms until one works. Where none does, it returns why
 // each did not.
 func (d *Driver) tryAll(ctx context.Context) (string, error) {
+	if err := guest.CheckProgram("runsc", d.cfg.Runsc); err != nil { // which is run in a sandbox
+		return "", err
+	}
 	var errs []string
 	for _, platform := range d.candidates() {
 		how, err := d.try(ctx, platform)
@@ -77,9 +80,6 @@ func (d *Driver) candidates() []string {
 func (d *Driver) usable() error {
 	if st, err := os.Stat(d.cfg.Runsc); err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
 		return fmt.Errorf("%w: no runsc program at %s", fs.ErrNotExist, d.cfg.Runsc)
-	}
-	if err := guest.CheckProgram("runsc", d.cfg.Runsc); err != nil { // the probe runs it in a sandbox
-		return err
 	}
 	return guest.CheckProgram("guest", d.cfg.Guest)
 }
