@@ -32,6 +32,7 @@ type Request struct {
 	N      int64  `json:"n,omitempty"`
 	How    How    `json:"how,omitempty"`
 	Data   []byte `json:"data,omitempty"`
+	Was    Info   `json:"was,omitzero"`
 }
 
 // A Reply is what it answers.

@@ -25,6 +25,9 @@ type Storage interface {
 	Read(ctx context.Context, name string, off, n int64) ([]byte, Info, error)
 	// Write makes data what a file holds. Missing folders are made.
 	Write(ctx context.Context, name string, data []byte, how How) error
+	// Replace makes data what a file holds of which Read told was. It fails where
+	// there is none, and, of storage that has tags, where that is not what it holds.
+	Replace(ctx context.Context, name string, data []byte, was Info) error
 	// Stat says what a name is. It does not follow a symbolic link.
 	Stat(ctx context.Context, name string) (Info, error)
 	// List returns what is in a folder, by name. More says that there was more
@@ -39,9 +42,8 @@ type How string
 
 // What a Write can do.
 const (
-	Whatever How = ""       // make it, or replace what it holds
-	New      How = "new"    // make it; fail where there is one
-	Edited   How = "edited" // replace what it holds; fail where there is none
+	Whatever How = ""    // make it, or replace what it holds
+	New      How = "new" // make it; fail where there is one
 )
 
 // The kinds of what a name is, as tools tell them.
@@ -56,5 +58,6 @@ type Info struct {
 	Name string    `json:"name"` // the last part of it
 	Kind string    `json:"kind"`
 	Size int64     `json:"size"`
-	Time time.Time `json:"time"` // of the last change
+	Time time.Time `json:"time"`          // of the last change
+	Tag  string    `json:"tag,omitempty"` // another when it holds something else; "": nobody knows
 }

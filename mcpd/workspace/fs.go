@@ -121,7 +121,7 @@ func fsEdit(ctx context.Context, in place, a editArgs) (*result, error) {
 		return nil, at(a.Path, fmt.Errorf("%d bytes would be over the limit of %d", size, editMax))
 	}
 	changed := strings.ReplaceAll(string(data), a.Old, a.New)
-	if err := in.store.Write(ctx, a.Path, []byte(changed), storage.Edited); err != nil {
+	if err := in.store.Replace(ctx, a.Path, []byte(changed), info); err != nil {
 		return nil, err
 	}
 	return &result{

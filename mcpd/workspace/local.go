@@ -19,7 +19,6 @@ type local struct{ root *os.Root }
 var flagsOf = map[storage.How]int{
 	storage.Whatever: os.O_CREATE | os.O_TRUNC,
 	storage.New:      os.O_CREATE | os.O_EXCL,
-	storage.Edited:   os.O_TRUNC,
 }
 
 func (l *local) Read(_ context.Context, name string, off, n int64) ([]byte, storage.Info, error) {
@@ -36,12 +35,15 @@ func (l *local) Read(_ context.Context, name string, off, n int64) ([]byte, stor
 }
 
 func (l *local) Write(_ context.Context, name string, data []byte, how storage.How) error {
-	if how != storage.Edited {
-		if err := mkdirAll(l.root, path.Dir(name)); err != nil {
-			return err
-		}
+	if err := mkdirAll(l.root, path.Dir(name)); err != nil {
+		return err
 	}
 	_, err := write(l.root, name, flagsOf[how], data)
+	return err
+}
+
+func (l *local) Replace(_ context.Context, name string, data []byte, _ storage.Info) error {
+	_, err := write(l.root, name, os.O_TRUNC, data)
 	return err
 }
 

@@ -280,6 +280,11 @@ func (s *Storage) Write(ctx context.Context, name string, data []byte, how stora
 	return err
 }
 
+func (s *Storage) Replace(ctx context.Context, name string, data []byte, was storage.Info) error {
+	_, err := s.ask(ctx, storage.Request{Method: "replace", Name: name, Data: data, Was: was})
+	return err
+}
+
 func (s *Storage) Stat(ctx context.Context, name string) (storage.Info, error) {
 	r, err := s.ask(ctx, storage.Request{Method: "stat", Name: name})
 	return r.Info, err

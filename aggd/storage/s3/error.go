@@ -21,7 +21,6 @@ var told = map[string]string{
 	"InvalidAccessKeyId":    "the keys are refused",
 	"SignatureDoesNotMatch": "the keys are refused",
 	"NoSuchBucket":          "there is no such bucket",
-	"PreconditionFailed":    "the file has just been changed",
 	"RequestTimeTooSkewed":  "the clocks differ",
 	"SlowDown":              "the server has too much to do",
 }
@@ -55,10 +54,16 @@ func plain(err error) error {
 	return errors.New("storage: the server's answer is not understood")
 }
 
+// errChanged is the error of what is not as the request has it.
+var errChanged = errors.New("storage: the file has just been changed (PreconditionFailed)")
+
 // coded returns the error of a server's code.
 func coded(code string) error {
-	if code == minio.NoSuchKey {
+	switch code {
+	case minio.NoSuchKey:
 		return syscall.ENOENT
+	case minio.PreconditionFailed:
+		return errChanged
 	}
 	letters := func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') }
 	if len(code) > 64 || strings.ContainsFunc(code, letters) {

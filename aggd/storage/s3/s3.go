@@ -140,11 +140,12 @@ func (b *Bucket) Read(ctx context.Context, name string, off, n int64) ([]byte, s
 	if err := opts.SetRange(off, off+n-1); err != nil {
 		return nil, info, err
 	}
-	body, _, _, err := b.core.GetObject(ctx, b.name, b.prefix+name, opts)
+	body, o, _, err := b.core.GetObject(ctx, b.name, b.prefix+name, opts)
 	if err != nil {
 		return nil, info, plain(err)
 	}
 	defer body.Close()
+	info.Tag = o.ETag // of what is read, which may be another by now
 	data, err := io.ReadAll(io.LimitReader(body, n))
 	return data, info, plain(err)
 }
@@ -155,11 +156,9 @@ func (b *Bucket) Write(ctx context.Context, name string, data []byte, how storag
 	if err != nil {
 		return err
 	}
-	old, etag, err := b.stat(ctx, name)
+	old, err := b.Stat(ctx, name)
 	switch {
 	case err != nil && !errors.Is(err, syscall.ENOENT):
-		return err
-	case err != nil && how == storage.Edited:
 		return err
 	case err == nil && how == storage.New:
 		return syscall.EEXIST
@@ -171,18 +170,35 @@ func (b *Bucket) Write(ctx context.Context, name string, data []byte, how storag
 			return err
 		}
 	}
-	opts := minio.PutObjectOptions{DisableMultipart: true}
-	switch how {
-	case storage.New:
+	var opts minio.PutObjectOptions
+	if how == storage.New {
 		opts.SetMatchETagExcept("*") // two may be making it
-	case storage.Edited:
-		opts.SetMatchETag(etag) // another may be changing it
 	}
-	return b.quota.write(ctx, b, old.Size, int64(len(data)), func() error {
+	err = b.put(ctx, key, data, old.Size, opts)
+	if err == errChanged && how == storage.New {
+		return syscall.EEXIST
+	}
+	return err
+}
+
+// Replace puts an object in the place of one that was read.
+func (b *Bucket) Replace(ctx context.Context, name string, data []byte, was storage.Info) error {
+	key, err := b.key(name)
+	if err != nil {
+		return err
+	}
+	var opts minio.PutObjectOptions
+	if was.Tag != "" {
+		opts.SetMatchETag(was.Tag)
+	}
+	return b.put(ctx, key, data, was.Size, opts)
+}
+
+// put puts an object in the place of one of a size, if there is room for it.
+func (b *Bucket) put(ctx context.Context, key string, data []byte, old int64, opts minio.PutObjectOptions) error {
+	opts.DisableMultipart = true
+	return b.quota.write(ctx, b, old, int64(len(data)), func() error {
 		_, err := b.core.Client.PutObject(ctx, b.name, key, bytes.NewReader(data), int64(len(data)), opts)
-		if code := minio.ToErrorResponse(err).Code; code == "PreconditionFailed" && how == storage.New {
-			return syscall.EEXIST
-		}
 		return plain(err)
 	})
 }
@@ -206,31 +222,25 @@ func (b *Bucket) checkFolders(ctx context.Context, name string) error {
 
 // Stat says whether there is an object or a folder of that name.
 func (b *Bucket) Stat(ctx context.Context, name string) (storage.Info, error) {
-	info, _, err := b.stat(ctx, name)
-	return info, err
-}
-
-// stat also returns the tag that an object has until it is changed.
-func (b *Bucket) stat(ctx context.Context, name string) (info storage.Info, etag string, err error) {
 	folder := storage.Info{Name: path.Base(name), Kind: storage.Folder}
 	if name == "." {
-		return folder, "", nil
+		return folder, nil
 	}
 	key, err := b.key(name)
 	if err != nil {
-		return info, "", err
+		return storage.Info{}, err
 	}
 	o, err := b.core.Client.StatObject(ctx, b.name, key, minio.StatObjectOptions{})
 	if err == nil {
-		return storage.Info{Name: folder.Name, Kind: storage.File, Size: o.Size, Time: o.LastModified}, o.ETag, nil
+		return storage.Info{Name: folder.Name, Kind: storage.File, Size: o.Size, Time: o.LastModified, Tag: o.ETag}, nil
 	}
 	if err := plain(err); !errors.Is(err, syscall.ENOENT) {
-		return info, "", err
+		return storage.Info{}, err
 	}
 	for o := range b.objects(ctx, minio.ListObjectsOptions{Prefix: key + "/", Recursive: true, MaxKeys: 1}) {
-		return folder, "", plain(o.Err)
+		return folder, plain(o.Err)
 	}
-	return info, "", syscall.ENOENT
+	return storage.Info{}, syscall.ENOENT
 }
 
 // objects lists objects. An error is the last of them; the library's own list

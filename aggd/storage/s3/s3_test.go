@@ -63,8 +63,21 @@ func TestServer(t *testing.T) {
 	}
 	put("a", "one", storage.New, nil)
 	put("a", "two", storage.New, syscall.EEXIST)
-	put("a", "two", storage.Edited, nil)
-	put("none", "x", storage.Edited, syscall.ENOENT)
+	replace := func(name, text string, was storage.Info, want string) {
+		t.Helper()
+		err := s.Replace(ctx, name, []byte(text), was)
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("replace %s: %v, want %q", name, err, want)
+		}
+	}
+	_, was, err := s.Read(ctx, "a", 0, 9)
+	if err != nil || was.Tag == "" {
+		t.Fatal(was, err)
+	}
+	replace("a", "two!", was, "")
+	replace("a", "three", was, "the file has just been changed")
+	put("a", "two", storage.Whatever, nil)
+	replace("none", "x", was, "no such file or directory")
 	put("d/e/f", "deep", storage.Whatever, nil)
 	put("d/empty", "", storage.New, nil)
 	put("d", "x", storage.Whatever, syscall.EISDIR)

@@ -75,6 +75,8 @@ func (b *Bucket) do(ctx context.Context, r storage.Request) storage.Reply {
 		a.Data, a.Info, err = b.Read(ctx, r.Name, r.Off, r.N)
 	case "write":
 		err = b.Write(ctx, r.Name, r.Data, r.How)
+	case "replace":
+		err = b.Replace(ctx, r.Name, r.Data, r.Was)
 	case "stat":
 		a.Info, err = b.Stat(ctx, r.Name)
 	case "list":
