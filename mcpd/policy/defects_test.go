@@ -39,6 +39,7 @@ var aegis = []defect{
 	{"paths are looked for under one name, in tools of one name", []try{
 		{"files__open", `{"file_path":"/etc/x"}`, "PathOutsideBoundary", "of file_path"},
 		{"fs.move", `{"from":"a","to":"/etc/x"}`, "PathOutsideBoundary", "of to"},
+		{"fs.move", `{"from":"/etc/x","to":"a"}`, "PathOutsideBoundary", "of from"},
 		{"fs.edit", `{"path":"a","edits":[{"path":"/etc/x"}]}`, "PathOutsideBoundary", "edits[].path"},
 		{"fs.read", `{"name":"/etc/x"}`, "MissingRequiredArgument", "no argument is a path"},
 	}, nil},
