@@ -41,7 +41,7 @@ func TestRelayRuns(t *testing.T) {
 				{`{"command":"cat","args":["/workspace/none"]}`, `"exit_code":1,"stdout":""`},
 				{`{"command":"cat","args":["/etc/passwd"]}`, "blocked by policy: cmd.allow"},
 				{`{"command":"cat","args":["/workspace/../etc/passwd"]}`, "blocked by policy: "},
-				{`{"command":"sh","args":["-c","id"]}`, "blocked by policy: cmd.allow"},
+				{`{"command":"sh","args":["-c","id"]}`, "among those that may run (policy_feedback: 2004 COMMAND_NOT_ALLOWED)"},
 			} {
 				out, status := s.sh("dev", "hutch-relay call -json cmd.run '"+c.args+"' 2>&1")
 				if !strings.Contains(out, c.want) {

@@ -115,7 +115,7 @@ func compileRule(r Rule) (*rule, error) {
 			return nil, wrong("decision", "%.64q: %s has nothing to rewrite", r.Decision, r.On)
 		}
 	default:
-		return nil, wrong("decision", "%.64q: it is allow, ask or block", r.Decision)
+		return nil, wrong("decision", "%.64q: it is allow, ask, block or rewrite", r.Decision)
 	}
 	edits, fault := compileEdits(r)
 	if fault != nil {

@@ -11,11 +11,13 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"hutch/aggd/jsonrpc"
+	"hutch/aggd/rawjson"
 	"hutch/fs"
 	"hutch/mcpd/frame"
 	"hutch/mcpd/seal"
@@ -116,9 +118,22 @@ func (c *Client) Do(ctx context.Context, method string, params json.RawMessage) 
 	result, object, err := c.ask(ctx, method, params)
 	if object != nil {
 		e := jsonrpc.Received(object)
-		err = fmt.Errorf("%w (%d)", e, e.Code)
+		err = fmt.Errorf("%w (%s)", e, kindOf(e))
 	}
 	return result, err
+}
+
+// kindOf tells what a program can do about an error: for one of a policy its
+// class, with SMCP's code and name, and for another JSON-RPC's code.
+func kindOf(e *jsonrpc.Error) string {
+	var data struct {
+		Class, Name string
+		Code        int
+	}
+	if json.Unmarshal(rawjson.Get(e.Raw(), "data"), &data) != nil || data.Class == "" || data.Name == "" {
+		return strconv.Itoa(e.Code)
+	}
+	return fmt.Sprintf("%s: %d %s", data.Class, data.Code, data.Name)
 }
 
 // attest has the Client's key attested, if it has to be.
