@@ -44,7 +44,9 @@ func (c *Call) Operation() (op Operation, ok bool) {
 	}
 	name := c.path
 	if far := c.tool.stored && c.w.store.Load() != nil; !far {
-		name = c.w.resolve(name, !c.tool.itself)
+		if name, c.err = c.w.resolve(name, !c.tool.itself); c.err != nil {
+			return op, false
+		}
 	}
 	return Operation{c.tool.operation, guestName(name), c.put}, true
 }

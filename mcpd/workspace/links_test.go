@@ -59,3 +59,21 @@ func TestResolve(t *testing.T) {
 		}
 	}
 }
+
+// A path that is made to be long to follow is refused, and not decided about.
+func TestWinding(t *testing.T) {
+	dir := t.TempDir()
+	deep := strings.Repeat("a/", 400)
+	if err := os.MkdirAll(filepath.Join(dir, deep), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	os.Symlink(strings.Repeat("../", 400)+"f", filepath.Join(dir, deep, "back"))
+	os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o644)
+	call := New(dir, Snapshots{}).Plan("fs.read", []byte(`{"path":"`+deep+`back"}`))
+	if op, ok := call.Operation(); ok {
+		t.Errorf("decided as %+v", op)
+	}
+	if result, _ := call.Run(t.Context()); !strings.Contains(string(result), "leads through more than 512 folders and links") {
+		t.Errorf("%s", result)
+	}
+}
