@@ -13,11 +13,7 @@ import (
 // limitedBy returns a policy of capabilities.
 func limitedBy(t *testing.T, list ...policy.Capability) *policy.Policy {
 	t.Helper()
-	p, err := policy.New(policy.Config{Capabilities: list})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return compiled(t, policy.Config{Capabilities: list})
 }
 
 func TestCapabilities(t *testing.T) {
@@ -88,12 +84,8 @@ func TestTwins(t *testing.T) {
 		{policy.Config{Deny: []string{"fs.delete"}}, false},
 		{policy.Config{Rules: []policy.Rule{keep}}, true},
 	} {
-		p, err := policy.New(tt.cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
 		st := newSite(t, nil, nil)
-		if err := st.Reload(t.Context(), nil, p); err != nil {
+		if err := st.Reload(t.Context(), nil, compiled(t, tt.cfg)); err != nil {
 			t.Fatal(err)
 		}
 		file := filepath.Join(st.work, "f")

@@ -63,11 +63,16 @@ func isCommand(c *call) bool { return c.tool == dispatch.Tool && c.session.e.run
 
 func planCommand(_ context.Context, c *call) (step, *Error) {
 	c.server, c.own = dispatch.Server, c.tool
-	x := &commandCall{config: c.session.e.commands.config.Load()}
-	x.Command, x.wrong = x.config.Plan(c.message.params.get(pArguments))
-	x.ID = rand.Text()
-	c.command = x
+	c.schema = c.catalog()[wire.Tools].schema(c.tool)
+	c.command = &commandCall{config: c.session.e.commands.config.Load()}
+	c.command.plan(c.message.params.get(pArguments))
 	return c.runCommand, nil
+}
+
+// plan reads the arguments of the call.
+func (x *commandCall) plan(args json.RawMessage) {
+	x.Command, x.wrong = x.config.Plan(args)
+	x.ID = rand.Text()
 }
 
 // ruleCommands is the rule by which a command may not run that the profile does

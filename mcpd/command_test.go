@@ -69,3 +69,28 @@ func TestCommands(t *testing.T) {
 		}
 	}
 }
+
+// What a rule makes of a command's arguments is what runs, if it is what the
+// tool takes.
+func TestCommandRewritten(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, func(cfg *Config) {
+		cfg.Run = func(_ context.Context, c dispatch.Command) (dispatch.Ran, error) {
+			return dispatch.Ran{Stdout: []byte(strings.Join(c.Words, " "))}, nil
+		}
+	}, nil)
+	st.SetCommands(dispatch.Config{Enabled: true, Allow: map[string][]string{"echo": {}}})
+	g := st.dial(t, 1)
+	const echo = `{"name":"cmd.run","arguments":{"command":"echo","args":["token"]}}`
+	rule := policy.Rule{ID: "r", On: policy.OnRequest, Decision: policy.Rewrite, Priority: policy.Usual, Redact: []string{"args[*]"}}
+	st.Reload(t.Context(), nil, compiled(t, policy.Config{Rules: []policy.Rule{rule}}))
+	if got := string(g.ok("tools/call", echo)); !strings.Contains(got, `"stdout":"echo [redacted]"`) {
+		t.Errorf("redacted: %s", got)
+	}
+	rule.Redact, rule.Set = nil, map[string]any{"command": "rm"}
+	st.Reload(t.Context(), nil, compiled(t, policy.Config{Rules: []policy.Rule{rule}}))
+	g.fails("tools/call", echo, jsonrpc.CodeInvalid, `cmd.allow: command "rm"`)
+	rule.Set = map[string]any{"args": "no list"}
+	st.Reload(t.Context(), nil, compiled(t, policy.Config{Rules: []policy.Rule{rule}}))
+	g.fails("tools/call", echo, jsonrpc.CodeInvalid, "the rewrite of the rule cannot be made")
+}

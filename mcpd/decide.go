@@ -149,6 +149,9 @@ func (c *call) rewrite(args []byte) (err *Error) {
 		return err
 	}
 	c.rewritten = raw
+	if c.command != nil {
+		c.command.plan(args)
+	}
 	if c.file == nil {
 		return nil
 	}

@@ -35,10 +35,7 @@ func sealedSite(t testing.TB, dir string, required bool, servers []wire.Server) 
 
 func (st *site) require(required bool, servers []wire.Server) {
 	st.t.Helper()
-	p, err := policy.New(policy.Config{Sealed: policy.Sealed{Required: required, Life: time.Hour}})
-	if err != nil {
-		st.t.Fatal(err)
-	}
+	p := compiled(st.t, policy.Config{Sealed: policy.Sealed{Required: required, Life: time.Hour}})
 	if err := st.Reload(context.Background(), servers, p); err != nil {
 		st.t.Fatal(err)
 	}

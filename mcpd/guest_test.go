@@ -347,12 +347,18 @@ func (st *site) lines(n int) []map[string]any {
 	return list
 }
 
-// listed returns the policy of servers' lists.
-func listed(t testing.TB, lists ...policy.List) *policy.Policy {
+// compiled returns the policy that c says.
+func compiled(t testing.TB, c policy.Config) *policy.Policy {
 	t.Helper()
-	p, err := policy.New(policy.Config{Lists: lists})
+	p, err := policy.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// listed returns the policy of servers' lists.
+func listed(t testing.TB, lists ...policy.List) *policy.Policy {
+	t.Helper()
+	return compiled(t, policy.Config{Lists: lists})
 }

@@ -37,14 +37,10 @@ func (a *asker) ask(ctx context.Context, q Question) policy.Decision {
 // asking is a policy that asks about writes.
 func asking(t testing.TB) *policy.Policy {
 	t.Helper()
-	p, err := policy.New(policy.Config{AskTime: time.Hour, Rules: []policy.Rule{{
+	return compiled(t, policy.Config{AskTime: time.Hour, Rules: []policy.Rule{{
 		ID: "security.rules.mcp.writes", On: policy.OnRequest, Decision: policy.Ask, Priority: policy.Usual,
 		If: `mcp.request.tool_name == "file_write"`, Reason: "writing is for people to allow",
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
 }
 
 const writeFile = `{"name":"file_write","arguments":{"path":"f","content":"x"}`
