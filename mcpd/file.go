@@ -23,7 +23,8 @@ type fileCall struct {
 // workspace is refused before anything else is asked.
 const ruleTraversal = "traversal"
 
-// refuseTraversal refuses a call whose path has a ".." in it.
+// refuseTraversal refuses a call whose path has a ".." in it, or leads out of
+// the workspace by a link.
 func (c *call) refuseTraversal(r *policy.Event) *Error {
 	if c.file == nil {
 		return nil
@@ -43,16 +44,38 @@ func (c *call) decideFile() *Error {
 	}
 	op, ok := c.file.Operation()
 	if !ok {
-		return nil
+		return c.refuseTraversal(c.question(nil)) // by a link
 	}
 	c.file.op = op
 	r := c.question(nil)
 	r.On, r.Operation, r.Path, r.Bytes = policy.OnFile, op.Name, op.Path, op.Bytes
+	c.file.Admits = c.session.e.admits(*r)
 	v, err := c.session.e.decide(c.ctx, r, c)
 	if v.denied || v.asked || v.action == policy.Observe {
 		c.verdict = v
 	}
 	return err
+}
+
+// admits returns what decides whether a search, which the event is about, may look
+// into a file or folder that it finds. What a person would be asked about it
+// may not: that can be many. It returns nil where no rule could be against it.
+func (e *Endpoint) admits(search policy.Event) func(path string) bool {
+	p := e.rules.Load().policy
+	if p == nil || !p.About(policy.OnFile) {
+		return nil
+	}
+	told := false
+	return func(path string) bool {
+		r := search
+		r.Path, r.Bytes = path, 0
+		d := p.Decide(&r)
+		if d.Would != "" && !told {
+			told = true
+			e.observed(&r, d)
+		}
+		return d.Action == policy.Allow
+	}
 }
 
 // recordFile writes down the call's operation on a file, and what came of it.

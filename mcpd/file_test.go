@@ -3,6 +3,8 @@ package mcpd
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -85,5 +87,52 @@ func TestFiles(t *testing.T) {
 	}
 	if !st.saw(`tools/call "fs.read": traversal: ".." is not allowed, nor what can be read as that: path "a/%2e%2e/secret"`) {
 		t.Error("no event")
+	}
+}
+
+// What a search finds is decided as what it is: what the policy refuses is not
+// looked into, and the guest is told that something was left out.
+func TestSearchDecided(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, nil)
+	for _, name := range []string{".git/config", "keys/k", "src/a", "src/new\nline"} {
+		path := filepath.Join(st.work, name)
+		os.MkdirAll(filepath.Dir(path), 0o755)
+		os.WriteFile(path, []byte("here"), 0o644)
+	}
+	reload := func(mode string) {
+		st.Reload(t.Context(), nil, compiled(t, policy.Config{Mode: mode, Deny: []string{"fs.*:/workspace/.git/*", "file_list:/workspace/keys"}, Rules: []policy.Rule{{
+			ID: "keys", On: policy.OnFile, If: `file.path.startsWith("/workspace/keys/")`, Decision: policy.Block, Priority: policy.Usual,
+		}}}))
+	}
+	reload(policy.Enforce)
+	g := st.dial(t, 1)
+	for _, tt := range []struct{ params, has, hasNot string }{
+		{`{"name":"fs.grep","arguments":{"pattern":"here"}}`, `src/a:1:here\n[left out, as the policy refuses it: 3]`, "config"},
+		{`{"name":"fs.grep","arguments":{"pattern":"here","path":"keys"}}`, `"files_searched":0,"truncated":false,"refused":1`, "k:1"},
+		{`{"name":"fs.glob","arguments":{"pattern":"**"}}`, `"refused":1`, "config"},
+		{`{"name":"file_list","arguments":{}}`, `"refused":1`, "keys/k"},
+		{`{"name":"fs.list","arguments":{"path":"src"}}`, `file 4 \"new\\nline\"`, "refused"},
+	} {
+		if got := string(g.ok("tools/call", tt.params)); !strings.Contains(got, tt.has) || strings.Contains(got, tt.hasNot) {
+			t.Errorf("%s: %s", tt.params, got)
+		}
+	}
+	reload(policy.Observe)
+	if got := string(g.ok("tools/call", `{"name":"fs.grep","arguments":{"pattern":"here"}}`)); !strings.Contains(got, ".git/config") || !strings.Contains(got, "keys/k") {
+		t.Errorf("observing: %s", got)
+	}
+}
+
+// A link that leads out of the workspace is refused as a ".." is, and told of.
+func TestLinkOut(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, nil)
+	os.Symlink("/etc/passwd", filepath.Join(st.work, "out"))
+	g := st.dial(t, 1)
+	g.fails("tools/call", `{"name":"fs.read","arguments":{"path":"out"}}`, jsonrpc.CodeInvalid, `traversal: path "out" leads out of the workspace by a link to "/etc/passwd"`)
+	rows := st.files()
+	if r := rows[0]; len(rows) != 1 || r["outcome"] != "denied" || r["policy_rule"] != "traversal" || r["path"] != "/workspace/out" {
+		t.Errorf("%v", rows)
 	}
 }

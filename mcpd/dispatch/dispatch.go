@@ -98,14 +98,8 @@ type arguments struct {
 // Plan reads a call's arguments. Its error is for the model to read.
 func (c *Config) Plan(args json.RawMessage) (Command, error) {
 	var a arguments
-	d := json.NewDecoder(bytes.NewReader(args))
-	d.DisallowUnknownFields()
-	err := d.Decode(&a)
-	if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && mistyped.Field != "" {
-		return Command{}, fmt.Errorf("argument %q: a %s is not what it takes", mistyped.Field, mistyped.Value)
-	}
-	if err != nil {
-		return Command{}, fmt.Errorf("arguments: %s", strings.TrimPrefix(err.Error(), "json: "))
+	if err := rawjson.Decode(args, &a); err != nil {
+		return Command{}, fmt.Errorf("arguments: %w", err)
 	}
 	if a.Command == "" {
 		return Command{}, errors.New("command is missing")
@@ -115,8 +109,8 @@ func (c *Config) Plan(args json.RawMessage) (Command, error) {
 		Scrub: append(denied[:len(denied):len(denied)], c.Deny...),
 	}
 	for _, w := range append([]string{a.Cwd}, command.Words...) {
-		if strings.ContainsAny(w, "\x00\n\r") {
-			return Command{}, fmt.Errorf("%.64q has a NUL or the end of a line in it", w)
+		if strings.Contains(w, "\x00") {
+			return Command{}, fmt.Errorf("%.64q has a NUL in it", w)
 		}
 	}
 	if a.Cwd != "" {

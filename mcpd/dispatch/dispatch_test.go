@@ -55,17 +55,16 @@ func TestRefuses(t *testing.T) {
 func TestPlan(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{`{}`, "command is missing"},
-		{`{"command":7}`, `argument "command": a number is not what it takes`},
-		{`{"command":"ls","args":"-l"}`, `argument "args": a string is not what it takes`},
+		{`{"command":7}`, `"command" takes no number`},
+		{`{"command":"ls","args":"-l"}`, `"args" takes no string`},
 		{`{"command":"ls","env":{}}`, "env"},
 		{`{"command":"ls\u0000"}`, "NUL"},
-		{`{"command":"ls","args":["a\nkill"]}`, "end of a line"},
 		{`{"command":"ls","cwd":"/etc"}`, "outside"},
 		{`{"command":"ls","cwd":"../etc"}`, "outside"},
 		{`{"command":"ls","cwd":"/workspacex"}`, "outside"},
 		{`{"command":"ls","timeout_secs":-1}`, "negative"},
-		{`[]`, "arguments"},
-		{``, "arguments"},
+		{`[]`, "arguments: write an object, {…}, not the array that it is"},
+		{``, "command is missing"},
 	} {
 		if _, err := listed.Plan(json.RawMessage(tt.args)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.args, err, tt.want)

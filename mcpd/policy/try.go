@@ -1,12 +1,11 @@
 package policy
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -22,19 +21,27 @@ import (
 // can be concluded need not be said: an event with a tool is a call of it, and
 // its name is SERVER__TOOL.
 func ParseEvent(text []byte) (*Event, error) {
-	if err := rawjson.Members(text, eventNames, make([]rawjson.Span, len(eventNames))); err != nil { // as for two of a name
+	members := make([]rawjson.Span, len(eventNames))
+	if err := rawjson.Members(text, eventNames, members); err != nil { // as for two of a name
 		return nil, fmt.Errorf("%w: event: %w", fs.ErrInvalid, err)
 	}
 	e := &Event{Known: true, Trial: true}
-	if err := e.decode(text); err != nil {
-		return nil, err
+	if err := rawjson.Decode(text, e); err != nil {
+		if _, unknown := errors.AsType[rawjson.Unknown](err); unknown {
+			err = fmt.Errorf("%w: there are %s", err, strings.Join(eventNames, " "))
+		}
+		return nil, fmt.Errorf("%w: event: %w", fs.ErrInvalid, err)
 	}
 	if e.On == "" && e.Tool+e.Name != "" {
 		e.On = OnRequest
 	}
-	events := []string{OnRequest, OnResponse, OnAsk, OnFile, OnExec, OnHTTP}
-	if !slices.Contains(events, e.On) {
-		return nil, fmt.Errorf("%w: event: on is %.64q: it is one of %s", fs.ErrInvalid, e.On, strings.Join(events, ", "))
+	if err := e.checkMembers(func(i int) bool { return members[i].End > 0 }); err != nil {
+		return nil, fmt.Errorf("%w: event: %w", fs.ErrInvalid, err)
+	}
+	if e.On == OnFile {
+		if err := e.cleanPath(); err != nil {
+			return nil, fmt.Errorf("%w: event: %w", fs.ErrInvalid, err)
+		}
 	}
 	if e.On == OnRequest || e.On == OnResponse {
 		if server, own, ok := jsonrpc.SplitName(e.Tool); ok && e.Server+e.Name == "" { // no rule for that server would see it
@@ -54,6 +61,57 @@ func ParseEvent(text []byte) (*Event, error) {
 	return e, nil
 }
 
+// parts says which members the events of a kind have, beside those that all
+// have, and which of them cannot be left out: one of those with a bar between.
+var parts = []struct{ on, has, needs string }{
+	{OnRequest, "process method server tool name arguments schema", "tool|name|method"},
+	{OnResponse, "process method server tool name arguments schema result is_error", "tool|name|method"},
+	{OnAsk, "process method server arguments", "method"},
+	{OnFile, "process server tool name arguments operation path bytes", "operation path"},
+	{OnExec, "process server tool name arguments command args", "command"},
+	{OnHTTP, "process host port method path scheme", "host"},
+}
+
+// ofAll are the members that events of all kinds have.
+var ofAll = []string{"on", "vm", "profile", "session", "principal"}
+
+// checkMembers refuses a member that has no meaning in such an event, as a slip,
+// and the lack of one that it is nothing without. said tells of each of
+// eventNames whether it was said.
+func (e *Event) checkMembers(said func(i int) bool) error {
+	var events []string
+	for _, p := range parts {
+		events = append(events, p.on)
+		if p.on != e.On {
+			continue
+		}
+		has := append(strings.Fields(p.has), ofAll...)
+		for i, name := range eventNames {
+			if said(i) && !slices.Contains(has, name) {
+				return fmt.Errorf("%q means nothing in the event %s, which has %s", name, e.On, p.has)
+			}
+		}
+		for _, need := range strings.Fields(p.needs) {
+			if !slices.ContainsFunc(strings.Split(need, "|"), func(name string) bool { return said(slices.Index(eventNames, name)) }) {
+				return fmt.Errorf("the event %s needs %s", e.On, strings.ReplaceAll(need, "|", " or "))
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("on is %.64q: it is one of %s", e.On, strings.Join(events, ", "))
+}
+
+// cleanPath has the path be as that of a file is decided on: absolute and clean.
+func (e *Event) cleanPath() error {
+	if !path.IsAbs(e.Path) {
+		e.Path = workspace + "/" + e.Path
+	}
+	if clean := path.Clean(e.Path); clean != e.Path {
+		return fmt.Errorf("path %.200q would be decided on as %.200q, if at all: say that", e.Path, clean)
+	}
+	return nil
+}
+
 // conclude fills in what follows from the rest of a call.
 func (e *Event) conclude() {
 	if server, own, ok := jsonrpc.SplitName(e.Name); ok && e.Tool == "" {
@@ -66,23 +124,6 @@ func (e *Event) conclude() {
 	if e.Tool != "" {
 		e.Method = cmp.Or(e.Method, "tools/call")
 	}
-}
-
-// decode reads the members of an event, of which none may be unknown.
-func (e *Event) decode(text []byte) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	err := d.Decode(e)
-	if err == nil {
-		if _, err = d.Token(); err == io.EOF {
-			return nil
-		}
-		err = errors.New("more follows it")
-	}
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return fmt.Errorf("%w: event: %.64s is not known: there are %s", fs.ErrInvalid, name, strings.Join(eventNames, " "))
-	}
-	return fmt.Errorf("%w: event: %s", fs.ErrInvalid, strings.TrimPrefix(err.Error(), "json: "))
 }
 
 // eventNames are the names that an event's members have in JSON.

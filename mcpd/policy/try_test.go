@@ -40,7 +40,17 @@ func TestParseEvent(t *testing.T) {
 		{`{"tool":"x"} {}`, "event: "},
 		{`{"tool":"x","tool":"y"}`, "event: "},
 		{`{"tool":"x","argument":{}}`, `"argument" is not known: there are on vm profile session principal process method server tool name arguments schema result is_error operation`},
-		{`{"tool":1}`, "event: "},
+		{`{"tool":1}`, `event: "tool" takes no number`},
+		{`{"on":"mcp.request","tool":"fs.read","path":"/workspace/x"}`, `"path" means nothing in the event mcp.request, which has process method server tool name arguments schema`},
+		{`{"tool":"x","command":"rm"}`, `"command" means nothing`},
+		{`{"tool":"x","host":""}`, `"host" means nothing`},
+		{`{"on":"mcp.request","server":"s"}`, "mcp.request needs tool or name or method"},
+		{`{"on":"mcp.ask","server":"s"}`, "mcp.ask needs method"},
+		{`{"on":"file","operation":"read"}`, "file needs path"},
+		{`{"on":"file","path":"x"}`, "file needs operation"},
+		{`{"on":"file","operation":"read","path":"/workspace/keys/../a"}`, `decided on as "/workspace/a", if at all`},
+		{`{"on":"exec","args":["x"]}`, "exec needs command"},
+		{`{"on":"http","port":443}`, "http needs host"},
 		{`{"tool":"everything__echo"}`, `say it as "name", or say server "everything" and tool "echo"`},
 	} {
 		if e, err := ParseEvent([]byte(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {

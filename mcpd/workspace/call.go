@@ -14,6 +14,10 @@ type Call struct {
 	w    *Workspace
 	tool *tool
 	task
+
+	// Admits says whether what a search finds below the call's path may be
+	// looked into: a folder, or a file that fs.grep reads. Nil: all may.
+	Admits func(path string) bool
 }
 
 // Plan reads the arguments of a call. What is wrong with them is told by the
@@ -23,7 +27,7 @@ func (w *Workspace) Plan(name string, args json.RawMessage) *Call {
 	if t == nil {
 		return &Call{task: task{err: fmt.Errorf("no tool %q", name)}}
 	}
-	return &Call{w, t, t.take(args)}
+	return &Call{w: w, tool: t, task: t.take(args)}
 }
 
 // An Operation is what a call does to a file.
@@ -37,7 +41,11 @@ type Operation struct {
 // now. It is not ok where the call is about no file, or cannot be done.
 func (c *Call) Operation() (op Operation, ok bool) {
 	if t := c.Traversal(); t != nil {
-		return Operation{Name: c.tool.operation, Path: t.path}, false
+		op = Operation{Name: c.tool.operation, Path: t.path}
+		if t.link != "" {
+			op.Path = guestName(t.path)
+		}
+		return op, false
 	}
 	if c.err != nil || c.tool.operation == "" {
 		return op, false
@@ -45,14 +53,17 @@ func (c *Call) Operation() (op Operation, ok bool) {
 	name := c.path
 	if far := c.tool.stored && c.w.store.Load() != nil; !far {
 		if name, c.err = c.w.resolve(name, !c.tool.itself); c.err != nil {
-			return op, false
+			return c.Operation()
 		}
 	}
 	return Operation{c.tool.operation, guestName(name), c.put}, true
 }
 
+func (c *Call) admits(name string) bool { return c.Admits == nil || c.Admits(guestName(name)) }
+
 // Traversal is why the call has to be refused before anything else: its path
-// could lead out of the workspace. It is nil where that is not so.
+// could lead out of the workspace or, once Operation has looked, its links do.
+// It is nil where that is not so.
 func (c *Call) Traversal() *Traversal {
 	t, _ := errors.AsType[*Traversal](c.err)
 	return t
@@ -100,12 +111,12 @@ func (c *Call) run(ctx context.Context) (*result, error) {
 		return nil, context.Cause(ctx)
 	}
 	if room == far {
-		return c.do(ctx, place{store: *store, snaps: w.snaps})
+		return c.do(ctx, place{store: *store, snaps: w.snaps, admits: c.admits})
 	}
 	root, err := os.OpenRoot(w.dir)
 	if err != nil {
 		return nil, fmt.Errorf("workspace: %w", bare(err))
 	}
 	defer root.Close()
-	return c.do(ctx, place{root, &local{root}, w.snaps})
+	return c.do(ctx, place{root, &local{root}, w.snaps, c.admits})
 }

@@ -22,12 +22,23 @@ const (
 )
 
 // A search visits the files below a folder, in the order of names. It leaves
-// out what is too much.
+// out what is too much, and what the policy refuses.
 type search struct {
-	store      storage.Storage
+	place
 	visit      func(name string, info storage.Info) error
 	read       int  // entries of all folders
-	incomplete bool // something was left out
+	incomplete bool // something was too much
+	refused    int  // files and folders
+}
+
+// admitted says whether the policy lets the search look into name, and counts
+// what it refuses.
+func (s *search) admitted(name string) bool {
+	if s.admits(name) {
+		return true
+	}
+	s.refused++
+	return false
 }
 
 func (s *search) walk(ctx context.Context, folder string) error {
@@ -48,6 +59,8 @@ func (s *search) walk(ctx context.Context, folder string) error {
 		name := path.Join(folder, e.Name)
 		if e.Kind != storage.Folder {
 			err = s.visit(name, e)
+		} else if !s.admitted(name) {
+			continue
 		} else if err = s.walk(ctx, name); err != nil && ctx.Err() == nil && err != fs.SkipAll {
 			s.incomplete, err = true, nil // it cannot be read, or has gone
 		}
@@ -94,6 +107,7 @@ type globbed struct {
 	done
 	Paths     []string `json:"paths"`
 	Truncated bool     `json:"truncated"`
+	Refused   int      `json:"refused,omitempty"` // folders, by the policy
 }
 
 func fsGlob(ctx context.Context, in place, a globArgs) (*result, error) {
@@ -106,7 +120,7 @@ func fsGlob(ctx context.Context, in place, a globArgs) (*result, error) {
 		return nil, err
 	}
 	found := globbed{done: success, Paths: []string{}}
-	s := &search{store: in.store, visit: func(name string, info storage.Info) error {
+	s := &search{place: in, visit: func(name string, info storage.Info) error {
 		switch {
 		case !g.matches(below(a.Path, name)):
 			return nil
@@ -120,8 +134,12 @@ func fsGlob(ctx context.Context, in place, a globArgs) (*result, error) {
 	if err := s.from(ctx, a.Path); err != nil {
 		return nil, err
 	}
-	found.Truncated = found.Truncated || s.incomplete
-	return &result{Content: []any{lines(found.Paths, found.Truncated)}, Structured: found}, nil
+	found.Truncated, found.Refused = found.Truncated || s.incomplete, s.refused
+	var names []string
+	for _, p := range found.Paths {
+		names = append(names, quote(p))
+	}
+	return &result{Content: []any{lines(names, found.Truncated, s.refused)}, Structured: found}, nil
 }
 
 // below returns the name of a file as it is from a folder on.
@@ -133,15 +151,22 @@ func below(folder, name string) string {
 }
 
 // lines are what was found, for people and models.
-func lines(found []string, truncated bool) textBlock {
-	all := strings.Join(found, "\n")
+func lines(found []string, truncated bool, refused int) textBlock {
 	switch {
 	case truncated:
-		all += "\n[there is more: ask for less]"
+		found = append(found, "[there is more: ask for less]")
 	case len(found) == 0:
-		all = "[nothing]"
+		found = append(found, "[nothing]")
 	}
-	return text("%s", all+"\n")
+	return text("%s\n%s", strings.Join(found, "\n"), leftOut(refused))
+}
+
+// leftOut tells of what a search did not look into; it is "" if there is none.
+func leftOut(refused int) string {
+	if refused == 0 {
+		return ""
+	}
+	return fmt.Sprintf("[left out, as the policy refuses it: %d]\n", refused)
 }
 
 type grepArgs struct {
@@ -189,6 +214,7 @@ type grepped struct {
 	Matches   []match `json:"matches"`
 	Files     int     `json:"files_searched"`
 	Truncated bool    `json:"truncated"`
+	Refused   int     `json:"refused,omitempty"` // files and folders, by the policy
 
 	re    *regexp.Regexp
 	limit int64
@@ -210,8 +236,9 @@ func fsGrep(ctx context.Context, in place, a grepArgs) (*result, error) {
 			return nil, err
 		}
 	}
-	s := &search{store: in.store, visit: func(name string, info storage.Info) error {
-		if info.Kind != storage.File || only != nil && !only.matches(below(a.Path, name)) {
+	var s *search
+	s = &search{place: in, visit: func(name string, info storage.Info) error {
+		if info.Kind != storage.File || only != nil && !only.matches(below(a.Path, name)) || !s.admitted(name) {
 			return nil
 		}
 		return g.file(ctx, in.store, name, info.Size)
@@ -219,12 +246,12 @@ func fsGrep(ctx context.Context, in place, a grepArgs) (*result, error) {
 	if err := s.from(ctx, a.Path); err != nil {
 		return nil, err
 	}
-	g.Truncated = g.Truncated || s.incomplete
+	g.Truncated, g.Refused = g.Truncated || s.incomplete, s.refused
 	var found []string
 	for _, m := range g.Matches {
-		found = append(found, fmt.Sprintf("%s:%d:%s", m.Path, m.Line, m.Text))
+		found = append(found, fmt.Sprintf("%s:%d:%s", quote(m.Path), m.Line, m.Text))
 	}
-	return &result{Content: []any{lines(found, g.Truncated)}, Structured: g, bytes: g.bytes}, nil
+	return &result{Content: []any{lines(found, g.Truncated, s.refused)}, Structured: g, bytes: g.bytes}, nil
 }
 
 // file looks into a file. One that cannot be read, is too large, or has a NUL

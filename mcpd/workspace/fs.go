@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hutch/aggd/storage"
+	"hutch/fs"
 )
 
 // These are AEGIS's tools. They work on a Storage, wherever that is.
@@ -17,6 +18,10 @@ type done struct {
 }
 
 var success = done{true}
+
+// quote returns a name as it stands in a line that people and models read, which
+// a guest could put more lines into.
+func quote(name string) string { return fs.QuoteLine(name) }
 
 type fsPiece struct {
 	done
@@ -163,7 +168,7 @@ func fsList(ctx context.Context, in place, a fsListArgs) (*result, error) {
 			break
 		}
 		l.Entries = append(l.Entries, entry{Path: e.Name, Type: e.Kind, Size: e.Size, Mtime: e.Time.UTC().Format(timeFormat)})
-		fmt.Fprintf(&lines, "%s %d %s\n", e.Kind, e.Size, e.Name)
+		fmt.Fprintf(&lines, "%s %d %s\n", e.Kind, e.Size, quote(e.Name))
 	}
 	switch {
 	case l.NextOffset > 0:

@@ -20,10 +20,10 @@ const (
 var errWinding = fmt.Errorf("leads through more than %d folders and links", maxParts)
 
 // resolve returns the path that name means once the links in it are followed,
-// the one at its end only if last is so. A name that os.Root does not open, as
-// its links lead out of the workspace or in a circle, stays as it is.
+// the one at its end only if last is so. It fails where they lead out of the
+// workspace, as os.Root would. A name whose links go in a circle stays as it is.
 func (w *Workspace) resolve(name string, last bool) (string, error) {
-	todo, done, links := strings.Split(name, "/"), ".", 0
+	todo, done, links, link := strings.Split(name, "/"), ".", 0, ""
 	for looked := 0; len(todo) > 0; looked++ {
 		part := todo[0]
 		todo = todo[1:]
@@ -33,7 +33,7 @@ func (w *Workspace) resolve(name string, last bool) (string, error) {
 		case part == "" || part == ".":
 			continue
 		case part == ".." && done == ".":
-			return name, nil
+			return "", &Traversal{name, link}
 		case part == "..":
 			done = path.Dir(done)
 			continue
@@ -50,10 +50,13 @@ func (w *Workspace) resolve(name string, last bool) (string, error) {
 		case err != nil: // there is nothing, nor below it
 			return path.Join(next, path.Join(todo...)), nil
 		}
-		if links++; links > maxLinks || path.IsAbs(text) {
+		switch links++; {
+		case links > maxLinks:
 			return name, nil
+		case path.IsAbs(text):
+			return "", &Traversal{name, text}
 		}
-		todo = append(strings.Split(text, "/"), todo...)
+		todo, link = append(strings.Split(text, "/"), todo...), text
 	}
 	return done, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -43,8 +42,9 @@ type listing struct {
 	Entries    []entry `json:"entries"`
 	NextOffset int64   `json:"next_offset,omitempty"`
 	Incomplete bool    `json:"incomplete,omitempty"` // visitMax or pathMax was reached
+	Refused    int     `json:"refused,omitempty"`    // directories, by the policy
 
-	root   *os.Root
+	place
 	args   listArgs
 	limit  int64
 	want   func(rel string, d fs.DirEntry) bool
@@ -56,7 +56,7 @@ func dirList(ctx context.Context, in place, a listArgs) (*result, error) {
 	if a.Pattern != "" {
 		return nil, fmt.Errorf("arguments: unknown field \"pattern\"")
 	}
-	l := &listing{root: in.root, args: a}
+	l := &listing{place: in, args: a}
 	l.want = func(string, fs.DirEntry) bool { return true }
 	return l.run(ctx)
 }
@@ -65,7 +65,7 @@ func fileList(ctx context.Context, in place, a listArgs) (*result, error) {
 	if _, err := path.Match(a.Pattern, ""); err != nil {
 		return nil, fmt.Errorf("argument \"pattern\": %w", err)
 	}
-	l := &listing{root: in.root, args: a}
+	l := &listing{place: in, args: a}
 	l.want = func(rel string, d fs.DirEntry) bool {
 		return d.Type().IsRegular() && matches(a.Pattern, rel)
 	}
@@ -130,6 +130,10 @@ func (l *listing) walk(ctx context.Context, top, rel string, entries []fs.DirEnt
 		if !d.IsDir() || !l.args.Recursive {
 			continue
 		}
+		if !l.admits(p) {
+			l.Refused++
+			continue
+		}
 		below, err := l.entries(p)
 		if err != nil {
 			continue // it was listed; it cannot be read, or has gone
@@ -184,9 +188,9 @@ func (l *listing) add(p string, d fs.DirEntry) {
 func (l *listing) text() string {
 	var b strings.Builder
 	for _, e := range l.Entries {
-		fmt.Fprintf(&b, "%s %d %s", e.Type, e.Size, e.Path)
+		fmt.Fprintf(&b, "%s %d %s", e.Type, e.Size, quote(e.Path))
 		if e.Target != "" {
-			fmt.Fprintf(&b, " -> %s", e.Target)
+			fmt.Fprintf(&b, " -> %s", quote(e.Target))
 		}
 		b.WriteByte('\n')
 	}
@@ -198,5 +202,6 @@ func (l *listing) text() string {
 	case len(l.Entries) == 0:
 		b.WriteString("[nothing]\n")
 	}
+	b.WriteString(leftOut(l.Refused))
 	return b.String()
 }

@@ -9,10 +9,17 @@ import (
 	"hutch/mcpd/dotdot"
 )
 
-// A Traversal is the error of a path that could lead out of the workspace.
-type Traversal struct{ path string }
+// A Traversal is the error of a path that could lead out of the workspace, or
+// that leads out of it by a link.
+type Traversal struct {
+	path string
+	link string // where that leads; "": the path itself does
+}
 
 func (t *Traversal) Error() string {
+	if t.link != "" {
+		return fmt.Sprintf("path %.200q leads out of the workspace by a link to %.200q: only relative links that stay in it are followed", t.path, t.link)
+	}
 	return fmt.Sprintf("\"..\" is not allowed, nor what can be read as that: path %.200q", t.path)
 }
 
@@ -23,7 +30,7 @@ func checkStrict(p string) error {
 		return fmt.Errorf("path of %d bytes: at most %d", len(p), pathMax)
 	}
 	if dotdot.InAny(p) {
-		return &Traversal{p}
+		return &Traversal{path: p}
 	}
 	if len(p) > pathMax {
 		return fmt.Errorf("path of %d bytes: at most %d", len(p), pathMax)

@@ -49,6 +49,8 @@ type place struct {
 	root  *os.Root
 	store storage.Storage
 	snaps Snapshots
+
+	admits func(name string) bool // whether a search may look into what is below its path
 }
 
 var tools = []tool{
@@ -107,7 +109,8 @@ type task struct {
 func taking[A any](standard A, do func(context.Context, place, A) (*result, error)) func(json.RawMessage) task {
 	return func(args json.RawMessage) (t task) {
 		a := standard
-		if t.err = decode(args, &a); t.err != nil {
+		if err := rawjson.Decode(args, &a); err != nil { // an unknown one is a misspelt one
+			t.err = fmt.Errorf("arguments: %w", err)
 			return t
 		}
 		if p, ok := any(&a).(interface{ clean() error }); ok {
@@ -237,26 +240,6 @@ func (r *result) encode() json.RawMessage {
 func refusal(err error) json.RawMessage {
 	r := result{Content: []any{textBlock{"text", err.Error()}}, IsError: true}
 	return r.encode()
-}
-
-// decode reads a tool's arguments. Unknown ones are refused: they are
-// misspelt ones.
-func decode(args json.RawMessage, into any) error {
-	if len(args) == 0 {
-		args = json.RawMessage("{}")
-	}
-	d := json.NewDecoder(bytes.NewReader(args))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	var mistyped *json.UnmarshalTypeError
-	if errors.As(err, &mistyped) && mistyped.Field != "" {
-		name := mistyped.Field[strings.LastIndexByte(mistyped.Field, '.')+1:]
-		return fmt.Errorf("argument %q: a %s is not what it takes", name, mistyped.Value)
-	}
-	if err != nil {
-		return fmt.Errorf("arguments: %s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	return nil
 }
 
 // clean returns the path p as os.Root takes it.
