@@ -122,11 +122,13 @@ func TestCorp(t *testing.T) {
 		"a key of a table":     {all: "security.cedar.policies.x = \"permit(principal, action, resource);\"\n" + directives([4]string{"lock", "security.cedar.policies.x", "ours"}), user: "security.cedar.policies.x = \"\"", want: "!profile dev, line 1: security.cedar.policies.x is locked"},
 		"corp's rules": {all: "[security.rules.mcp.a]\non = \"mcp.request\"\ndecision = \"block\"", user: "[security.rules.mcp.b]\non = \"mcp.request\"\ndecision = \"allow\"",
 			want: "security.rules.mcp.a(corp block -100) security.rules.mcp.b(user allow 100)"},
-		"a rule of corp":        {all: "[security.rules.mcp.a]\non = \"mcp.request\"\ndecision = \"block\"", user: "security.rules.mcp.a.if = \"false\"", want: "!profile dev, line 1: security.rules.mcp.a.if is locked by corp, which locks security.rules.mcp.a: it is a rule of corp"},
-		"corp's priority":       {all: "[security.rules.mcp.a]\npriority = 3\non = \"mcp.request\"\ndecision = \"block\"", want: "!profile dev, CORP/all.toml, line 2: security.rules.mcp.a.priority 3 is not from -1000 to -1"},
-		"the user's priority":   {user: "[security.rules.mcp.a]\npriority = -3\non = \"mcp.request\"\ndecision = \"block\"", want: "!profile dev, line 2: security.rules.mcp.a.priority -3 is not from 1 to 999"},
-		"a priority of nothing": {user: "[security.rules.mcp.a]\npriority = 0\non = \"mcp.request\"\ndecision = \"block\"", want: "!profile dev, line 2: security.rules.mcp.a.priority 0 is not from 1 to 999"},
-		"bad TOML":              {all: "\npids = ", want: "!profile dev, CORP/all.toml, line 2: "},
+		"a rule of corp":            {all: "[security.rules.mcp.a]\non = \"mcp.request\"\ndecision = \"block\"", user: "security.rules.mcp.a.if = \"false\"", want: "!profile dev, line 1: security.rules.mcp.a.if is locked by corp, which locks security.rules.mcp.a: it is a rule of corp"},
+		"a server's rule of corp":   {all: server + "[mcpServers.x.hutch.rules.a]\non = \"mcp.request\"\ndecision = \"block\"", user: "mcpServers.x.hutch.rules.a.if = \"false\"", want: "!profile dev, line 1: mcpServers.x.hutch.rules.a.if is locked by corp, which locks mcpServers.x.hutch.rules.a: it is a rule of corp"},
+		"editable rules of servers": {all: "[editable]\nsecurity = false", user: server + "[mcpServers.x.hutch.rules.a]\non = \"mcp.request\"\ndecision = \"allow\"", want: "!profile dev, line 5: mcpServers.x.hutch.rules.a.decision is locked by corp, whose [editable] leaves mcpServers.NAME.hutch.rules to nobody"},
+		"corp's priority":           {all: "[security.rules.mcp.a]\npriority = 3\non = \"mcp.request\"\ndecision = \"block\"", want: "!profile dev, CORP/all.toml, line 2: security.rules.mcp.a.priority 3 is not from -1000 to -1"},
+		"the user's priority":       {user: "[security.rules.mcp.a]\npriority = -3\non = \"mcp.request\"\ndecision = \"block\"", want: "!profile dev, line 2: security.rules.mcp.a.priority -3 is not from 1 to 999"},
+		"a priority of nothing":     {user: "[security.rules.mcp.a]\npriority = 0\non = \"mcp.request\"\ndecision = \"block\"", want: "!profile dev, line 2: security.rules.mcp.a.priority 0 is not from 1 to 999"},
+		"bad TOML":                  {all: "\npids = ", want: "!profile dev, CORP/all.toml, line 2: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t)

@@ -74,12 +74,17 @@ func (s *Store) client(l *look, at place, path string) (*document, error) {
 }
 
 // servers returns a document for each server of d, which says of it only what
-// means something here.
+// means something here. It brings no rules: the least trusted layer decides nothing.
 func (d *document) servers() (list []*document) {
 	servers, _ := d.table["mcpServers"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		server, _ := servers[name].(map[string]any)
 		maps.DeleteFunc(server, func(k string, _ any) bool { return FindKey(ofServer+k) == nil && k != "hutch" && k != "capsem" })
+		for _, k := range []string{"hutch", "capsem"} {
+			if ours, ok := server[k].(map[string]any); ok {
+				delete(ours, "rules")
+			}
+		}
 		one := &document{place: d.at(key{"mcpServers", name}), lines: d.lines}
 		one.table = map[string]any{"mcpServers": map[string]any{name: servers[name]}}
 		list = append(list, one)

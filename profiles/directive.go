@@ -230,7 +230,11 @@ func sectionKeys(name string) (keys []key) {
 	if !slices.Contains(sections(), name) {
 		return nil
 	}
-	if name != machine {
+	switch name {
+	case machine:
+	case "security":
+		return []key{{name}, {"mcpServers", anyName, "hutch", "rules"}}
+	default:
 		return []key{{name}}
 	}
 	for k := range configKeys {
@@ -278,13 +282,16 @@ func (l *layered) bind(d *document) error {
 
 // bindRules locks corp's rules, so that nobody changes one a little.
 func (l *layered) bindRules(d *document) {
-	security, _ := d.table["security"].(map[string]any)
-	families, _ := security["rules"].(map[string]any)
-	for _, family := range slices.Sorted(maps.Keys(families)) {
-		rules, _ := families[family].(map[string]any)
-		for _, name := range slices.Sorted(maps.Keys(rules)) {
-			path := key{"security", "rules", family, name}
+	bind := func(holder key) {
+		for _, name := range slices.Sorted(maps.Keys(inTable(d.table, holder))) {
+			path := holder.with(name)
 			l.locks = append(l.locks, lock{operation: "lock", path: path, reason: "it is a rule of corp", place: d.at(path)})
 		}
+	}
+	for _, family := range slices.Sorted(maps.Keys(inTable(d.table, key{"security", "rules"}))) {
+		bind(key{"security", "rules", family})
+	}
+	for _, server := range slices.Sorted(maps.Keys(inTable(d.table, key{"mcpServers"}))) {
+		bind(key{"mcpServers", server, "hutch", "rules"})
 	}
 }

@@ -284,8 +284,9 @@ func (l *layered) text(p *Profile) ([]byte, error) {
 }
 
 // tableAt returns the table at k, nil if there is none.
-func (l *layered) tableAt(k key) map[string]any {
-	table := l.table
+func (l *layered) tableAt(k key) map[string]any { return inTable(l.table, k) }
+
+func inTable(table map[string]any, k key) map[string]any {
 	for _, name := range k {
 		table, _ = table[name].(map[string]any)
 	}

@@ -3,6 +3,7 @@ package profiles
 import (
 	"fmt"
 	"reflect"
+	"strings"
 
 	"hutch/fs"
 )
@@ -49,7 +50,7 @@ func (k *lock) why() string {
 			text += fmt.Sprintf(" to be %v", k.value)
 		}
 	case "editable":
-		text = fmt.Sprintf("locked by %s, whose [editable] leaves %s to nobody", k.layer, k.path)
+		text = fmt.Sprintf("locked by %s, whose [editable] leaves %s to nobody", k.layer, strings.ReplaceAll(k.path.String(), `"*"`, "NAME"))
 	}
 	if k.reason != "" {
 		text += ": " + k.reason

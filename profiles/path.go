@@ -28,13 +28,16 @@ func (k key) String() string {
 	return strings.Join(names, ".")
 }
 
+// anyName in the path of a lock is every name. No server is called that.
+const anyName = "*"
+
 // starts tells whether k is the way to other, or to what holds it.
 func (k key) starts(other key) bool {
 	if len(k) > len(other) {
 		return false
 	}
 	for i := range k {
-		if k[i] != other[i] {
+		if k[i] != other[i] && k[i] != anyName && other[i] != anyName {
 			return false
 		}
 	}
