@@ -124,6 +124,7 @@ var Keys = withAliases(append([]Key{
 	{Name: ofRule + "set", In: InProfile, kind: isTable, field: func(t target) any { return &t.r.Set }},
 	{Name: ofRule + "remove", In: InProfile, kind: isTexts, field: func(t target) any { return &t.r.Remove }},
 	{Name: ofRule + "redact", In: InProfile, kind: isTexts, field: func(t target) any { return &t.r.Redact }},
+	{Name: ofRule + "match", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Match }},
 	{Name: ofRule + "reason", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Reason }},
 
 	{Name: "security.envelope.required", In: InProfile, kind: isFlag, field: func(t target) any { return &t.p.Security.Sealed.Required }},

@@ -393,6 +393,34 @@ func TestAcquire(t *testing.T) {
 	}
 }
 
+// What one capability has no rate left for is not made up by the room of another.
+func TestRateAndRoom(t *testing.T) {
+	p := compiled(t, Config{Capabilities: []Capability{
+		{Name: "a", Tools: []string{"*"}, Rate: "1/1h"},
+		{Name: "b", Tools: []string{"*"}, MaxConcurrent: 1},
+	}})
+	call := func() (func(), string) {
+		e := toolCall("x", "")
+		if d := p.Decide(e); d.Action != Allow {
+			return nil, d.Rule
+		}
+		release, refused := e.Acquire()
+		if refused != nil {
+			return nil, refused.Rule
+		}
+		return release, ""
+	}
+	call() // by a
+	release, _ := call()
+	if _, by := call(); by != "b" {
+		t.Errorf("the third is refused by %q", by)
+	}
+	release()
+	if release, _ = call(); release == nil {
+		t.Error("b has room, and the call is refused")
+	}
+}
+
 func TestMaxResponse(t *testing.T) {
 	p := compiled(t, Config{Capabilities: []Capability{
 		{Name: "small", Tools: []string{"a.*"}, MaxResponse: 10},

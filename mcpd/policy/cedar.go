@@ -38,11 +38,9 @@ var cedarMethods = map[string]struct{ action, resource string }{
 	"resources/subscribe": {"read_resource", "Resource"},
 }
 
-// cedarFree are the requests that need no permission: what they list is what
-// may be called.
+// cedarFree are the requests beside those unasked that need no permission.
 var cedarFree = []string{
-	"initialize", "ping", "server/discover", "subscriptions/listen", "logging/setLevel", "completion/complete", "roots/list",
-	"tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/unsubscribe",
+	"ping", "server/discover", "subscriptions/listen", "completion/complete", "roots/list", "resources/unsubscribe",
 	"tasks/get", "tasks/list", "tasks/result", "tasks/cancel",
 }
 
@@ -83,7 +81,7 @@ func (p *Policy) hasCedar(on string) bool { return p.cedar != nil && on == OnReq
 // tryCedar refuses what no policy permits, what one forbids, and what one
 // cannot be evaluated for.
 func (p *Policy) tryCedar(e *Event) *Decision {
-	if !p.hasCedar(e.On) || slices.Contains(cedarFree, e.Method) || strings.HasPrefix(e.Method, "notifications/") {
+	if !p.hasCedar(e.On) || unasked[e.Method] || slices.Contains(cedarFree, e.Method) || strings.HasPrefix(e.Method, "notifications/") {
 		return nil
 	}
 	refused := p.cedar.refuses(e)

@@ -58,6 +58,7 @@ type Rule struct {
 	// Of those that Rewrite: what is done, in this order, to values at paths.
 	Remove  []string
 	Redact  []string
+	Match   string         // a regular expression: only what it finds in a text is redacted; "": the whole value
 	Set     map[string]any // as JSON has them
 	Answers string         // the ID of a rule that asks, right before which this one is tried; "": it has its own place
 }

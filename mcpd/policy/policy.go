@@ -139,9 +139,9 @@ func (p *Policy) decide(e *Event) Decision {
 	return d
 }
 
-// unasked are the requests that the default is not about. They open and keep a
-// session, and list what there is: without them a guest could not ask for what
-// rules allow.
+// unasked are the requests that neither the default nor Cedar is about. They open
+// and keep a session, and list what there is: without them a guest could not ask
+// for what is allowed.
 var unasked = map[string]bool{
 	"initialize": true, "seal/attest": true, "smcp/attest": true, "logging/setLevel": true,
 	"tools/list": true, "prompts/list": true, "resources/list": true, "resources/templates/list": true,
@@ -160,9 +160,6 @@ func (p *Policy) rest(e *Event) Decision {
 		return Decision{Action: Allow, Rule: RuleDefault}
 	}
 	d := p.last
-	if e.Answer != nil { // to a request that was decided
-		d = Decision{Action: Allow, Rule: RuleDefault}
-	}
 	if list := p.listOf(e); list != "" {
 		d.Rule = list
 	}

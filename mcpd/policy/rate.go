@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -73,17 +75,20 @@ func (u *usage) takeOver(before *usage) {
 }
 
 // tryRates takes a call from the rate of a capability that allows it, and
-// refuses it where none has one left.
+// refuses it where none has one left. The one that it is taken from is the one
+// that Acquire counts it for, and has room for it now if any does.
 func (p *Policy) tryRates(e *Event) *Decision {
 	if e.On != OnRequest && e.On != OnHTTP || len(e.passed) == 0 || e.Listing || e.Trial {
 		return nil
 	}
 	now := p.now()
+	slices.SortStableFunc(e.passed, func(a, b *capability) int { return cmp.Compare(a.full(), b.full()) })
 	var soonest *capability
 	var wait time.Duration
-	for _, c := range e.passed {
+	for i, c := range e.passed {
 		b := c.usage.bucket
 		if b == nil || b.AllowN(now, 1) {
+			e.passed = e.passed[i : i+1]
 			return nil
 		}
 		after := time.Duration((1 - b.TokensAt(now)) / float64(b.Limit()) * float64(time.Second))
@@ -97,28 +102,30 @@ func (p *Policy) tryRates(e *Event) *Decision {
 	return d
 }
 
+// full is 1 where as many calls of c are under way as may be, else 0.
+func (c *capability) full() int {
+	if c.MaxConcurrent > 0 && c.usage.running.Load() >= int64(c.MaxConcurrent) {
+		return 1
+	}
+	return 0
+}
+
 // Acquire counts a call that a Policy allowed as under way, until release is called.
 // It refuses one too many, or says that it would if the Policy did not only observe.
 func (e *Event) Acquire() (release func(), refused *Decision) {
-	if len(e.passed) == 0 {
+	if len(e.passed) == 0 || e.passed[0].MaxConcurrent == 0 {
 		return func() {}, nil
 	}
-	for _, c := range e.passed {
-		if c.MaxConcurrent == 0 {
-			return func() {}, nil
-		}
-		if c.usage.running.Add(1) <= int64(c.MaxConcurrent) {
-			return c.usage.end, nil
-		}
-		c.usage.end()
+	c := e.passed[0]
+	if c.usage.running.Add(1) <= int64(c.MaxConcurrent) {
+		return c.usage.end, nil
 	}
-	full := e.passed[len(e.passed)-1]
-	refused = full.block(refuse(ConcurrencyExceeded, "%d calls are under way, no more are allowed at once: try again when one has ended", full.MaxConcurrent))
-	if full.observe {
+	refused = c.block(refuse(ConcurrencyExceeded, "%d calls are under way, no more are allowed at once: try again when one has ended", c.MaxConcurrent))
+	if c.observe {
 		passed := refused.passed()
-		full.usage.running.Add(1)
-		return full.usage.end, &passed
+		return c.usage.end, &passed
 	}
+	c.usage.end()
 	return nil, refused
 }
 

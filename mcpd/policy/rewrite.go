@@ -1,11 +1,13 @@
 package policy
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,19 +17,33 @@ import (
 
 // What a rule may rewrite at most.
 const (
-	maxEdits = 64 // paths
-	maxSteps = 32 // of a path
+	maxEdits = 64   // paths
+	maxSteps = 32   // of a path
+	maxMatch = 1000 // bytes of a regular expression
 )
 
-// redacted is what stands in the place of a value that is.
-const redacted = `"[redacted]"`
+// redacted is what stands in the place of what is.
+const redacted = "[redacted]"
 
 // An edit changes what stands at a path. Its value is nil where that is removed.
 type edit struct {
 	path  []step
 	text  string // of the path
 	value []byte
-	set   bool // also where there is nothing yet
+	set   bool           // also where there is nothing yet
+	match *regexp.Regexp // what goes of a text, which is all that is changed then; nil: the value
+}
+
+// of returns what is in the place of value, at the end of the path.
+func (e *edit) of(value []byte) []byte {
+	if e.match == nil {
+		return e.value
+	}
+	text := rawjson.String(value)
+	if !rawjson.IsString(value) || !e.match.MatchString(text) {
+		return value
+	}
+	return rawjson.Quote(e.match.ReplaceAllLiteralString(text, redacted))
 }
 
 // A step of a path goes to a member of an object, to an element of a list, or,
@@ -113,8 +129,12 @@ func compileEdits(r Rule) ([]edit, *Fault) {
 			return nil, f
 		}
 	}
+	match, fault := compileMatch(r)
+	if fault != nil {
+		return nil, fault
+	}
 	for _, path := range r.Redact {
-		if f := add("redact", path, edit{value: []byte(redacted)}); f != nil {
+		if f := add("redact", path, edit{value: rawjson.Quote(redacted), match: match}); f != nil {
 			return nil, f
 		}
 	}
@@ -128,6 +148,26 @@ func compileEdits(r Rule) ([]edit, *Fault) {
 		}
 	}
 	return edits, nil
+}
+
+// compileMatch compiles what a rule looks for in texts, nil if that is nothing.
+func compileMatch(r Rule) (*regexp.Regexp, *Fault) {
+	wrong := func(format string, a ...any) (*regexp.Regexp, *Fault) {
+		return nil, &Fault{Of: r.ID, Key: "match", Text: fmt.Sprintf(format, a...)}
+	}
+	switch {
+	case r.Match == "":
+		return nil, nil
+	case len(r.Redact) == 0:
+		return wrong("says what is redacted of a text: say in redact which texts")
+	case len(r.Match) > maxMatch:
+		return wrong("has %d bytes, at most %d", len(r.Match), maxMatch)
+	}
+	match, err := regexp.Compile(r.Match)
+	if err != nil {
+		return wrong("is no regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	return match, nil
 }
 
 // apply makes the edits in text, whose other bytes stay as they are.
@@ -152,7 +192,7 @@ type child struct{ from, start, end int }
 // in returns value, in which the rest of the path is followed.
 func (e *edit) in(value []byte, path []step) ([]byte, error) {
 	if len(path) == 0 {
-		return e.value, nil
+		return e.of(value), nil
 	}
 	s := path[0]
 	children, open, isObject, isList := childrenOf(value)
@@ -269,10 +309,17 @@ func without(value []byte, children []child, open int, is func(int) bool) []byte
 	return append(out, value[children[len(children)-1].end:]...)
 }
 
+// hasArguments are the requests that have arguments, if not always.
+var hasArguments = map[string]bool{"tools/call": true, "prompts/get": true}
+
 // rewrite returns what a rule makes of e. That has to pass what e had to pass
 // until then: the checks before the rules, and the rules before this one as far
-// as they block or ask.
+// as they block or ask. What stays as it was is allowed.
 func (p *Policy) rewrite(e *Event, by *rule) *Decision {
+	same := &Decision{Action: Allow, Rule: by.ID, Layer: by.Layer, Reason: by.Reason}
+	if e.On == OnRequest && !hasArguments[e.Method] {
+		return same
+	}
 	refused := func(err error) *Decision {
 		return &Decision{Action: Block, Rule: by.ID, Layer: by.Layer, Reason: fmt.Sprintf("the rewrite of the rule cannot be made: %v", err)}
 	}
@@ -286,8 +333,11 @@ func (p *Policy) rewrite(e *Event, by *rule) *Decision {
 	if err == nil && e.On == OnRequest {
 		err = fits(e.Schema, rewritten)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return refused(err)
+	case len(*text) > 0 && bytes.Equal(rewritten, *text):
+		return same
 	}
 	*text = rewritten
 	for _, check := range []func(*Policy, *Event) *Decision{(*Policy).tryDeny, (*Policy).tryCapabilities, (*Policy).tryCedar} {

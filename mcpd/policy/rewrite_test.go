@@ -47,6 +47,7 @@ func TestRewrite(t *testing.T) {
 		{Rule{Remove: []string{"l[0]", "l[0]", "nothing", "path.x", "l[9]"}}, swap(` 1, {"t":"a"} ,`, ``)},
 		{Rule{Remove: []string{"l[*]"}}, swap(`[ 1, {"t":"a"} ,{"t":"b\u0041"}]`, `[]`)},
 		{Rule{Redact: []string{"l[*].t", "path"}}, swap(`"a"}`, `"[redacted]"}`, `"b\u0041"`, `"[redacted]"`, `"/x"`, `"[redacted]"`)},
+		{Rule{Redact: []string{"l[*].t", "path", "n", "o"}, Match: "^b|x"}, swap(`"b\u0041"`, `"[redacted]A"`, `"/x"`, `"/[redacted]"`)},
 	} {
 		d := rewriting(t, tt.rule).Decide(&Event{On: OnRequest, Method: "tools/call", Known: true, Args: []byte(args)})
 		if tt.want == "" {
@@ -105,6 +106,10 @@ func TestRewriteFaults(t *testing.T) {
 		{Rule{Decision: Rewrite, Remove: []string{"a..b"}}, "is no path"},
 		{Rule{Decision: Rewrite, Redact: []string{"a["}}, "is no path"},
 		{Rule{Decision: Rewrite, Redact: []string{"a[-1]"}}, "is no path"},
+		{Rule{Decision: Rewrite, Redact: []string{"a"}, Match: "("}, "is no regular expression: missing closing )"},
+		{Rule{Decision: Rewrite, Remove: []string{"a"}, Match: "x"}, "say in redact which texts"},
+		{Rule{Decision: Rewrite, Redact: []string{"a"}, Match: strings.Repeat("x", 1001)}, "has 1001 bytes, at most 1000"},
+		{Rule{Decision: Block, Match: "x"}, "goes with rewrite"},
 		{Rule{Decision: Rewrite, Set: map[string]any{"a.": 1}}, "is no path"},
 		{Rule{Decision: Rewrite, Remove: []string{strings.Repeat("[0]", 40)}}, "more than 32 steps"},
 		{Rule{Decision: Rewrite, Remove: strings.Split(strings.Repeat("a ", 65), " ")[:65]}, "more than 64 paths"},
@@ -133,7 +138,7 @@ func FuzzRewrite(f *testing.F) {
 		if err != nil || !utf8.Valid(text) || !json.Valid(text) {
 			return
 		}
-		for _, e := range []edit{{path: steps}, {path: steps, value: []byte(redacted)}, {path: steps, value: []byte("7"), set: true}} {
+		for _, e := range []edit{{path: steps}, {path: steps, value: rawjson.Quote(redacted)}, {path: steps, value: []byte("7"), set: true}} {
 			out, err := apply([]edit{e}, text)
 			if err != nil {
 				continue

@@ -107,7 +107,7 @@ func compileRule(r Rule) (*rule, error) {
 	}
 	switch r.Decision {
 	case Allow, Ask, Block:
-		if len(r.Remove)+len(r.Redact)+len(r.Set) > 0 {
+		if len(r.Remove)+len(r.Redact)+len(r.Set)+len(r.Match) > 0 {
 			return nil, wrong("decision", "%.64q: what is removed, redacted or set goes with rewrite", r.Decision)
 		}
 	case Rewrite:
