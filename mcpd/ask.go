@@ -53,7 +53,7 @@ type answer struct {
 }
 
 // asked answers a server's request: the guest does whose call it belongs to,
-// if the policy lets the server ask, and gives the answer out.
+// if the policy lets the server ask, and lets it have the answer.
 func (e *Endpoint) asked(ctx context.Context, r wire.ServerRequest) (result, rpcError json.RawMessage) {
 	if r.Method == "ping" {
 		return json.RawMessage(`{}`), nil
@@ -79,6 +79,10 @@ func (e *Endpoint) asked(ctx context.Context, r wire.ServerRequest) (result, rpc
 		r.Params, question.Args = v.rewritten, v.rewritten
 	}
 	result, rpcError = s.ask(ctx, r)
+	if !e.rules.Load().judges {
+		return result, rpcError
+	}
+	question.On = policy.OnResponse
 	if question.Answer = result; result == nil {
 		question.Answer, question.Failed = rpcError, true
 	}

@@ -223,7 +223,7 @@ func (e *Endpoint) hides(it *wire.Item) bool {
 		return false
 	}
 	d := p.Decide(&policy.Event{
-		On: policy.OnRequest, VM: e.cfg.VM(), Server: it.Server, Tool: it.Original, Method: "tools/call", Name: it.Name, Known: true,
+		On: policy.OnRequest, VM: e.cfg.VM(), Profile: e.cfg.Profile(), Server: it.Server, Tool: it.Original, Method: "tools/call", Name: it.Name, Known: true,
 		Listing: true,
 	})
 	return d.Action == policy.Block

@@ -68,9 +68,9 @@ func ended(ctx context.Context) *Error {
 	return failure(jsonrpc.CodeInternal, "%s", cause)
 }
 
-// progress passes a progress notification of the call on to the guest.
+// progress passes a progress notification of the call's server on to the guest.
 func (c *call) progress(params json.RawMessage) {
 	if c.ctx.Err() == nil {
-		c.session.notify("notifications/progress", params)
+		c.session.notify("notifications/progress", c.session.e.told(c.question(nil), params, "message"))
 	}
 }

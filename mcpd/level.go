@@ -9,6 +9,7 @@ import (
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
+	"hutch/mcpd/policy"
 )
 
 // levels are those of logging, the most talkative first.
@@ -67,7 +68,11 @@ func (e *Endpoint) logged(n wire.Notification) {
 	level := int32(slices.Index(levels, rawjson.GetString(n.Params, "level")))
 	for _, s := range e.recipients(n) {
 		if level < 0 || level >= s.level.Load() {
-			s.notify(n.Method, n.Params)
+			about := &policy.Event{VM: e.cfg.VM(), Profile: e.cfg.Profile(), Session: s.id, Principal: s.principal, Process: s.process, Server: n.Server, Known: true}
+			if c, ok := n.Owner.(*call); ok {
+				about = c.question(nil)
+			}
+			s.notify(n.Method, e.told(about, n.Params, "data"))
 		}
 	}
 }

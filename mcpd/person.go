@@ -48,7 +48,7 @@ func (c *call) tellWait(reason string) (stop func()) {
 		again := time.NewTicker(c.session.e.cfg.AskNews)
 		defer again.Stop()
 		for n := 0; ; n++ {
-			c.progress(waitNews(token, n, reason))
+			c.session.notify("notifications/progress", waitNews(token, n, reason))
 			select {
 			case <-again.C:
 			case <-done:

@@ -22,8 +22,8 @@ type step func(ctx context.Context) (json.RawMessage, *Error)
 //	judge   ask the policy about the result                    decide.go
 //	answer  write down what came of it                         record.go
 //
-// What a server asks of the guest is decided and judged by the same functions;
-// see ask.go.
+// What a server asks of the guest is decided and judged by the policy too, see
+// ask.go, and what it tells on the way, see tell.go.
 func (c *call) run() (json.RawMessage, *Error) {
 	if c.message.Method == "ping" && c.invalid == nil {
 		return json.RawMessage(`{}`), nil

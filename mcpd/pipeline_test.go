@@ -222,11 +222,11 @@ func TestAsksJudged(t *testing.T) {
 	var seen []policy.Event
 	block := ""
 	st.decideBy(func(ctx context.Context, r *policy.Event) policy.Decision {
-		if r.On != policy.OnAsk {
+		if r.Method == "tools/call" {
 			return policy.Decision{Action: policy.Allow}
 		}
 		seen = append(seen, *r)
-		if r.Method == block && r.Answer == nil {
+		if r.Method == block && r.On == policy.OnAsk {
 			return policy.Decision{Action: policy.Block, Rule: "asks", Reason: "servers do not ask"}
 		}
 		return noSecrets(ctx, r)
@@ -255,7 +255,7 @@ func TestAsksJudged(t *testing.T) {
 		}
 	}
 	if len(seen) != 7 || seen[0].Server != "one" || seen[0].Process == "" || string(seen[0].Args) != `{"messages":[],"maxTokens":9007199254740993}` ||
-		string(seen[6].Answer) != `{"roots":[]}` || seen[6].Method != "roots/list" {
+		string(seen[6].Answer) != `{"roots":[]}` || seen[6].Method != "roots/list" || seen[6].On != policy.OnResponse || seen[5].On != policy.OnAsk {
 		t.Errorf("decided: %+v", seen)
 	}
 	if !st.saw(`sampling/createMessage "one": asks`) {

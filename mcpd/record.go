@@ -95,7 +95,7 @@ func (c *call) answer(result json.RawMessage, err *Error) (json.RawMessage, *Err
 func (c *call) outcome(result json.RawMessage, err *Error) ledger.Outcome {
 	o := ledger.Outcome{Duration: c.took(), Response: result, BytesReceived: int64(len(result))}
 	if cause := context.Cause(c.ctx); cause != nil {
-		if a := c.verdict.action; a == policy.Allow || a == policy.Observe {
+		if a := c.verdict.action; a == policy.Allow || a == policy.Rewrite || a == policy.Observe {
 			o.Outcome = ledger.Interrupted // in the middle: nobody knows what was done
 		}
 		var gone *cancellation

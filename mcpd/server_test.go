@@ -206,6 +206,9 @@ func (s *testServer) call(q testRequest, tool string, token, args json.RawMessag
 		q.ID = json.RawMessage(`"wrong"`)
 		s.text(q, "for nobody")
 	case "log":
+		if token != nil {
+			s.line(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"message":"n is 9007"}}`, token)
+		}
 		for _, level := range []string{"debug", "warning"} {
 			s.line(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":%q,"data":{"n":9007199254740993}}}`, level)
 		}
