@@ -242,7 +242,7 @@ func advice(err error) error {
 	case strings.HasPrefix(says, "no such key"):
 		return fmt.Errorf("%s: ask for it first, as has(mcp.request.arguments.path) does", says)
 	case strings.HasPrefix(says, "no such overload"), strings.HasPrefix(says, "unsupported"):
-		return fmt.Errorf("%s: a value is of another type: ask for it first, as type(mcp.request.arguments.path) == string does", says)
+		return fmt.Errorf("%s: a value is of another type, or a number that is too large: ask for it first, as type(mcp.request.arguments.path) == string does", says)
 	}
 	return err
 }

@@ -3,9 +3,12 @@ package policy
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"reflect"
 	"strconv"
 	"strings"
 
+	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
@@ -70,8 +73,6 @@ func valueOf(v any) any {
 }
 
 // numberOf returns a number without rounding what is written as a whole one.
-// One that no type of CEL holds is an error of CEL: only a condition that looks
-// at it fails.
 func numberOf(text string) any {
 	if !strings.ContainsAny(text, ".eE") {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -80,14 +81,35 @@ func numberOf(text string) any {
 		if n, err := strconv.ParseUint(text, 10, 64); err == nil {
 			return n
 		}
-		return types.NewErr("the number %.40s is too large for conditions", text)
+		return huge{}
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return types.NewErr("the number %.40s is too large for conditions", text)
+		return huge{}
 	}
 	return f
 }
+
+// huge is a number that no type of CEL holds. It is equal to nothing, and no
+// function takes it. An error in its place would not do: CEL takes a table for
+// equal to any other where it cannot compare their values.
+type huge struct{}
+
+var hugeType = cel.ObjectType("huge")
+
+// Equal is for CEL, as the others are.
+func (huge) Equal(ref.Val) ref.Val                     { return types.False }
+func (huge) Type() ref.Type                            { return hugeType }
+func (huge) Value() any                                { return nil }
+func (huge) ConvertToNative(reflect.Type) (any, error) { return nil, errHuge }
+func (huge) ConvertToType(to ref.Type) ref.Val {
+	if to == types.TypeType {
+		return hugeType
+	}
+	return types.WrapErr(errHuge)
+}
+
+var errHuge = errors.New("the number is too large for conditions")
 
 // arguments are what is asked for, decoded once.
 func (e *Event) arguments() any { return e.seen.args.table(e.Args, "arguments") }
