@@ -181,7 +181,7 @@ func (c *command) begin(pid int, s *streams) {
 	defer c.mu.Unlock()
 	c.pid, c.master, c.outputs = pid, s.master, s.ours
 	if c.gone { // dropped while it started
-		killSession(pid, false)
+		killSession(pid, false, nil)
 		closeAll(s.ours)
 		return
 	}
@@ -229,19 +229,19 @@ func (c *command) expire() {
 	c.timedOut = true
 	pid := c.pid
 	c.mu.Unlock()
-	signalSession(pid, syscall.SIGTERM, false)
-	signalSession(pid, syscall.SIGCONT, false)
+	known := signalSession(pid, syscall.SIGTERM, false, nil)
+	signalSession(pid, syscall.SIGCONT, false, known)
 	after := time.NewTimer(grace)
 	defer after.Stop()
 	ended := c.ended
 	for {
 		select {
 		case <-ended:
-			if ended = nil; len(members(pid)) == 0 {
+			if ended = nil; len(members(pid, known)) == 0 {
 				return
 			}
 		case <-after.C:
-			killSession(pid, ended == nil)
+			killSession(pid, ended == nil, known)
 			return
 		case <-c.dropped:
 			return
@@ -270,10 +270,10 @@ func (c *command) signal(sig syscall.Signal) error {
 		return fmt.Errorf("%w: exec %s is %s", fs.ErrBusy, c.name, st)
 	}
 	if sig == syscall.SIGKILL {
-		killSession(pid, st == stateExited)
+		killSession(pid, st == stateExited, nil)
 		return nil
 	}
-	if signalSession(pid, sig, st == stateExited) == 0 {
+	if len(signalSession(pid, sig, st == stateExited, nil)) == 0 {
 		return fmt.Errorf("%w: exec %s is %s", fs.ErrBusy, c.name, st)
 	}
 	return nil
@@ -313,9 +313,9 @@ func (c *command) drop(kill bool) {
 	switch {
 	case pid == 0 || !kill:
 	case exited: // there may be some left that it started: nobody waits for the search
-		c.a.sweeps.Go(func() { killSession(pid, exited) })
+		c.a.sweeps.Go(func() { killSession(pid, exited, nil) })
 	default:
-		killSession(pid, exited)
+		killSession(pid, exited, nil)
 	}
 	c.stdin.drop()
 	c.stdout.Abandon()
@@ -338,7 +338,7 @@ func (c *command) hold(from *session) func() {
 		pid, exited := c.pid, c.state == stateExited
 		c.mu.Unlock()
 		if kill {
-			killSession(pid, exited)
+			killSession(pid, exited, nil)
 		}
 	}
 }

@@ -2,56 +2,76 @@ package agent
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 )
 
-// signalSession sends a signal to the process group that leader began, and to
-// every other process of its session and below it. It returns how many
-// there were. If the leader was collected already and there is a process
-// with its number, that is another one's.
-func signalSession(leader int, sig syscall.Signal, collected bool) int {
+// signalSession sends a signal to the process group that leader began, to every
+// other process of its session and below it, and to those that were known to be
+// there before, with what is below them. It returns all those. If the leader
+// was collected already and there is a process with its number, that is another
+// one's.
+func signalSession(leader int, sig syscall.Signal, collected bool, known []process) []process {
 	if collected && syscall.Kill(leader, 0) == nil {
-		return 0
+		leader = nobody
 	}
-	sent := 0
-	if syscall.Kill(-leader, sig) == nil {
-		sent++
+	list := members(leader, known) // before the signal: what it orphans is not below the leader any more
+	if leader != nobody {
+		syscall.Kill(-leader, sig)
 	}
-	for _, p := range members(leader) {
-		if p.group != leader && syscall.Kill(p.pid, sig) == nil {
-			sent++
+	for _, p := range list {
+		if p.group != leader {
+			syscall.Kill(p.pid, sig)
 		}
 	}
-	return sent
+	return list
 }
 
-// killSession kills the session of leader, and what it started meanwhile.
-func killSession(leader int, collected bool) {
+// nobody is the number of no process.
+const nobody = -1
+
+// killSession kills the session of leader and what is known to belong to it. All
+// are stopped first, so that none starts another meanwhile that would be missed.
+func killSession(leader int, collected bool, known []process) {
+	list := known
 	for range 5 {
-		if signalSession(leader, syscall.SIGKILL, collected) == 0 || len(members(leader)) == 0 {
+		was := len(list)
+		if list = signalSession(leader, syscall.SIGSTOP, collected, list); len(list) == 0 {
 			return
 		}
+		if len(list) <= was {
+			break
+		}
 	}
+	signalSession(leader, syscall.SIGKILL, collected, list)
 }
 
 // A process is a line of the process table.
 type process struct {
 	pid, parent, group, session int
+
+	began string // in the system's ticks: another one of its number has another
 }
 
-// members returns the living processes that belong to leader: by group, by
-// session, or by descent from one that does.
-func members(leader int) []process {
+// members returns the living processes that belong to leader, by group, by
+// session or by descent from one that does, and those known with what is below
+// them.
+func members(leader int, known []process) []process {
 	table := processes()
 	in := map[int]bool{leader: true}
+	for _, p := range table {
+		if slices.ContainsFunc(known, func(k process) bool { return k.pid == p.pid && k.began == p.began }) {
+			in[p.pid] = true
+		}
+	}
 	var list []process
 	for grown := true; grown; {
 		grown = false
 		rest := table[:0]
 		for _, p := range table {
-			if p.pid != leader && p.group != leader && p.session != leader && !in[p.parent] {
+			if !in[p.pid] && p.group != leader && p.session != leader && !in[p.parent] {
 				rest = append(rest, p)
 				continue
 			}
@@ -96,14 +116,14 @@ func processes() []process {
 func parseStat(pid int, line string) (process, bool) {
 	_, rest, _ := strings.Cut(line[strings.LastIndexByte(line, ')')+1:], " ")
 	f := strings.Fields(rest)
-	if len(f) < 7 || f[0] == "Z" || f[0] == "X" {
+	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
 		return process{}, false
 	}
 	const kernelThread = 0x00200000 // which virtual machines show
 	if flags, _ := strconv.ParseUint(f[6], 10, 64); flags&kernelThread != 0 {
 		return process{}, false
 	}
-	p := process{pid: pid}
+	p := process{pid: pid, began: f[19]}
 	for i, to := range []*int{&p.parent, &p.group, &p.session} {
 		n, err := strconv.Atoi(f[i+1])
 		if err != nil {

@@ -14,9 +14,9 @@ import (
 	"hutch/fs/need"
 )
 
-// family is a shell with a child in its group, one in a group of its own and
-// a grandchild whose parent went. Each prints its pid and waits.
-const family = `sh -c 'echo $$; exec sleep 1000' & set -m; sh -c 'echo $$; exec sleep 1000' & ` +
+// family is a shell with a child in its group, one in a group and one in a session
+// of its own, and a grandchild whose parent went. Each prints its pid and waits.
+const family = `setsid sh -c 'echo $$; exec sleep 1000' & sh -c 'echo $$; exec sleep 1000' & set -m; sh -c 'echo $$; exec sleep 1000' & ` +
 	`(sh -c 'echo $$; exec sleep 1000' &); set +m; echo $$; sleep 1000`
 
 // pids reads n pids.
@@ -71,7 +71,7 @@ func TestKillReachesAll(t *testing.T) {
 		g := newGuest(t)
 		g.exec("t", "sh "+family)
 		out := g.open("exec/t/stdout", os.O_RDONLY)
-		list := pids(t, out, 4)
+		list := pids(t, out, 5)
 		if err := g.write("exec/t/ctl", c.line+"\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func TestDropWhileRunning(t *testing.T) {
 	g := newGuest(t)
 	g.exec("t", "sh "+family)
 	out, wait := g.open("exec/t/stdout", os.O_RDONLY), g.open("exec/t/wait", os.O_RDONLY)
-	list := pids(t, out, 4)
+	list := pids(t, out, 5)
 	if err := g.rmdir("t"); err != nil {
 		t.Fatal(err)
 	}
@@ -165,6 +165,17 @@ func TestTimeoutKills(t *testing.T) {
 	}
 	if line := g.read("exec/t/wait"); !strings.HasPrefix(line, "SIGKILL ") || !strings.HasSuffix(line, " timeout\n") {
 		t.Errorf("wait is %q", line)
+	}
+	if _, err := io.Copy(io.Discard, out); err != nil {
+		t.Error(err)
+	}
+
+	// What has left the session and outlives its parent is killed too.
+	g.exec("left", `sh setsid sh -c 'trap "" TERM; echo up; while :; do sleep 1; done' & sleep 1000`)
+	out = g.open("exec/left/stdout", os.O_RDONLY)
+	expect(t, out, "up\n")
+	if err := g.write("exec/left/ctl", "timeout 1ms\n"); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, out); err != nil {
 		t.Error(err)
