@@ -393,6 +393,32 @@ func TestAcquire(t *testing.T) {
 	}
 }
 
+// What has too many values is not decoded, where a check would.
+func TestSize(t *testing.T) {
+	e := toolCall("x", `{"path":"/workspace/a","l":[`+strings.Repeat("{},", maxValues)+`{}]}`)
+	text := toolCall("x", `{"path":"/workspace/a","l":"`+strings.Repeat("[,", maxValues)+`"}`)
+	for _, tt := range []struct {
+		config  Config
+		refuses bool
+	}{
+		{Config{}, false},
+		{Config{Deny: []string{"y"}}, false},
+		{Config{Deny: []string{"y:/etc"}}, true},
+		{Config{Capabilities: []Capability{{Name: "c", Tools: []string{"x"}}}}, false},
+		{Config{Capabilities: []Capability{{Name: "c", Tools: []string{"x"}, Paths: []string{"/workspace"}}}}, true},
+		{Config{Mode: Observe, Rules: []Rule{{ID: "r", On: OnRequest, If: `has(mcp.request.arguments.z)`, Decision: Block, Priority: 1}}}, true},
+		{Config{Cedar: Cedar{Policies: map[string]string{"p": "permit(principal, action, resource);"}}}, true},
+	} {
+		p := compiled(t, tt.config)
+		if d := p.Decide(e); (d.Rule == ruleSize) != tt.refuses || (d.Action == Block) != tt.refuses {
+			t.Errorf("%+v: %+v", tt.config, d)
+		}
+		if d := p.Decide(text); d.Action != Allow {
+			t.Errorf("%+v, of a long text: %+v", tt.config, d)
+		}
+	}
+}
+
 // What one capability has no rate left for is not made up by the room of another.
 func TestRateAndRoom(t *testing.T) {
 	p := compiled(t, Config{Capabilities: []Capability{

@@ -15,6 +15,8 @@ import (
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/overloads"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
 )
 
@@ -56,6 +58,9 @@ func (f *family) compile(text string) (c *condition, looks looking, err error) {
 	if t := tree.OutputType(); t != cel.BoolType && t != cel.DynType {
 		return nil, looks, &Fault{Key: "if", Text: fmt.Sprintf("is of type %s: write a condition that is true or false", t)}
 	}
+	if _, written := patterns(tree); !written {
+		return nil, looks, &Fault{Key: "if", Text: "a regular expression has to be written in the condition: who asks could send one that takes long"}
+	}
 	if cost, err := env.EstimateCost(tree, sizes{}); err != nil || cost.Min > maxLeast {
 		return nil, looks, &Fault{Key: "if", Text: "costs too much whatever is asked: make it simpler"}
 	}
@@ -70,17 +75,42 @@ func (f *family) compile(text string) (c *condition, looks looking, err error) {
 }
 
 func newCondition(env *cel.Env, tree *cel.Ast) (*condition, error) {
-	optimize := cel.EvalOptions(cel.OptOptimize)
-	counted, err := env.Program(tree, optimize, cel.CostLimit(maxCost))
+	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize), cel.OptimizeRegex(bounded)}
+	counted, err := env.Program(tree, append(options, cel.CostLimit(maxCost))...)
 	if err != nil {
 		return nil, err
 	}
 	c := &condition{counted: counted, linear: callsOnly(tree, linearCalls)}
 	if c.linear || callsOnly(tree, boundedCalls) && costOfSmall(env, tree) <= maxCost {
-		c.free, err = env.Program(tree, optimize)
+		c.free, err = env.Program(tree, options...)
 	}
 	return c, err
 }
+
+// bounded has matches cost no more than a condition may: CEL counts what it has
+// cost when that is over, which of a long text can be half a minute.
+var bounded = &interpreter.RegexOptimization{
+	Function: overloads.Matches, OverloadID: overloads.MatchesString, RegexIndex: 1,
+	Factory: func(call interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {
+		re, err := regexp.Compile(pattern)
+		if err != nil {
+			return nil, err
+		}
+		most := 40 * maxCost / (len(pattern) + 4) // bytes, as CEL counts: a tenth of them times a quarter of the pattern's
+		return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), func(values ...ref.Val) ref.Val {
+			text, ok := values[0].(types.String)
+			switch {
+			case !ok:
+				return types.NoSuchOverloadErr()
+			case len(text) > most:
+				return types.WrapErr(errCost)
+			}
+			return types.Bool(re.MatchString(string(text)))
+		}), nil
+	},
+}
+
+var errCost = fmt.Errorf("it costs more than %d steps: make it simpler", maxCost)
 
 // callsOnly reports whether a condition calls no functions but those of a list.
 func callsOnly(tree *cel.Ast, list []string) bool {
@@ -183,18 +213,29 @@ func (f *family) regexFault(text string) string {
 	if issues.Err() != nil {
 		return says
 	}
-	root := ast.NavigateAST(tree.NativeRep())
-	for _, call := range ast.MatchDescendants(root, ast.FunctionMatcher(overloads.Matches)) {
-		args := call.AsCall().Args()
-		if len(args) == 0 || args[len(args)-1].Kind() != ast.LiteralKind {
-			continue
-		}
-		pattern, ok := args[len(args)-1].AsLiteral().Value().(string)
-		if _, err := regexp.Compile(pattern); ok && err != nil {
+	list, _ := patterns(tree)
+	for _, pattern := range list {
+		if _, err := regexp.Compile(pattern); err != nil {
 			return fmt.Sprintf("the regular expression %.64q is wrong: %s", pattern, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 		}
 	}
 	return says
+}
+
+// patterns returns the regular expressions of a condition, and whether all of them
+// are written in it.
+func patterns(tree *cel.Ast) (list []string, written bool) {
+	written = true
+	root := ast.NavigateAST(tree.NativeRep())
+	for _, call := range ast.MatchDescendants(root, ast.FunctionMatcher(overloads.Matches)) {
+		args := call.AsCall().Args()
+		if len(args) == 0 || args[len(args)-1].Kind() != ast.LiteralKind {
+			written = false
+		} else if pattern, ok := args[len(args)-1].AsLiteral().Value().(string); ok {
+			list = append(list, pattern)
+		}
+	}
+	return list, written
 }
 
 // nameAt returns the name with dots that the character at column of a line is
@@ -238,7 +279,7 @@ func advice(err error) error {
 	var cancelled interpreter.EvalCancelledError
 	switch says := err.Error(); {
 	case errors.As(err, &cancelled):
-		return fmt.Errorf("it costs more than %d steps: make it simpler", maxCost)
+		return errCost
 	case strings.HasPrefix(says, "no such key"):
 		return fmt.Errorf("%s: ask for it first, as has(mcp.request.arguments.path) does", says)
 	case strings.HasPrefix(says, "no such overload"), strings.HasPrefix(says, "unsupported"):

@@ -107,6 +107,7 @@ func TestConditionFaults(t *testing.T) {
 		{OnRequest, `mcp.request.method.matches("(a{1000}){1000}")`, 0, "column 28: the regular expression \"(a{1000}){1000}\" is wrong: invalid repeat count: `{1000}`"},
 		{OnRequest, `mcp.request.method.matches("((a{100}){10}){10}")`, 0, "column 28: the regular expression "},
 		{OnRequest, `mcp.request.method.matches("(a{100}){20}")`, 0, "column 28: the regular expression \"(a{100}){20}\" is wrong: invalid repeat count: `{20}`"},
+		{OnRequest, `"x".matches(mcp.request.name)`, 0, "a regular expression has to be written in the condition"},
 		{OnRequest, `mcp.request.method.matches("(a{90}b{90}){10}c{900}d{900}")`, 0, "column 28: the regular expression is too large: make it simpler"},
 		{OnRequest, `true` + strings.Repeat(" ", 20000), 0, "has 20004 bytes, at most 16384: make several rules of it"},
 		{OnRequest, strings.Repeat("(", 200) + "true" + strings.Repeat(")", 200), 0, "column"},
@@ -134,7 +135,7 @@ func costly(loops int) string {
 
 // A condition that cannot be found out blocks, and says what to do.
 func TestConditionErrors(t *testing.T) {
-	long := `{"l":[` + strings.Repeat("1,", 100_000) + `1]}`
+	long := `{"l":[` + strings.Repeat("1,", 90_000) + `1]}`
 	for _, tt := range []struct{ args, condition, want string }{
 		{`{}`, `mcp.request.arguments.path == "x"`, "no such key: path: ask for it first, as has(mcp.request.arguments.path) does"},
 		{`{"path":1}`, `mcp.request.arguments.path.startsWith("x")`, "a value is of another type, or a number that is too large: ask for it first"},
@@ -144,7 +145,6 @@ func TestConditionErrors(t *testing.T) {
 		{`{"b":"true"}`, `mcp.request.arguments.b`, "it is neither true nor false"},
 		{long, `mcp.request.arguments.l.exists(x, x == 2)`, "it costs more than 100000 steps: make it simpler"},
 		{`{"a":"` + strings.Repeat("a", 1<<20) + `"}`, `mcp.request.arguments.a.matches("^(a|b|ab)*c$")`, "it costs more than"},
-		{`{"a":"` + strings.Repeat("(a{1000})", 10) + `"}`, `"x".matches(mcp.request.arguments.a)`, "regex"},
 	} {
 		d := decideBy(t, tt.condition, &Event{On: OnRequest, Method: "tools/call", Known: true, Args: []byte(tt.args)})
 		if d.Action != Block || d.Rule != "r" || !strings.Contains(d.Reason, tt.want) {

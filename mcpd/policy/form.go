@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"hutch/aggd/rawjson"
 )
@@ -35,6 +36,38 @@ func wrongForm(text []byte, what string) *Decision {
 		err = fmt.Errorf("%w: say each name once, as readers do not agree on which counts", err)
 	}
 	return &Decision{Action: Block, Rule: ruleForm, Reason: fmt.Sprintf("the %s are refused: %v", what, err), Code: ToolNotAllowed}
+}
+
+// ruleSize is what blocks what is too much to be looked into.
+const ruleSize = "size"
+
+// maxValues is how many values arguments or a result may have that a check looks
+// into. Decoded, each takes a hundred bytes of memory or more.
+const maxValues = 100_000
+
+// trySize blocks arguments and results of too many values.
+func (p *Policy) trySize(e *Event) *Decision {
+	if len(e.Args)+len(e.Answer) <= maxValues || !p.looksInto(e.On) {
+		return nil
+	}
+	for _, text := range [][]byte{e.Args, e.Answer} {
+		if len(text) > maxValues && rawjson.Count(text) > maxValues {
+			return &Decision{Action: Block, Rule: ruleSize, Reason: fmt.Sprintf("more than %d values are too many to be decided about: make several calls of it", maxValues), Code: ToolNotAllowed}
+		}
+	}
+	return nil
+}
+
+// looksInto says whether a check decodes the arguments or results of such events.
+func (p *Policy) looksInto(on string) bool {
+	if p.reads[on] || p.hasCedar(on) {
+		return true
+	}
+	return (on == OnRequest || on == OnResponse) &&
+		(slices.ContainsFunc(p.denied, func(d denial) bool { return d.path != "" }) ||
+			slices.ContainsFunc(p.capabilities, func(c *capability) bool {
+				return c.Paths != nil || c.Domains != nil || c.Commands != nil || c.Subcommands != nil
+			}))
 }
 
 // hasForm says that the form of events is no reason to ask about them.

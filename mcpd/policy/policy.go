@@ -69,6 +69,7 @@ type check struct {
 // checks are made in this order. The first that blocks counts, else the first
 // that decides. What none decides, the default does.
 var checks = []check{
+	{"size", (*Policy).trySize, (*Policy).hasForm},
 	{"deny", (*Policy).tryDeny, (*Policy).denies},
 	{"capabilities", (*Policy).tryCapabilities, (*Policy).hasCapabilities},
 	{"cedar", (*Policy).tryCedar, (*Policy).hasCedar},

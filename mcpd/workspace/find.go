@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 
 	"hutch/aggd/storage"
@@ -16,9 +17,11 @@ const (
 	foundDefault = 200
 	foundMax     = 10000
 	patternMax   = 1000     // bytes of a regular expression
+	programMax   = 1000     // instructions that it is compiled to
 	grepFile     = 4 << 20  // bytes of a file that is looked into
 	grepMost     = 64 << 20 // of all files of a call
 	lineMost     = 500      // bytes of a line that is shown
+	pieceMost    = 64 << 10 // bytes of a line that are looked at together
 )
 
 // A search visits the files below a folder, in the order of names. It leaves
@@ -196,11 +199,14 @@ func (a *grepArgs) regexp() (*regexp.Regexp, error) {
 	if a.IgnoreCase {
 		pattern = "(?i:" + pattern + ")"
 	}
-	re, err := regexp.Compile(pattern)
+	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return nil, fmt.Errorf("pattern: %w", err)
+		return nil, fmt.Errorf("pattern: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
-	return re, nil
+	if program, err := syntax.Compile(tree.Simplify()); err != nil || len(program.Inst) > programMax {
+		return nil, fmt.Errorf("pattern is too large: make it simpler, with smaller numbers in {}")
+	}
+	return regexp.Compile(pattern)
 }
 
 type match struct {
@@ -254,6 +260,21 @@ func fsGrep(ctx context.Context, in place, a grepArgs) (*result, error) {
 	return &result{Content: []any{lines(found, g.Truncated, s.refused)}, Structured: g, bytes: g.bytes}, nil
 }
 
+// matches looks at a line, at a long one in pieces: what goes over the border of
+// two is not found.
+func (g *grepped) matches(ctx context.Context, line []byte) (bool, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		piece := line[:min(len(line), pieceMost)]
+		line = line[len(piece):]
+		if found := g.re.Match(piece); found || len(line) == 0 {
+			return found, nil
+		}
+	}
+}
+
 // file looks into a file. One that cannot be read, is too large, or has a NUL
 // in it and is no text, is passed over.
 func (g *grepped) file(ctx context.Context, store storage.Storage, name string, size int64) error {
@@ -274,7 +295,11 @@ func (g *grepped) file(ctx context.Context, store storage.Storage, name string, 
 	for line := range bytes.Lines(data) {
 		n++
 		line = bytes.TrimRight(line, "\r\n")
-		if !g.re.Match(line) {
+		found, err := g.matches(ctx, line)
+		if err != nil {
+			return err
+		}
+		if !found {
 			continue
 		}
 		if int64(len(g.Matches)) == g.limit {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"hutch/mcpd/dotdot"
@@ -109,6 +110,9 @@ func TestFSRefused(t *testing.T) {
 	outside := t.TempDir()
 	put(t, outside, "secret", "secret")
 	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	put(t, dir, "f", "text text")
 	put(t, dir, "d/f", "\x00")
 	os.Symlink(outside, filepath.Join(dir, "out"))
@@ -139,6 +143,8 @@ func TestFSRefused(t *testing.T) {
 		{"fs.delete", `{"path":"out/secret"}`, "leads out of"},
 		{"fs.list", `{"path":"out"}`, "leads out of"},
 		{"fs.list", `{"path":"f"}`, "not a directory"},
+		{"fs.list", `{"path":"fifo"}`, "not a directory"},
+		{"fs.grep", `{"pattern":"((a?){1000}){0,1}b"}`, "too large"},
 		{"fs.glob", `{"pattern":"["}`, "syntax"},
 		{"fs.glob", `{}`, "pattern is missing"},
 		{"fs.grep", `{"pattern":"("}`, "missing closing"},

@@ -153,7 +153,7 @@ func (l *listing) entries(dir string) ([]fs.DirEntry, error) {
 		l.Incomplete = true
 		return nil, nil
 	}
-	f, err := l.root.Open(dir)
+	f, err := openDir(l.root, dir)
 	if err != nil {
 		return nil, err
 	}

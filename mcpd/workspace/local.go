@@ -60,7 +60,7 @@ func infoOf(info fs.FileInfo) storage.Info {
 }
 
 func (l *local) List(_ context.Context, name string, most int) (list []storage.Info, more bool, err error) {
-	f, err := l.root.Open(name)
+	f, err := openDir(l.root, name)
 	if err != nil {
 		return nil, false, at(name, err)
 	}
