@@ -18,7 +18,7 @@ type Question struct {
 	Call     uint64          // in the ledger; 0: it is about none
 }
 
-// askPerson asks, and returns what was answered. The call that waits, if it is
+// askPerson asks, and returns what comes of the answer. The call that waits, if it is
 // one, is in the ledger as asked before, and its guest is told meanwhile.
 func (e *Endpoint) askPerson(ctx context.Context, q Question, c *call) (policy.Decision, *Error) {
 	if e.cfg.Ask == nil {
@@ -32,7 +32,25 @@ func (e *Endpoint) askPerson(ctx context.Context, q Question, c *call) (policy.D
 		q.Call = c.row.id
 		defer c.tellWait(q.Decision.Reason)()
 	}
-	return e.cfg.Ask(ctx, q), nil
+	before := e.rules.Load()
+	answer := e.cfg.Ask(ctx, q)
+	if now := e.rules.Load(); now != before && answer.Action == policy.Allow {
+		return now.still(ctx, q.Event, answer), nil
+	}
+	return answer, nil
+}
+
+// still returns the answer by which something is allowed, or what the policy
+// decides that has taken the place of the one that asked: what that blocks
+// nobody has been asked about.
+func (r *rules) still(ctx context.Context, e *policy.Event, answer policy.Decision) policy.Decision {
+	again := *e
+	again.Trial = true // it has been counted
+	d := r.decide(ctx, &again)
+	if d.Action == policy.Block || d.Action == policy.Rewrite {
+		return d
+	}
+	return answer
 }
 
 // tellWait tells the guest, if it wants to know of progress, that the call waits

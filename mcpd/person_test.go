@@ -91,6 +91,33 @@ func TestPersonAsked(t *testing.T) {
 	g.ok("tools/call", readFile[:len(readFile)-1]+`}`) // which nobody is asked about
 }
 
+// What a policy blocks that came while a person was asked is not allowed by the
+// answer.
+func TestPolicyChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	someone := newAsker()
+	st := newSite(t, func(cfg *Config) { cfg.Ask = someone.ask }, nil)
+	for _, tt := range []struct {
+		meanwhile *policy.Policy
+		fails     string
+	}{
+		{compiled(t, policy.Config{Deny: []string{"file_write"}}), "MCP request blocked by policy: security.deny"},
+		{asking(t), ""},
+		{compiled(t, policy.Config{}), ""},
+	} {
+		st.Reload(t.Context(), nil, asking(t))
+		g := st.dial(t, 1)
+		answer := g.send(g.request("tools/call", writeFile+`}`))
+		q := <-someone.asked
+		st.Reload(t.Context(), nil, tt.meanwhile)
+		someone.answer <- policy.Decision{Action: policy.Allow, Rule: q.Decision.Rule, Reason: "allow, by ann"}
+		m := g.wait(answer)
+		if (m.Error != nil) != (tt.fails != "") || m.Error != nil && !strings.HasPrefix(m.Error.Message, tt.fails) {
+			t.Errorf("%s %+v, want %q", m.Result, m.Error, tt.fails)
+		}
+	}
+}
+
 // A call whose client cancels it, or goes, takes its question along.
 func TestPersonLeftAlone(t *testing.T) {
 	t.Parallel()

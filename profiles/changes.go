@@ -15,8 +15,9 @@ import (
 const mostNames = 8
 
 // Changes tells what became of a profile when it became another: a short line
-// that says which servers and rules came (+), went (-) and changed (~), and
-// what is decided now where nothing else decides. It is "" if none of that did.
+// that says which servers, rules, capabilities, other keys that hold at once and
+// locks came (+), went (-) and changed (~), what is decided now where nothing else
+// decides, and in which mode. It is "" if none of that did.
 func Changes(was, is *Profile) string {
 	var words []string
 	for _, kind := range []struct {
@@ -25,6 +26,9 @@ func Changes(was, is *Profile) string {
 	}{
 		{"servers", was.servers(), is.servers()},
 		{"rules", was.rules(), is.rules()},
+		{"capabilities", was.capabilities(), is.capabilities()},
+		{"keys", was.atOnce(), is.atOnce()},
+		{"locks", was.locked(), is.locked()},
 	} {
 		if names := changed(kind.was, kind.is); len(names) > 0 {
 			words = append(words, kind.name+" "+strings.Join(names, " "))
@@ -32,6 +36,9 @@ func Changes(was, is *Profile) string {
 	}
 	if before, now := cmp.Or(was.Security.Default, policy.Allow), cmp.Or(is.Security.Default, policy.Allow); before != now {
 		words = append(words, "default "+now)
+	}
+	if before, now := cmp.Or(was.Security.Mode, policy.Enforce), cmp.Or(is.Security.Mode, policy.Enforce); before != now {
+		words = append(words, "mode "+now)
 	}
 	return strings.Join(words, ", ")
 }
@@ -48,6 +55,42 @@ func (p *Profile) rules() map[string]any {
 	all := make(map[string]any)
 	for _, r := range p.Security.Rules {
 		all[r.ID] = r
+	}
+	return all
+}
+
+func (p *Profile) capabilities() map[string]any {
+	all := make(map[string]any)
+	for _, c := range p.Security.Capabilities {
+		all[c.Name] = c
+	}
+	return all
+}
+
+// locked returns what is locked, by the operation and the path.
+func (p *Profile) locked() map[string]any {
+	all := make(map[string]any)
+	for _, k := range p.locks {
+		all[k.operation+":"+k.path.String()] = k.value
+	}
+	return all
+}
+
+// atOnce returns the values that are said of keys which hold from a reload on,
+// but for those that Changes tells of by themselves.
+func (p *Profile) atOnce() map[string]any {
+	all := make(map[string]any)
+	for _, k := range Keys {
+		section, _, inTable := strings.Cut(k.Name, ".")
+		switch {
+		case !inTable || k.In != InProfile || k.same != "" || strings.Contains(k.Name, "NAME") || section == "import":
+			continue
+		case k.Name == "security.default" || k.Name == "security.mode":
+			continue
+		}
+		if v := reflect.ValueOf(k.field(target{p: p, c: &p.Config})).Elem(); !v.IsZero() {
+			all[k.Name] = v.Interface()
+		}
 	}
 	return all
 }

@@ -17,6 +17,10 @@ func TestChanges(t *testing.T) {
 		{fmt.Sprintf(rule, "a", "block"), fmt.Sprintf(rule, "a", "allow") + fmt.Sprintf(rule, "b", "block"), "rules +security.rules.mcp.b ~security.rules.mcp.a"},
 		{"", "security.default = \"block\"\nmcpServers.a.command = \"x\"", "servers +a, default block"},
 		{"security.default = \"allow\"", "", ""},
+		{"security.mode = \"observe\"\nsecurity.deny = [\"a\"]\ncmd.timeout = \"2s\"", "security.deny = [\"b\"]\nnetwork.allow = [\"*\"]\nsecurity.envelope.required = true\nsecurity.ask_timeout = \"1m\"\nsecurity.cedar.policies.a = \"permit(principal, action, resource);\"",
+			"keys +network.allow +security.ask_timeout +security.cedar.policies +security.envelope.required -cmd.timeout ~security.deny, mode enforce"},
+		{"[security.capabilities.a]\ntools = [\"x\"]", "[security.capabilities.a]\ntools = [\"*\"]", "capabilities ~security.capabilities.a"},
+		{"", "storage.provider = \"s3\"\n[storage.s3]\nendpoint = \"http://x\"\nbucket = \"bucket\"\naccess_key = \"a\"\nsecret_key = \"the secret\"", "keys +storage.provider +storage.s3.access_key +storage.s3.bucket +storage.s3.endpoint +storage.s3.secret_key"},
 		{"", many, "servers +s0 +s1 +s2 +s3 +s4 +s5 +s6 +s7 and 2 more"},
 	} {
 		was, err := Parse("p", []byte(tt.was))

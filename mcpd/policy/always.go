@@ -24,6 +24,8 @@ func (p *Policy) Always(e *Event, asked string, exact bool) (Rule, error) {
 		if p.rules[at].Layer == LayerCorp {
 			return r, fmt.Errorf("%w: %s is corp's, and asks each time", fs.ErrPermission, asked)
 		}
+	} else if asked != RuleDefault {
+		return r, fmt.Errorf("%w: rule %s does not ask any more: answer allow, or deny", fs.ErrNotExist, asked)
 	}
 	is, name := e.conditions(exact)
 	if is == nil {

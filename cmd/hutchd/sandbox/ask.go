@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -72,12 +71,24 @@ func (v *Sandbox) allowAlways(e policy.Event, asked string) func(context.Context
 		if err := v.service.Profiles.AddRule(profile, r); err != nil {
 			return err
 		}
+		v.learn(ctx)
 		for _, other := range v.service.List() {
-			if other.Running() && other.Config().Profile == profile {
-				err = errors.Join(err, other.configure(ctx))
+			if other != v && other.Running() && other.Config().Profile == profile {
+				other.later(func(ctx context.Context) error {
+					other.learn(ctx)
+					return nil
+				})
 			}
 		}
-		return err
+		return nil
+	}
+}
+
+// learn gives the VM a rule that was added to its profile. The rule stands then,
+// whatever else of the profile a server that is gone keeps from being handed out.
+func (v *Sandbox) learn(ctx context.Context) {
+	if err := v.configure(ctx); err != nil {
+		v.trouble("reload.failed", fs.Text(err))
 	}
 }
 

@@ -38,6 +38,12 @@ func (v *Sandbox) Reload(ctx context.Context) error {
 // configure gives the endpoint what the VM's profile says, and the ledger
 // what of it is never to be written.
 func (v *Sandbox) configure(ctx context.Context) error {
+	select {
+	case v.configuring <- struct{}{}:
+		defer func() { <-v.configuring }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	p, err := v.service.Profiles.Get(v.Config().Profile)
 	if err != nil {
 		return err

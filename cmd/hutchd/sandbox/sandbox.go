@@ -37,7 +37,8 @@ type Sandbox struct {
 	cancel  context.CancelFunc
 	tasks   tasks // on the sandbox's behalf
 
-	profile atomic.Pointer[profiles.Profile] // that the endpoint was configured by
+	profile     atomic.Pointer[profiles.Profile] // that the endpoint was configured by
+	configuring chan struct{}                    // holds a token while it is: the last has the newest profile
 
 	calls   atomic.Int64  // MCP calls that had begun when that was asked last
 	repeats repeatLimiter // of the events that a guest can bring about
@@ -59,6 +60,7 @@ type Sandbox struct {
 	proxy atomic.Pointer[egress.Proxy] // nil: there is none
 
 	storeMu sync.Mutex      // guards what follows
+	stores  bool            // there may be storage: between Begin and End
 	store   *remote.Storage // nil: there is none
 
 	ledgerMu     sync.Mutex // guards what follows
@@ -72,7 +74,7 @@ func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 	v := &Sandbox{
 		VM: m, ID: s.NextID(), service: s,
 		execs: map[string]*Exec{}, sessions: map[string]*Session{}, folders: map[string]*folder.Folder{},
-		conns: map[uint32]int{},
+		conns: map[uint32]int{}, configuring: make(chan struct{}, 1),
 	}
 	v.ctx, v.cancel = context.WithCancel(context.Background())
 	v.profile.Store(new(profiles.Profile))
@@ -116,6 +118,9 @@ func (v *Sandbox) Begin(ctx context.Context) error {
 	v.guestEnvMu.Lock()
 	v.guestEnv = guestEnv{env: env}
 	v.guestEnvMu.Unlock()
+	v.storeMu.Lock()
+	v.stores = true
+	v.storeMu.Unlock()
 	return errors.Join(v.configure(ctx), v.startProxy(), v.MCP.Start())
 }
 

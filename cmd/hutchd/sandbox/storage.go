@@ -14,6 +14,9 @@ import (
 func (v *Sandbox) setStorage(s profiles.Storage) {
 	v.storeMu.Lock()
 	defer v.storeMu.Unlock()
+	if !v.stores {
+		return
+	}
 	b := s.Bucket
 	b.Prefix = path.Join(b.Prefix, v.Name())
 	was := v.store
@@ -50,6 +53,7 @@ func (v *Sandbox) storagePID() int {
 func (v *Sandbox) stopStorage() {
 	v.storeMu.Lock()
 	defer v.storeMu.Unlock()
+	v.stores = false
 	if v.store != nil {
 		v.store.Close()
 		v.store = nil
