@@ -45,7 +45,7 @@ type call struct {
 	verdict   verdict
 	rewritten []byte        // the params, where a policy changed them; nil: they are as they came
 	waited    time.Duration // for decisions
-	release   func()        // ends it for capabilities that count calls; nil: it was not allowed
+	releases  []func()      // end it for what counts calls that are under way
 
 	upstream atomic.Pointer[string] // the server that it is under way to
 }

@@ -75,32 +75,32 @@ func (x *commandCall) plan(args json.RawMessage) {
 	x.ID = rand.Text()
 }
 
-// ruleCommands is the rule by which a command may not run that the profile does
-// not list.
-const ruleCommands = "cmd.allow"
-
-// decideCommand holds the command against the profile's list and asks the policy
-// about it. What allows that has already allowed the call, and stays what the
-// ledger has.
+// decideCommand asks the policy about the command. An allow here does not replace
+// the call's verdict in the ledger.
 func (c *call) decideCommand() *Error {
 	x := c.command
 	if x == nil || x.wrong != nil {
 		return nil
 	}
 	r := c.question(nil)
-	r.On, r.Command, r.Words = policy.OnExec, x.Words[0], x.Words[1:]
-	if why := x.config.Refuses(x.Command); why != "" {
-		code := policy.CommandNotAllowed
-		if _, listed := x.config.Allow[r.Command]; listed {
-			code = policy.SubcommandNotAllowed
-		}
-		return c.block(r, policy.Decision{Rule: ruleCommands, Reason: why, Code: code})
-	}
+	r.On, r.Command, r.Words, r.Dir = policy.OnExec, x.Words[0], x.Words[1:], x.Dir
 	v, err := c.session.e.decide(c.ctx, r, c)
 	if v.denied || v.asked || v.action == policy.Observe {
 		c.verdict = v
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	running := &c.session.e.commands.running
+	if n := int(running.Add(1)); n > x.config.MaxConcurrent {
+		running.Add(-1)
+		return c.block(r, policy.Decision{
+			Rule: "cmd.max_concurrent", Code: policy.ConcurrencyExceeded,
+			Reason: fmt.Sprintf("%d commands run already: try again when one has ended", x.config.MaxConcurrent),
+		})
+	}
+	c.releases = append(c.releases, func() { running.Add(-1) })
+	return nil
 }
 
 // runCommand is the step of a call of cmd.run.
@@ -108,10 +108,6 @@ func (c *call) runCommand(ctx context.Context) (json.RawMessage, *Error) {
 	x, e := c.command, c.session.e
 	if x.wrong != nil {
 		return dispatch.Refusal(x.wrong), nil
-	}
-	defer e.commands.running.Add(-1)
-	if n := int(e.commands.running.Add(1)); n > x.config.MaxConcurrent {
-		return dispatch.Refusal(fmt.Errorf("%d commands run already: try again when one has ended", x.config.MaxConcurrent)), nil
 	}
 	x.began = time.Now()
 	x.ran, x.err = e.cfg.Run(ctx, x.Command)

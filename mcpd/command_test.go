@@ -34,7 +34,7 @@ func TestCommands(t *testing.T) {
 	if got := string(g.ok("tools/list", "")); strings.Contains(got, "cmd.run") {
 		t.Error("cmd.run is listed")
 	}
-	st.SetCommands(dispatch.Config{Enabled: true, MaxConcurrent: 1, Allow: map[string][]string{"echo": {}, "sleep": {}}})
+	st.SetCommands(dispatch.Config{Enabled: true, MaxConcurrent: 1})
 	var asked *policy.Event
 	st.decideBy(func(_ context.Context, r *policy.Event) policy.Decision {
 		if r.On != policy.OnExec {
@@ -43,6 +43,9 @@ func TestCommands(t *testing.T) {
 		asked = r
 		if len(r.Words) > 0 && r.Words[0] == "evil" {
 			return policy.Decision{Action: policy.Block, Rule: "security.rules.exec.evil", Reason: "it is evil"}
+		}
+		if r.Command == "rm" {
+			return policy.Decision{Action: policy.Block, Rule: policy.RuleCommands, Reason: `command "rm" is not listed`}
 		}
 		return policy.Decision{Action: policy.Allow}
 	})
@@ -58,8 +61,9 @@ func TestCommands(t *testing.T) {
 	if c := <-started; c.ID == "" || c.Timeout != time.Minute || c.MaxOutput != 1<<20 || len(c.Scrub) == 0 {
 		t.Errorf("command %+v", c)
 	}
-	if got := string(g.ok("tools/call", echo)); !strings.Contains(got, "1 commands run already") || !strings.Contains(got, `"isError":true`) {
-		t.Errorf("the second: %s", got)
+	m := g.wait(g.send(g.request("tools/call", echo)))
+	if m.Error == nil || !strings.Contains(m.Error.Message, "cmd.max_concurrent: 1 commands run already") || !strings.Contains(string(m.Error.Data), `"class":"recoverable","code":2005`) {
+		t.Errorf("the second: %s %+v", m.Result, m.Error)
 	}
 	g.notify("notifications/cancelled", `{"requestId":"x"}`)
 	<-ended
@@ -79,18 +83,19 @@ func TestCommandRewritten(t *testing.T) {
 			return dispatch.Ran{Stdout: []byte(strings.Join(c.Words, " "))}, nil
 		}
 	}, nil)
-	st.SetCommands(dispatch.Config{Enabled: true, Allow: map[string][]string{"echo": {}}})
+	st.SetCommands(dispatch.Config{Enabled: true})
+	runnable := map[string][]string{"echo": {}}
 	g := st.dial(t, 1)
 	const echo = `{"name":"cmd.run","arguments":{"command":"echo","args":["token"]}}`
 	rule := policy.Rule{ID: "r", On: policy.OnRequest, Decision: policy.Rewrite, Priority: policy.Usual, Redact: []string{"args[*]"}}
-	st.Reload(t.Context(), nil, compiled(t, policy.Config{Rules: []policy.Rule{rule}}))
+	st.Reload(t.Context(), nil, compiled(t, policy.Config{Commands: runnable, Rules: []policy.Rule{rule}}))
 	if got := string(g.ok("tools/call", echo)); !strings.Contains(got, `"stdout":"echo [redacted]"`) {
 		t.Errorf("redacted: %s", got)
 	}
 	rule.Redact, rule.Set = nil, map[string]any{"command": "rm"}
-	st.Reload(t.Context(), nil, compiled(t, policy.Config{Rules: []policy.Rule{rule}}))
+	st.Reload(t.Context(), nil, compiled(t, policy.Config{Commands: runnable, Rules: []policy.Rule{rule}}))
 	g.fails("tools/call", echo, jsonrpc.CodeInvalid, `cmd.allow: command "rm"`)
 	rule.Set = map[string]any{"args": "no list"}
-	st.Reload(t.Context(), nil, compiled(t, policy.Config{Rules: []policy.Rule{rule}}))
+	st.Reload(t.Context(), nil, compiled(t, policy.Config{Commands: runnable, Rules: []policy.Rule{rule}}))
 	g.fails("tools/call", echo, jsonrpc.CodeInvalid, "the rewrite of the rule cannot be made")
 }

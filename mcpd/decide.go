@@ -129,7 +129,7 @@ func (c *call) decide() (err *Error) {
 	default:
 		return c.block(r, *refused)
 	}
-	c.release = release
+	c.releases = append(c.releases, release)
 	return nil
 }
 

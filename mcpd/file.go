@@ -36,8 +36,8 @@ func (c *call) refuseTraversal(r *policy.Event) *Error {
 	return c.block(r, policy.Decision{Rule: ruleTraversal, Reason: why.Error(), Code: policy.PathTraversalAttempt})
 }
 
-// decideFile asks the policy about the call's operation on a file. What allows
-// that has already allowed the call, and stays what the ledger has.
+// decideFile asks the policy about the call's operation on a file. An allow here
+// does not replace the call's verdict in the ledger.
 func (c *call) decideFile() *Error {
 	if c.file == nil {
 		return nil

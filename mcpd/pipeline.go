@@ -31,8 +31,8 @@ func (c *call) run() (json.RawMessage, *Error) {
 	ctx, cancel := c.timed()
 	defer func() { cancel() }()
 	defer func() {
-		if c.release != nil {
-			c.release()
+		for _, release := range c.releases {
+			release()
 		}
 	}()
 	var step step

@@ -43,7 +43,7 @@ func TestDetected(t *testing.T) {
 			want: "ok(detected x [])", notes: "profile dev: ~/.claude.json, line 1: server name \"\" is empty: give it one\nprofile dev: ~/.claude.json, line 2: server name \"a__b\" has two underscores in a row, which end a server's name in a tool's: choose another\nprofile dev: ~/.claude.json, line 3: server name \"builtin\" is taken by the built-in tools: choose another\n"},
 		"bad servers": {profile: from, files: map[string]string{".claude.json": `{"mcpServers": {"a": {}, "b": 3, "c": {"url": 3}, "d": {"command": "x", "includeTools": ["a*b"]}, "e": null}}`},
 			want: "", notes: "server a has no command and no url"},
-		"rules": {profile: from, files: map[string]string{".claude.json": `{"mcpServers": {"a": {"command": "x", "hutch": {"allowed_tools": ["t"], "rules": {"r": {"on": "mcp.request", "decision": "allow", "priority": 1}}}}}}`}, want: "a(detected x [t])"},
+		"rules":     {profile: from, files: map[string]string{".claude.json": `{"mcpServers": {"a": {"command": "x", "hutch": {"allowed_tools": ["t"], "rules": {"r": {"on": "mcp.request", "decision": "allow", "priority": 1}}}}}}`}, want: "a(detected x [t])"},
 		"no object": {profile: from, files: map[string]string{".claude.json": `[]`}, notes: "~/.claude.json, line 1: is no JSON object"},
 		"no JSON":   {profile: from, files: map[string]string{".claude.json": "{\n\"mcpServers\": {]"}, notes: "~/.claude.json, line 2: "},
 		"deep":      {profile: from, files: map[string]string{".claude.json": `{"mcpServers": {"a": ` + strings.Repeat("[", 100000)}, notes: "deeper than 32"},

@@ -82,7 +82,7 @@ var Keys = withAliases(append([]Key{
 	{Name: "network.max_bytes", In: InProfile, kind: isSize, Min: "1", field: func(t target) any { return &t.p.Network.MaxBytes }},
 	{Name: "network.timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return (*time.Duration)(&t.p.Network.Timeout) }},
 	{Name: "cmd.enabled", In: InProfile, kind: isFlag, field: func(t target) any { return &t.p.Commands.Enabled }},
-	{Name: "cmd.allow", In: InProfile, kind: isLists, field: func(t target) any { return &t.p.Commands.Allow }},
+	{Name: "cmd.allow", In: InProfile, kind: isLists, field: func(t target) any { return &t.p.Security.Commands }},
 	{Name: "cmd.timeout", In: InProfile, kind: isTime, Min: "1s", field: func(t target) any { return &t.p.Commands.Timeout }},
 	{Name: "cmd.max_output", In: InProfile, kind: isSize, Min: "1KiB", field: func(t target) any { return &t.p.Commands.MaxOutput }},
 	{Name: "cmd.max_concurrent", In: InProfile, kind: isCount, Min: "1", Max: "1000", field: func(t target) any { return &t.p.Commands.MaxConcurrent }},

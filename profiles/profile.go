@@ -48,11 +48,11 @@ type HTTP struct {
 	Timeout  time.Duration // of a request; 0: the default
 }
 
-// Commands says what the tool cmd.run may run, and for how long.
+// Commands says whether and for how long the tool cmd.run may run commands; which,
+// Security says.
 type Commands struct {
 	Enabled       bool
-	Allow         map[string][]string // what the first argument may be; empty: any
-	Timeout       time.Duration       // 0: the default, as of the others
+	Timeout       time.Duration // 0: the default, as of the others
 	MaxOutput     int64
 	MaxConcurrent int
 	Deny          []string // what the names of variables begin with that a command does not get

@@ -45,6 +45,12 @@ func decodeRules(p *Profile, rules map[string]any, at key, keys, server string) 
 // compile compiles the policy. Its error is the fault of a key.
 func (p *Profile) compile() (err error) {
 	c := p.Security
+	switch {
+	case !p.Commands.Enabled: // then none runs
+		c.Commands = nil
+	case c.Commands == nil:
+		c.Commands = map[string][]string{}
+	}
 	for _, s := range p.Servers {
 		c.Lists = append(c.Lists, policy.List{Server: s.Name, Layer: s.Layer, Allowed: s.Allowed, Blocked: s.Blocked})
 	}

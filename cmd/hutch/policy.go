@@ -197,6 +197,10 @@ func testFile(name string, try trier) (ok bool, err error) {
 			fmt.Printf("--- FAIL: %s:%d: %s\n", name, i+1, why)
 		}
 	}
+	if n == 0 {
+		fmt.Printf("FAIL\t%s\tno events: write a line of JSON for each\n", name)
+		return false, nil
+	}
 	if failed > 0 {
 		fmt.Printf("FAIL\t%s\t%d of %d\n", name, failed, n)
 		return false, nil
@@ -217,7 +221,7 @@ var decisions = []string{policy.Allow, policy.Ask, policy.Block, policy.Rewrite}
 func testLine(line []byte, try trier) string {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(line, &members); err != nil {
-		return err.Error()
+		return fmt.Sprintf("no JSON object: %v", err)
 	}
 	want, err := expected(members["expect"])
 	if err != nil {
@@ -255,6 +259,7 @@ func expected(text json.RawMessage) (want expectation, err error) {
 	}
 	switch {
 	case err != nil:
+		err = fmt.Errorf("%w: expect is a decision, as \"block\", or {\"decision\":\"block\",\"rule\":…}", fs.ErrInvalid)
 	case want.Decision == "":
 		err = fmt.Errorf("%w: expect says no decision, as \"expect\":\"block\" does", fs.ErrInvalid)
 	case !slices.Contains(decisions, want.Decision):

@@ -36,6 +36,7 @@ decision = "block"
 nonsense
 {"tool":"x","expect":"blok"}
 {"tool":"github__create_issue","expect":"allow"}
+{"tool":"x","expect":["allow"]}
 `)
 	p := tested{file: profile}
 	if err := p.test(t.Context(), []string{good}); err != nil {
@@ -50,10 +51,13 @@ nonsense
 		t.Fatal(err)
 	}
 	lines, _ := os.ReadFile(bad)
-	for i, want := range []string{"got allow by default, want block", "got allow by default, want allow by other", "expect says no decision", `"argumnets" is not known`, "invalid character", `expect is "blok": it is one of allow, ask, block, rewrite`, `say it as "name"`} {
+	for i, want := range []string{"got allow by default, want block", "got allow by default, want allow by other", "expect says no decision", `"argumnets" is not known`, "invalid character", `expect is "blok": it is one of allow, ask, block, rewrite`, `say it as "name"`, `expect is a decision, as "block"`} {
 		if got := testLine([]byte(strings.Split(string(lines), "\n")[i]), try); !strings.Contains(got, want) {
 			t.Errorf("line %d: %q, want %q", i+1, got, want)
 		}
+	}
+	if err := p.test(t.Context(), []string{write("none.jsonl", "# nothing\n")}); err != exit(1) {
+		t.Errorf("no events: %v", err)
 	}
 	if err := (&tested{file: write("wrong.toml", "security = 1\n")}).test(t.Context(), []string{good}); err == nil {
 		t.Error("a profile that does not parse was tested")

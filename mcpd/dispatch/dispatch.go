@@ -1,5 +1,5 @@
-// Package dispatch is the tool cmd.run: it reads a call's arguments, holds the
-// command against the profile's list, and puts what came of it as AEGIS does.
+// Package dispatch is the tool cmd.run: it reads a call's arguments, and puts what
+// came of the command as AEGIS does.
 // The command itself runs in the guest, without a shell, by a Runner.
 package dispatch
 
@@ -28,13 +28,9 @@ const (
 // Home is where a command starts, if the call does not say it.
 const Home = "/workspace"
 
-// A Config says what may run, and for how long.
+// A Config says whether and for how long commands may run; which, the policy says.
 type Config struct {
-	Enabled bool
-	// Allow has for each command what its first argument may be: an absolute path
-	// stands for itself and all below it, another text for itself. An empty list
-	// is any, or none at all.
-	Allow         map[string][]string
+	Enabled       bool
 	Timeout       time.Duration
 	MaxOutput     int64    // bytes of each stream that the answer has
 	MaxConcurrent int      // commands at once
@@ -129,35 +125,6 @@ func (c *Config) Plan(args json.RawMessage) (Command, error) {
 		command.Timeout = asked
 	}
 	return command, nil
-}
-
-// Refuses says why the list does not allow a command, "" if it does.
-func (c *Config) Refuses(cmd Command) string {
-	name, args := cmd.Words[0], cmd.Words[1:]
-	allowed, ok := c.Allow[name]
-	switch {
-	case !ok:
-		return fmt.Sprintf("command %q is not among those that may run", name)
-	case len(allowed) == 0:
-		return ""
-	case len(args) == 0:
-		return fmt.Sprintf("command %s needs a first argument: %s", name, strings.Join(allowed, ", "))
-	}
-	for _, a := range allowed {
-		if a == args[0] || path.IsAbs(a) && isBelow(args[0], cmd.Dir, path.Clean(a)) {
-			return ""
-		}
-	}
-	return fmt.Sprintf("first argument %q of command %s is not among those that may be: %s", args[0], name, strings.Join(allowed, ", "))
-}
-
-// isBelow tells whether an argument is a path, and leads to a folder or below
-// it. A relative one has to begin with "./", as it could be anything else.
-func isBelow(arg, dir, folder string) bool {
-	if strings.HasPrefix(arg, "./") {
-		arg = path.Join(dir, arg)
-	}
-	return path.IsAbs(arg) && below(path.Clean(arg), folder)
 }
 
 func below(name, folder string) bool {

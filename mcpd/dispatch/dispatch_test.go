@@ -2,55 +2,12 @@ package dispatch
 
 import (
 	"encoding/json"
-	"path"
 	"strings"
 	"testing"
 	"time"
 )
 
-var listed = Config{Timeout: Timeout, MaxOutput: MaxOutput, Allow: map[string][]string{
-	"python": {"/workspace"}, "pytest": {"/workspace/tests/"}, "npm": {"install", "run", "test"}, "ls": {}, "cargo": {"build"}, "find": {"/"},
-}}
-
-func TestRefuses(t *testing.T) {
-	for _, tt := range []struct{ args, want string }{
-		{`{"command":"python","args":["/workspace/solution.py"]}`, ""},
-		{`{"command":"python","args":["/workspace"]}`, ""},
-		{`{"command":"python","args":["/workspace/a/../b.py","x"]}`, ""},
-		{`{"command":"python","args":["./b.py"],"cwd":"src"}`, ""},
-		{`{"command":"pytest","args":["/workspace/tests"]}`, ""},
-		{`{"command":"npm","args":["run","evil; x"]}`, ""},
-		{`{"command":"ls"}`, ""},
-		{`{"command":"ls","args":["-l","/"]}`, ""},
-		{`{"command":"find","args":["/etc"]}`, ""},
-		{`{"command":"python"}`, "needs a first argument"},
-		{`{"command":"python","args":["/workspace/../etc/x.py"]}`, "first argument"},
-		{`{"command":"python","args":["/workspacex/y.py"]}`, "first argument"},
-		{`{"command":"python","args":["./../../etc/x.py"]}`, "first argument"},
-		{`{"command":"python","args":["-c","import os"]}`, "first argument"},
-		{`{"command":"python","args":["-m","/workspace"]}`, "first argument"},
-		{`{"command":"python","args":["b.py"]}`, "first argument"},
-		{`{"command":"python","args":[""]}`, "first argument"},
-		{`{"command":"pytest","args":["/workspace/testsx"]}`, "first argument"},
-		{`{"command":"npm","args":["runx"]}`, "first argument"},
-		{`{"command":"npm","args":["run test"]}`, "first argument"},
-		{`{"command":"npm run","args":["test"]}`, "not among"},
-		{`{"command":"cargo build ; curl","args":["evil"]}`, "not among"},
-		{`{"command":"cargo","args":["build ; curl evil"]}`, "first argument"},
-		{`{"command":"/usr/bin/python","args":["/workspace/x.py"]}`, "not among"},
-		{`{"command":"Python","args":["/workspace/x.py"]}`, "not among"},
-		{`{"command":"sh","args":["-c","ls"]}`, "not among"},
-	} {
-		cmd, err := listed.Plan(json.RawMessage(tt.args))
-		if err != nil {
-			t.Errorf("%s: %v", tt.args, err)
-			continue
-		}
-		if got := listed.Refuses(cmd); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
-			t.Errorf("%s: %q, want %q", tt.args, got, tt.want)
-		}
-	}
-}
+var listed = Config{Timeout: Timeout, MaxOutput: MaxOutput}
 
 func TestPlan(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
@@ -95,18 +52,4 @@ func TestResult(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
 		}
 	}
-}
-
-func FuzzRefuses(f *testing.F) {
-	f.Add("python", "/workspace/../x")
-	f.Fuzz(func(t *testing.T, command, arg string) {
-		args, _ := json.Marshal(map[string]any{"command": command, "args": []string{arg}})
-		cmd, err := listed.Plan(args)
-		if err != nil || listed.Refuses(cmd) != "" {
-			return
-		}
-		if clean := path.Clean(arg); command == "python" && !strings.HasPrefix(arg, "./") && clean != Home && !strings.HasPrefix(clean, Home+"/") {
-			t.Errorf("%q %q", command, arg)
-		}
-	})
 }

@@ -31,7 +31,7 @@ func (r *execRow) words() (words []string, whole bool) {
 }
 
 // addCommand counts what cmd.run ran, by what a profile lists of commands: the
-// name and the first argument. No word of it has the end of a line in it.
+// name and the first argument, with a NUL between, which no word has.
 func (u *usage) addCommand(line []byte) {
 	var r execRow
 	if json.Unmarshal(line, &r) != nil || r.Source != dispatch.Tool {
@@ -42,7 +42,7 @@ func (u *usage) addCommand(line []byte) {
 		u.commands.left++
 		return
 	}
-	u.commands.add(strings.Join(words[:min(2, len(words))], "\n"), r.Time)
+	u.commands.add(strings.Join(words[:min(2, len(words))], "\x00"), r.Time)
 }
 
 // writeCommands writes the list of commands. It cannot say that a command may
@@ -51,7 +51,7 @@ func (u *usage) writeCommands(b *strings.Builder) {
 	firsts := map[string][]string{}
 	bare := map[string]bool{}
 	for _, words := range slices.Sorted(maps.Keys(u.commands.names)) {
-		name, first, has := strings.Cut(words, "\n")
+		name, first, has := strings.Cut(words, "\x00")
 		firsts[name] = append(firsts[name], celString(first))
 		bare[name] = bare[name] || !has
 	}
@@ -71,7 +71,7 @@ func (u *usage) writeCommands(b *strings.Builder) {
 // celWords returns a command and its argument as a list of CEL.
 func celWords(words string) string {
 	var list []string
-	for word := range strings.SplitSeq(words, "\n") {
+	for word := range strings.SplitSeq(words, "\x00") {
 		list = append(list, celString(word))
 	}
 	return "[" + strings.Join(list, ", ") + "]"
@@ -103,18 +103,16 @@ func (r *replay) command(line []byte) *difference {
 
 // runs has the difference say whether a command would run now.
 func (r *replay) runs(d *difference, c dispatch.Command, process string) *difference {
-	why := r.profile.Cmd.Refuses(c)
-	switch {
-	case !r.profile.Cmd.Enabled:
+	if !r.profile.Cmd.Enabled {
 		return d.decided(policy.Decision{Action: policy.Block, Rule: "cmd.enabled", Reason: "there is no " + dispatch.Tool})
-	case why != "" && c.Dir == "" && len(c.Words) > 1 && strings.HasPrefix(c.Words[1], "./"):
+	}
+	now := r.profile.Policy.Decide(&policy.Event{
+		On: policy.OnExec, VM: r.vm, Profile: r.profile.Name, Process: process, Command: c.Words[0], Words: c.Words[1:], Dir: c.Dir,
+		Server: dispatch.Server, Tool: dispatch.Tool, Name: dispatch.Tool, Method: "tools/call", Known: true, Trial: true,
+	})
+	if now.Rule == policy.RuleCommands && c.Dir == "" && len(c.Words) > 1 && strings.HasPrefix(c.Words[1], "./") {
 		d.Now, d.Reason = unknown, "the folder that it ran in is not recorded"
 		return d
-	case why != "":
-		return d.decided(policy.Decision{Action: policy.Block, Rule: "cmd.allow", Reason: why})
 	}
-	return d.decided(r.profile.Policy.Decide(&policy.Event{
-		On: policy.OnExec, VM: r.vm, Profile: r.profile.Name, Process: process, Command: c.Words[0], Words: c.Words[1:],
-		Server: dispatch.Server, Tool: dispatch.Tool, Name: dispatch.Tool, Method: "tools/call", Known: true, Trial: true,
-	}))
+	return d.decided(now)
 }

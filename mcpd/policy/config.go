@@ -17,6 +17,7 @@ type Config struct {
 	DenyLayer    string   // whose that list is
 	Capabilities []Capability
 	Cedar        Cedar
+	Commands     map[string][]string // that cmd.run may run, each with what its first argument may be (none: any); nil: no list of such
 	Rules        []Rule
 	Lists        []List
 	Hosts        guard.Hosts // that the proxy lets requests to, before a Policy is asked

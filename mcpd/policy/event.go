@@ -47,6 +47,7 @@ type Event struct {
 	// Of commands.
 	Command string   `json:"command,omitempty"`
 	Words   []string `json:"args,omitempty"` // its arguments
+	Dir     string   `json:"-"`              // that it runs in, which relative paths start from; "": nobody knows
 
 	// Of HTTP.
 	Host   string `json:"host,omitempty"`

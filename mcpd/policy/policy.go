@@ -41,10 +41,11 @@ type Decision struct {
 type Policy struct {
 	denied          []denial
 	denyLayer       string
-	capabilities    []*capability      // by name
-	capabilityLayer string             // whose it is that other tools are refused
-	rules           []*rule            // in the order in which they are tried
-	cedar           *cedarSet          // nil: there are no policies
+	capabilities    []*capability // by name
+	capabilityLayer string        // whose it is that other tools are refused
+	rules           []*rule       // in the order in which they are tried
+	cedar           *cedarSet     // nil: there are no policies
+	runnable        map[string][]string
 	byEvent         map[string][]*rule // the same
 	allowed         map[string]string  // by server, the rule that its list of allowed tools is
 	reads           map[string]bool    // by event, whether rules look at the arguments or results
@@ -70,6 +71,7 @@ type check struct {
 // that decides. What none decides, the default does.
 var checks = []check{
 	{"size", (*Policy).trySize, (*Policy).hasForm},
+	{"commands", (*Policy).tryCommands, (*Policy).hasCommands},
 	{"deny", (*Policy).tryDeny, (*Policy).denies},
 	{"capabilities", (*Policy).tryCapabilities, (*Policy).hasCapabilities},
 	{"cedar", (*Policy).tryCedar, (*Policy).hasCedar},
@@ -80,7 +82,7 @@ var checks = []check{
 
 // New compiles a policy. Its error is a Fault.
 func New(c Config) (*Policy, error) {
-	p := &Policy{lastTally: new(tally), last: Decision{Action: Allow, Rule: RuleDefault}, askTime: c.AskTime, sealed: c.Sealed, hosts: c.Hosts, now: time.Now}
+	p := &Policy{runnable: c.Commands, lastTally: new(tally), last: Decision{Action: Allow, Rule: RuleDefault}, askTime: c.AskTime, sealed: c.Sealed, hosts: c.Hosts, now: time.Now}
 	switch c.Default {
 	case "", Allow:
 	case Ask, Block:

@@ -2,6 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"hutch/fs"
@@ -9,6 +11,16 @@ import (
 
 // writeChecks writes what is tried before the rules, for people to read.
 func (p *Policy) writeChecks(b *strings.Builder) {
+	for _, name := range slices.Sorted(maps.Keys(p.runnable)) {
+		b.WriteString(RuleCommands + " allow")
+		for _, word := range append([]string{name}, p.runnable[name]...) {
+			b.WriteString(" " + fs.QuoteLine(word))
+		}
+		b.WriteString("\n")
+	}
+	if p.runnable != nil {
+		b.WriteString(RuleCommands + " block what cmd.run may not run\n")
+	}
 	if len(p.denied) > 0 {
 		b.WriteString(ruleDeny + " block")
 		for _, d := range p.denied {

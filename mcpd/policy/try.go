@@ -49,11 +49,8 @@ func ParseEvent(text []byte) (*Event, error) {
 		}
 		e.conclude()
 	}
-	if e.On == OnHTTP && e.Port == 0 {
-		e.Port = 443
-		if e.Scheme == "http" {
-			e.Port = 80
-		}
+	if e.On == OnHTTP {
+		e.concludeHTTP()
 	}
 	if e.On == OnResponse && e.Answer == nil {
 		e.Answer = json.RawMessage("{}")
@@ -126,6 +123,27 @@ func (e *Event) conclude() {
 	}
 }
 
+// concludeHTTP does so for a request to the proxy: one that says no path and no
+// method is a tunnel.
+func (e *Event) concludeHTTP() {
+	if e.Port == 0 {
+		e.Port = 443
+		if e.Scheme == "http" {
+			e.Port = 80
+		}
+	}
+	tunnel := e.Scheme != "http" && e.Path == ""
+	switch {
+	case e.Method == "" && tunnel:
+		e.Method = "CONNECT"
+	case e.Method == "":
+		e.Method = "GET"
+	}
+	if e.Scheme == "" && e.Method == "CONNECT" {
+		e.Scheme = "https"
+	}
+}
+
 // eventNames are the names that an event's members have in JSON.
 var eventNames = func() (names []string) {
 	for f := range reflect.TypeFor[Event]().Fields() {
@@ -175,6 +193,9 @@ func (p *Policy) try(e *Event) Decision {
 	host, err := guard.Host(e.Host)
 	if err == nil && e.Port != int(uint16(e.Port)) {
 		err = fmt.Errorf("%d is no port from 1 to 65535", e.Port)
+	}
+	if err == nil && e.Path != "" {
+		e.Path, err = guard.Path(e.Path)
 	}
 	if err != nil {
 		return Decision{Action: Block, Rule: "request", Reason: err.Error(), Code: DomainNotAllowed}

@@ -189,3 +189,35 @@ func TestTryHosts(t *testing.T) {
 		}
 	}
 }
+
+// A request to the proxy is tried as the proxy reads it.
+func TestTryHTTP(t *testing.T) {
+	hosts, err := guard.ParseHosts([]string{"a.example"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(Config{Hosts: hosts, Rules: []Rule{
+		{ID: "admin", On: OnHTTP, If: `http.path.startsWith("/admin")`, Decision: Block, Priority: 1},
+		{ID: "read", On: OnHTTP, If: `!(http.method in ["GET", "CONNECT"])`, Decision: Block, Priority: 2},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for event, want := range map[string]string{
+		`{"on":"http","host":"a.example","scheme":"http","method":"GET","path":"//admin"}`:     "admin",
+		`{"on":"http","host":"a.example","scheme":"http","path":"/%61dmin"}`:                   "admin",
+		`{"on":"http","host":"a.example","scheme":"http","method":"GET","path":"/x/../admin"}`: "request",
+		`{"on":"http","host":"a.example"}`:                                                     "allow a.example",
+		`{"on":"http","host":"a.example","scheme":"http"}`:                                     "allow a.example",
+		`{"on":"http","host":"a.example","method":"POST"}`:                                     "read",
+		`{"on":"http","host":"b.example"}`:                                                     "default",
+	} {
+		e, err := ParseEvent([]byte(event))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Try(e); got.Rule != want {
+			t.Errorf("%s: %+v, want %s", event, got, want)
+		}
+	}
+}

@@ -60,22 +60,31 @@ func (v *Sandbox) configure(ctx context.Context) error {
 }
 
 // Policy returns the policy that decides what the VM may, or, while it does
-// not run, would.
+// not run, would if it could start.
 func (v *Sandbox) Policy() (*policy.Policy, error) {
 	if p := v.MCP.Policy(); p != nil && v.Running() {
 		return p, nil
 	}
-	p, err := v.service.Profiles.Get(v.Config().Profile)
+	p, err := v.parsed(v.Config().Profile)
 	if err != nil {
 		return nil, err
 	}
 	return p.Policy, nil
 }
 
+// parsed returns a profile as its files are now, and fails where they do not
+// parse: who tries a profile wants to know of what is written there.
+func (v *Sandbox) parsed(name string) (*profiles.Profile, error) {
+	if err := v.service.Profiles.Check(name); err != nil {
+		return nil, err
+	}
+	return v.service.Profiles.Get(name)
+}
+
 // Replay tells which recorded requests a profile would decide otherwise, the
 // VM's own, as it is now, where the name is empty.
 func (v *Sandbox) Replay(ctx context.Context, name string) (string, error) {
-	p, err := v.service.Profiles.Get(cmp.Or(name, v.Config().Profile))
+	p, err := v.parsed(cmp.Or(name, v.Config().Profile))
 	if err != nil {
 		return "", err
 	}

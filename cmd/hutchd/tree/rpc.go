@@ -13,7 +13,8 @@ import (
 // rpcHandle is an open file on which a line is written and its answer read:
 // a tool, a resource, a prompt. The answer begins wherever the reader stands
 // when it reads first, so that a shell, whose one file offset the write has
-// moved, reads it whole. A read completes a line that has no newline.
+// moved, reads it whole. Several lines that are written before that have their
+// answers one after the other. A read completes a line that has no newline.
 type rpcHandle struct {
 	fs.MadeUp
 	ask    func(ctx context.Context, line string) (string, error)
@@ -41,6 +42,9 @@ func openRPC(flags int, ask func(ctx context.Context, line string) (string, erro
 // maxQuestion is the length of the longest line that can be asked.
 const maxQuestion = 1 << 20
 
+// maxAnswers is how many bytes of answers wait to be read, if there are several.
+const maxAnswers = 64 << 20
+
 func (h *rpcHandle) do(ctx context.Context, line string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -51,7 +55,13 @@ func (h *rpcHandle) do(ctx context.Context, line string) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.answer, h.base = answer, -1
+	if h.base >= 0 {
+		h.answer = ""
+	}
+	if len(h.answer)+len(answer) > maxAnswers && h.answer != "" {
+		return fmt.Errorf("%w: answers that were not read have %d bytes: read them first", fs.ErrTooLong, len(h.answer))
+	}
+	h.answer, h.base = h.answer+answer, -1
 	return nil
 }
 
