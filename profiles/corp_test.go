@@ -80,46 +80,49 @@ func TestCorp(t *testing.T) {
 		dropIn   string
 		want     string // an error if it begins with !
 	}{
-		"users say otherwise":  {all: "pids = 16\ncpus = 2", user: "pids = 17", want: "cpus=2 pids=17"},
-		"all, then its own":    {all: "pids = 16\ncpus = 2", dev: "pids = 18", user: "", want: "cpus=2 pids=18"},
-		"lock":                 {all: "pids = 16\n" + directives([4]string{"lock", "pids", "be small"}), user: "cpus = 1\npids = 17", want: "!profile dev, line 2: pids is locked by corp, which locks pids: be small (CORP/all.toml, line 2)"},
-		"lock to a value":      {all: directives([4]string{"lock", "pids", "be small", "16"}), user: "", want: "pids=16"},
-		"the same is fine":     {all: directives([4]string{"lock", "pids", "be small", "16"}), user: "pids = 16", want: "pids=16"},
-		"lock what is not":     {all: directives([4]string{"lock", "cpus", "no"}), user: "cpus = 1", want: "!profile dev, line 1: cpus is locked by corp"},
-		"a drop-in, too":       {all: directives([4]string{"lock", "pids", "", "16"}), user: "", dropIn: "\npids = 17", want: "!profile dev, dev.d/x.toml, line 2: pids is locked"},
-		"lock a table":         {all: server + directives([4]string{"lock", "mcpServers", "ours"}), user: "[mcpServers.y]\ncommand = \"z\"", want: "!profile dev, line 2: mcpServers.y.command is locked by corp, which locks mcpServers: ours"},
-		"lock a server":        {all: server + directives([4]string{"lock", "mcpServers.x", "ours"}), user: "[mcpServers.x]\nallowed_tools = [\"t\"]", want: "!profile dev, line 2: mcpServers.x.allowed_tools is locked"},
-		"by another name":      {all: server + directives([4]string{"lock", "mcpServers.x.enabled", "ours"}), user: "[mcpServers.x]\ndisabled = true", want: "!profile dev, line 2: mcpServers.x.enabled is locked"},
-		"in another table":     {all: server + directives([4]string{"lock", "mcpServers.x.allowed_tools", "ours"}), user: "[mcpServers.x.hutch]\nallowed_tools = []", want: "!profile dev, line 2: mcpServers.x.allowed_tools is locked"},
-		"over the table":       {all: directives([4]string{"lock", "env.A", "", `"b"`}), user: "env = 3", want: "!profile dev, line 1: env is locked"},
-		"beside it":            {all: directives([4]string{"lock", "env.A", "", `"b"`}), user: "env.B = \"c\"", want: "A=b B=c"},
-		"forbid":               {all: directives([4]string{"forbid", "mcpServers.evil", "it is evil"}), user: "mcpServers.evil.url = \"http://e\"", want: "!profile dev, line 1: mcpServers.evil.url is forbidden by corp, which forbids mcpServers.evil: it is evil"},
-		"forbid what corp has": {all: server + "[mcpServers.y]\nurl=\"http://b\"\n" + directives([4]string{"forbid", "mcpServers.x", ""}), user: "", want: "y(corp http://b [])"},
-		"forbid a value":       {all: directives([4]string{"forbid", "network.allow", "not there", `"*"`}), user: "network.allow = [\"pypi.org\", \"*\"]", want: `!profile dev, line 1: network.allow is forbidden by corp, which forbids network.allow to be *: not there`},
-		"another value":        {all: directives([4]string{"forbid", "network.allow", "", `"*"`}), user: "pids = 16\nnetwork.allow = [\"pypi.org\"]", want: "pids=16"},
-		"replace":              {all: directives([4]string{"replace", "pids", "", "16"}), user: "pids = 17", want: "pids=16"},
-		"replace a table":      {all: directives([4]string{"replace", "mcpServers.x", "", `{url = "http://b", disabled = true}`}), user: server + "allowed_tools = [\"t\"]", want: "x(corp http://b off [])"},
-		"add to a list":        {all: directives([4]string{"add", "mcpServers.x.allowed_tools", "", `["t", "u"]`}), user: server + "allowed_tools = [\"t\"]", want: "x(user http://a [t u])"},
-		"add what is there":    {all: directives([4]string{"add", "pids", "", "16"}), user: "pids = 17", want: "pids=17"},
-		"add what is not":      {all: directives([4]string{"add", "pids", "", "16"}), user: "", want: "pids=16"},
-		"add a table":          {all: directives([4]string{"add", "mcpServers.x", "", `{url = "http://b", allowed_tools = ["t"]}`}), user: server, want: "x(user http://a [t])"},
-		"remove":               {all: directives([4]string{"remove", "mcpServers.x", ""}), user: server + "[mcpServers.y]\ncommand = \"z\"", want: "y(user z [])"},
-		"remove from a list":   {all: directives([4]string{"remove", "mcpServers.x.allowed_tools", "", `"t"`}), user: server + "allowed_tools = [\"t\", \"u\"]", want: "x(user http://a [u])"},
-		"remove nothing":       {all: directives([4]string{"remove", "mcpServers.x.allowed_tools", ""}), user: "pids = 16", want: "pids=16"},
-		"a wrong value":        {all: directives([4]string{"replace", "pids", "", "1"}), user: "", want: "!profile dev, CORP/all.toml, line 1: pids \"1\" is not a number"},
-		"a wrong path":         {all: directives([4]string{"lock", "pid", ""}), user: "", want: `!profile dev, CORP/all.toml, line 3: path "pid" is that of no key`},
-		"half a path":          {all: directives([4]string{"lock", "mcpServers.", ""}), user: "", want: `!profile dev, CORP/all.toml, line 3: path "mcpServers." has an empty name`},
-		"another name":         {all: directives([4]string{"lock", "mcpServers.x.disabled", ""}), user: "", want: `!profile dev, CORP/all.toml, line 3: path "mcpServers.x.disabled" is another name: write mcpServers.NAME.enabled`},
-		"a wrong operation":    {all: directives([4]string{"lok", "pids", ""}), user: "", want: `!profile dev, CORP/all.toml, line 2: operation "lok": it is`},
-		"no value":             {all: directives([4]string{"add", "pids", ""}), user: "", want: `!profile dev, CORP/all.toml, line 1: add needs a value`},
-		"a user's directive":   {user: directives([4]string{"lock", "pids", ""}), want: "!profile dev, line 1: directive stands in files of corp only"},
-		"a user's serial":      {user: "serial = 3", want: "!profile dev, line 1: serial stands in files of corp only"},
-		"editable":             {all: "[editable]\nmcpServers = false", user: server, want: "!profile dev, line 2: mcpServers.x.url is locked by corp, whose [editable] leaves mcpServers to nobody (CORP/all.toml, line 2)"},
-		"editable machine":     {all: "[editable]\nmachine = false", user: "pids = 17", want: "!profile dev, line 1: pids is locked by corp"},
-		"editable again":       {all: "[editable]\nmachine = false", user: "editable.machine = true", want: "!profile dev, line 1: editable.machine is locked by corp"},
-		"the user's editable":  {user: "[editable]\nsecurity = false", dropIn: "[security]\ndefault = \"block\"", want: "!profile dev, dev.d/x.toml, line 2: security.default is locked by user, whose [editable]"},
-		"no section":           {user: "[editable]\npids = false", want: `!profile dev, line 2: "pids" is no section: they are machine env http network cmd storage mcp security mcpServers`},
-		"a key of a table":     {all: "security.cedar.policies.x = \"permit(principal, action, resource);\"\n" + directives([4]string{"lock", "security.cedar.policies.x", "ours"}), user: "security.cedar.policies.x = \"\"", want: "!profile dev, line 1: security.cedar.policies.x is locked"},
+		"users say otherwise":            {all: "pids = 16\ncpus = 2", user: "pids = 17", want: "cpus=2 pids=17"},
+		"all, then its own":              {all: "pids = 16\ncpus = 2", dev: "pids = 18", user: "", want: "cpus=2 pids=18"},
+		"lock":                           {all: "pids = 16\n" + directives([4]string{"lock", "pids", "be small"}), user: "cpus = 1\npids = 17", want: "!profile dev, line 2: pids is locked by corp, which locks pids: be small (CORP/all.toml, line 2)"},
+		"lock to a value":                {all: directives([4]string{"lock", "pids", "be small", "16"}), user: "", want: "pids=16"},
+		"the same is fine":               {all: directives([4]string{"lock", "pids", "be small", "16"}), user: "pids = 16", want: "pids=16"},
+		"lock what is not":               {all: directives([4]string{"lock", "cpus", "no"}), user: "cpus = 1", want: "!profile dev, line 1: cpus is locked by corp"},
+		"a drop-in, too":                 {all: directives([4]string{"lock", "pids", "", "16"}), user: "", dropIn: "\npids = 17", want: "!profile dev, dev.d/x.toml, line 2: pids is locked"},
+		"lock a table":                   {all: server + directives([4]string{"lock", "mcpServers", "ours"}), user: "[mcpServers.y]\ncommand = \"z\"", want: "!profile dev, line 2: mcpServers.y.command is locked by corp, which locks mcpServers: ours"},
+		"lock a server":                  {all: server + directives([4]string{"lock", "mcpServers.x", "ours"}), user: "[mcpServers.x]\nallowed_tools = [\"t\"]", want: "!profile dev, line 2: mcpServers.x.allowed_tools is locked"},
+		"by another name":                {all: server + directives([4]string{"lock", "mcpServers.x.enabled", "ours"}), user: "[mcpServers.x]\ndisabled = true", want: "!profile dev, line 2: mcpServers.x.enabled is locked"},
+		"in another table":               {all: server + directives([4]string{"lock", "mcpServers.x.allowed_tools", "ours"}), user: "[mcpServers.x.hutch]\nallowed_tools = []", want: "!profile dev, line 2: mcpServers.x.allowed_tools is locked"},
+		"over the table":                 {all: directives([4]string{"lock", "env.A", "", `"b"`}), user: "env = 3", want: "!profile dev, line 1: env is locked"},
+		"beside it":                      {all: directives([4]string{"lock", "env.A", "", `"b"`}), user: "env.B = \"c\"", want: "A=b B=c"},
+		"forbid":                         {all: directives([4]string{"forbid", "mcpServers.evil", "it is evil"}), user: "mcpServers.evil.url = \"http://e\"", want: "!profile dev, line 1: mcpServers.evil.url is forbidden by corp, which forbids mcpServers.evil: it is evil"},
+		"forbid what corp has":           {all: server + "[mcpServers.y]\nurl=\"http://b\"\n" + directives([4]string{"forbid", "mcpServers.x", ""}), user: "", want: "y(corp http://b [])"},
+		"forbid a value":                 {all: directives([4]string{"forbid", "network.allow", "not there", `"*"`}), user: "network.allow = [\"pypi.org\", \"*\"]", want: `!profile dev, line 1: network.allow is forbidden by corp, which forbids network.allow to be *: not there`},
+		"another value":                  {all: directives([4]string{"forbid", "network.allow", "", `"*"`}), user: "pids = 16\nnetwork.allow = [\"pypi.org\"]", want: "pids=16"},
+		"replace":                        {all: directives([4]string{"replace", "pids", "", "16"}), user: "pids = 17", want: "pids=16"},
+		"replace a table":                {all: directives([4]string{"replace", "mcpServers.x", "", `{url = "http://b", disabled = true}`}), user: server + "allowed_tools = [\"t\"]", want: "x(corp http://b off [])"},
+		"add to a list":                  {all: directives([4]string{"add", "mcpServers.x.allowed_tools", "", `["t", "u"]`}), user: server + "allowed_tools = [\"t\"]", want: "x(user http://a [t u])"},
+		"add what is there":              {all: directives([4]string{"add", "pids", "", "16"}), user: "pids = 17", want: "pids=17"},
+		"add what is not":                {all: directives([4]string{"add", "pids", "", "16"}), user: "", want: "pids=16"},
+		"add a table":                    {all: directives([4]string{"add", "mcpServers.x", "", `{url = "http://b", allowed_tools = ["t"]}`}), user: server, want: "x(user http://a [t])"},
+		"remove":                         {all: directives([4]string{"remove", "mcpServers.x", ""}), user: server + "[mcpServers.y]\ncommand = \"z\"", want: "y(user z [])"},
+		"remove from a list":             {all: directives([4]string{"remove", "mcpServers.x.allowed_tools", "", `"t"`}), user: server + "allowed_tools = [\"t\", \"u\"]", want: "x(user http://a [u])"},
+		"remove nothing":                 {all: directives([4]string{"remove", "mcpServers.x.allowed_tools", ""}), user: "pids = 16", want: "pids=16"},
+		"a wrong value":                  {all: directives([4]string{"replace", "pids", "", "1"}), user: "", want: "!profile dev, CORP/all.toml, line 1: pids \"1\" is not a number"},
+		"a wrong path":                   {all: directives([4]string{"lock", "pid", ""}), user: "", want: `!profile dev, CORP/all.toml, line 3: path "pid" is that of no key`},
+		"half a path":                    {all: directives([4]string{"lock", "mcpServers.", ""}), user: "", want: `!profile dev, CORP/all.toml, line 3: path "mcpServers." has an empty name`},
+		"another name":                   {all: directives([4]string{"lock", "mcpServers.x.disabled", ""}), user: "", want: `!profile dev, CORP/all.toml, line 3: path "mcpServers.x.disabled" is another name: write mcpServers.NAME.enabled`},
+		"a wrong operation":              {all: directives([4]string{"lok", "pids", ""}), user: "", want: `!profile dev, CORP/all.toml, line 2: operation "lok": it is`},
+		"no value":                       {all: directives([4]string{"add", "pids", ""}), user: "", want: `!profile dev, CORP/all.toml, line 1: add needs a value`},
+		"a user's directive":             {user: directives([4]string{"lock", "pids", ""}), want: "!profile dev, line 1: directive stands in files of corp only"},
+		"a user's serial":                {user: "serial = 3", want: "!profile dev, line 1: serial stands in files of corp only"},
+		"editable":                       {all: "[editable]\nmcpServers = false", user: server, want: "!profile dev, line 2: mcpServers.x.url is locked by corp, whose [editable] leaves mcpServers to nobody (CORP/all.toml, line 2)"},
+		"editable machine":               {all: "[editable]\nmachine = false", user: "pids = 17", want: "!profile dev, line 1: pids is locked by corp"},
+		"editable, and the default said": {all: "[editable]\nmachine = false", user: "image = \"host\"", want: "image=host"},
+		"lock of a config's":             {all: directives([4]string{"lock", "profile", "", "3"}), want: "!profile dev, CORP/all.toml, line 5: value of profile: write a text"},
+		"replace of a config's":          {all: directives([4]string{"replace", "hostname", "", `"x"`}), want: `!profile dev, CORP/all.toml, line 3: path "hostname" is for the config of a VM alone`},
+		"editable again":                 {all: "[editable]\nmachine = false", user: "editable.machine = true", want: "!profile dev, line 1: editable.machine is locked by corp"},
+		"the user's editable":            {user: "[editable]\nsecurity = false", dropIn: "[security]\ndefault = \"block\"", want: "!profile dev, dev.d/x.toml, line 2: security.default is locked by user, whose [editable]"},
+		"no section":                     {user: "[editable]\npids = false", want: `!profile dev, line 2: "pids" is no section: they are machine env http network cmd storage mcp security mcpServers`},
+		"a key of a table":               {all: "security.cedar.policies.x = \"permit(principal, action, resource);\"\n" + directives([4]string{"lock", "security.cedar.policies.x", "ours"}), user: "security.cedar.policies.x = \"\"", want: "!profile dev, line 1: security.cedar.policies.x is locked"},
 		"corp's rules": {all: "[security.rules.mcp.a]\non = \"mcp.request\"\ndecision = \"block\"", user: "[security.rules.mcp.b]\non = \"mcp.request\"\ndecision = \"allow\"",
 			want: "security.rules.mcp.a(corp block -100) security.rules.mcp.b(user allow 100)"},
 		"a rule of corp":            {all: "[security.rules.mcp.a]\non = \"mcp.request\"\ndecision = \"block\"", user: "security.rules.mcp.a.if = \"false\"", want: "!profile dev, line 1: security.rules.mcp.a.if is locked by corp, which locks security.rules.mcp.a: it is a rule of corp"},
@@ -284,6 +287,28 @@ func TestAdmit(t *testing.T) {
 		key, err := p.Admit(c)
 		if (err != nil) != (want != "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.HasPrefix(want, key+" ")) {
 			t.Errorf("%q: %s, %v, want %s", config, key, err, want)
+		}
+	}
+}
+
+// What a lock says of a key that only configs have, they have to say.
+func TestAdmitOfConfigs(t *testing.T) {
+	h := newHouse(t)
+	for corp, configs := range map[string]map[string]string{
+		directives([4]string{"lock", "profile", "ours", `"team"`}): {"profile team": "", "profile dev": "profile is locked by corp, which locks profile to be team: ours", "ram 1GiB": "profile is locked"},
+		"[editable]\nmachine = false":                              {"profile team": "", "ram 1GiB": "ram is locked by corp", "image host": ""},
+	} {
+		h.sign("all.toml", corp)
+		h.again()
+		p := get(t, h.Store, "")
+		for config, want := range configs {
+			c, err := ParseConfig(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.Admit(c); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%q of %s: %v, want %s", config, corp, err, want)
+			}
 		}
 	}
 }

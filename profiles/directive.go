@@ -85,6 +85,13 @@ func (do *directive) check(at key) error {
 	switch {
 	case k == nil:
 		return at.with("path").faultf("path %.64q is that of no key", do.said)
+	case do.value != nil && !k.in(InProfile) && operations[do.operation].changes:
+		return at.with("path").faultf("path %.64q is for the config of a VM alone: lock or forbid it", do.said)
+	case do.value != nil && !k.in(InProfile):
+		text, ok := do.value.(string)
+		if err := k.set(k.field(target{c: new(Config)}), text); err != nil || !ok {
+			return at.with("value").faultf("value of %s: write a text, as a config has it", do.said)
+		}
 	case k.same != "" && len(do.path) == strings.Count(k.Name, ".")+1:
 		return at.with("path").faultf("path %.64q is another name: write %s", do.said, k.same)
 	}
@@ -238,7 +245,9 @@ func sectionKeys(name string) (keys []key) {
 		return []key{{name}}
 	}
 	for k := range configKeys {
-		keys = append(keys, key{k.Name})
+		if k.Name != "profile" { // which says whose sections these are
+			keys = append(keys, key{k.Name})
+		}
 	}
 	return keys
 }
@@ -264,7 +273,7 @@ func (l *layered) bind(d *document) error {
 			continue
 		}
 		switch {
-		case do.operation == "lock" && do.value != nil:
+		case do.operation == "lock" && do.value != nil && FindKey(do.path.String()).in(InProfile):
 			if err := l.put(d, do, do.value); err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -121,6 +122,9 @@ func (s *Store) own(l *look, name string, itself, corp bool) (docs []*document, 
 		if err != nil {
 			return nil, err
 		}
+		for _, name := range d.others {
+			l.notes = append(l.notes, fmt.Sprintf("%s: %s means nothing in a .json, of which only mcpServers is read: say it in a .toml", at.file, fs.QuoteLine(name)))
+		}
 		docs = append(docs, d)
 	}
 	return docs, nil
@@ -146,8 +150,15 @@ func (s *Store) dropIns(l *look, name string) (files []string, err error) {
 		return nil, fmt.Errorf("drop-ins of profile %s: %w", name, err)
 	}
 	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); (ext == suffix || ext == jsonSuffix) && checkName(e.Name()) == nil {
+		ext := filepath.Ext(e.Name())
+		switch err := checkName(e.Name()); {
+		case (ext == suffix || ext == jsonSuffix) && err == nil:
 			files = append(files, e.Name())
+		case e.Name()[0] != '.' && (strings.EqualFold(ext, suffix) || strings.EqualFold(ext, jsonSuffix)):
+			if err == nil {
+				err = fmt.Errorf("ends in %s", ext)
+			}
+			l.notes = append(l.notes, fmt.Sprintf("%s does not count, as its name %v: call it something like connector.toml", fs.QuoteLine(name+dropInSuffix+"/"+e.Name()), err))
 		}
 	}
 	return files, nil
@@ -158,6 +169,7 @@ func readDocument(at place, text []byte) (*document, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("%w: profile %s has more than %d bytes", fs.ErrTooLong, strings.TrimSuffix(at.file, suffix), maxText)
 	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // which some editors put before all
 	if filepath.Ext(at.file) == jsonSuffix {
 		return readJSON(at, text)
 	}

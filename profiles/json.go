@@ -39,6 +39,7 @@ func readJSON(at place, text []byte) (*document, error) {
 		f.at.line = r.here()
 		return nil, f
 	}
+	d.others = r.others
 	if err := d.clientNames(); err != nil {
 		return nil, err
 	}
@@ -52,6 +53,8 @@ type jsonReader struct {
 	seen  int64 // how much of text line counts
 	line  int
 	lines map[string]int
+
+	others []string // names beside that of the servers
 }
 
 // here returns the line where the reader is.
@@ -77,6 +80,7 @@ func (r *jsonReader) top(table map[string]any) error {
 			if err := r.d.Decode(&other); err != nil {
 				return err
 			}
+			r.others = append(r.others, name)
 			continue
 		}
 		if table[name], err = r.value(key{name}); err != nil {

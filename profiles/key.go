@@ -201,6 +201,9 @@ func configKeys(yield func(*Key) bool) {
 	}
 }
 
+// in says whether the key can be said there. No key can.
+func (k *Key) in(where Where) bool { return k == nil || k.In&where != 0 }
+
 // FindKey returns the key called name, nil if there is none.
 func FindKey(name string) *Key {
 	for i := range Keys {

@@ -45,6 +45,7 @@ type document struct {
 	texts map[string]int // of texts of several lines
 
 	directives []directive // of corp's
+	others     []string    // what else stands in a file of a client's form
 }
 
 // readTOML returns what text says, which stands at a place. Its errors are

@@ -280,3 +280,22 @@ func FuzzLayers(f *testing.F) {
 		}
 	})
 }
+
+// A file that does not count where it looks as if it did is told of.
+func TestLeftOut(t *testing.T) {
+	s := openStore(t)
+	lay(t, s, map[string]string{
+		"dev.toml": "\ufeffpids = 16", "dev.d/a b.toml": "junk", "dev.d/up.TOML": "junk", "dev.d/.swap.toml": "junk", "dev.d/x.toml~": "junk",
+		"dev.d/c.json": `{"mcpServers": {"a": {"command": "x"}}, "security": {"default": "block"}}`,
+	})
+	if p := get(t, s, "dev"); said(p) != "pids=16 a(user x [])" {
+		t.Error(said(p))
+	}
+	want := `profile dev: 'dev.d/a b.toml' does not count, as its name has other characters than letters, digits, dots, dashes and underscores: call it something like connector.toml
+profile dev: dev.d/up.TOML does not count, as its name ends in .TOML: call it something like connector.toml
+profile dev: dev.d/c.json: security means nothing in a .json, of which only mcpServers is read: say it in a .toml
+`
+	if got := s.Err(); got != want {
+		t.Errorf("err has\n%s\nwant\n%s", got, want)
+	}
+}

@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
@@ -12,7 +13,7 @@ import (
 type lock struct {
 	operation string // lock, forbid or editable
 	path      key
-	value     any // of forbid: what cannot be said; nil: anything
+	value     any // of forbid: what cannot be said; nil: anything. Of lock: what it is then
 	reason    string
 	place
 }
@@ -44,6 +45,9 @@ func (k *lock) why() string {
 	switch k.operation {
 	case "lock":
 		text = fmt.Sprintf("locked by %s, which locks %s", k.layer, k.path)
+		if k.value != nil {
+			text += fmt.Sprintf(" to be %v", k.value)
+		}
 	case "forbid":
 		text = fmt.Sprintf("forbidden by %s, which forbids %s", k.layer, k.path)
 		if k.value != nil {
@@ -61,6 +65,9 @@ func (k *lock) why() string {
 // refuse is the fault of d that says v of the key at, which was another value,
 // if a lock is against it. Corp's do not bind corp.
 func (l *layered) refuse(d *document, at key, v, was any) error {
+	if k := FindKey(at.String()); was == nil && k != nil && k.Default != "" && v == k.Default {
+		was = v // which it was, unsaid
+	}
 	for i := range l.locks {
 		k := &l.locks[i]
 		if k.refuses(at, v, was) && !(k.layer == ofCorp && d.layer == ofCorp) {
@@ -89,18 +96,25 @@ func (p *Profile) AdmitEnv(name, value string) error {
 func (p *Profile) Admit(c Config) (key string, err error) {
 	for k := range configKeys {
 		said := k.text(c.field(k))
-		if said == "" {
-			continue
-		}
 		holds := k.text(p.Config.field(k))
 		if holds == "" {
 			holds = BuiltIn.Config.Value(k.Name)
 		}
 		for i := range p.locks {
-			if lock := &p.locks[i]; lock.refuses([]string{k.Name}, said, holds) {
+			if lock := &p.locks[i]; lock.refusesConfig(k, said, holds) {
 				return k.Name, fmt.Errorf("%w: %s is %s", fs.ErrPermission, k.Name, lock.why())
 			}
 		}
 	}
 	return "", nil
+}
+
+// refusesConfig says whether a config cannot say that of k, "" if it says
+// nothing, where something else holds. What a lock says of a key that only
+// configs have, each has to say.
+func (l *lock) refusesConfig(k *Key, said, holds string) bool {
+	if l.operation == "lock" && l.value != nil && !k.in(InProfile) {
+		return l.covers(key{k.Name}) && cmp.Or(said, k.Default) != l.value
+	}
+	return said != "" && l.refuses(key{k.Name}, said, holds)
 }

@@ -14,6 +14,7 @@ type look struct {
 	files map[string]os.FileInfo // by path; nil: there was none
 	again bool                   // one of them may change and look the same
 	until string                 // the day on which one of them expires; "": none does
+	notes []string               // on files that do not count
 }
 
 // settled is the age from which on a file that changes again is sure to

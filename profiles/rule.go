@@ -33,6 +33,9 @@ func decodeRules(p *Profile, rules map[string]any, at key, keys, server string) 
 		if !ok {
 			return at.want("a table")
 		}
+		if says["if"] == "" {
+			return at.with("if").faultf("%s is empty: leave it out where the rule always holds", at.with("if"))
+		}
 		r := policy.Rule{ID: at.String(), Priority: policy.Usual, Server: server}
 		if err := decodeTable(target{r: &r}, says, at, keys); err != nil {
 			return err

@@ -174,7 +174,7 @@ func (s *Store) load(name string) *loaded {
 		found, l.notes = s.detected(l.look, docs)
 		l.profile, l.sum, err = build(name, append(docs, found...))
 	}
-	l.err = err
+	l.err, l.notes = err, append(l.notes, l.look.notes...)
 	s.loaded[name] = l
 	kept, _, kerr := read(good, name, maxText)
 	switch {

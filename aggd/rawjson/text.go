@@ -3,6 +3,7 @@ package rawjson
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -112,4 +113,38 @@ func OneLine(text []byte) []byte {
 
 func broken(text []byte) bool {
 	return bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0
+}
+
+// HalfPair reports whether a string of the value, which has been checked, escapes
+// half a surrogate pair: of which decoders make what any other half is, too.
+func HalfPair(value []byte) bool {
+	for i := 0; i < len(value); i++ {
+		if value[i] != '\\' {
+			continue
+		}
+		i++ // what is escaped
+		if value[i] != 'u' {
+			continue
+		}
+		switch r := escaped(value[i:]); {
+		case 0xDC00 <= r && r < 0xE000:
+			return true
+		case 0xD800 <= r && r < 0xDC00:
+			i += 5
+			if value[i] != '\\' || value[i+1] != 'u' {
+				return true
+			}
+			i++
+			if r = escaped(value[i:]); r < 0xDC00 || r >= 0xE000 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// escaped returns what stands behind the u of an escape.
+func escaped(u []byte) uint64 {
+	r, _ := strconv.ParseUint(string(u[1:5]), 16, 16)
+	return r
 }

@@ -114,39 +114,59 @@ func (v *value) eachNamed(where string, wanted bool, is func(string) bool, found
 }
 
 // isPathName tells whether an argument of that name is a path. What counts is
-// the last word: file_path, newPath, SOURCE.
+// the last word: file_path, newPath, SOURCE; or the last two: fileName.
 func isPathName(name string) bool {
-	switch w := lastWord(name); w {
+	last, two := lastWords(name)
+	switch last {
 	case "file", "files", "dir", "dirs", "folder", "folders", "cwd", "root", "roots", "from", "to", "src", "dst", "dest",
-		"source", "sources", "destination", "destinations", "target", "targets":
+		"source", "sources", "destination", "destinations", "target", "targets",
+		"outfile", "infile", "logfile":
 		return true
-	default:
-		return hasSuffix(w, "path", "paths", "filename", "filenames", "directory", "directories", "dirname", "workdir")
 	}
+	return hasSuffix(two, "path", "paths", "pathname", "filename", "filenames", "directory", "directories", "dirname", "workdir", "foldername")
 }
 
-// isURLName tells whether an argument of that name says a host.
-func isURLName(name string) bool {
-	switch w := lastWord(name); w {
-	case "href", "hrefs", "link", "links", "endpoint", "origin", "site", "website":
-		return true
-	default:
-		return hasSuffix(w, "url", "urls", "uri", "uris", "domain", "domains", "host", "hosts", "hostname", "hostnames")
-	}
-}
-
-// isCommandName tells whether an argument of that name is a command.
-func isCommandName(name string) bool {
-	switch lastWord(name) {
-	case "command", "commands", "cmd", "cmds", "commandline", "cmdline", "program", "executable", "exe", "binary", "script", "shell":
+// mayBePathName tells whether an argument of that name is a path if it looks like one.
+func mayBePathName(name string) bool {
+	switch last, _ := lastWords(name); last {
+	case "input", "inputs", "output", "outputs", "location", "locations", "attachment", "attachments", "uri", "uris", "image", "images", "archive":
 		return true
 	}
 	return false
 }
 
+// isURLName tells whether an argument of that name says a host.
+func isURLName(name string) bool {
+	last, two := lastWords(name)
+	switch last {
+	case "href", "hrefs", "link", "links", "endpoint", "origin", "site", "website":
+		return true
+	}
+	return hasSuffix(two, "url", "urls", "uri", "uris", "domain", "domains", "domainname", "host", "hosts", "hostname", "hostnames", "servername")
+}
+
+// mayBeHostName tells whether an argument of that name says a host if it is one word.
+func mayBeHostName(name string) bool {
+	switch last, _ := lastWords(name); last {
+	case "server", "servers", "proxy", "proxies", "address", "addresses", "addr", "ip", "remote":
+		return true
+	}
+	return false
+}
+
+// isCommandName tells whether an argument of that name is a command.
+func isCommandName(name string) bool {
+	last, two := lastWords(name)
+	switch last {
+	case "command", "commands", "cmd", "cmds", "commandline", "cmdline", "program", "executable", "exe", "exec", "binary", "bin", "script", "shell":
+		return true
+	}
+	return two == "commandline" || two == "cmdline"
+}
+
 // isWordsName tells whether an argument of that name has the words of a command.
 func isWordsName(name string) bool {
-	switch lastWord(name) {
+	switch last, _ := lastWords(name); last {
 	case "args", "arguments", "argv":
 		return true
 	}
@@ -162,20 +182,31 @@ func hasSuffix(word string, suffixes ...string) bool {
 	return false
 }
 
-// lastWord returns the last word of a name that is written as_words, as-words,
-// as.words or asWords, in lower case.
-func lastWord(name string) string {
+// lastWords returns the last word of a name that is written as_words, as-words,
+// as.words or asWords, and its last two as one, in lower case.
+func lastWords(name string) (last, two string) {
 	name = strings.TrimFunc(name, func(c rune) bool { return !unicode.IsLetter(c) })
-	if i := strings.LastIndexAny(name, "_-. "); i >= 0 {
-		name = name[i+1:]
-	}
-	for i := len(name) - 1; i > 0; i-- {
+	at := wordStart(name)
+	before := strings.TrimRight(name[:at], "_-. ")
+	last = strings.ToLower(name[at:])
+	return last, strings.ToLower(before[wordStart(before):]) + last
+}
+
+// wordStart returns where the last word of a name begins.
+func wordStart(name string) int {
+	start := strings.LastIndexAny(name, "_-. ") + 1
+	for i := len(name) - 1; i > start; i-- {
 		if isUpper(name[i]) && !isUpper(name[i-1]) {
-			name = name[i:]
-			break
+			return i
 		}
 	}
-	return strings.ToLower(name)
+	return start
 }
 
 func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
+
+// isPlural tells whether a name is that of several.
+func isPlural(name string) bool {
+	last, _ := lastWords(name)
+	return strings.HasSuffix(last, "s")
+}

@@ -169,10 +169,12 @@ func (c *capability) block(why *refusal) *Decision {
 	return &Decision{Action: Block, Rule: c.Name, Layer: c.Layer, Code: why.code, Reason: why.reason}
 }
 
-// names says how closely c names a tool, 0 if it does not.
+// names says how closely c names a tool, 0 if it does not. A server that calls a
+// tool as hutch calls its own is not meant by that name.
 func (c *capability) names(guest, own string) (near int) {
+	byOwn := own != guest && !isOurs(own)
 	for _, pattern := range c.Tools {
-		if !match(pattern, guest, false) && !match(pattern, own, false) {
+		if !match(pattern, guest, false) && !(byOwn && match(pattern, own, false)) {
 			continue
 		}
 		n := 2 * len(pattern)
@@ -182,6 +184,16 @@ func (c *capability) names(guest, own string) (near int) {
 		near = max(near, n)
 	}
 	return near
+}
+
+// isOurs tells whether a name is like those of hutch's own tools.
+func isOurs(tool string) bool {
+	for _, head := range []string{"fs.", "file_", "dir_", "snapshots_"} {
+		if strings.HasPrefix(tool, head) {
+			return true
+		}
+	}
+	return tool == cmdRun
 }
 
 // refuses says why c does not allow what the event is about. What a constraint

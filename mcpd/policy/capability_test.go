@@ -72,6 +72,8 @@ func TestDeny(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "empty", "f*": "means nothing", "fs.*x": "means nothing", "**": "means nothing", ":/etc": "empty",
+		" fs.read": "no tool's name has", "fs.read :/etc": "no tool's name has", "fs.read(/etc)": "no tool's name has", "fs.read,fs.write": "no tool's name has", "!fs.read": "no tool's name has",
+		"fs.read:etc": "from the root", "file_read:.env": "from the root",
 		"fs.read:etc/*": "from the root", "fs.read:/etc*": "means nothing", "fs.read:/a/*/b": "/a/*/b", "fs.read:/a/../b": "..",
 	} {
 		_, err := New(Config{Deny: []string{text}})
@@ -103,6 +105,18 @@ func TestCapabilities(t *testing.T) {
 		{"local__echo", `{"anything":["goes"]}`, "", ""},
 		{"fsx.y", `{"path":"a"}`, tool, `no capability is for tool "fsx.y"`},
 		{"fs", `{"path":"a"}`, tool, ""},
+		{"evil__fs.read", `{"path":"a"}`, tool, `no capability is for tool "evil__fs.read"`},
+		{"evil__file_read", `{"path":"a"}`, tool, ""},
+		{"fs.read", `{"path":"a","fileName":"/etc/x"}`, outside, ""},
+		{"fs.read", `{"path":"a","file_name":"/etc/x"}`, outside, ""},
+		{"fs.read", `{"path":"a","outfile":"/etc/x"}`, outside, ""},
+		{"fs.read", `{"path":"a","output":"/etc/x"}`, outside, ""},
+		{"fs.read", `{"path":"a","location":"/etc/x"}`, outside, ""},
+		{"fs.read", `{"path":"a","output":"json","profile":"x"}`, "", ""},
+		{"fs.read", `{"path":"a","uri":"/etc/x"}`, outside, ""},
+		{"fs.many", `{"paths":"a:/etc/x"}`, outside, "several paths in one text"},
+		{"fs.many", `{"paths":"a,/etc/x"}`, outside, "several paths"},
+		{"fs.many", `{"paths":["a,b"]}`, "", ""},
 		{"fs.delete", `{"path":"a"}`, "ToolExplicitlyDenied", ""},
 		{"shut", `{"path":"a"}`, outside, "nothing"},
 
@@ -170,6 +184,10 @@ func TestCapabilities(t *testing.T) {
 		{"web.fetch", `{"host":"example.com"}`, "", ""},
 		{"web.fetch", `{"urls":["https://example.com/","https://a.wikipedia.org"]}`, "", ""},
 		{"web.fetch", `{"url":"http://127.0.0.1/"}`, domain, ""},
+		{"web.fetch", `{"url":"https://example.com/","note":" http://evil.com "}`, domain, ""},
+		{"web.fetch", `{"url":"https://example.com/","proxy":"evil.com"}`, domain, ""},
+		{"web.fetch", `{"url":"https://example.com/","server":" evil "}`, domain, ""},
+		{"web.fetch", `{"url":"https://example.com/","address":"12 Main Street"}`, "", ""},
 		{"web.fetch", `{"url":"https://example.com:22/"}`, domain, "example.com:22"},
 		{"web.fetch", `{"url":"https://evilexample.com/"}`, domain, `host "evilexample.com:443" of url is not among example.com`},
 		{"web.fetch", `{"url":"https://www.example.com/"}`, domain, ""},

@@ -89,7 +89,7 @@ func (v *value) lines(where string) ([]line, *refusal) {
 	case v.kind == '"':
 		words, refused := split(v.text, where)
 		return []line{{where, words}}, refused
-	case v.kind == '[' && strings.HasSuffix(lastWord(v.name), "s"): // several
+	case v.kind == '[' && isPlural(v.name): // several
 		var all []line
 		for i := range v.parts {
 			more, refused := v.parts[i].lines(where)

@@ -39,7 +39,8 @@ func compileDenial(text string) (d denial, err error) {
 		return d, err
 	}
 	d = denial{text: text, tool: tool}
-	if _, rest, colon := strings.Cut(text, ":"); colon && !withPath && strings.Contains(rest, "/") {
+	ours, rest, colon := strings.Cut(text, ":")
+	if colon && !withPath && (strings.Contains(rest, "/") || isOurs(ours)) {
 		return d, fmt.Errorf("has %.64q: write the path from the root, like fs.read:/etc/*", text)
 	}
 	if withPath {
@@ -61,12 +62,17 @@ func IsPattern(s string) bool {
 	return star < 0 || s == "*" || star > 1 && star == len(s)-1 && strings.IndexByte(borders, s[star-1]) >= 0
 }
 
+// notInTool are characters that show that something else was meant than a tool.
+const notInTool = " \t\r\n,;()!|&<>=\"'`"
+
 // checkPattern says what is wrong with the name of a tool, or a pattern of such.
 // Its text goes on after what says it.
 func checkPattern(s string) error {
-	switch {
+	switch at := strings.IndexAny(s, notInTool); {
 	case s == "":
 		return errors.New("has an empty tool name")
+	case at >= 0:
+		return fmt.Errorf("has tool %.64q, with %q, which no tool's name has: write a name, or several in quotes of their own", s, s[at])
 	case IsPattern(s):
 		return nil
 	}

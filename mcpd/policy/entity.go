@@ -2,7 +2,9 @@ package policy
 
 import (
 	"cmp"
+	"errors"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -74,7 +76,7 @@ func (r *cedarRequest) Get(id cedar.EntityUID) (cedar.Entity, bool) {
 }
 
 // cedarArgs returns arguments as attributes: arg_NAME, if they are texts, whole
-// numbers, decimals of four digits, or true or false; else arg_NAME_present.
+// numbers, decimals (to four digits), or true or false; else arg_NAME_present.
 func cedarArgs(text []byte) (cedar.RecordMap, *refusal) {
 	args, err := parseArgs(text)
 	if err != nil {
@@ -83,7 +85,10 @@ func cedarArgs(text []byte) (cedar.RecordMap, *refusal) {
 	attributes := cedar.RecordMap{}
 	for _, part := range args.parts {
 		name := cedar.String("arg_" + part.name)
-		v := part.cedar()
+		v, err := part.cedar()
+		if err != nil {
+			return nil, refuse(ToolNotAllowed, "argument %.64q %v", part.name, err)
+		}
 		if v == nil {
 			name, v = name+"_present", cedar.True
 		}
@@ -95,21 +100,34 @@ func cedarArgs(text []byte) (cedar.RecordMap, *refusal) {
 	return attributes, nil
 }
 
-// cedar returns a value that Cedar has, or nil.
-func (v *value) cedar() cedar.Value {
+// cedar returns a value that Cedar has, nil if it has none of that kind. A number
+// is one however it is written: 1e3 is the whole number 1000. What Cedar has no
+// number for is an error, as a policy would take it for absent.
+func (v *value) cedar() (cedar.Value, error) {
 	switch {
 	case v.kind == '"':
-		return cedar.String(v.text)
-	case v.kind != 0:
-		return nil
+		return cedar.String(v.text), nil
+	case v.kind != 0 || v.text == "<nil>":
+		return nil, nil
 	case v.text == "true" || v.text == "false":
-		return cedar.Boolean(v.text == "true")
+		return cedar.Boolean(v.text == "true"), nil
 	}
 	if n, err := strconv.ParseInt(v.text, 10, 64); err == nil {
-		return cedar.Long(n)
+		return cedar.Long(n), nil
 	}
 	if d, err := types.ParseDecimal(v.text); err == nil {
-		return d
+		return d, nil
 	}
-	return nil
+	f, err := strconv.ParseFloat(v.text, 64)
+	if err != nil || math.Abs(f) >= 1<<63 {
+		return nil, errors.New("is a number that is too large for Cedar")
+	}
+	if f == math.Trunc(f) {
+		return cedar.Long(int64(f)), nil
+	}
+	d, err := types.ParseDecimal(strconv.FormatFloat(f, 'f', 4, 64))
+	if err != nil {
+		return nil, errors.New("is a number that is too large for Cedar")
+	}
+	return d, nil
 }

@@ -11,9 +11,12 @@ import (
 // ruleForm is what blocks what can be understood in two ways.
 const ruleForm = "form"
 
+var errHalfPair = errors.New("a text has half a surrogate pair, which is no character")
+
 // tryForm blocks arguments and results in which an object has two members of
-// one name, or that are nested too deep, where rules look at them: the server or
-// the guest might take another value than the one that was decided about.
+// one name, that have half a character, or that are nested too deep, where rules
+// look at them: the server or the guest might take another value than the one
+// that was decided about.
 func (p *Policy) tryForm(e *Event) *Decision {
 	if !p.reads[e.On] && !p.hasCedar(e.On) {
 		return nil
@@ -29,6 +32,9 @@ func wrongForm(text []byte, what string) *Decision {
 		return nil
 	}
 	err := rawjson.Unique(text)
+	if err == nil && rawjson.HalfPair(text) {
+		err = errHalfPair
+	}
 	if err == nil {
 		return nil
 	}

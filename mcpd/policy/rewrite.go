@@ -331,6 +331,9 @@ func (p *Policy) rewrite(e *Event, by *rule) *Decision {
 	}
 	rewritten, err := apply(by.edits, *text)
 	if err == nil && e.On == OnRequest {
+		err = rawjson.Unique(rewritten) // {"Limit":9} with limit set is two things
+	}
+	if err == nil && e.On == OnRequest {
 		err = fits(e.Schema, rewritten)
 	}
 	switch {

@@ -33,6 +33,16 @@ func (s *subject) paths() ([]named, *refusal) {
 		return nil, refused
 	}
 	paths := args.named(isPathName)
+	for _, n := range paths {
+		if strings.ContainsAny(n.text, ",;:|\n") && !strings.HasSuffix(n.where, "[]") && isPlural(n.where) {
+			return nil, refuse(PathOutsideBoundary, "%s may have several paths in one text: give them as a list", n.where)
+		}
+	}
+	for _, n := range args.named(mayBePathName) {
+		if strings.ContainsAny(n.text, `/\%~`) && !isURL(n.text) {
+			paths = append(paths, n)
+		}
+	}
 	for _, u := range args.named(isURLName) { // file:///etc/passwd
 		if strings.HasPrefix(strings.ToLower(u.text), "file:") {
 			paths = append(paths, u)
@@ -49,8 +59,13 @@ func (s *subject) hosts() ([]named, *refusal) {
 		return nil, refused
 	}
 	hosts := args.named(isURLName)
-	for _, n := range args.named(func(name string) bool { return !isURLName(name) }) {
-		if isURL(n.text) {
+	for _, n := range args.named(mayBeHostName) {
+		if n.text = strings.TrimSpace(n.text); n.text != "" && !strings.ContainsAny(n.text, " \t\r\n") {
+			hosts = append(hosts, n)
+		}
+	}
+	for _, n := range args.named(func(name string) bool { return !isURLName(name) && !mayBeHostName(name) }) {
+		if n.text = strings.TrimSpace(n.text); isURL(n.text) {
 			hosts = append(hosts, n)
 		}
 	}

@@ -53,7 +53,14 @@ func (r *Redactor) current() *clues {
 
 // Redact returns s without secrets.
 func (r *Redactor) Redact(s string) string {
-	return replace(s, len(s), r.current().spans(s))
+	return replace(s, len(s), r.current().spans(s, false))
+}
+
+// Known returns s without the values that the Redactor was told, and with what
+// may be a secret by its form or its name: for who has to see what somebody
+// could hide so.
+func (r *Redactor) Known(s string) string {
+	return replace(s, len(s), r.current().spans(s, true))
 }
 
 // Preview returns the beginning of raw for people to read: valid UTF-8, at
@@ -74,7 +81,7 @@ func (r *Redactor) PreviewString(s string, max int) string {
 // what starts before max is kept: of a secret that starts there the window
 // holds enough to know it.
 func (cs *clues) preview(window string, total, max int) string {
-	spans := cs.spans(window)
+	spans := cs.spans(window, false)
 	keep := min(len(window), max)
 	for back := 0; back < utf8.UTFMax && keep < len(window) && keep > 0 && !utf8.RuneStart(window[keep]); back++ {
 		keep--
@@ -105,13 +112,14 @@ type span struct {
 	quote      int // the replacement needs quotes: one more than their backslashes
 }
 
-// spans returns the parts of src to be replaced, in order, not overlapping.
-func (cs *clues) spans(src string) []span {
+// spans returns the parts of src to be replaced, in order, not overlapping: all,
+// or only the values that are known.
+func (cs *clues) spans(src string, known bool) []span {
 	first := cs.first(src)
 	if first == len(src) { // most words: they cost no memory
 		return nil
 	}
-	s := scanner{src: src, spans: make([]span, 0, 8)}
+	s := scanner{src: src, known: known, spans: make([]span, 0, 8)}
 	s.scan(cs, first)
 	if len(s.spans) < 2 {
 		return s.spans

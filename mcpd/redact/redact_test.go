@@ -214,3 +214,19 @@ func BenchmarkPreview(b *testing.B) {
 		}
 	})
 }
+
+// Known takes only what the Redactor was told.
+func TestKnown(t *testing.T) {
+	var r Redactor
+	r.Add("s3cr3t-value")
+	for text, want := range map[string]string{
+		`{"password":"rm -rf /"}`:                                `{"password":"rm -rf /"}`,
+		`curl -H 'Authorization: Bearer abcdef123456; rm -rf /'`: `curl -H 'Authorization: Bearer abcdef123456; rm -rf /'`,
+		`token=s3cr3t-value; rm`:                                 `token=[redacted]; rm`,
+		`{"password":"s3cr3t-value"}`:                            `{"password":"[redacted]"}`,
+	} {
+		if got := r.Known(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ type scanner struct {
 	src   string
 	from  int // what is before has been looked at for secrets of a known form
 	spans []span
+	known bool // it looks for known values only
 }
 
 // scan notes the secrets from i on.
@@ -20,7 +21,7 @@ func (s *scanner) scan(clues *clues, i int) {
 		for j := range here {
 			c := &here[j]
 			switch known := c.look == nil; {
-			case !known && i < s.from || !c.at(s.src[i:]):
+			case !known && (s.known || i < s.from) || !c.at(s.src[i:]):
 			case known:
 				s.note(i, i+len(c.text), 0)
 			default:

@@ -34,7 +34,7 @@ func Canonical(value []byte) ([]byte, error) {
 	if err := rawjson.Check(value); err != nil {
 		return nil, err
 	}
-	if halfPair(value) { // of which a decoder makes what any other half is, too
+	if rawjson.HalfPair(value) { // of which a decoder makes what any other half is, too
 		return nil, errSurrogate
 	}
 	d := json.NewDecoder(bytes.NewReader(value))
@@ -141,38 +141,4 @@ func appendString(b []byte, s string) []byte {
 		}
 	}
 	return append(b, '"')
-}
-
-// halfPair reports whether a string of the value, which has been checked,
-// escapes half a surrogate pair.
-func halfPair(value []byte) bool {
-	for i := 0; i < len(value); i++ {
-		if value[i] != '\\' {
-			continue
-		}
-		i++ // what is escaped
-		if value[i] != 'u' {
-			continue
-		}
-		switch r := escaped(value[i:]); {
-		case 0xDC00 <= r && r < 0xE000:
-			return true
-		case 0xD800 <= r && r < 0xDC00:
-			i += 5
-			if value[i] != '\\' || value[i+1] != 'u' {
-				return true
-			}
-			i++
-			if r = escaped(value[i:]); r < 0xDC00 || r >= 0xE000 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// escaped returns what stands behind the u of an escape.
-func escaped(u []byte) uint64 {
-	r, _ := strconv.ParseUint(string(u[1:5]), 16, 16)
-	return r
 }

@@ -106,7 +106,8 @@ func (v *Sandbox) askedOf(ctx context.Context, q mcpd.Question) error {
 }
 
 // questionText is what a person is shown of an event: all that the policy is
-// told of it, but for secrets.
+// told of it, but for values that are known to be secret. What only looks like a
+// secret is shown: a guest could hide behind such words what it wants.
 func (v *Sandbox) questionText(q mcpd.Question) (json.RawMessage, error) {
 	db, err := v.Ledger()
 	if err != nil {
@@ -123,7 +124,7 @@ func (v *Sandbox) questionText(q mcpd.Question) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	shown := []byte(db.Redactor().Redact(string(text)))
+	shown := []byte(db.Redactor().Known(string(text)))
 	if !json.Valid(shown) {
 		return nil, fmt.Errorf("%w: what it is about has secrets, and cannot be shown without them", fs.ErrInvalid)
 	}
