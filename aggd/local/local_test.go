@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -379,4 +380,32 @@ func BenchmarkEcho(b *testing.B) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1e3, "p50-µs")
 	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1e3, "p99-µs")
+}
+
+// With Stay only what a call names is fetched: a redirect elsewhere is told of.
+func TestStay(t *testing.T) {
+	s, other := site(t), site(t)
+	c := serve(t, Config{AllowPrivate: []string{"127.0.0.1"}, Timeout: time.Minute, Stay: true})
+	for target, want := range map[string]string{
+		s.URL + "/to?u=/json":                    `{"a":1}`,
+		s.URL + "/to?u=" + other.URL + "/json":   "redirected to another host: call again with \"" + other.URL + "/json\"",
+		s.URL + "/to?u=http://evil.example/json": `call again with "http://evil.example/json"`,
+	} {
+		if text, fails := c.tool("fetch_http", args{"url": target}); !strings.Contains(text, want) || fails != strings.Contains(want, "call again") {
+			t.Errorf("%s: %s", target, text)
+		}
+	}
+	for _, tt := range []struct {
+		from, to string
+		same     bool
+	}{
+		{"http://a.example/", "https://A.example/x", true}, {"https://a.example/", "http://a.example/", false}, {"http://a.example:8080/", "https://a.example/", false},
+		{"https://a.example/", "https://a.example:443/", true}, {"https://a.example/", "https://www.a.example/", false}, {"https://a.example/", "https://a.example.evil/", false},
+	} {
+		from, _ := url.Parse(tt.from)
+		to, _ := url.Parse(tt.to)
+		if samePlace(from, to) != tt.same {
+			t.Errorf("%s and %s", tt.from, tt.to)
+		}
+	}
 }

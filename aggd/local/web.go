@@ -22,6 +22,7 @@ type Config struct {
 	AllowPrivate []string      // hosts, addresses and CIDRs that may be reached though they are not public
 	MaxBody      int64         // the most bytes of a page that are read; 10 MiB where 0
 	Timeout      time.Duration // the longest a call may take; 30 s where 0
+	Stay         bool          // do not follow a redirect to another host or port
 	roots        *tls.Config   // for tests
 }
 
@@ -45,7 +46,7 @@ func newWeb(cfg Config) (*web, error) {
 	}
 	w := &web{maxBody: cmp.Or(max(cfg.MaxBody, 0), maxBody), timeout: cmp.Or(max(cfg.Timeout, 0), timeout)}
 	w.client = &http.Client{
-		CheckRedirect: redirect,
+		CheckRedirect: redirecting(cfg.Stay),
 		Transport: &http.Transport{
 			DialContext:            g.Dial, // and no Proxy: the environment has no say
 			TLSClientConfig:        cfg.roots,
@@ -58,14 +59,32 @@ func newWeb(cfg Config) (*web, error) {
 	return w, nil
 }
 
-// redirect follows a redirect to where a URL could lead too; the address is judged
-// when it is dialled.
-func redirect(req *http.Request, via []*http.Request) error {
-	if len(via) >= maxRedirects {
-		return fmt.Errorf("more than %d redirects", maxRedirects)
+// redirecting follows a redirect to where a URL could lead too; the address is
+// judged when it is dialled. With stay it is one to the same place only: who
+// decides about calls by their URLs has not seen the other.
+func redirecting(stay bool) func(*http.Request, []*http.Request) error {
+	return func(req *http.Request, via []*http.Request) error {
+		if len(via) >= maxRedirects {
+			return fmt.Errorf("more than %d redirects", maxRedirects)
+		}
+		req.Header.Del("Referer")
+		if err := checkURL(req.URL); err != nil {
+			return err
+		}
+		if stay && !samePlace(via[0].URL, req.URL) {
+			return fmt.Errorf("redirected to another host: call again with %.500q", req.URL)
+		}
+		return nil
 	}
-	req.Header.Del("Referer")
-	return checkURL(req.URL)
+}
+
+// samePlace tells whether two URLs are of one host and port, or the second is that
+// of the host's usual port for https.
+func samePlace(from, to *url.URL) bool {
+	port := func(u *url.URL) string {
+		return cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	}
+	return strings.EqualFold(from.Hostname(), to.Hostname()) && (port(from) == port(to) || port(from) == "80" && port(to) == "443" && to.Scheme == "https")
 }
 
 func checkURL(u *url.URL) error {

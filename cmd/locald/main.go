@@ -31,6 +31,7 @@ func main() {
 	allow := flag.String("allow-private", "", "`hosts` and CIDRs, with commas between, that may be reached though they are not public")
 	flag.Int64Var(&cfg.MaxBody, "max-body", 10<<20, "the most `bytes` of a page that are read")
 	flag.DurationVar(&cfg.Timeout, "timeout", 0, "the longest a call may take (30s)")
+	flag.BoolVar(&cfg.Stay, "stay", false, "follow no redirect to another host or port")
 	flag.Parse()
 	serve, ok := modes[flag.Arg(0)]
 	if flag.NArg() > 1 || flag.NArg() == 1 && !ok {
@@ -74,6 +75,6 @@ func fail(err error) {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: locald [-allow-private hosts] [-max-body bytes] [-timeout duration] [proxy | storage]")
+	fmt.Fprintln(os.Stderr, "usage: locald [-allow-private hosts] [-max-body bytes] [-timeout duration] [-stay] [proxy | storage]")
 	flag.PrintDefaults()
 }

@@ -53,7 +53,7 @@ const maxValues = 100_000
 
 // trySize blocks arguments and results of too many values.
 func (p *Policy) trySize(e *Event) *Decision {
-	if len(e.Args)+len(e.Answer) <= maxValues || !p.looksInto(e.On) {
+	if len(e.Args)+len(e.Answer) <= maxValues || !p.LooksInto(e.On) {
 		return nil
 	}
 	for _, text := range [][]byte{e.Args, e.Answer} {
@@ -64,8 +64,8 @@ func (p *Policy) trySize(e *Event) *Decision {
 	return nil
 }
 
-// looksInto says whether a check decodes the arguments or results of such events.
-func (p *Policy) looksInto(on string) bool {
+// LooksInto says whether a check decodes the arguments or results of such events.
+func (p *Policy) LooksInto(on string) bool {
 	if p.reads[on] || p.hasCedar(on) {
 		return true
 	}

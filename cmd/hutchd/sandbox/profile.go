@@ -107,12 +107,13 @@ func servers(p *profiles.Profile, locald string) []wire.Server {
 	}
 	return append(list, wire.Server{
 		Name: wire.Local, Enabled: true, Source: "builtin", Shared: true,
-		Program: wire.Program{Command: locald, Args: localArgs(p.HTTP), Confined: true},
+		Program: wire.Program{Command: locald, Args: localArgs(p), Confined: true},
 	})
 }
 
 // localArgs are what the built-in tools are told where it is not the default.
-func localArgs(h profiles.HTTP) (args []string) {
+func localArgs(p *profiles.Profile) (args []string) {
+	h := p.HTTP
 	if len(h.Allow) > 0 {
 		args = append(args, "-allow-private", strings.Join(h.Allow, ","))
 	}
@@ -121,6 +122,9 @@ func localArgs(h profiles.HTTP) (args []string) {
 	}
 	if h.Timeout > 0 {
 		args = append(args, "-timeout", h.Timeout.String())
+	}
+	if p.Policy.LooksInto(policy.OnRequest) {
+		args = append(args, "-stay")
 	}
 	return args
 }
