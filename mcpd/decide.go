@@ -47,6 +47,9 @@ func (e *Endpoint) decide(ctx context.Context, r *policy.Event, c *call) (verdic
 		if ctx.Err() != nil {
 			return verdict{asked: true, action: d.Action, rule: d.Rule, reason: d.Reason}, ended(ctx)
 		}
+		if answer.Action == policy.Allow && answer.Rewritten == nil && d.Rewritten != nil {
+			answer.Action, answer.Rewritten = policy.Rewrite, d.Rewritten
+		}
 		d = answer
 	}
 	if ctx.Err() != nil {
@@ -54,7 +57,7 @@ func (e *Endpoint) decide(ctx context.Context, r *policy.Event, c *call) (verdic
 	}
 	if d.Would != "" {
 		e.observed(r, d)
-		return verdict{action: policy.Observe, rule: d.Rule, reason: d.Reason}, nil
+		return verdict{action: policy.Observe, rule: d.Rule, reason: d.Reason, rewritten: d.Rewritten}, nil
 	}
 	v := verdict{asked: asked, action: d.Action, rule: d.Rule, reason: d.Reason}
 	switch {

@@ -57,7 +57,8 @@ type Event struct {
 	Trial   bool `json:"-"` // nothing comes of it: it takes nothing from a rate
 	Listing bool `json:"-"` // a trial without arguments: could there be a call that is allowed?
 
-	passed []*capability // that allow it, found out by their check
+	passed    []*capability // that allow it, found out by their check
+	rewritten *Decision     // of the first rule that changed it, with what all have made of it; nil: none has
 	seen   struct {
 		args, answer decoded
 		values       []ref.Val // of roots, by their numbers; nil: not looked at

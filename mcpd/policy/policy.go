@@ -31,7 +31,7 @@ type Decision struct {
 	Reason string // empty where nothing needs to be said
 	Would  string // the Action if the policy did not only observe; "": the same
 
-	Rewritten json.RawMessage // of Rewrite: what is in the place of the arguments, or of the result
+	Rewritten json.RawMessage // what is in the place of the arguments, or of the result; nil: they stay
 
 	Code       *Code         // of what is blocked; nil where that is not
 	RetryAfter time.Duration // 0: nobody knows, or asking again is no use
@@ -106,9 +106,11 @@ func New(c Config) (*Policy, error) {
 	return p, cmp.Or(p.compileDeny(c.Deny, c.DenyLayer), p.compileCapabilities(c.Capabilities), p.compileCedar(c.Cedar), p.compileRules(c))
 }
 
-// Decide decides an event. It does not wait.
+// Decide decides an event, in which it puts what rules have rewritten. It does not
+// wait.
 func (p *Policy) Decide(e *Event) Decision {
-	d := p.decide(e)
+	e.rewritten = nil
+	d := e.asRewritten(p.decide(e))
 	if d.Action == Block && d.Code == nil {
 		d.Code = ToolExplicitlyDenied
 	}

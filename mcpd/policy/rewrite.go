@@ -312,13 +312,12 @@ func without(value []byte, children []child, open int, is func(int) bool) []byte
 // hasArguments are the requests that have arguments, if not always.
 var hasArguments = map[string]bool{"tools/call": true, "prompts/get": true}
 
-// rewrite returns what a rule makes of e. That has to pass what e had to pass
-// until then: the checks before the rules, and the rules before this one as far
-// as they block or ask. What stays as it was is allowed.
+// rewrite makes of e what a rule says. That has to pass what e had to pass until
+// then: the checks before the rules, and the rules before this one as far as
+// they block or ask. It returns what refuses it, nil if nothing does.
 func (p *Policy) rewrite(e *Event, by *rule) *Decision {
-	same := &Decision{Action: Allow, Rule: by.ID, Layer: by.Layer, Reason: by.Reason}
-	if e.On == OnRequest && !hasArguments[e.Method] {
-		return same
+	if e.Listing || e.On == OnRequest && !hasArguments[e.Method] {
+		return nil
 	}
 	refused := func(err error) *Decision {
 		return &Decision{Action: Block, Rule: by.ID, Layer: by.Layer, Reason: fmt.Sprintf("the rewrite of the rule cannot be made: %v", err)}
@@ -340,7 +339,7 @@ func (p *Policy) rewrite(e *Event, by *rule) *Decision {
 	case err != nil:
 		return refused(err)
 	case len(*text) > 0 && bytes.Equal(rewritten, *text):
-		return same
+		return nil
 	}
 	*text = rewritten
 	for _, check := range []func(*Policy, *Event) *Decision{(*Policy).tryDeny, (*Policy).tryCapabilities, (*Policy).tryCedar} {
@@ -348,7 +347,6 @@ func (p *Policy) rewrite(e *Event, by *rule) *Decision {
 			return d
 		}
 	}
-	e.passed = changed.passed
 	for _, r := range p.byEvent[e.On] {
 		if r == by {
 			break
@@ -367,5 +365,24 @@ func (p *Policy) rewrite(e *Event, by *rule) *Decision {
 			return &Decision{Action: r.Decision, Rule: r.ID, Layer: r.Layer, Reason: reason, Code: r.code}
 		}
 	}
-	return &Decision{Action: Rewrite, Rule: by.ID, Layer: by.Layer, Reason: by.reason(), Rewritten: rewritten}
+	if changed.rewritten == nil {
+		changed.rewritten = &Decision{Action: Rewrite, Rule: by.ID, Layer: by.Layer, Reason: by.reason()}
+	}
+	changed.rewritten.Rewritten = rewritten
+	changed.seen.values = nil
+	*e = changed
+	return nil
+}
+
+// asRewritten returns a decision about e that goes on with what rules have made of
+// it.
+func (e *Event) asRewritten(d Decision) Decision {
+	switch {
+	case e.rewritten == nil || d.Action == Block:
+	case d.Action == Allow && d.Would == "":
+		return *e.rewritten
+	default:
+		d.Rewritten = e.rewritten.Rewritten
+	}
+	return d
 }

@@ -95,6 +95,38 @@ func TestRewriteIsChecked(t *testing.T) {
 	}
 }
 
+// Rules that rewrite add to each other and decide nothing by themselves.
+func TestRewriteGoesOn(t *testing.T) {
+	rewrites := []Rule{
+		{ID: "one", On: OnRequest, Decision: Rewrite, Priority: 1, Set: map[string]any{"n": int64(1)}, Reason: "one"},
+		{ID: "two", On: OnRequest, Decision: Rewrite, Priority: 2, Remove: []string{"secret"}},
+		{ID: "three", On: OnRequest, If: `mcp.request.arguments.n == 2`, Decision: Block, Priority: 3},
+	}
+	allow := Rule{ID: "yes", On: OnRequest, Decision: Allow, Priority: 9}
+	block := Rule{ID: "no", On: OnRequest, If: `mcp.request.arguments.n == 1 && !has(mcp.request.arguments.secret)`, Decision: Block, Priority: 8}
+	ask := Rule{ID: "who", On: OnRequest, Decision: Ask, Priority: 8}
+	for name, tt := range map[string]struct {
+		config Config
+		action string
+		rule   string
+		args   string
+	}{
+		"the default":       {Config{}, Rewrite, "one", `{"n":1}`},
+		"a default that is": {Config{Default: Block}, Block, RuleDefault, ""},
+		"allowed":           {Config{Default: Block, Rules: []Rule{allow}}, Rewrite, "one", `{"n":1}`},
+		"blocked":           {Config{Rules: []Rule{block, allow}}, Block, "no", ""},
+		"asked":             {Config{Rules: []Rule{ask}}, Ask, "who", `{"n":1}`},
+		"observed":          {Config{Mode: Observe, Rules: []Rule{block}}, Allow, "no", `{"n":1}`},
+	} {
+		tt.config.Rules = append(slices.Clone(rewrites), tt.config.Rules...)
+		e := &Event{On: OnRequest, Method: "tools/call", Known: true, Args: []byte(`{"n":2,"secret":"x"}`)}
+		d := compiled(t, tt.config).Decide(e)
+		if d.Action != tt.action || d.Rule != tt.rule || string(d.Rewritten) != tt.args {
+			t.Errorf("%s: %+v %s", name, d, d.Rewritten)
+		}
+	}
+}
+
 func TestRewriteFaults(t *testing.T) {
 	for _, tt := range []struct {
 		rule Rule

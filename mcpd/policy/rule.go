@@ -140,10 +140,11 @@ func compileRule(r Rule) (*rule, error) {
 	return &rule{Rule: r, cond: cond, looks: looks, edits: edits}, err
 }
 
-// tryRules returns what the first rule decides that holds for e. A condition
+// tryRules returns what the first rule decides that holds for e. One that
+// rewrites decides nothing: those after it have what it made of e. A condition
 // that cannot be found out blocks.
 func (p *Policy) tryRules(e *Event) *Decision {
-	e.seen.values = nil // it may have changed since
+	e.seen.values, e.rewritten = nil, nil // it may have changed since
 	for _, r := range p.byEvent[e.On] {
 		if r.Server != "" && r.Server != e.Server {
 			continue
@@ -161,8 +162,10 @@ func (p *Policy) tryRules(e *Event) *Decision {
 		switch {
 		case err != nil:
 			return &Decision{Action: Block, Rule: r.ID, Layer: r.Layer, Reason: fmt.Sprintf("the condition of the rule cannot be found out: %v", err)}
-		case holds && r.Decision == Rewrite && !e.Listing:
-			return p.rewrite(e, r)
+		case holds && r.Decision == Rewrite:
+			if refused := p.rewrite(e, r); refused != nil {
+				return refused
+			}
 		case holds:
 			return &Decision{Action: r.Decision, Rule: r.ID, Layer: r.Layer, Reason: reason, Code: r.code}
 		}
