@@ -76,7 +76,7 @@ func TestNoPolicy(t *testing.T) {
 // about files is about both.
 func TestTwins(t *testing.T) {
 	t.Parallel()
-	keep := policy.Rule{ID: "keep", On: policy.OnFile, If: `file.operation == "delete"`, Decision: policy.Block, Priority: policy.Usual}
+	keep := policy.Rule{ID: "keep", On: policy.OnFile, If: `file.operation == "delete"`, Decision: policy.Block, Priority: policy.PriorityUsual}
 	for _, tt := range []struct {
 		cfg   policy.Config
 		stays bool

@@ -87,7 +87,7 @@ func TestCommandRewritten(t *testing.T) {
 	runnable := map[string][]string{"echo": {}}
 	g := st.dial(t, 1)
 	const echo = `{"name":"cmd.run","arguments":{"command":"echo","args":["token"]}}`
-	rule := policy.Rule{ID: "r", On: policy.OnRequest, Decision: policy.Rewrite, Priority: policy.Usual, Redact: []string{"args[*]"}}
+	rule := policy.Rule{ID: "r", On: policy.OnRequest, Decision: policy.Rewrite, Priority: policy.PriorityUsual, Redact: []string{"args[*]"}}
 	st.Reload(t.Context(), nil, compiled(t, policy.Config{Commands: runnable, Rules: []policy.Rule{rule}}))
 	if got := string(g.ok("tools/call", echo)); !strings.Contains(got, `"stdout":"echo [redacted]"`) {
 		t.Errorf("redacted: %s", got)

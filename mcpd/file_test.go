@@ -102,7 +102,7 @@ func TestSearchDecided(t *testing.T) {
 	}
 	reload := func(mode string) {
 		st.Reload(t.Context(), nil, compiled(t, policy.Config{Mode: mode, Deny: []string{"fs.*:/workspace/.git/*", "file_list:/workspace/keys"}, Rules: []policy.Rule{{
-			ID: "keys", On: policy.OnFile, If: `file.path.startsWith("/workspace/keys/")`, Decision: policy.Block, Priority: policy.Usual,
+			ID: "keys", On: policy.OnFile, If: `file.path.startsWith("/workspace/keys/")`, Decision: policy.Block, Priority: policy.PriorityUsual,
 		}}}))
 	}
 	reload(policy.Enforce)

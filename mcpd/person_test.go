@@ -38,7 +38,7 @@ func (a *asker) ask(ctx context.Context, q Question) policy.Decision {
 func asking(t testing.TB) *policy.Policy {
 	t.Helper()
 	return compiled(t, policy.Config{AskTime: time.Hour, Rules: []policy.Rule{{
-		ID: "security.rules.mcp.writes", On: policy.OnRequest, Decision: policy.Ask, Priority: policy.Usual,
+		ID: "security.rules.mcp.writes", On: policy.OnRequest, Decision: policy.Ask, Priority: policy.PriorityUsual,
 		If: `mcp.request.tool_name == "file_write"`, Reason: "writing is for people to allow",
 	}}})
 }

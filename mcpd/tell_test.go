@@ -12,7 +12,7 @@ func TestTold(t *testing.T) {
 	t.Parallel()
 	st := newSite(t, nil, testServers("one"))
 	g := st.hello(t, 1, `{}`)
-	rule := policy.Rule{ID: "numbers", On: policy.OnResponse, Priority: policy.Usual, If: `mcp.response.content.exists(c, c.text.contains("9007"))`}
+	rule := policy.Rule{ID: "numbers", On: policy.OnResponse, Priority: policy.PriorityUsual, If: `mcp.response.content.exists(c, c.text.contains("9007"))`}
 	redact := rule
 	rule.Decision = policy.Block
 	redact.Decision, redact.Redact, redact.Match = policy.Rewrite, []string{"content[*].text"}, "9007[0-9]*"
@@ -47,7 +47,7 @@ func TestRewriteOfLists(t *testing.T) {
 	t.Parallel()
 	st := newSite(t, nil, testServers("one"))
 	st.Reload(t.Context(), testServers("one"), compiled(t, policy.Config{Rules: []policy.Rule{{
-		ID: "all", On: policy.OnRequest, Decision: policy.Rewrite, Priority: policy.Usual, Redact: []string{"a"},
+		ID: "all", On: policy.OnRequest, Decision: policy.Rewrite, Priority: policy.PriorityUsual, Redact: []string{"a"},
 	}}}))
 	g := st.hello(t, 1, `{}`)
 	g.ok("tools/list", "")

@@ -263,11 +263,11 @@ func (l *layered) signRule(r *policy.Rule) error {
 	case r.Layer == ofKept:
 		r.Layer = ofUser
 	case r.Layer == ofCorp && !said:
-		r.Priority = -policy.Usual
-	case r.Layer == ofCorp && r.Priority >= policy.OfLists:
-		return at.faultf("%s %d is not from %d to -1, as those of corp are", at, r.Priority, policy.Lowest)
-	case r.Layer != ofCorp && r.Priority <= policy.OfLists:
-		return at.faultf("%s %d is not from 1 to %d: those below are corp's", at, r.Priority, policy.Highest)
+		r.Priority = -policy.PriorityUsual
+	case r.Layer == ofCorp && r.Priority >= policy.PriorityLists:
+		return at.faultf("%s %d is not from %d to -1, as those of corp are", at, r.Priority, policy.PriorityLowest)
+	case r.Layer != ofCorp && r.Priority <= policy.PriorityLists:
+		return at.faultf("%s %d is not from 1 to %d: those below are corp's", at, r.Priority, policy.PriorityHighest)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func decodeRules(p *Profile, rules map[string]any, at key, keys, server string) 
 		if says["if"] == "" {
 			return at.with("if").faultf("%s is empty: leave it out where the rule always holds", at.with("if"))
 		}
-		r := policy.Rule{ID: at.String(), Priority: policy.Usual, Server: server}
+		r := policy.Rule{ID: at.String(), Priority: policy.PriorityUsual, Server: server}
 		if err := decodeTable(target{r: &r}, says, at, keys); err != nil {
 			return err
 		}

@@ -138,8 +138,8 @@ func of(kinds map[string]*uses, name string) *uses {
 
 // The rules go after all others of the profile.
 const (
-	priorityUsed = policy.Highest - 1
-	priorityRest = policy.Highest
+	priorityUsed = policy.PriorityHighest - 1
+	priorityRest = policy.PriorityHighest
 )
 
 func (u *usage) text(vm string) string {

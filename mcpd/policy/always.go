@@ -18,7 +18,7 @@ import (
 // arguments. It is tried right before the one that asks, so that what is
 // refused before that is refused still.
 func (p *Policy) Always(e *Event, asked string, exact bool) (Rule, error) {
-	r := Rule{On: e.On, Decision: Allow, Priority: Usual, Answers: RuleDefault}
+	r := Rule{On: e.On, Decision: Allow, Priority: PriorityUsual, Answers: RuleDefault}
 	if at := slices.IndexFunc(p.rules, func(r *rule) bool { return r.ID == asked && r.Decision == Ask }); at >= 0 {
 		r.Answers = asked
 		if p.rules[at].Layer == LayerCorp {

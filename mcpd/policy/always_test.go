@@ -11,9 +11,9 @@ import (
 func TestAlways(t *testing.T) {
 	const asks = "security.rules.mcp.b_asks"
 	rules := []Rule{
-		{ID: "security.rules.mcp.a_secret", On: OnRequest, If: `has(mcp.request.arguments.secret)`, Decision: Block, Priority: Usual},
-		{ID: asks, On: OnRequest, If: `mcp.request.tool_name.startsWith("create")`, Decision: Ask, Priority: Usual},
-		{ID: "security.rules.http.asks", On: OnHTTP, Decision: Ask, Priority: Usual},
+		{ID: "security.rules.mcp.a_secret", On: OnRequest, If: `has(mcp.request.arguments.secret)`, Decision: Block, Priority: PriorityUsual},
+		{ID: asks, On: OnRequest, If: `mcp.request.tool_name.startsWith("create")`, Decision: Ask, Priority: PriorityUsual},
+		{ID: "security.rules.http.asks", On: OnHTTP, Decision: Ask, Priority: PriorityUsual},
 		{ID: "security.rules.corp.asks", Layer: LayerCorp, On: OnRequest, If: `mcp.request.tool_name == "corp"`, Decision: Ask, Priority: -1},
 	}
 	call := func(tool, args string) *Event {

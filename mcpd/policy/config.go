@@ -35,11 +35,10 @@ type Sealed struct {
 
 // The priorities of rules. Lower ones are tried first.
 const (
-	Lowest   = -1000 // those below 0 are LayerCorp's
-	OfLists  = 0     // rules that are made of a server's lists of tools
-	Usual    = 100   // of rules that do not say theirs
-	Highest  = 999
-	Defaults = 1000 // what holds where no rule decides
+	PriorityLowest  = -1000 // those below 0 are LayerCorp's
+	PriorityLists   = 0     // rules that are made of a server's lists of tools
+	PriorityUsual   = 100   // of rules that do not say theirs
+	PriorityHighest = 999
 )
 
 // LayerCorp is the layer of a profile whose rules go before all others.

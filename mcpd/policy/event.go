@@ -59,7 +59,7 @@ type Event struct {
 
 	passed    []*capability // that allow it, found out by their check
 	rewritten *Decision     // of the first rule that changed it, with what all have made of it; nil: none has
-	seen   struct {
+	seen      struct {
 		args, answer decoded
 		values       []ref.Val // of roots, by their numbers; nil: not looked at
 	}

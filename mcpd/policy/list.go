@@ -38,7 +38,7 @@ func listRules(lists []List) (rules []*rule) {
 // a tool.
 func (l *List) rule(name string, list []string, blocks func(tool string) string) *rule {
 	return &rule{
-		Rule: Rule{ID: l.id(name), Layer: l.Layer, On: OnRequest, Decision: Block, Priority: OfLists, Server: l.Server},
+		Rule: Rule{ID: l.id(name), Layer: l.Layer, On: OnRequest, Decision: Block, Priority: PriorityLists, Server: l.Server},
 		list: list,
 		match: func(e *Event) string {
 			if e.Method != "tools/call" {

@@ -165,7 +165,7 @@ func (p *Policy) rest(e *Event) Decision {
 		return Decision{Action: Allow, Rule: RuleDefault}
 	}
 	d := p.last
-	if list := p.listOf(e); list != "" {
+	if list := p.listOf(e); list != "" && d.Action == Allow {
 		d.Rule = list
 	}
 	p.lastTally.count(e)

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
+	"hutch/aggd/rawjson"
 	"hutch/fs"
 )
 
@@ -36,7 +38,7 @@ type rule struct {
 // compileRules compiles the rules of c and those that its lists are.
 func (p *Policy) compileRules(c Config) error {
 	p.rules = append(listRules(c.Lists), &rule{
-		Rule:  Rule{ID: ruleUnregistered, On: OnRequest, Decision: Block, Priority: OfLists},
+		Rule:  Rule{ID: ruleUnregistered, On: OnRequest, Decision: Block, Priority: PriorityLists},
 		match: unregistered, code: ToolNotAllowed,
 	})
 	for _, r := range c.Rules {
@@ -125,10 +127,10 @@ func compileRule(r Rule) (*rule, error) {
 		return nil, wrong("decision", "%.64q: say what is to be removed, redacted or set", r.Decision)
 	}
 	switch n := r.Priority; {
-	case n < Lowest || n > Highest || n == OfLists:
-		return nil, wrong("priority", "%d: it is from %d to -1 of corp's rules and from 1 to %d of all", n, Lowest, Highest)
-	case n < OfLists && r.Layer != LayerCorp:
-		return nil, wrong("priority", "%d: those below 0 are for corp's rules: write 1 to %d", n, Highest)
+	case n < PriorityLowest || n > PriorityHighest || n == PriorityLists:
+		return nil, wrong("priority", "%d: it is from %d to -1 of corp's rules and from 1 to %d of all", n, PriorityLowest, PriorityHighest)
+	case n < PriorityLists && r.Layer != LayerCorp:
+		return nil, wrong("priority", "%d: those below 0 are for corp's rules: write 1 to %d", n, PriorityHighest)
 	}
 	if r.If == "" {
 		return &rule{Rule: r, edits: edits}, nil
@@ -208,6 +210,19 @@ func (r *rule) text() string {
 	}
 	if r.If != "" {
 		text += " if " + fs.QuoteLine(r.If)
+	}
+	for _, path := range r.Remove {
+		text += " remove " + fs.QuoteLine(path)
+	}
+	for _, path := range r.Redact {
+		text += " redact " + fs.QuoteLine(path)
+	}
+	if r.Match != "" {
+		text += " match " + fs.QuoteLine(r.Match)
+	}
+	for _, path := range slices.Sorted(maps.Keys(r.Set)) {
+		value, _ := rawjson.Encode(r.Set[path])
+		text += " set " + fs.QuoteLine(path) + " " + fs.QuoteLine(string(value))
 	}
 	return text
 }

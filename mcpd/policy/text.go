@@ -11,6 +11,12 @@ import (
 
 // writeChecks writes what is tried before the rules, for people to read.
 func (p *Policy) writeChecks(b *strings.Builder) {
+	if p.observe {
+		b.WriteString("security.mode observe\n")
+	}
+	if p.sealed.Required {
+		b.WriteString("security.envelope block what is in none\n")
+	}
 	for _, name := range slices.Sorted(maps.Keys(p.runnable)) {
 		b.WriteString(RuleCommands + " allow")
 		for _, word := range append([]string{name}, p.runnable[name]...) {

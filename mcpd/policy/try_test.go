@@ -61,7 +61,7 @@ func TestParseEvent(t *testing.T) {
 
 func TestTry(t *testing.T) {
 	p, err := New(Config{Rules: []Rule{{
-		ID: "security.rules.mcp.writes", Layer: "user", On: OnRequest, Decision: Block, Priority: Usual, Reason: "no writing",
+		ID: "security.rules.mcp.writes", Layer: "user", On: OnRequest, Decision: Block, Priority: PriorityUsual, Reason: "no writing",
 		If: `mcp.request.tool_name == "write" && mcp.request.arguments.path.startsWith("/etc/")`,
 	}}})
 	if err != nil {
@@ -114,14 +114,14 @@ func TestHides(t *testing.T) {
 		{"another server's", Config{Lists: []List{{Server: "o", Blocked: []string{"t"}}}}, false},
 		{"the default", Config{Default: Block}, true},
 		{"a default that asks", Config{Default: Ask}, false},
-		{"a condition that blocks", Config{Rules: []Rule{rule(OnRequest, sometimes, Block, Usual)}}, false},
-		{"a condition that allows", Config{Default: Block, Rules: []Rule{rule(OnRequest, sometimes, Allow, Usual)}}, false},
+		{"a condition that blocks", Config{Rules: []Rule{rule(OnRequest, sometimes, Block, PriorityUsual)}}, false},
+		{"a condition that allows", Config{Default: Block, Rules: []Rule{rule(OnRequest, sometimes, Allow, PriorityUsual)}}, false},
 		{"a condition that asks before a list", Config{
 			Lists: []List{{Server: "s", Blocked: []string{"t"}}},
 			Rules: []Rule{rule(OnRequest, sometimes, Ask, -5)},
 		}, false},
-		{"a rule without a condition", Config{Rules: []Rule{rule(OnRequest, "", Block, Usual)}}, true},
-		{"a rule for others", Config{Rules: []Rule{rule(OnHTTP, "", Block, Usual)}}, false},
+		{"a rule without a condition", Config{Rules: []Rule{rule(OnRequest, "", Block, PriorityUsual)}}, true},
+		{"a rule for others", Config{Rules: []Rule{rule(OnHTTP, "", Block, PriorityUsual)}}, false},
 	} {
 		p, err := New(tt.c)
 		if err != nil {
@@ -141,7 +141,7 @@ func FuzzParseEvent(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
-	p, err := New(Config{Default: Ask, Rules: []Rule{{ID: "r", On: OnRequest, If: `mcp.request.arguments.a.size() > 2`, Decision: Allow, Priority: Usual}}})
+	p, err := New(Config{Default: Ask, Rules: []Rule{{ID: "r", On: OnRequest, If: `mcp.request.arguments.a.size() > 2`, Decision: Allow, Priority: PriorityUsual}}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestTryHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(Config{Hosts: hosts, Rules: []Rule{{ID: "r.no", On: OnHTTP, If: `http.host == "no.example"`, Decision: Block, Priority: Usual}}})
+	p, err := New(Config{Hosts: hosts, Rules: []Rule{{ID: "r.no", On: OnHTTP, If: `http.host == "no.example"`, Decision: Block, Priority: PriorityUsual}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -22,17 +23,15 @@ func TestHits(t *testing.T) {
 	}
 	p.Decide(&Event{On: OnRequest, Server: "s"}) // whose condition cannot be found out
 	want := regexp.MustCompile(`^unregistered block
-r block if 'mcp.request.tool_name == "a"' # layer user priority 7 hits 2 last \S+Z
-s block if 'mcp.request.arguments.x == 1' # layer user priority 8 hits 1 last \S+Z
+r block if 'mcp.request.tool_name == "a"' # layer user priority 7 hits 2 last \S+Z on mcp.request
+s block if 'mcp.request.arguments.x == 1' # layer user priority 8 hits 1 last \S+Z on mcp.request server s
 default allow # hits 1 last \S+Z
 $`)
 	if got := p.Text(); !want.MatchString(got) {
 		t.Errorf("got\n%s", got)
 	}
-	for _, r := range p.Use(p).Rules() {
-		if r.Hits != 0 || !r.Last.IsZero() {
-			t.Errorf("%+v", r)
-		}
+	if got := p.Use(p).Text(); strings.Contains(got, "hits") {
+		t.Errorf("got\n%s", got)
 	}
 }
 
