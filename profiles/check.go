@@ -36,6 +36,10 @@ func (k *Key) checkList(list []string, at key) error {
 			if strings.ContainsRune(v, 0) {
 				return at.faultf("%s has a NUL in it", at)
 			}
+		case isPrefixes:
+			if v == "" || strings.ContainsRune(v, 0) {
+				return at.faultf("%s has %q: an empty one would be of every name", at, v)
+			}
 		case isHosts:
 			if !isHost(v) {
 				return at.faultf("%.64q is no host name, address or network such as 10.0.0.0/8", v)

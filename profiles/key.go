@@ -86,7 +86,7 @@ var Keys = withAliases(append([]Key{
 	{Name: "cmd.timeout", In: InProfile, kind: isTime, Min: "1s", field: func(t target) any { return &t.p.Commands.Timeout }},
 	{Name: "cmd.max_output", In: InProfile, kind: isSize, Min: "1KiB", field: func(t target) any { return &t.p.Commands.MaxOutput }},
 	{Name: "cmd.max_concurrent", In: InProfile, kind: isCount, Min: "1", Max: "1000", field: func(t target) any { return &t.p.Commands.MaxConcurrent }},
-	{Name: "cmd.env_deny", In: InProfile, kind: isTexts, field: func(t target) any { return &t.p.Commands.Deny }},
+	{Name: "cmd.env_deny", In: InProfile, kind: isPrefixes, field: func(t target) any { return &t.p.Commands.Deny }},
 
 	{Name: "storage.provider", In: InProfile, kind: isText, field: func(t target) any { return &t.p.Storage.Provider }},
 	{Name: "storage.quota", In: InProfile, kind: isSize, Min: "1", field: func(t target) any { return &t.p.Storage.Bucket.Quota }},

@@ -36,6 +36,7 @@ const (
 	isTexts      // a list
 	isHosts      // and networks
 	isPatterns   // of hosts
+	isPrefixes   // of names
 	isTools      // of a server
 	isVariables  // a table, of an environment
 	isHeaders    // of requests

@@ -59,8 +59,9 @@ func Sign(path string, private []byte, password string) error {
 	return os.Chmod(path+signature, 0o644)
 }
 
-// CheckFile says why the profile would not parse that the file at path, its
-// own or a drop-in, is of, with the profiles beside it and the folder of corp.
+// CheckFile says why the profile that the file at path belongs to would not load,
+// or what of it would not count. The file is a profile or a drop-in; the profiles
+// beside it and corp's folder are read too.
 func CheckFile(path, corp string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -85,12 +86,16 @@ func CheckFile(path, corp string) error {
 		}
 	}
 	s := &Store{dir: dir, good: good, corp: corp, now: time.Now}
-	docs, err := s.documents(newLook(time.Now()), name)
+	l := newLook(time.Now())
+	docs, err := s.documents(l, name)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%w: there is no profile %s beside %s", fs.ErrNotExist, name, path)
 	}
 	if err == nil {
 		_, _, err = build(name, docs)
+	}
+	if err == nil && len(l.notes) > 0 {
+		err = fmt.Errorf("%w: %s", fs.ErrInvalid, strings.Join(l.notes, "; "))
 	}
 	return err
 }

@@ -236,6 +236,26 @@ func askWaiting(ctx context.Context, c *tree, last *uint64, in *os.File, typed <
 
 const askHelp = "y: allow, n: deny, a: allow always, e: allow always with these arguments, s: leave it, or the reason of a deny"
 
+// typedAnswers are what can be typed, and the answer that it is.
+var typedAnswers = map[string]string{
+	"y": "allow", "yes": "allow", "allow": "allow",
+	"n": "deny", "no": "deny", "deny": "deny",
+	"a": "allow always", "always": "allow always",
+	"e": "allow always exact", "exact": "allow always exact",
+}
+
+// typedAnswer returns the answer that a line is: one of the words, else a deny with
+// that as the reason.
+func typedAnswer(line string) string {
+	if answer := typedAnswers[strings.ToLower(line)]; answer != "" {
+		return answer
+	}
+	if word, reason := fs.CutBlank(line); typedAnswers[strings.ToLower(word)] == "deny" {
+		line = strings.TrimSpace(reason)
+	}
+	return "deny " + line
+}
+
 // askOne asks about one question, again where the answer is refused.
 func askOne(ctx context.Context, c *tree, q *question, typed <-chan string, out io.Writer) (over bool, err error) {
 	id := strconv.FormatUint(q.ID, 10)
@@ -252,25 +272,14 @@ func askOne(ctx context.Context, c *tree, q *question, typed <-chan string, out 
 			fmt.Fprintln(out)
 			return true, context.Cause(ctx)
 		}
-		var answer string
 		switch line = strings.TrimSpace(line); line {
 		case "s":
 			return false, nil
 		case "", "?":
 			fmt.Fprintln(out, askHelp)
 			continue
-		case "y":
-			answer = "allow"
-		case "a":
-			answer = "allow always"
-		case "e":
-			answer = "allow always exact"
-		case "n":
-			answer = "deny"
-		default:
-			answer = "deny " + line
 		}
-		err := answerAsk(c, id, answer)
+		err := answerAsk(c, id, typedAnswer(line))
 		if err == nil {
 			return false, nil
 		}

@@ -84,7 +84,7 @@ func signProfiles(_ context.Context, f profileFlags, files []string) error {
 	}
 	for _, file := range files {
 		if err := profiles.Sign(file, key, password); err != nil {
-			return err
+			return fmt.Errorf("%s with key %s: %w", file, f.key, err)
 		}
 	}
 	return nil
@@ -100,9 +100,12 @@ func makeKeys(_ context.Context, f profileFlags, _ []string) error {
 	if err != nil {
 		return err
 	}
-	err = makeFile(f.key, private, 0o600)
-	if err == nil {
-		err = makeFile(filepath.Join(filepath.Dir(f.key), "minisign.pub"), public, 0o644)
+	if err := makeFile(f.key, private, 0o600); err != nil {
+		return err
+	}
+	err = makeFile(filepath.Join(filepath.Dir(f.key), "minisign.pub"), public, 0o644)
+	if err != nil {
+		os.Remove(f.key) // a key that nobody has the other half of
 	}
 	return err
 }

@@ -349,6 +349,7 @@ func TestAsk(t *testing.T) {
 	key := string(params(d.key)[:len(params(d.key))-1])
 	for text, want := range map[string]seal.Why{
 		`{}`: seal.BadKey, `{"public_key":5}`: seal.BadKey, `{"public_key":"AAAA"}`: seal.BadKey,
+		`{"public_key":"AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}`: seal.BadKey, `{"public_key":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}`: seal.BadKey,
 		key + `,"security_context":"root"}`: seal.WrongScope, key + `,"requested_scope":"root"}`: seal.WrongScope,
 	} {
 		var r *seal.Refusal

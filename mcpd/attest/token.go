@@ -90,6 +90,9 @@ func (r *Request) key() (ed25519.PublicKey, error) {
 	if err != nil {
 		return nil, seal.Refuse(r.Protocol, seal.BadKey, "%v", err)
 	}
+	if _, err := (&jose.JSONWebKey{Key: key}).MarshalJSON(); err != nil { // as of low order
+		return nil, seal.Refuse(r.Protocol, seal.BadKey, "the public key is none that signs for one alone: make another")
+	}
 	for _, name := range []string{"security_context", "requested_scope"} {
 		if asked := rawjson.GetString(r.Params, name); asked != "" && asked != r.Scope {
 			return nil, seal.Refuse(r.Protocol, seal.WrongScope, "the security context of this VM is %.64q, not %.64q", r.Scope, asked)

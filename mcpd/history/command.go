@@ -34,7 +34,7 @@ func (r *execRow) words() (words []string, whole bool) {
 // name and the first argument, with a NUL between, which no word has.
 func (u *usage) addCommand(line []byte) {
 	var r execRow
-	if json.Unmarshal(line, &r) != nil || r.Source != dispatch.Tool {
+	if json.Unmarshal(line, &r) != nil || r.Source != dispatch.Tool || u.observed[r.Call] {
 		return
 	}
 	words, whole := r.words()

@@ -33,13 +33,14 @@ type usage struct {
 	named    map[string]*uses // by method
 	hosts    uses
 	folders  map[string]*uses // by operation
-	commands uses             // each with its first argument, on a line of its own
+	commands uses             // each with its first argument
+	observed map[uint64]bool  // calls that a rule was against, and the policy let pass
 }
 
 // Suggest returns the text of a profile, to be saved as a drop-in, that allows
 // what the ledger of a VM holds as used and allowed, and no more of its kind.
 func Suggest(ctx context.Context, db Ledger, vm string) (string, error) {
-	u := &usage{named: map[string]*uses{}, folders: map[string]*uses{}}
+	u := &usage{named: map[string]*uses{}, folders: map[string]*uses{}, observed: map[uint64]bool{}}
 	for _, t := range []struct {
 		name string
 		add  func(*usage, []byte)
@@ -67,7 +68,13 @@ var asked = []string{"sampling/createMessage", "elicitation/create", "roots/list
 
 func (u *usage) addCall(line []byte) {
 	var r callRow
-	if json.Unmarshal(line, &r) != nil || !r.isUse() || slices.Contains(asked, r.Method) {
+	if json.Unmarshal(line, &r) != nil || slices.Contains(asked, r.Method) {
+		return
+	}
+	if !r.isUse() {
+		if r.Action == policy.Observe && len(u.observed) < maxRan {
+			u.observed[r.ID] = true
+		}
 		return
 	}
 	if r.Tool == "" {
@@ -117,7 +124,7 @@ func hostPort(host string, port int) string {
 
 func (u *usage) addFile(line []byte) {
 	var r fileRow
-	if json.Unmarshal(line, &r) != nil || r.Outcome != ledger.OK || !isWhole(r.Operation) {
+	if json.Unmarshal(line, &r) != nil || r.Outcome != ledger.OK || !isWhole(r.Operation) || u.observed[r.Call] {
 		return
 	}
 	folder := r.Path
@@ -159,7 +166,7 @@ func (u *usage) text(vm string) string {
 		conditions = append(conditions, u.named[method].conditions(celString, begin, "]")...)
 		left += u.named[method].left
 	}
-	writeRules(&b, "mcp", policy.OnRequest, conditions, left)
+	writeRules(&b, "mcp", policy.OnRequest, conditions, `!(mcp.request.method in ["initialize", "logging/setLevel", "seal/attest", "smcp/attest"])`, left)
 
 	conditions, left = nil, 0
 	for _, operation := range slices.Sorted(maps.Keys(u.folders)) {
@@ -167,16 +174,16 @@ func (u *usage) text(vm string) string {
 		conditions = append(conditions, u.folders[operation].conditions(celString, begin, `].exists(f, file.path == f || file.path.startsWith(f + "/"))`)...)
 		left += u.folders[operation].left
 	}
-	writeRules(&b, "file", policy.OnFile, conditions, left)
+	writeRules(&b, "file", policy.OnFile, conditions, "", left)
 
 	conditions = u.commands.conditions(celWords, "(exec.args.size() == 0 ? [exec.command] : [exec.command, exec.args[0]]) in [\n", "]")
-	writeRules(&b, "exec", policy.OnExec, conditions, u.commands.left)
+	writeRules(&b, "exec", policy.OnExec, conditions, "", u.commands.left)
 	return b.String()
 }
 
 // writeRules writes a rule for each condition, which allows what it holds for,
-// and one that blocks the rest.
-func writeRules(b *strings.Builder, name, on string, conditions []string, left int) {
+// and one that blocks the rest, as far as another holds for it; "": all of it.
+func writeRules(b *strings.Builder, name, on string, conditions []string, rest string, left int) {
 	b.WriteString("\n" + note(left))
 	for i, condition := range conditions {
 		fmt.Fprintf(b, "[security.rules.used.%s-%d]\non = %q\ndecision = \"allow\"\npriority = %d\nif = '''\n%s\n'''\n\n",
@@ -184,6 +191,9 @@ func writeRules(b *strings.Builder, name, on string, conditions []string, left i
 	}
 	fmt.Fprintf(b, "[security.rules.used.%s-rest]\non = %q\ndecision = \"block\"\npriority = %d\nreason = \"it was not used when the profile was made\"\n",
 		name, on, priorityRest)
+	if rest != "" {
+		fmt.Fprintf(b, "if = '''%s'''\n", rest)
+	}
 }
 
 // The rows of tables, as much of them as is needed. What is null is empty.
@@ -224,5 +234,6 @@ type (
 		Source    string    `json:"source"`
 		Rule      string    `json:"policy_rule"`
 		Process   string    `json:"process_name"`
+		Call      uint64    `json:"mcp_call_id"`
 	}
 )

@@ -221,3 +221,30 @@ func FuzzSuggest(f *testing.F) {
 		}
 	})
 }
+
+// TestSuggestObserved has what passed only because the policy observes be no use,
+// of files and commands too, and a suggestion let a session be opened.
+func TestSuggestObserved(t *testing.T) {
+	r := records{
+		ledger.Files: {
+			{"operation": "delete", "path": "/workspace/src/x", "outcome": "ok", "mcp_call_id": 1},
+			{"operation": "read", "path": "/workspace/src/x", "outcome": "ok", "mcp_call_id": 2},
+		},
+		ledger.Execs: {{"command": "rm x", "source": "cmd.run", "mcp_call_id": 3}},
+	}
+	r.call("tools/call", "fs.delete", policy.Observe)
+	r.call("tools/call", "fs.read", policy.Allow)
+	r.call("tools/call", "cmd.run", policy.Observe)
+	for i, rule := range []string{"security.deny", "default", "security.rules.x.y"} {
+		r[ledger.Calls][i]["policy_rule"] = rule
+	}
+	text, p := suggested(t, r)
+	if strings.Contains(text, "delete") || strings.Contains(text, `"rm"`) || !strings.Contains(text, `"read"`) {
+		t.Error(text)
+	}
+	for method, want := range map[string]string{"initialize": policy.Allow, "seal/attest": policy.Allow, "prompts/list": policy.Block} {
+		if d := p.Policy.Decide(&policy.Event{On: policy.OnRequest, Method: method}); d.Action != want {
+			t.Errorf("%s: %+v", method, d)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -14,7 +13,7 @@ import (
 // os.Root has it, and through how many folders, as a guest can make it long.
 const (
 	maxLinks = 8
-	maxParts = 512
+	maxParts = 256
 )
 
 var errWinding = fmt.Errorf("leads through more than %d folders and links", maxParts)
@@ -23,6 +22,11 @@ var errWinding = fmt.Errorf("leads through more than %d folders and links", maxP
 // the one at its end only if last is so. It fails where they lead out of the
 // workspace, as os.Root would. A name whose links go in a circle stays as it is.
 func (w *Workspace) resolve(name string, last bool) (string, error) {
+	root, err := os.OpenRoot(w.dir)
+	if err != nil {
+		return "", fmt.Errorf("workspace: %w", bare(err))
+	}
+	defer root.Close()
 	todo, done, links, link := strings.Split(name, "/"), ".", 0, ""
 	for looked := 0; len(todo) > 0; looked++ {
 		part := todo[0]
@@ -42,7 +46,7 @@ func (w *Workspace) resolve(name string, last bool) (string, error) {
 		if len(todo) == 0 && !last {
 			return next, nil
 		}
-		text, err := os.Readlink(filepath.Join(w.dir, next))
+		text, err := root.Readlink(next)
 		switch {
 		case errors.Is(err, syscall.EINVAL): // it is no link
 			done = next

@@ -77,7 +77,7 @@ func TestWinding(t *testing.T) {
 	if op, ok := call.Operation(); ok {
 		t.Errorf("decided as %+v", op)
 	}
-	if result, _ := call.Run(t.Context()); !strings.Contains(string(result), "leads through more than 512 folders and links") {
+	if result, _ := call.Run(t.Context()); !strings.Contains(string(result), "leads through more than 256 folders and links") {
 		t.Errorf("%s", result)
 	}
 }

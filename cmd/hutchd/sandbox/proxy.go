@@ -69,7 +69,7 @@ const answerTime = 30 * time.Second
 func (v *Sandbox) goesOut(ctx context.Context, e wire.NetEvent) wire.NetAnswer {
 	r, err := history.Request(e)
 	if err != nil {
-		return wire.NetAnswer{Rule: "request", Reason: fs.Text(err)}
+		return wire.NetAnswer{Rule: "request", Reason: err.Error()}
 	}
 	r.VM, r.Profile = v.Name(), v.Config().Profile
 	d := v.MCP.Decide(ctx, r)
