@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -15,21 +17,33 @@ type Unknown string
 func (u Unknown) Error() string { return fmt.Sprintf("%.64q is not known", string(u)) }
 
 // Decode reads an object into the fields of a struct, which must have one for
-// each of its members. Of no text it reads nothing. Its error is for who wrote
-// the object.
+// each of its members, of just that name: encoding/json takes Path for path, and
+// who decides about path has not seen it. Of no text it reads nothing. Its error
+// is for who wrote the object.
 func Decode(text []byte, into any) error {
 	if len(text) == 0 {
 		return nil
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	if err == nil {
-		if _, err = d.Token(); err == io.EOF {
-			return nil
-		}
+	if err := d.Decode(into); err != nil {
+		return decoding(err)
+	}
+	if _, err := d.Token(); err != io.EOF {
 		return errors.New("more follows it")
 	}
+	known := fieldNames(nil, reflect.TypeOf(into).Elem())
+	var unknown error
+	Walk(text, func(key []byte, _, _ int) {
+		if name := string(key); unknown == nil && !slices.Contains(known, name) {
+			unknown = Unknown(name)
+		}
+	})
+	return unknown
+}
+
+// decoding says what is wrong in words for who wrote the object.
+func decoding(err error) error {
 	if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		name := mistyped.Field[strings.LastIndexByte(mistyped.Field, '.')+1:]
 		if name == "" {
@@ -42,4 +56,22 @@ func Decode(text []byte, into any) error {
 		return Unknown(strings.Trim(name, `"`))
 	}
 	return errors.New(says)
+}
+
+// fieldNames adds the names that JSON has for the fields of a struct, and of those
+// that are embedded in it.
+func fieldNames(names []string, of reflect.Type) []string {
+	for f := range of.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "-":
+		case name != "":
+			names = append(names, name)
+		case f.Anonymous && f.Type.Kind() == reflect.Struct:
+			names = fieldNames(names, f.Type)
+		case f.IsExported():
+			names = append(names, f.Name)
+		}
+	}
+	return names
 }
