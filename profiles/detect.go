@@ -113,8 +113,8 @@ func (l *layered) takes(one *document) error {
 	return err
 }
 
-// NotHere says of a file among the profiles that is not there whose the server
-// is that it would be the drop-in of; nil if there is none of the name.
+// NotHere explains why removing the drop-in at path does not remove its server:
+// another file or layer defines it. It is nil if no such server is defined.
 func (s *Store) NotHere(path string) error {
 	dir, file := filepath.Split(path)
 	profile, isDropIn := strings.CutSuffix(filepath.Clean(dir), dropInSuffix)

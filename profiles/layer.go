@@ -241,8 +241,8 @@ func (l *layered) sign(p *Profile) error {
 	return nil
 }
 
-// owner returns the layer that says k. What was kept may be corp's: it counts as
-// such.
+// owner returns the layer that set k. A kept profile has lost its layers, so that
+// its keys count as corp's, the strictest.
 func (l *layered) owner(k key) string {
 	layer := l.where(k).layer
 	if layer == ofKept {

@@ -9,7 +9,7 @@ import (
 	"hutch/fs"
 )
 
-// A lock keeps what comes after from saying something.
+// A lock keeps lower layers from setting a key.
 type lock struct {
 	operation string // lock, forbid or editable
 	path      key
@@ -62,8 +62,8 @@ func (k *lock) why() string {
 	return fmt.Sprintf("%s (%s)", text, k.place)
 }
 
-// refuse is the fault of d that says v of the key at, which was another value,
-// if a lock is against it. Corp's do not bind corp.
+// refuse returns a fault if a lock keeps d from changing the key at from was to v.
+// Corp's locks do not bind corp.
 func (l *layered) refuse(d *document, at key, v, was any) error {
 	if k := FindKey(at.String()); was == nil && k != nil && k.Default != "" && v == k.Default {
 		was = v // which it was, unsaid

@@ -23,8 +23,8 @@ type Profile struct {
 	Name    string
 	Extends string   // the profile that says what this one does not; "": none
 	Import  []string // the AI clients whose servers it takes
-	// Editable says of sections whether what comes after may say them; true if
-	// they are not here.
+	// Editable says, for each section, whether lower layers may set its keys. A
+	// section that is not named is editable.
 	Editable map[string]bool
 	Config
 	Network  wire.Network // what a VM may reach, where Net is "host-proxy"

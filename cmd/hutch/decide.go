@@ -47,7 +47,7 @@ func benchRule(n int) string { return fmt.Sprintf("bench%03d", n) }
 
 // decisions adds a figure of what the service says each decision took.
 func (b *bencher) decisions(rules int) error {
-	dir, made, err := (&tested{profile: benchVM}).likeVM(b.c)
+	dir, made, err := (&policySource{profile: benchVM}).likeVM(b.c)
 	if err != nil {
 		return err
 	}

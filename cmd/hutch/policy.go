@@ -23,15 +23,15 @@ import (
 // definePolicy has the command that prints what a VM has of its policy, or tests
 // a policy.
 func definePolicy(flags *flag.FlagSet) action {
-	var from tested
+	var from policySource
 	flags.StringVar(&from.vm, "vm", "", "test that of a `VM`")
 	flags.StringVar(&from.profile, "profile", "", "test or replay that of a `profile` of the service")
 	flags.StringVar(&from.file, "file", "", "test that of a `file`, a profile by itself, without a service")
 	return func(ctx context.Context, args []string) error {
 		switch {
-		case (args[0] == "rules" || args[0] == "suggest") && len(args) == 2 && from == tested{}:
+		case (args[0] == "rules" || args[0] == "suggest") && len(args) == 2 && from == policySource{}:
 			return connected(policyFile)(ctx, args)
-		case args[0] == "replay" && len(args) == 2 && from == tested{profile: from.profile}:
+		case args[0] == "replay" && len(args) == 2 && from == policySource{profile: from.profile}:
 			return connected(from.replay)(ctx, args[1:])
 		case args[0] == "test" && len(args) > 1 && from.one():
 			return from.test(ctx, args[1:])
@@ -50,11 +50,11 @@ func policyFile(ctx context.Context, c *tree, args []string) error {
 	return noVM(c, vm, copyFile(ctx, c, os.Stdout, dir+"/policy/"+name, os.O_RDONLY))
 }
 
-// A tested policy is that of a VM, of a profile, or of a file.
-type tested struct{ vm, profile, file string }
+// A policySource says whose policy is tested: that of a VM, of a profile, or of a file.
+type policySource struct{ vm, profile, file string }
 
 // one says whether it is said whose it is, once.
-func (p *tested) one() bool {
+func (p *policySource) one() bool {
 	n := 0
 	for _, name := range []string{p.vm, p.profile, p.file} {
 		if name != "" {
@@ -69,7 +69,7 @@ type trier func(event []byte) (policy.Trial, error)
 
 // test tests the policy by files of events, and says whether all were decided
 // as each expects.
-func (p *tested) test(ctx context.Context, files []string) error {
+func (p *policySource) test(ctx context.Context, files []string) error {
 	if p.file != "" {
 		text, err := os.ReadFile(p.file)
 		if err != nil {
@@ -103,7 +103,7 @@ func (p *tested) test(ctx context.Context, files []string) error {
 
 // replay prints which recorded requests of a VM the profile would decide
 // otherwise: the VM's own, if none is said.
-func (p *tested) replay(ctx context.Context, c *tree, args []string) error {
+func (p *policySource) replay(ctx context.Context, c *tree, args []string) error {
 	dir, err := vmDir(args[0])
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func tryOpen(f *file) trier {
 }
 
 // likeVM makes a VM of the profile, which does not start.
-func (p *tested) likeVM(c *tree) (dir string, made *file, err error) {
+func (p *policySource) likeVM(c *tree) (dir string, made *file, err error) {
 	if made, err = c.open("vm/clone", os.O_RDWR); err != nil {
 		return "", nil, err
 	}

@@ -38,7 +38,7 @@ nonsense
 {"tool":"github__create_issue","expect":"allow"}
 {"tool":"x","expect":["allow"]}
 `)
-	p := tested{file: profile}
+	p := policySource{file: profile}
 	if err := p.test(t.Context(), []string{good}); err != nil {
 		t.Errorf("good: %v", err)
 	}
@@ -59,7 +59,7 @@ nonsense
 	if err := p.test(t.Context(), []string{write("none.jsonl", "# nothing\n")}); err != exit(1) {
 		t.Errorf("no events: %v", err)
 	}
-	if err := (&tested{file: write("wrong.toml", "security = 1\n")}).test(t.Context(), []string{good}); err == nil {
+	if err := (&policySource{file: write("wrong.toml", "security = 1\n")}).test(t.Context(), []string{good}); err == nil {
 		t.Error("a profile that does not parse was tested")
 	}
 }

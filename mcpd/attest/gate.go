@@ -30,8 +30,8 @@ import (
 
 const (
 	window = 30_000          // ms that an envelope may be older or newer than now
-	kept   = window + 1_000  // ms for which its signature is kept from the time it tells
-	sweep  = 5 * time.Second // between two times that what is too old is forgotten
+	kept   = window + 1_000  // ms after its timestamp for which a signature is kept
+	sweep  = 5 * time.Second // how often those that are too old are dropped
 
 	maxSeen     = 1 << 18 // signatures that are kept of a VM, some 4000 calls in a second
 	maxSessions = 1 << 10

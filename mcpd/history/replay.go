@@ -103,8 +103,8 @@ func (r *replay) tell(d *difference) {
 	r.out.Write(append(line, '\n'))
 }
 
-// same says whether it is none. What a person was asked about, by the same rule,
-// would be asked again.
+// same reports whether nothing has changed. What a person was asked about would be
+// asked again by the same rule, which is no change.
 func (d *difference) same() bool {
 	return d.Then == d.Now || d.Now == policy.Ask && d.ByThen == d.Rule
 }

@@ -277,9 +277,9 @@ func (c *capability) refusesCommands(about *subject) *refusal {
 	return refused
 }
 
-// tryLength refuses an answer that is longer than every capability allows that
-// allowed the call or, where arguments or policy have changed since, that is for
-// the tool.
+// tryLength refuses an answer that is longer than the largest max_response of the
+// capabilities that allow the call. If none does now, because arguments or policy
+// have changed, those that name the tool count.
 func (p *Policy) tryLength(e *Event, guest, own string) *Decision {
 	list := e.passed
 	if len(list) == 0 {

@@ -60,7 +60,7 @@ type Rule struct {
 	Redact  []string
 	Match   string         // a regular expression: only what it finds in a text is redacted; "": the whole value
 	Set     map[string]any // as JSON has them
-	Answers string         // the ID of a rule that asks, right before which this one is tried; "": it has its own place
+	Answers string         // ID of the ask rule that this one answers; it is tried just before that. "": tried by Priority
 }
 
 // A List holds the lists of one server. Names are the tools' own; "*" is every

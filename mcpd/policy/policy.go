@@ -17,10 +17,10 @@ import (
 // What a Decision says to do.
 const (
 	Allow   = "allow"
-	Ask     = "ask"     // a person
-	Block   = "block"   //
+	Ask     = "ask" // a person
+	Block   = "block"
 	Rewrite = "rewrite" // go on with what the Decision has in the place of what was asked
-	Observe = "observe" // in records: Allow, though it would be refused or asked if the policy did not only observe
+	Observe = "observe" // only in records: it passed because the mode is observe; enforced, it would be refused or asked
 )
 
 // A Decision tells what to do about an event, by which rule, and why.
@@ -49,8 +49,8 @@ type Policy struct {
 	byEvent         map[string][]*rule // the same
 	allowed         map[string]string  // by server, the rule that its list of allowed tools is
 	reads           map[string]bool    // by event, whether rules look at the arguments or results
-	last            Decision
-	lastTally       *tally
+	byDefault       Decision
+	defaultTally    *tally
 	askTime         time.Duration
 	sealed          Sealed
 	hosts           guard.Hosts // only Try looks: the proxy has looked where Decide is asked
@@ -82,13 +82,13 @@ var checks = []check{
 
 // New compiles a policy. Its error is a Fault.
 func New(c Config) (*Policy, error) {
-	p := &Policy{runnable: c.Commands, lastTally: new(tally), last: Decision{Action: Allow, Rule: RuleDefault}, askTime: c.AskTime, sealed: c.Sealed, hosts: c.Hosts, now: time.Now}
+	p := &Policy{runnable: c.Commands, defaultTally: new(tally), byDefault: Decision{Action: Allow, Rule: RuleDefault}, askTime: c.AskTime, sealed: c.Sealed, hosts: c.Hosts, now: time.Now}
 	switch c.Default {
 	case "", Allow:
 	case Ask, Block:
-		p.last.Action, p.last.Reason = c.Default, "no rule allows it"
+		p.byDefault.Action, p.byDefault.Reason = c.Default, "no rule allows it"
 		if c.Default == Block {
-			p.last.Code = ToolNotAllowed
+			p.byDefault.Code = ToolNotAllowed
 		}
 	default:
 		return nil, &Fault{Of: "security", Key: "default", Text: fmt.Sprintf("%.64q: it is allow, ask or block", c.Default)}
@@ -137,7 +137,7 @@ func (p *Policy) decide(e *Event) Decision {
 	case decided != nil:
 		return *decided
 	}
-	d := p.rest(e)
+	d := p.fallback(e)
 	if p.observes(&d) {
 		return d.passed()
 	}
@@ -152,8 +152,8 @@ var unasked = map[string]bool{
 	"tools/list": true, "prompts/list": true, "resources/list": true, "resources/templates/list": true,
 }
 
-// rest decides what no check does.
-func (p *Policy) rest(e *Event) Decision {
+// fallback decides what no check does.
+func (p *Policy) fallback(e *Event) Decision {
 	switch e.On {
 	case OnRequest, OnAsk:
 		if unasked[e.Method] {
@@ -164,11 +164,11 @@ func (p *Policy) rest(e *Event) Decision {
 	default: // belongs to a request that was decided
 		return Decision{Action: Allow, Rule: RuleDefault}
 	}
-	d := p.last
+	d := p.byDefault
 	if list := p.listOf(e); list != "" && d.Action == Allow {
 		d.Rule = list
 	}
-	p.lastTally.count(e)
+	p.defaultTally.count(e)
 	return d
 }
 

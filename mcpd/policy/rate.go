@@ -41,7 +41,7 @@ func newUsage(limit string) (*usage, error) {
 func (p *Policy) Use(before *Policy) *Policy {
 	next := *p
 	next.order(p.rules)
-	next.lastTally = new(tally)
+	next.defaultTally = new(tally)
 	next.capabilities = nil
 	for _, c := range p.capabilities {
 		c := *c

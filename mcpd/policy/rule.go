@@ -77,7 +77,7 @@ func (p *Policy) placeAnswers() {
 		placed = append(placed, r)
 	}
 	p.rules = placed
-	if p.last.Action == Ask {
+	if p.byDefault.Action == Ask {
 		p.rules = append(p.rules, answers[RuleDefault]...)
 	}
 }

@@ -42,7 +42,7 @@ func (p *Policy) Text() string {
 	for _, r := range p.rules {
 		writeRow(&b, fs.QuoteLine(r.ID)+" "+r.Decision+r.text(), r.note())
 	}
-	writeRow(&b, RuleDefault+" "+p.last.Action, p.lastTally.text())
+	writeRow(&b, RuleDefault+" "+p.byDefault.Action, p.defaultTally.text())
 	return b.String()
 }
 

@@ -14,7 +14,7 @@ import (
 // A guest can do what is told as often as it likes: make bad connections,
 // send broken frames, ask for what it may not have. The first of a kind is
 // told at once, and how often the same came again at the end of the minute.
-// Of more texts than a few there is but a number.
+// Beyond repeatTexts different texts only their number is told.
 const (
 	repeatEvery = time.Minute
 	repeatTexts = 16 // of a kind, in a minute
