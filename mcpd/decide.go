@@ -133,7 +133,9 @@ func (c *call) decide() (err *Error) {
 	default:
 		return c.block(r, *refused)
 	}
-	c.releases = append(c.releases, release)
+	if release != nil {
+		c.releases = append(c.releases, release)
+	}
 	return nil
 }
 

@@ -49,7 +49,9 @@ func (c *call) decideFile() *Error {
 	c.file.op = op
 	r := c.question(nil)
 	r.On, r.Operation, r.Path, r.Bytes = policy.OnFile, op.Name, op.Path, op.Bytes
-	c.file.Admits = c.session.e.admits(*r)
+	if p := c.session.e.rules.Load().policy; p != nil && p.About(policy.OnFile) {
+		c.file.Admits = c.session.e.admits(p, *r)
+	}
 	v, err := c.session.e.decide(c.ctx, r, c)
 	if v.denied || v.asked || v.action == policy.Observe {
 		c.verdict = v
@@ -57,14 +59,10 @@ func (c *call) decideFile() *Error {
 	return err
 }
 
-// admits returns what decides whether a search, which the event is about, may look
-// into a file or folder that it finds. What a person would be asked about it
-// may not: that can be many. It returns nil where no rule could be against it.
-func (e *Endpoint) admits(search policy.Event) func(path string) bool {
-	p := e.rules.Load().policy
-	if p == nil || !p.About(policy.OnFile) {
-		return nil
-	}
+// admits returns what decides by a policy whether a search, which the event is
+// about, may look into a file or folder that it finds. What a person would be
+// asked about it may not: that can be many.
+func (e *Endpoint) admits(p *policy.Policy, search policy.Event) func(path string) bool {
 	told := false
 	return func(path string) bool {
 		r := search

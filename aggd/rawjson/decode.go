@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Unknown is the error of a member that nothing has a use for: its name.
@@ -32,14 +33,25 @@ func Decode(text []byte, into any) error {
 	if _, err := d.Token(); err != io.EOF {
 		return errors.New("more follows it")
 	}
-	known := fieldNames(nil, reflect.TypeOf(into).Elem())
+	known := namesOf(reflect.TypeOf(into).Elem())
 	var unknown error
 	Walk(text, func(key []byte, _, _ int) {
-		if name := string(key); unknown == nil && !slices.Contains(known, name) {
-			unknown = Unknown(name)
+		if unknown == nil && !slices.ContainsFunc(known, func(name string) bool { return name == string(key) }) {
+			unknown = Unknown(key)
 		}
 	})
 	return unknown
+}
+
+// names are those of the fields of the structs that were decoded into, by type.
+var names sync.Map
+
+func namesOf(of reflect.Type) []string {
+	known, ok := names.Load(of)
+	if !ok {
+		known, _ = names.LoadOrStore(of, fieldNames(nil, of))
+	}
+	return known.([]string)
 }
 
 // decoding says what is wrong in words for who wrote the object.

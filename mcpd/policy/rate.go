@@ -110,11 +110,12 @@ func (c *capability) full() int {
 	return 0
 }
 
-// Acquire counts a call that a Policy allowed as under way, until release is called.
-// It refuses one too many, or says that it would if the Policy did not only observe.
+// Acquire counts a call that a Policy allowed as under way, until release is called,
+// which is nil if nothing counts it. It refuses one too many, or says that it would
+// if the Policy did not only observe.
 func (e *Event) Acquire() (release func(), refused *Decision) {
 	if len(e.passed) == 0 || e.passed[0].MaxConcurrent == 0 {
-		return func() {}, nil
+		return nil, nil
 	}
 	c := e.passed[0]
 	if c.usage.running.Add(1) <= int64(c.MaxConcurrent) {
