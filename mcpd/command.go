@@ -84,11 +84,7 @@ func (c *call) decideCommand() *Error {
 	}
 	r := c.question(nil)
 	r.On, r.Command, r.Words, r.Dir = policy.OnExec, x.Words[0], x.Words[1:], x.Dir
-	v, err := c.session.e.decide(c.ctx, r, c)
-	if v.denied || v.asked || v.action == policy.Observe {
-		c.verdict = v
-	}
-	if err != nil {
+	if err := c.decidePart(r); err != nil {
 		return err
 	}
 	running := &c.session.e.commands.running

@@ -52,6 +52,11 @@ func (c *call) decideFile() *Error {
 	if p := c.session.e.rules.Load().policy; p != nil && p.About(policy.OnFile) {
 		c.file.Admits = c.session.e.admits(p, *r)
 	}
+	return c.decidePart(r)
+}
+
+// decidePart asks the policy about what the call would really do.
+func (c *call) decidePart(r *policy.Event) *Error {
 	v, err := c.session.e.decide(c.ctx, r, c)
 	if v.denied || v.asked || v.action == policy.Observe {
 		c.verdict = v

@@ -196,20 +196,20 @@ func (e *edit) in(value []byte, path []step) ([]byte, error) {
 	}
 	s := path[0]
 	children, open, isObject, isList := childrenOf(value)
-	if s.index < 0 && !isObject || s.index >= 0 && !s.all && !isList || s.all && !isObject && !isList {
+	if !s.fits(isObject, isList) {
 		if e.set {
 			return nil, errors.New("there is another kind of value on the way")
 		}
 		return value, nil
 	}
-	out, last, found := []byte(nil), 0, false
+	leads := func(i int) bool { return s.leadsTo(value, children[i], i) }
+	if len(path) == 1 && e.value == nil {
+		return without(value, children, open, leads), nil
+	}
+	out, last := []byte(nil), 0
 	for i, c := range children {
-		if !s.all && (s.index >= 0 && s.index != i || s.index < 0 && rawjson.String(nameOf(value[c.from:c.start])) != s.name) {
+		if !leads(i) {
 			continue
-		}
-		found = true
-		if len(path) == 1 && e.value == nil {
-			continue // removed below
 		}
 		put, err := e.in(value[c.start:c.end], path[1:])
 		if err != nil {
@@ -219,18 +219,19 @@ func (e *edit) in(value []byte, path []step) ([]byte, error) {
 		last = c.end
 	}
 	switch {
-	case found && len(path) == 1 && e.value == nil:
-		return without(value, children, open, func(i int) bool {
-			c := children[i]
-			return s.all || s.index == i || s.index < 0 && rawjson.String(nameOf(value[c.from:c.start])) == s.name
-		}), nil
-	case found:
+	case last > 0:
 		return append(out, value[last:]...), nil
 	case !e.set || s.all:
 		return value, nil
 	case s.index >= 0:
 		return nil, fmt.Errorf("the list has no element %d", s.index)
 	}
+	return e.insert(value, children, open, path)
+}
+
+// insert returns an object with a member that it did not have, in which the rest
+// of the path is followed.
+func (e *edit) insert(value []byte, children []child, open int, path []step) ([]byte, error) {
 	put := e.value
 	if len(path) > 1 {
 		var err error
@@ -238,13 +239,35 @@ func (e *edit) in(value []byte, path []step) ([]byte, error) {
 			return nil, err
 		}
 	}
-	member := append(append(rawjson.Quote(s.name), ':'), put...)
+	member := append(append(rawjson.Quote(path[0].name), ':'), put...)
 	at := open
 	if len(children) > 0 {
 		at = children[len(children)-1].end
 		member = append([]byte(","), member...)
 	}
 	return rawjson.Splice(value, at, at, member), nil
+}
+
+// fits tells whether the step can be made from such a value.
+func (s *step) fits(isObject, isList bool) bool {
+	switch {
+	case s.all:
+		return isObject || isList
+	case s.index >= 0:
+		return isList
+	}
+	return isObject
+}
+
+// leadsTo tells whether the step leads to the ith child of a value that it fits.
+func (s *step) leadsTo(value []byte, c child, i int) bool {
+	switch {
+	case s.all:
+		return true
+	case s.index >= 0:
+		return s.index == i
+	}
+	return rawjson.String(nameOf(value[c.from:c.start])) == s.name
 }
 
 // childrenOf returns what an object or a list holds, and where its first would
@@ -289,6 +312,9 @@ func nameOf(before []byte) []byte {
 // without returns value without some of its children, and without the commas
 // that went with them.
 func without(value []byte, children []child, open int, is func(int) bool) []byte {
+	if len(children) == 0 {
+		return value
+	}
 	out := append([]byte(nil), value[:open]...)
 	kept := 0
 	for i, c := range children {
