@@ -182,39 +182,51 @@ func (s *session) take(f frame.Frame) {
 			held = !s.asks.answer(f.Stream, m.Result, m.Error, func() { s.account.Give(size) })
 		}
 	case f.Flags&frame.Notification != 0:
-		if merr != nil || m.ID != nil || m.Method == "" {
-			s.e.cfg.Log.Debug("notification dropped", "vm", s.e.cfg.VM(), "process", f.Process)
-			return
-		}
-		if env.err == nil && env.is {
-			env.err = s.e.cfg.Seal.Wait(env.ticket)
-		}
-		if env.err != nil {
-			s.e.refusedEnvelope(f.Process, m.Method, env.err)
-			return
-		}
-		rawjson.OneLine(f.Payload)
-		s.notification(m)
+		s.takeNotification(f, m, merr, env)
 	default:
-		if merr == nil && m.Method == "" {
-			merr = invalid("invalid request: the method is missing")
-		}
-		if merr == nil && m.ID == nil {
-			merr = invalid("invalid request: a request needs an id")
-		}
-		if merr != nil && env.err != nil {
-			merr = s.e.refusedEnvelope(f.Process, m.Method, env.err)
-		}
-		if merr != nil {
-			s.out.WriteFrame(frame.Frame{Version: f.Version, Stream: f.Stream, Process: f.Process, Payload: response(m.ID, nil, merr)})
-			return
-		}
-		rawjson.OneLine(f.Payload)
-		if s.principal == "" { // the guest
-			env.need(s.e, m)
-		}
-		held = !s.request(f, m, env, size)
+		held = !s.takeRequest(f, m, merr, env, size)
 	}
+}
+
+// takeNotification handles one that is right, and in no bad envelope.
+func (s *session) takeNotification(f frame.Frame, m message, merr *Error, env envelope) {
+	if merr != nil || m.ID != nil || m.Method == "" {
+		s.e.cfg.Log.Debug("notification dropped", "vm", s.e.cfg.VM(), "process", f.Process)
+		return
+	}
+	if env.err == nil && env.is {
+		env.err = s.e.cfg.Seal.Wait(env.ticket)
+	}
+	if env.err != nil {
+		s.e.refusedEnvelope(f.Process, m.Method, env.err)
+		return
+	}
+	rawjson.OneLine(f.Payload)
+	s.notification(m)
+}
+
+// takeRequest starts the call that a request is, and says whether it did, or
+// answers what is wrong with it.
+func (s *session) takeRequest(f frame.Frame, m message, merr *Error, env envelope, size int) (begun bool) {
+	switch {
+	case merr != nil:
+	case m.Method == "":
+		merr = invalid("invalid request: the method is missing")
+	case m.ID == nil:
+		merr = invalid("invalid request: a request needs an id")
+	}
+	if merr != nil && env.err != nil {
+		merr = s.e.refusedEnvelope(f.Process, m.Method, env.err)
+	}
+	if merr != nil {
+		s.out.WriteFrame(frame.Frame{Version: f.Version, Stream: f.Stream, Process: f.Process, Payload: response(m.ID, nil, merr)})
+		return false
+	}
+	rawjson.OneLine(f.Payload)
+	if s.principal == "" { // the guest
+		env.need(s.e, m)
+	}
+	return s.request(f, m, env, size)
 }
 
 // request starts a call, unless there are too many.

@@ -50,25 +50,12 @@ func (v *Sandbox) run(ctx context.Context, c dispatch.Command) (ran dispatch.Ran
 		return ran, v.WhyGone(err)
 	}
 	began := time.Now()
-	var reading sync.WaitGroup
-	outputs, stop := context.WithCancel(ctx)
-	defer stop()
-	var stdout, stderr tail
-	reading.Go(func() { stdout.read(outputs, e, "stdout", c.MaxOutput) })
-	reading.Go(func() { stderr.read(outputs, e, "stderr", c.MaxOutput) })
+	out := readOutputs(ctx, e, c.MaxOutput)
 	line, err := endOf(ctx, e.Wait, c.ID, v.alert)
 	ran.Duration = time.Since(began)
-	if err == nil {
-		linger := time.AfterFunc(lingering, func() { e.Ctl(outputs, "kill") })
-		giveUp := time.AfterFunc(2*lingering, stop)
-		reading.Wait()
-		linger.Stop()
-		giveUp.Stop()
-	}
-	stop()
-	reading.Wait()
-	ran.Stdout, ran.StdoutBytes = stdout.text, stdout.total
-	ran.Stderr, ran.StderrBytes = stderr.text, stderr.total
+	out.settle(e, err == nil)
+	ran.Stdout, ran.StdoutBytes = out.stdout.text, out.stdout.total
+	ran.Stderr, ran.StderrBytes = out.stderr.text, out.stderr.total
 	if err != nil {
 		lost = ctx.Err() == nil && v.Ending().Why == "" // it is there still, and can be looked at
 		return ran, v.WhyGone(err)
@@ -116,6 +103,39 @@ func endOf(ctx context.Context, wait func(context.Context) (string, error), id s
 		alert("cmd.mismatch", "", fmt.Sprintf("the guest answers %.100q to the dispatch %s", line, id))
 	}
 	return "", fmt.Errorf("%w: the guest's answer is not to dispatch %s: see exec/cmd-%s", fs.ErrIO, id, id)
+}
+
+// outputs are what a command writes, as it is read.
+type outputs struct {
+	stdout, stderr tail
+
+	ctx     context.Context
+	stop    context.CancelFunc
+	reading sync.WaitGroup
+}
+
+// readOutputs begins to read the outputs of a command, of which it keeps the last
+// most bytes each.
+func readOutputs(ctx context.Context, e *guest.Exec, most int64) *outputs {
+	o := new(outputs)
+	o.ctx, o.stop = context.WithCancel(ctx)
+	o.reading.Go(func() { o.stdout.read(o.ctx, e, "stdout", most) })
+	o.reading.Go(func() { o.stderr.read(o.ctx, e, "stderr", most) })
+	return o
+}
+
+// settle returns when all is read. Of a command that has ended it waits for what
+// others write whom it has left behind, until it has them killed, or gives up.
+func (o *outputs) settle(e *guest.Exec, ended bool) {
+	if ended {
+		linger := time.AfterFunc(lingering, func() { e.Ctl(o.ctx, "kill") })
+		giveUp := time.AfterFunc(2*lingering, o.stop)
+		o.reading.Wait()
+		linger.Stop()
+		giveUp.Stop()
+	}
+	o.stop()
+	o.reading.Wait()
 }
 
 // A tail is the end of a stream.
