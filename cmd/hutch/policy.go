@@ -35,6 +35,8 @@ func definePolicy(flags *flag.FlagSet) action {
 			return connected(from.replay)(ctx, args[1:])
 		case args[0] == "test" && len(args) > 1 && from.one():
 			return from.test(ctx, args[1:])
+		case args[0] == "test" && len(args) > 1:
+			return misused("policy", "test: say whose policy by one of -vm VM, -profile NAME and -file FILE")
 		}
 		return misuse(lookup("policy").usage())
 	}

@@ -22,7 +22,8 @@ type rpcHandle struct {
 	open   context.Context // done when the file is closed
 	closes context.CancelFunc
 
-	mu     sync.Mutex // guards answer and base
+	mu     sync.Mutex // guards what follows
+	asked  bool
 	answer string
 	base   int64 // offset of the answer's first byte; -1 until it is read
 }
@@ -61,7 +62,7 @@ func (h *rpcHandle) do(ctx context.Context, line string) error {
 	if len(h.answer)+len(answer) > maxAnswers && h.answer != "" {
 		return fmt.Errorf("%w: answers that were not read have %d bytes: read them first", fs.ErrTooLong, len(h.answer))
 	}
-	h.answer, h.base = h.answer+answer, -1
+	h.asked, h.answer, h.base = true, h.answer+answer, -1
 	return nil
 }
 
@@ -71,6 +72,9 @@ func (h *rpcHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if !h.asked { // as of a line that was refused in pieces
+		return 0, fmt.Errorf("%w: nothing was asked: write a line first", fs.ErrInvalid)
+	}
 	if h.base < 0 || off < h.base {
 		h.base = off
 	}
