@@ -89,7 +89,7 @@ func (c *call) recordFile(err *Error) {
 	op := c.file.op
 	if op.Name == "" { // refused before
 		var ok bool
-		if op, ok = c.file.Operation(); !ok && !c.verdict.denied {
+		if op, ok = c.file.Operation(); !ok && !c.verdict.denied && op.Name == "" {
 			return
 		}
 	}

@@ -131,8 +131,14 @@ func TestLinkOut(t *testing.T) {
 	os.Symlink("/etc/passwd", filepath.Join(st.work, "out"))
 	g := st.dial(t, 1)
 	g.fails("tools/call", `{"name":"fs.read","arguments":{"path":"out"}}`, jsonrpc.CodeInvalid, `traversal: path "out" leads out of the workspace by a link to "/etc/passwd"`)
+	if got := string(g.ok("tools/call", `{"name":"file_read","arguments":{"path":"out"}}`)); !strings.Contains(got, "leads out of the workspace") || !strings.Contains(got, `"isError":true`) {
+		t.Errorf("file_read: %s", got)
+	}
 	rows := st.files()
-	if r := rows[0]; len(rows) != 1 || r["outcome"] != "denied" || r["policy_rule"] != "traversal" || r["path"] != "/workspace/out" {
+	if r := rows[1]; r["outcome"] != "error" || r["path"] != "/workspace/out" {
+		t.Errorf("%v", r)
+	}
+	if r := rows[0]; len(rows) != 2 || r["outcome"] != "denied" || r["policy_rule"] != "traversal" || r["path"] != "/workspace/out" {
 		t.Errorf("%v", rows)
 	}
 }

@@ -40,7 +40,7 @@ type Operation struct {
 // Operation returns what the call does to a file, as the links of its path are
 // now. It is not ok where the call is about no file, or cannot be done.
 func (c *Call) Operation() (op Operation, ok bool) {
-	if t := c.Traversal(); t != nil {
+	if t := c.leadsOut(); t != nil {
 		op = Operation{Name: c.tool.operation, Path: t.path}
 		if t.link != "" {
 			op.Path = guestName(t.path)
@@ -61,10 +61,17 @@ func (c *Call) Operation() (op Operation, ok bool) {
 
 func (c *Call) admits(name string) bool { return c.Admits == nil || c.Admits(guestName(name)) }
 
-// Traversal is why the call has to be refused before anything else: its path
-// could lead out of the workspace or, once Operation has looked, its links do.
-// It is nil where that is not so.
+// Traversal is why the call of a tool fs.* has to be refused before anything else:
+// its path could lead out of the workspace or, once Operation has looked, its
+// links do. It is nil where that is not so, and of other tools, which fail then.
 func (c *Call) Traversal() *Traversal {
+	if c.tool == nil || !c.tool.stored {
+		return nil
+	}
+	return c.leadsOut()
+}
+
+func (c *Call) leadsOut() *Traversal {
 	t, _ := errors.AsType[*Traversal](c.err)
 	return t
 }

@@ -18,7 +18,7 @@ type Traversal struct {
 
 func (t *Traversal) Error() string {
 	if t.link != "" {
-		return fmt.Sprintf("path %.200q leads out of the workspace by a link to %.200q: only relative links that stay in it are followed", t.path, t.link)
+		return fmt.Sprintf("path %.200q leads out of the workspace by a link to %.200q, and only relative links that stay in it are followed", t.path, t.link)
 	}
 	return fmt.Sprintf("\"..\" is not allowed, nor what can be read as that: path %.200q", t.path)
 }
