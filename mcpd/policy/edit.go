@@ -21,16 +21,26 @@ type edit struct {
 	match *regexp.Regexp // what goes of a text, which is all that is changed then; nil: the value
 }
 
-// of returns what is in the place of value, at the end of the path.
+// of returns what is in the place of value, at the end of the path. What is matched
+// goes from all texts in it.
 func (e *edit) of(value []byte) []byte {
 	if e.match == nil {
 		return e.value
 	}
-	text := rawjson.String(value)
-	if !rawjson.IsString(value) || !e.match.MatchString(text) {
-		return value
+	if rawjson.IsString(value) {
+		text := rawjson.String(value)
+		if !e.match.MatchString(text) {
+			return value
+		}
+		return rawjson.Quote(e.match.ReplaceAllLiteralString(text, redacted))
 	}
-	return rawjson.Quote(e.match.ReplaceAllLiteralString(text, redacted))
+	out, last := []byte(nil), 0
+	children, _, _, _ := childrenOf(value)
+	for _, c := range children {
+		out = append(append(out, value[last:c.start]...), e.of(value[c.start:c.end])...)
+		last = c.end
+	}
+	return append(out, value[last:]...)
 }
 
 // apply makes the edits in text, whose other bytes stay as they are.

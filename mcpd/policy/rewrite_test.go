@@ -48,6 +48,7 @@ func TestRewrite(t *testing.T) {
 		{Rule{Remove: []string{"l[*]"}}, swap(`[ 1, {"t":"a"} ,{"t":"b\u0041"}]`, `[]`)},
 		{Rule{Redact: []string{"l[*].t", "path"}}, swap(`"a"}`, `"[redacted]"}`, `"b\u0041"`, `"[redacted]"`, `"/x"`, `"[redacted]"`)},
 		{Rule{Redact: []string{"l[*].t", "path", "n", "o"}, Match: "^b|x"}, swap(`"b\u0041"`, `"[redacted]A"`, `"/x"`, `"/[redacted]"`)},
+		{Rule{Redact: []string{"l"}, Match: "a|b"}, swap(`"t":"a"`, `"t":"[redacted]"`, `"b\u0041"`, `"[redacted]A"`)},
 	} {
 		d := rewriting(t, tt.rule).Decide(&Event{On: OnRequest, Method: "tools/call", Known: true, Args: []byte(args)})
 		if tt.want == "" {
