@@ -3,6 +3,7 @@ package workspace
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -80,9 +81,12 @@ func (s *search) from(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if info.Kind == storage.Folder {
+	switch info.Kind {
+	case storage.Folder:
 		err = s.walk(ctx, name)
-	} else {
+	case storage.Link:
+		return at(name, errors.New("is a symbolic link: search where it leads"))
+	default:
 		err = s.visit(name, info)
 	}
 	if err == fs.SkipAll {

@@ -116,6 +116,7 @@ func TestFSRefused(t *testing.T) {
 	put(t, dir, "f", "text text")
 	put(t, dir, "d/f", "\x00")
 	os.Symlink(outside, filepath.Join(dir, "out"))
+	os.Symlink("d", filepath.Join(dir, "linked"))
 	os.Symlink(filepath.Join(outside, "new"), filepath.Join(dir, "dangling"))
 	for _, tt := range []struct{ tool, args, want string }{
 		{"fs.read", `{"path":"/etc/passwd"}`, "outside"},
@@ -148,6 +149,7 @@ func TestFSRefused(t *testing.T) {
 		{"fs.glob", `{"pattern":"["}`, "syntax"},
 		{"fs.glob", `{}`, "pattern is missing"},
 		{"fs.grep", `{"pattern":"("}`, "missing closing"},
+		{"fs.grep", `{"pattern":"x","path":"linked"}`, "is a symbolic link"},
 		{"fs.grep", `{"pattern":"` + strings.Repeat("a", 1001) + `"}`, "1001 bytes"},
 		{"fs.grep", `{}`, "pattern is missing"},
 		{"fs.grep", `{"pattern":"x","path":"none"}`, "no such file"},
