@@ -32,6 +32,7 @@ type decider func(context.Context, *policy.Event) policy.Decision
 // one place where that is asked, and where what is blocked is told of.
 func (e *Endpoint) decide(ctx context.Context, r *policy.Event, c *call) (verdict, *Error) {
 	now := e.rules.Load()
+	args, result := r.Args, r.Answer
 	if now.decide == nil {
 		if r.On == policy.OnRequest && r.Method == "tools/call" {
 			return verdict{}, failure(jsonrpc.CodeInternal, "there is no policy yet")
@@ -48,10 +49,10 @@ func (e *Endpoint) decide(ctx context.Context, r *policy.Event, c *call) (verdic
 		if ctx.Err() != nil {
 			return verdict{asked: true, action: d.Action, rule: d.Rule, reason: d.Reason}, ended(ctx)
 		}
-		if answer.Action == policy.Allow && answer.Rewritten == nil && d.Rewritten != nil {
-			answer.Action, answer.Rewritten = policy.Rewrite, d.Rewritten
+		d.Action, d.Rule, d.Reason, d.Code = answer.Action, answer.Rule, answer.Reason, answer.Code
+		if d.Action == policy.Allow {
+			d = e.allowed(ctx, now, r, args, result, d)
 		}
-		d = answer
 	}
 	if ctx.Err() != nil {
 		return verdict{}, ended(ctx)

@@ -18,6 +18,9 @@ func (e *Endpoint) Decide(ctx context.Context, r *policy.Event) policy.Decision 
 	d := now.decide(ctx, r)
 	if d.Action == policy.Ask {
 		d, _ = e.askPerson(ctx, Question{Event: r, Decision: d, Limit: now.askTime()}, nil) // which fails for calls only
+		if d.Action == policy.Allow {
+			d = e.allowed(ctx, now, r, r.Args, r.Answer, d)
+		}
 	}
 	if d.Would != "" {
 		e.observed(r, d)

@@ -49,10 +49,11 @@ func (c *call) decideFile() *Error {
 	c.file.op = op
 	r := c.question(nil)
 	r.On, r.Operation, r.Path, r.Bytes = policy.OnFile, op.Name, op.Path, op.Bytes
+	err := c.decidePart(r)
 	if p := c.session.e.rules.Load().policy; p != nil && p.About(policy.OnFile) {
 		c.file.Admits = c.session.e.admits(p, *r)
 	}
-	return c.decidePart(r)
+	return err
 }
 
 // decidePart asks the policy about what the call would really do.

@@ -8,6 +8,7 @@ import (
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/wire"
+	"hutch/mcpd/policy"
 )
 
 // forward returns the step that sends the call to its server, with the member
@@ -70,7 +71,10 @@ func ended(ctx context.Context) *Error {
 
 // progress passes a progress notification of the call's server on to the guest.
 func (c *call) progress(params json.RawMessage) {
-	if c.ctx.Err() == nil {
-		c.session.notify("notifications/progress", c.session.e.told(c.question(nil), params, "message"))
+	if c.ctx.Err() != nil {
+		return
+	}
+	if params = c.session.e.told(tellsProgress, func() *policy.Event { return c.question(nil) }, params); params != nil {
+		c.session.notify("notifications/progress", params)
 	}
 }

@@ -68,11 +68,24 @@ func (e *Endpoint) logged(n wire.Notification) {
 	level := int32(slices.Index(levels, rawjson.GetString(n.Params, "level")))
 	for _, s := range e.recipients(n) {
 		if level < 0 || level >= s.level.Load() {
-			about := &policy.Event{VM: e.cfg.VM(), Profile: e.cfg.Profile(), Session: s.id, Principal: s.principal, Process: s.process, Server: n.Server, Known: true}
-			if c, ok := n.Owner.(*call); ok {
-				about = c.question(nil)
+			if params := e.told(tellsLog, func() *policy.Event { return s.toldBy(n) }, n.Params); params != nil {
+				s.notify(n.Method, params)
 			}
-			s.notify(n.Method, e.told(about, n.Params, "data"))
 		}
 	}
+}
+
+// toldBy is the event of what a server tells the session: of the call that it
+// belongs to, or of the server alone where its protocol does not say which.
+func (s *session) toldBy(n wire.Notification) *policy.Event {
+	if c, ok := n.Owner.(*call); ok {
+		return c.question(nil)
+	}
+	r := s.e.toldBy(n)
+	r.Session, r.Principal, r.Process = s.id, s.principal, s.process
+	return r
+}
+
+func (e *Endpoint) toldBy(n wire.Notification) *policy.Event {
+	return &policy.Event{VM: e.cfg.VM(), Profile: e.cfg.Profile(), Server: n.Server, Method: n.Method, Known: true}
 }

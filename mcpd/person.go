@@ -2,6 +2,7 @@ package mcpd
 
 import (
 	"context"
+	"encoding/json"
 	"strconv"
 	"time"
 
@@ -18,7 +19,7 @@ type Question struct {
 	Call     uint64          // in the ledger; 0: it is about none
 }
 
-// askPerson asks, and returns what comes of the answer. The call that waits, if it is
+// askPerson asks, and returns what was answered. The call that waits, if it is
 // one, is in the ledger as asked before, and its guest is told meanwhile.
 func (e *Endpoint) askPerson(ctx context.Context, q Question, c *call) (policy.Decision, *Error) {
 	if e.cfg.Ask == nil {
@@ -32,25 +33,28 @@ func (e *Endpoint) askPerson(ctx context.Context, q Question, c *call) (policy.D
 		q.Call = c.row.id
 		defer c.tellWait(q.Decision.Reason)()
 	}
-	before := e.rules.Load()
-	answer := e.cfg.Ask(ctx, q)
-	if now := e.rules.Load(); now != before && answer.Action == policy.Allow {
-		return now.still(ctx, q.Event, answer), nil
-	}
-	return answer, nil
+	return e.cfg.Ask(ctx, q), nil
 }
 
-// still returns the answer by which something is allowed, or what the policy
-// decides that has taken the place of the one that asked: what that blocks
-// nobody has been asked about.
-func (r *rules) still(ctx context.Context, e *policy.Event, answer policy.Decision) policy.Decision {
-	again := *e
-	again.Trial = true // it has been counted
-	d := r.decide(ctx, &again)
-	if d.Action == policy.Block || d.Action == policy.Rewrite {
-		return d
+// allowed returns what comes of it that a person has allowed what the policy of
+// before asked about: it goes on as that had rewritten it, or, if another policy
+// has taken its place, as the other one has it, unless that blocks it, as nobody
+// was asked about that. The event is decided anew as it came, with those
+// arguments and that result.
+func (e *Endpoint) allowed(ctx context.Context, before *rules, r *policy.Event, args, result json.RawMessage, d policy.Decision) policy.Decision {
+	if now := e.rules.Load(); now != before && now.decide != nil {
+		again := *r
+		again.Args, again.Answer, again.Trial = args, result, true // it has been counted
+		other := now.decide(ctx, &again)
+		if other.Action == policy.Block {
+			return other
+		}
+		d.Rewritten = other.Rewritten
 	}
-	return answer
+	if d.Rewritten != nil {
+		d.Action = policy.Rewrite
+	}
+	return d
 }
 
 // tellWait tells the guest, if it wants to know of progress, that the call waits

@@ -3,6 +3,7 @@ package mcpd
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -193,5 +194,46 @@ func TestRewritten(t *testing.T) {
 	}
 	if r := rows[4]; r["policy_action"] != "rewrite" || r["policy_rule"] != "answers" {
 		t.Errorf("record: %v", r)
+	}
+}
+
+// What rules have rewritten is what a person allows, and what is done; by the
+// policy that holds when the answer comes, and from what was asked for.
+func TestRewrittenAsked(t *testing.T) {
+	t.Parallel()
+	someone := newAsker()
+	st := newSite(t, func(cfg *Config) { cfg.Ask = someone.ask }, testServers("one"))
+	with := func(rules ...policy.Rule) *policy.Policy {
+		for i := range rules {
+			rules[i].ID, rules[i].On, rules[i].Priority, rules[i].If = fmt.Sprint("r", i), policy.OnRequest, i+1, `mcp.request.tool_name == "a__b"`
+		}
+		return compiled(t, policy.Config{Rules: rules})
+	}
+	first := policy.Rule{Decision: policy.Rewrite, Remove: []string{"items[0]"}}
+	redact := policy.Rule{Decision: policy.Rewrite, Redact: []string{"token"}}
+	ask, allow := policy.Rule{Decision: policy.Ask}, policy.Rule{Decision: policy.Allow}
+	for name, tt := range map[string]struct {
+		before, meanwhile *policy.Policy
+		want              string
+	}{
+		"the same":       {with(first, redact, ask), nil, `{"items":[2,3],"token":"[redacted]"}`},
+		"asks still":     {with(first, ask), with(first, redact, ask), `{"items":[2,3],"token":"[redacted]"}`},
+		"allows":         {with(first, ask), with(first, allow), `{"items":[2,3],"token":"t"}`},
+		"rewrites none":  {with(first, redact, ask), with(allow), `{"items":[1,2,3],"token":"t"}`},
+		"rewrites first": {with(ask), with(redact), `{"items":[1,2,3],"token":"[redacted]"}`},
+	} {
+		st.Reload(t.Context(), testServers("one"), tt.before)
+		g := st.hello(t, 1, `{}`)
+		answer := g.send(g.request("tools/call", `{"name":"one__a__b","arguments":{"items":[1,2,3],"token":"t"}}`))
+		q := <-someone.asked
+		if tt.meanwhile != nil {
+			st.Reload(t.Context(), testServers("one"), tt.meanwhile)
+		}
+		d := q.Decision // as who asks a person has it
+		d.Action, d.Reason = policy.Allow, "allow, by ann"
+		someone.answer <- d
+		if m := g.wait(answer); !strings.Contains(string(m.Result), `"arguments":`+tt.want) {
+			t.Errorf("%s: %s %+v, want %s", name, m.Result, m.Error, tt.want)
+		}
 	}
 }

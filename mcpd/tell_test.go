@@ -42,6 +42,41 @@ func TestTold(t *testing.T) {
 	}
 }
 
+// What a server tells is passed on member by member where results are judged.
+func TestTelling(t *testing.T) {
+	t.Parallel()
+	rule := policy.Rule{ID: "prod", On: policy.OnResponse, Decision: policy.Block, Priority: 9, If: `mcp.response.content.exists(c, c.text.contains("prod-"))`}
+	redact := policy.Rule{ID: "redact", On: policy.OnResponse, Decision: policy.Rewrite, Priority: 1, Redact: []string{"content[*].text"}, Match: "tok-[0-9]"}
+	about := func() *policy.Event {
+		return &policy.Event{Method: "tools/call", Server: "one", Tool: "x", Known: true}
+	}
+	for _, tt := range []struct {
+		mode   string
+		told   telling
+		params string
+		want   string
+	}{
+		{policy.Enforce, tellsProgress, `{"progressToken":"t","progress":1,"total":2,"message":"m tok-1"}`, `{"progressToken":"t","progress":1,"total":2,"message":"m [redacted]"}`},
+		{policy.Enforce, tellsProgress, `{"progressToken":1,"progress":"prod-","message":"m","_meta":{"x":"prod-"},"other":"prod-"}`, `{"progressToken":1,"message":"m"}`},
+		{policy.Enforce, tellsProgress, `{"progressToken":1,"message":"prod-1","message":"m"}`, ""},
+		{policy.Enforce, tellsProgress, `{"progressToken":1,"Message":"prod-1"}`, ""},
+		{policy.Enforce, tellsProgress, `{"progressToken":1}`, `{"progressToken":1}`},
+		{policy.Enforce, tellsLog, `{"level":"info","logger":"prod-1","data":1}`, `{"level":"info","data":"[withheld by policy]","logger":"[withheld by policy]"}`},
+		{policy.Enforce, tellsLog, `{"level":"prod-1","data":{"n":1e400}}`, `{"data":{"n":1e400}}`},
+		{policy.Observe, tellsLog, `{"level":"info","data":"tok-1 prod-1"}`, `{"level":"info","data":"[redacted] prod-1"}`},
+		{policy.Observe, tellsLog, `{"level":"info","data":"prod-1"}`, `{"level":"info","data":"prod-1"}`},
+	} {
+		st := newSite(t, nil, nil)
+		st.Reload(t.Context(), nil, compiled(t, policy.Config{Mode: tt.mode, Rules: []policy.Rule{redact, rule}}))
+		if got := string(st.told(tt.told, about, []byte(tt.params))); got != tt.want {
+			t.Errorf("%s %s: %s, want %s", tt.mode, tt.params, got, tt.want)
+		}
+		if st.mayTell(about, []byte(`{"statusMessage":"prod-1"}`)) != (tt.mode == policy.Observe) || st.mayTell(about, []byte(`{"x":"tok-1"}`)) || !st.mayTell(about, []byte(`{"x":"y"}`)) {
+			t.Errorf("%s: another notification", tt.mode)
+		}
+	}
+}
+
 // A rule that rewrites whatever is asked leaves what has no arguments alone.
 func TestRewriteOfLists(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 	"hutch/fs"
+	"hutch/mcpd/policy"
 )
 
 // notified passes a server's notification on to the sessions it is for. The
@@ -26,7 +27,9 @@ func (e *Endpoint) notified(n wire.Notification) {
 		e.logged(n)
 	default:
 		for _, s := range e.recipients(n) {
-			s.notify(n.Method, n.Params)
+			if e.mayTell(func() *policy.Event { return s.toldBy(n) }, n.Params) {
+				s.notify(n.Method, n.Params)
+			}
 		}
 	}
 }
@@ -79,6 +82,9 @@ func (e *Endpoint) refresh() {
 // it knows.
 func (e *Endpoint) updated(n wire.Notification) {
 	uri := rawjson.GetString(n.Params, "uri")
+	if !e.mayTell(func() *policy.Event { return e.toldBy(n) }, n.Params) {
+		return
+	}
 	for _, l := range e.subs.listeners(n.Client, n.Server, uri) {
 		if params, err := rawjson.SetString(n.Params, l.uri, "uri"); err == nil {
 			l.session.notify(n.Method, params)

@@ -273,7 +273,7 @@ func askOne(ctx context.Context, c *tree, q *question, typed <-chan string, out 
 			return true, context.Cause(ctx)
 		}
 		switch line = strings.TrimSpace(line); line {
-		case "s":
+		case "s", "S":
 			return false, nil
 		case "", "?":
 			fmt.Fprintln(out, askHelp)

@@ -123,7 +123,11 @@ func isPathName(name string) bool {
 		"outfile", "infile", "logfile":
 		return true
 	}
-	return hasSuffix(two, "path", "paths", "pathname", "filename", "filenames", "directory", "directories", "dirname", "workdir", "foldername")
+	switch two {
+	case "filename", "filenames", "pathname", "dirname", "foldername", "workdir":
+		return true
+	}
+	return hasSuffix(last, "path", "paths", "filename", "filenames", "directory", "directories", "dirname", "workdir")
 }
 
 // mayBePathName tells whether an argument of that name is a path if it looks like one.
@@ -142,7 +146,11 @@ func isURLName(name string) bool {
 	case "href", "hrefs", "link", "links", "endpoint", "origin", "site", "website":
 		return true
 	}
-	return hasSuffix(two, "url", "urls", "uri", "uris", "domain", "domains", "domainname", "host", "hosts", "hostname", "hostnames", "servername")
+	switch two {
+	case "domainname", "hostname", "servername":
+		return true
+	}
+	return hasSuffix(last, "url", "urls", "uri", "uris", "domain", "domains", "host", "hosts", "hostname", "hostnames")
 }
 
 // mayBeHostName tells whether an argument of that name says a host if it is one word.

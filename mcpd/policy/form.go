@@ -53,18 +53,14 @@ const maxValues = 100_000
 
 // trySize blocks arguments and results of too many values.
 func (p *Policy) trySize(e *Event) *Decision {
-	if len(e.Args)+len(e.Answer) <= maxValues || !p.LooksInto(e.On) {
-		return nil
-	}
-	for _, text := range [][]byte{e.Args, e.Answer} {
-		if len(text) > maxValues && rawjson.Count(text) > maxValues {
-			return &Decision{Action: Block, Rule: ruleSize, Reason: fmt.Sprintf("more than %d values are too many to be decided about: make several calls of it", maxValues), Code: ToolNotAllowed}
-		}
+	if len(e.Args) > maxValues && p.LooksInto(e.On) && rawjson.Count(e.Args) > maxValues ||
+		len(e.Answer) > maxValues && p.reads[e.On] && rawjson.Count(e.Answer) > maxValues {
+		return &Decision{Action: Block, Rule: ruleSize, Reason: fmt.Sprintf("more than %d values are too many to be decided about", maxValues), Code: ToolNotAllowed, firm: true}
 	}
 	return nil
 }
 
-// LooksInto says whether a check decodes the arguments or results of such events.
+// LooksInto says whether a check decodes the arguments of such events.
 func (p *Policy) LooksInto(on string) bool {
 	if p.reads[on] || p.hasCedar(on) {
 		return true
@@ -74,6 +70,11 @@ func (p *Policy) LooksInto(on string) bool {
 			slices.ContainsFunc(p.capabilities, func(c *capability) bool {
 				return c.Paths != nil || c.Domains != nil || c.Commands != nil || c.Subcommands != nil
 			}))
+}
+
+// Asks says whether a person may be asked about such events.
+func (p *Policy) Asks(on string) bool {
+	return p.byDefault.Action == Ask || slices.ContainsFunc(p.byEvent[on], func(r *rule) bool { return r.Decision == Ask })
 }
 
 // hasForm says that the form of events is no reason to ask about them.

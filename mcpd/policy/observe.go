@@ -1,20 +1,15 @@
 package policy
 
-import "slices"
-
 // Enforce is the mode in which a policy does what it says, and the usual one.
 const Enforce = "enforce"
 
-// unobserved are the rules that refuse in either mode: what there is not cannot be
-// let pass, what is too much cannot be decided about, and what cmd.run may run
-// is what there is of it.
-var unobserved = []string{ruleUnregistered, ruleSize, RuleCommands}
-
 // observes says whether a decision is only to be told. What corp says counts all
-// the same.
+// the same, and so does what is firm: a tool that there is not cannot be called,
+// what is too much cannot be decided about, cmd.run has no other commands than
+// its list, and what is to be rewritten does not pass as it is.
 func (p *Policy) observes(d *Decision) bool {
 	refuses := d.Action == Ask || d.Action == Block
-	return p.observe && refuses && d.Layer != LayerCorp && !slices.Contains(unobserved, d.Rule)
+	return p.observe && refuses && d.Layer != LayerCorp && !d.firm
 }
 
 // passed returns the decision to let pass what d refuses.

@@ -33,6 +33,7 @@ type Decision struct {
 
 	Rewritten json.RawMessage // what is in the place of the arguments, or of the result; nil: they stay
 
+	firm       bool          // it holds where the policy only observes, too
 	Code       *Code         // of what is blocked; nil where that is not
 	RetryAfter time.Duration // 0: nobody knows, or asking again is no use
 }

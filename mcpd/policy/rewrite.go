@@ -91,7 +91,7 @@ func (p *Policy) rewrite(e *Event, by *rule) *Decision {
 		return nil
 	}
 	refused := func(err error) *Decision {
-		return &Decision{Action: Block, Rule: by.ID, Layer: by.Layer, Reason: fmt.Sprintf("the rewrite of the rule cannot be made: %v", err)}
+		return &Decision{Action: Block, Rule: by.ID, Layer: by.Layer, Reason: fmt.Sprintf("the rewrite of the rule cannot be made: %v", err), firm: true}
 	}
 	changed := *e
 	changed.seen.values = nil
@@ -100,7 +100,7 @@ func (p *Policy) rewrite(e *Event, by *rule) *Decision {
 		text = &changed.Answer
 	}
 	rewritten, err := apply(by.edits, *text)
-	if err == nil && e.On == OnRequest {
+	if err == nil {
 		err = rawjson.Unique(rewritten) // {"Limit":9} with limit set is two things
 	}
 	if err == nil && e.On == OnRequest {

@@ -30,6 +30,7 @@ type rule struct {
 	list   []string            // that it was made of
 	unless bool                // it blocks what is not of the list
 	code   *Code               // of what it blocks; nil: ToolExplicitlyDenied
+	firm   bool                // it blocks where the policy only observes, too
 	looks  looking
 	edits  []edit // of Rewrite
 	tally  *tally
@@ -39,7 +40,7 @@ type rule struct {
 func (p *Policy) compileRules(c Config) error {
 	p.rules = append(listRules(c.Lists), &rule{
 		Rule:  Rule{ID: ruleUnregistered, On: OnRequest, Decision: Block, Priority: PriorityLists},
-		match: unregistered, code: ToolNotAllowed,
+		match: unregistered, code: ToolNotAllowed, firm: true,
 	})
 	for _, r := range c.Rules {
 		compiled, err := compileRule(r)
@@ -169,7 +170,7 @@ func (p *Policy) tryRules(e *Event) *Decision {
 				return refused
 			}
 		case holds:
-			return &Decision{Action: r.Decision, Rule: r.ID, Layer: r.Layer, Reason: reason, Code: r.code}
+			return &Decision{Action: r.Decision, Rule: r.ID, Layer: r.Layer, Reason: reason, Code: r.code, firm: r.firm}
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@ func (p *Policy) tryCommands(e *Event) *Decision {
 		return nil
 	}
 	block := func(code *Code, format string, a ...any) *Decision {
-		return &Decision{Action: Block, Rule: RuleCommands, Reason: fmt.Sprintf(format, a...), Code: code}
+		return &Decision{Action: Block, Rule: RuleCommands, Reason: fmt.Sprintf(format, a...), Code: code, firm: true}
 	}
 	firsts, ok := p.runnable[e.Command]
 	switch {

@@ -39,17 +39,19 @@ func (s *subject) paths() ([]named, *refusal) {
 		}
 	}
 	for _, n := range args.named(mayBePathName) {
-		if strings.ContainsAny(n.text, `/\%~`) && !isURL(n.text) {
+		if strings.ContainsAny(n.text, `/\%~`) && (!isURL(n.text) || isFileURL(n.text)) {
 			paths = append(paths, n)
 		}
 	}
 	for _, u := range args.named(isURLName) { // file:///etc/passwd
-		if strings.HasPrefix(strings.ToLower(u.text), "file:") {
+		if isFileURL(u.text) && !mayBePathName(u.where) {
 			paths = append(paths, u)
 		}
 	}
 	return paths, nil
 }
+
+func isFileURL(text string) bool { return strings.HasPrefix(strings.ToLower(text), "file:") }
 
 // hosts returns the hosts that the event is about, and URLs of such. A text
 // that is a URL counts whatever its name.

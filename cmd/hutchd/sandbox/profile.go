@@ -123,7 +123,7 @@ func localArgs(p *profiles.Profile) (args []string) {
 	if h.Timeout > 0 {
 		args = append(args, "-timeout", h.Timeout.String())
 	}
-	if p.Policy.LooksInto(policy.OnRequest) {
+	if p.Policy.LooksInto(policy.OnRequest) || p.Policy.Asks(policy.OnRequest) {
 		args = append(args, "-stay")
 	}
 	return args

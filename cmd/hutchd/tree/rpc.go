@@ -43,26 +43,37 @@ func openRPC(flags int, ask func(ctx context.Context, line string) (string, erro
 // maxQuestion is the length of the longest line that can be asked.
 const maxQuestion = 1 << 20
 
-// maxAnswers is how many bytes of answers wait to be read, if there are several.
+// maxAnswers is how many bytes of answers may wait to be read when another is asked for.
 const maxAnswers = 64 << 20
 
 func (h *rpcHandle) do(ctx context.Context, line string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(h.open, cancel)()
+	if err := h.room(); err != nil {
+		return err
+	}
 	answer, err := h.ask(ctx, strings.TrimSpace(line))
 	if err != nil {
 		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.asked, h.answer, h.base = true, h.answer+answer, -1
+	return nil
+}
+
+// room forgets answers that were read, and refuses to ask where those that were
+// not have become too many.
+func (h *rpcHandle) room() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.base >= 0 {
 		h.answer = ""
 	}
-	if len(h.answer)+len(answer) > maxAnswers && h.answer != "" {
+	if len(h.answer) > maxAnswers {
 		return fmt.Errorf("%w: answers that were not read have %d bytes: read them first", fs.ErrTooLong, len(h.answer))
 	}
-	h.asked, h.answer, h.base = true, h.answer+answer, -1
 	return nil
 }
 
