@@ -23,7 +23,6 @@ type rpcHandle struct {
 	closes context.CancelFunc
 
 	mu     sync.Mutex // guards what follows
-	asked  bool
 	answer string
 	base   int64 // offset of the answer's first byte; -1 until it is read
 }
@@ -59,7 +58,7 @@ func (h *rpcHandle) do(ctx context.Context, line string) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.asked, h.answer, h.base = true, h.answer+answer, -1
+	h.answer, h.base = h.answer+answer, -1
 	return nil
 }
 
@@ -83,9 +82,6 @@ func (h *rpcHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.asked { // as of a line that was refused in pieces
-		return 0, fmt.Errorf("%w: nothing was asked: write a line first", fs.ErrInvalid)
-	}
 	if h.base < 0 || off < h.base {
 		h.base = off
 	}
