@@ -53,6 +53,7 @@ type command struct {
 	begun    time.Time
 	how      exit
 	timedOut bool
+	known    []process // that were told to end when its time was up
 	timer    *time.Timer
 	opens    holders
 	gone     bool
@@ -231,6 +232,9 @@ func (c *command) expire() {
 	c.mu.Unlock()
 	known := signalSession(pid, syscall.SIGTERM, false, nil)
 	signalSession(pid, syscall.SIGCONT, false, known)
+	c.mu.Lock()
+	c.known = known
+	c.mu.Unlock()
 	after := time.NewTimer(grace)
 	defer after.Stop()
 	ended := c.ended
@@ -308,14 +312,14 @@ func (c *command) drop(kill bool) {
 	c.gone = true
 	close(c.dropped)
 	c.disarm()
-	pid, exited, outputs := c.pid, c.state == stateExited, c.outputs
+	pid, exited, outputs, known := c.pid, c.state == stateExited, c.outputs, c.known
 	c.mu.Unlock()
 	switch {
 	case pid == 0 || !kill:
 	case exited: // there may be some left that it started: nobody waits for the search
-		c.a.sweeps.Go(func() { killSession(pid, exited, nil) })
+		c.a.sweeps.Go(func() { killSession(pid, exited, known) })
 	default:
-		killSession(pid, exited, nil)
+		killSession(pid, exited, known)
 	}
 	c.stdin.drop()
 	c.stdout.Abandon()

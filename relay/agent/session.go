@@ -33,19 +33,26 @@ func signalSession(leader int, sig syscall.Signal, collected bool, known []proce
 const nobody = -1
 
 // killSession kills the session of leader and what is known to belong to it. All
-// are stopped first, so that none starts another meanwhile that would be missed.
+// are stopped first, until none is there that was not, so that none starts another
+// meanwhile that would be missed. Whatever happens, what was stopped is killed.
 func killSession(leader int, collected bool, known []process) {
-	list := known
+	if collected && syscall.Kill(leader, 0) == nil {
+		leader, collected = nobody, false
+	}
+	var list []process
 	for range 5 {
-		was := len(list)
-		if list = signalSession(leader, syscall.SIGSTOP, collected, list); len(list) == 0 {
-			return
-		}
-		if len(list) <= was {
+		now := signalSession(leader, syscall.SIGSTOP, collected, slices.Concat(known, list))
+		if len(now) <= len(list) { // or nobody can tell
 			break
 		}
+		list = now
 	}
-	signalSession(leader, syscall.SIGKILL, collected, list)
+	if leader != nobody {
+		syscall.Kill(-leader, syscall.SIGKILL)
+	}
+	for _, p := range list {
+		syscall.Kill(p.pid, syscall.SIGKILL)
+	}
 }
 
 // A process is a line of the process table.
