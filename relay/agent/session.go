@@ -41,11 +41,15 @@ func killSession(leader int, collected bool, known []process) {
 	}
 	var list []process
 	for range 5 {
-		now := signalSession(leader, syscall.SIGSTOP, collected, slices.Concat(known, list))
-		if len(now) <= len(list) { // or nobody can tell
+		before := len(list)
+		for _, p := range signalSession(leader, syscall.SIGSTOP, collected, slices.Concat(known, list)) {
+			if !p.among(list) {
+				list = append(list, p)
+			}
+		}
+		if len(list) == before {
 			break
 		}
-		list = now
 	}
 	if leader != nobody {
 		syscall.Kill(-leader, syscall.SIGKILL)
@@ -62,6 +66,11 @@ type process struct {
 	began string // in the system's ticks: another one of its number has another
 }
 
+// among tells whether the process is one of a list.
+func (p *process) among(list []process) bool {
+	return slices.ContainsFunc(list, func(k process) bool { return k.pid == p.pid && k.began == p.began })
+}
+
 // members returns the living processes that belong to leader, by group, by
 // session or by descent from one that does, and those known with what is below
 // them.
@@ -69,7 +78,7 @@ func members(leader int, known []process) []process {
 	table := processes()
 	in := map[int]bool{leader: true}
 	for _, p := range table {
-		if slices.ContainsFunc(known, func(k process) bool { return k.pid == p.pid && k.began == p.began }) {
+		if p.among(known) {
 			in[p.pid] = true
 		}
 	}
