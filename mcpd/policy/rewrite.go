@@ -114,7 +114,7 @@ func (p *Policy) rewrite(e *Event, by *rule) *Decision {
 	}
 	*text = rewritten
 	for _, check := range []func(*Policy, *Event) *Decision{(*Policy).tryDeny, (*Policy).tryCapabilities, (*Policy).tryCedar} {
-		if d := check(p, &changed); d != nil && d.Action == Block {
+		if d := check(p, &changed); d != nil && d.Action == Block && !p.observes(d) {
 			return d
 		}
 	}
@@ -125,15 +125,12 @@ func (p *Policy) rewrite(e *Event, by *rule) *Decision {
 		if r.Server != "" && r.Server != e.Server || r.Decision == Rewrite {
 			continue
 		}
-		holds, reason, err := r.holds(&changed)
-		if err != nil {
-			return refused(err)
-		}
-		if holds && r.Decision == Allow {
+		d := p.tryRule(&changed, r)
+		if d != nil && d.Action == Allow {
 			break
 		}
-		if holds {
-			return &Decision{Action: r.Decision, Rule: r.ID, Layer: r.Layer, Reason: reason, Code: r.code}
+		if d != nil && !p.observes(d) {
+			return d
 		}
 	}
 	if changed.rewritten == nil {

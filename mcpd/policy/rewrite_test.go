@@ -117,9 +117,15 @@ func TestRewriteGoesOn(t *testing.T) {
 		"allowed":           {Config{Default: Block, Rules: []Rule{allow}}, Rewrite, "one", `{"n":1}`},
 		"blocked":           {Config{Rules: []Rule{block, allow}}, Block, "no", ""},
 		"asked":             {Config{Rules: []Rule{ask}}, Ask, "who", `{"n":1}`},
+		"observed before":   {Config{Mode: Observe, Rules: []Rule{{ID: "early", On: OnRequest, Decision: Block}}}, Allow, "early", `{"n":1}`},
 		"observed":          {Config{Mode: Observe, Rules: []Rule{block}}, Allow, "no", `{"n":1}`},
 	} {
 		tt.config.Rules = append(slices.Clone(rewrites), tt.config.Rules...)
+		for i := range tt.config.Rules {
+			if r := &tt.config.Rules[i]; r.Priority == 0 { // before the rewrites
+				r.Priority, r.ID = 1, "early"
+			}
+		}
 		e := &Event{On: OnRequest, Method: "tools/call", Known: true, Args: []byte(`{"n":2,"secret":"x"}`)}
 		d := compiled(t, tt.config).Decide(e)
 		if d.Action != tt.action || d.Rule != tt.rule || string(d.Rewritten) != tt.args {

@@ -144,34 +144,47 @@ func compileRule(r Rule) (*rule, error) {
 }
 
 // tryRules returns what the first rule decides that holds for e. One that
-// rewrites decides nothing: those after it have what it made of e. A condition
-// that cannot be found out blocks.
+// rewrites decides nothing: those after it have what it made of e. What is only
+// observed lets e pass, so that those after it still rewrite.
 func (p *Policy) tryRules(e *Event) *Decision {
 	e.seen.values, e.rewritten = nil, nil // it may have changed since
+	var observed *Decision
 	for _, r := range p.byEvent[e.On] {
-		if r.Server != "" && r.Server != e.Server {
+		if r.Server != "" && r.Server != e.Server || observed != nil && r.Decision != Rewrite {
 			continue
 		}
-		if e.Listing && r.looks.atCalls { // it may hold of one call and not of another
-			if r.Decision == Block {
-				continue
-			}
-			return &Decision{Action: Allow, Rule: r.ID, Layer: r.Layer}
-		}
-		holds, reason, err := r.holds(e)
-		if holds || err != nil {
-			r.tally.count(e)
-		}
+		d := p.tryRule(e, r)
 		switch {
-		case err != nil:
-			return &Decision{Action: Block, Rule: r.ID, Layer: r.Layer, Reason: fmt.Sprintf("the condition of the rule cannot be found out: %v", err)}
-		case holds && r.Decision == Rewrite:
-			if refused := p.rewrite(e, r); refused != nil {
-				return refused
-			}
-		case holds:
-			return &Decision{Action: r.Decision, Rule: r.ID, Layer: r.Layer, Reason: reason, Code: r.code, firm: r.firm}
+		case d == nil:
+		case !p.observes(d):
+			return d
+		case observed == nil:
+			observed = d
 		}
+	}
+	return observed
+}
+
+// tryRule returns what a rule decides about e, nil if nothing. A condition that
+// cannot be found out blocks.
+func (p *Policy) tryRule(e *Event, r *rule) *Decision {
+	if e.Listing && r.looks.atCalls { // it may hold of one call and not of another
+		if r.Decision == Block {
+			return nil
+		}
+		return &Decision{Action: Allow, Rule: r.ID, Layer: r.Layer}
+	}
+	holds, reason, err := r.holds(e)
+	if holds || err != nil {
+		r.tally.count(e)
+	}
+	switch {
+	case err != nil:
+		return &Decision{Action: Block, Rule: r.ID, Layer: r.Layer, Reason: fmt.Sprintf("the condition of the rule cannot be found out: %v", err)}
+	case holds && r.Decision == Rewrite:
+		return p.rewrite(e, r)
+	case holds:
+		return &Decision{Action: r.Decision, Rule: r.ID, Layer: r.Layer, Reason: reason, Code: r.code, firm: r.firm}
 	}
 	return nil
 }
