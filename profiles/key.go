@@ -201,7 +201,7 @@ func configKeys(yield func(*Key) bool) {
 	}
 }
 
-// in says whether the key can be said there. No key can.
+// in says whether the key can be said there; a nil key can.
 func (k *Key) in(where Where) bool { return k == nil || k.In&where != 0 }
 
 // FindKey returns the key called name, nil if there is none.

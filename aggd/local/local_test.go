@@ -388,7 +388,7 @@ func TestStay(t *testing.T) {
 	c := serve(t, Config{AllowPrivate: []string{"127.0.0.1"}, Timeout: time.Minute, Stay: true})
 	for target, want := range map[string]string{
 		s.URL + "/to?u=/json":                    `{"a":1}`,
-		s.URL + "/to?u=" + other.URL + "/json":   "redirected to another host: call again with \"" + other.URL + "/json\"",
+		s.URL + "/to?u=" + other.URL + "/json":   "redirected to another host or port: call again with \"" + other.URL + "/json\"",
 		s.URL + "/to?u=http://evil.example/json": `call again with "http://evil.example/json"`,
 	} {
 		if text, fails := c.tool("fetch_http", args{"url": target}); !strings.Contains(text, want) || fails != strings.Contains(want, "call again") {

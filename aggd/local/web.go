@@ -59,9 +59,9 @@ func newWeb(cfg Config) (*web, error) {
 	return w, nil
 }
 
-// redirecting follows a redirect to where a URL could lead too; the address is
-// judged when it is dialled. With stay it is one to the same place only: who
-// decides about calls by their URLs has not seen the other.
+// redirecting returns a CheckRedirect that follows to where a URL could lead too;
+// the address is judged when it is dialled. With stay it follows only to the same
+// host and port: who decides about calls by their URLs has not seen another.
 func redirecting(stay bool) func(*http.Request, []*http.Request) error {
 	return func(req *http.Request, via []*http.Request) error {
 		if len(via) >= maxRedirects {
@@ -72,7 +72,7 @@ func redirecting(stay bool) func(*http.Request, []*http.Request) error {
 			return err
 		}
 		if stay && !samePlace(via[0].URL, req.URL) {
-			return fmt.Errorf("redirected to another host: call again with %.500q", req.URL)
+			return fmt.Errorf("redirected to another host or port: call again with %.500q", req.URL)
 		}
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-var listed = Config{Timeout: Timeout, MaxOutput: MaxOutput}
+var limits = Config{Timeout: Timeout, MaxOutput: MaxOutput}
 
 func TestPlan(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
@@ -23,7 +23,7 @@ func TestPlan(t *testing.T) {
 		{`[]`, "arguments: write an object, {…}, not the array that it is"},
 		{``, "command is missing"},
 	} {
-		if _, err := listed.Plan(json.RawMessage(tt.args)); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := limits.Plan(json.RawMessage(tt.args)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.args, err, tt.want)
 		}
 	}
@@ -31,7 +31,7 @@ func TestPlan(t *testing.T) {
 		secs string
 		want time.Duration
 	}{{"5", 5 * time.Second}, {"60", Timeout}, {"9223372036854775807", Timeout}, {"0", Timeout}} {
-		if cmd, err := listed.Plan(json.RawMessage(`{"command":"ls","timeout_secs":` + tt.secs + `}`)); err != nil || cmd.Timeout != tt.want || cmd.Dir != Home {
+		if cmd, err := limits.Plan(json.RawMessage(`{"command":"ls","timeout_secs":` + tt.secs + `}`)); err != nil || cmd.Timeout != tt.want || cmd.Dir != Home {
 			t.Errorf("%s: %+v, %v", tt.secs, cmd, err)
 		}
 	}

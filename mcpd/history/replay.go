@@ -149,11 +149,14 @@ func (r *replay) call(line []byte) *difference {
 	if _, own, ok := jsonrpc.SplitName(row.Tool); ok && e.Server != workspace.Server {
 		e.Tool = own
 	}
-	d.decided(r.profile.Policy.Decide(e))
+	p := r.profile.Policy
+	d.decided(p.Decide(e))
+	if d.Then == policy.Rewrite && d.Now == policy.Allow && p.Has(d.ByThen) { // what was recorded is what it was rewritten to
+		d.Now, d.Rule = policy.Rewrite, d.ByThen
+	}
 	if !passes(d.Now) {
 		return d
 	}
-	p := r.profile.Policy
 	if !passes(d.Then) && e.Name == dispatch.Tool {
 		if d = r.refused(d, e); d == nil || !passes(d.Now) {
 			return d

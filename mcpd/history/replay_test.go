@@ -245,3 +245,19 @@ func FuzzReplay(f *testing.F) {
 type raw string
 
 func (r raw) Lines(_ context.Context, _ string, do func([]byte) error) error { return do([]byte(r)) }
+
+// TestReplayRewritten has what is recorded as it was rewritten be no difference, as
+// long as the rule is there.
+func TestReplayRewritten(t *testing.T) {
+	r := records{ledger.Calls: {{
+		"server_name": "s", "method": "tools/call", "tool_name": "s__x", "policy_action": "rewrite", "policy_rule": "security.rules.m.hide",
+		"request_preview": `{"name":"s__x","arguments":{"t":"[hidden]"}}`,
+	}}}
+	const profile = "[security.rules.m.hide]\non = \"mcp.request\"\ndecision = \"rewrite\"\nset = {t = \"[hidden]\"}\n"
+	if got := replayed(t, r, profile); len(got) > 0 {
+		t.Errorf("the same profile: %q", got)
+	}
+	if got := replayed(t, r, ""); fmt.Sprint(got) != "[mcp_calls 1 rewrite allow default]" {
+		t.Errorf("without the rule: %q", got)
+	}
+}

@@ -182,7 +182,8 @@ func (u *usage) text(vm string) string {
 }
 
 // writeRules writes a rule for each condition, which allows what it holds for,
-// and one that blocks the rest, as far as another holds for it; "": all of it.
+// and one that blocks everything else for which the condition rest holds; "":
+// everything.
 func writeRules(b *strings.Builder, name, on string, conditions []string, rest string, left int) {
 	b.WriteString("\n" + note(left))
 	for i, condition := range conditions {

@@ -87,8 +87,8 @@ func newCondition(env *cel.Env, tree *cel.Ast) (*condition, error) {
 	return c, err
 }
 
-// bounded has matches cost no more than a condition may: CEL counts what it has
-// cost when that is over, which of a long text can be half a minute.
+// bounded refuses a match that would cost more than a condition may. CEL itself
+// counts a match only after it ran, which on a long text can take half a minute.
 var bounded = &interpreter.RegexOptimization{
 	Function: overloads.Matches, OverloadID: overloads.MatchesString, RegexIndex: 1,
 	Factory: func(call interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {

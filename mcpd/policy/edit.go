@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"regexp"
@@ -152,8 +153,8 @@ func childrenOf(value []byte) (children []child, open int, isObject, isList bool
 
 // nameOf returns the quoted name in what stands before a member's value.
 func nameOf(before []byte) []byte {
-	start := strings.IndexByte(string(before), '"')
-	end := strings.LastIndexByte(string(before), '"')
+	start := bytes.IndexByte(before, '"')
+	end := bytes.LastIndexByte(before, '"')
 	if start < 0 || end <= start {
 		return nil
 	}

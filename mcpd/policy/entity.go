@@ -100,9 +100,9 @@ func cedarArgs(text []byte) (cedar.RecordMap, *refusal) {
 	return attributes, nil
 }
 
-// cedar returns a value that Cedar has, nil if it has none of that kind. A number
-// is one however it is written: 1e3 is the whole number 1000. What Cedar has no
-// number for is an error, as a policy would take it for absent.
+// cedar returns a value that Cedar has, nil if it has none of that kind. What its
+// decimal does not take as written becomes a Long if it is whole, as 1e3. What
+// Cedar has no number for is an error, as a policy would take it for absent.
 func (v *value) cedar() (cedar.Value, error) {
 	switch {
 	case v.kind == '"':

@@ -45,11 +45,11 @@ type Policy struct {
 	capabilities    []*capability // by name
 	capabilityLayer string        // whose it is that other tools are refused
 	rules           []*rule       // in the order in which they are tried
-	cedar           *cedarSet     // nil: there are no policies
-	runnable        map[string][]string
-	byEvent         map[string][]*rule // the same
-	allowed         map[string]string  // by server, the rule that its list of allowed tools is
-	reads           map[string]bool    // by event, whether rules look at the arguments or results
+	byEvent         map[string][]*rule
+	allowed         map[string]string   // by server, the rule that its list of allowed tools is
+	reads           map[string]bool     // by event, whether rules look at the arguments or results
+	cedar           *cedarSet           // nil: there are no policies
+	runnable        map[string][]string // commands of cmd.run with their first arguments; nil: no list
 	byDefault       Decision
 	defaultTally    *tally
 	askTime         time.Duration

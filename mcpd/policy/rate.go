@@ -75,8 +75,8 @@ func (u *usage) takeOver(before *usage) {
 }
 
 // tryRates takes a call from the rate of a capability that allows it, and
-// refuses it where none has one left. The one that it is taken from is the one
-// that Acquire counts it for, and has room for it now if any does.
+// refuses it where none has one left. It takes the call from the capability that
+// Acquire will count it for: one with room, if there is any.
 func (p *Policy) tryRates(e *Event) *Decision {
 	if e.On != OnRequest && e.On != OnHTTP || len(e.passed) == 0 || e.Listing || e.Trial {
 		return nil

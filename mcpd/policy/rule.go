@@ -189,6 +189,11 @@ func (p *Policy) tryRule(e *Event, r *rule) *Decision {
 	return nil
 }
 
+// Has says whether there is a rule of that name.
+func (p *Policy) Has(id string) bool {
+	return slices.ContainsFunc(p.rules, func(r *rule) bool { return r.ID == id })
+}
+
 // hasRules says whether there are rules for events of that kind.
 func (p *Policy) hasRules(on string) bool { return len(p.byEvent[on]) > 0 }
 

@@ -15,7 +15,7 @@ func (p *Policy) writeChecks(b *strings.Builder) {
 		b.WriteString("security.mode observe\n")
 	}
 	if p.sealed.Required {
-		b.WriteString("security.envelope block what is in none\n")
+		b.WriteString("security.envelope block requests without an envelope\n")
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.runnable)) {
 		b.WriteString(RuleCommands + " allow")
@@ -25,7 +25,7 @@ func (p *Policy) writeChecks(b *strings.Builder) {
 		b.WriteString("\n")
 	}
 	if p.runnable != nil {
-		b.WriteString(RuleCommands + " block what cmd.run may not run\n")
+		b.WriteString(RuleCommands + " block all other commands\n")
 	}
 	if len(p.denied) > 0 {
 		b.WriteString(ruleDeny + " block")

@@ -34,7 +34,7 @@ func Canonical(value []byte) ([]byte, error) {
 	if err := rawjson.Check(value); err != nil {
 		return nil, err
 	}
-	if rawjson.HalfPair(value) { // of which a decoder makes what any other half is, too
+	if rawjson.HalfPair(value) {
 		return nil, errSurrogate
 	}
 	d := json.NewDecoder(bytes.NewReader(value))

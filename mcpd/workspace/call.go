@@ -40,21 +40,17 @@ type Operation struct {
 // Operation returns what the call does to a file, as the links of its path are
 // now. It is not ok where the call is about no file, or cannot be done.
 func (c *Call) Operation() (op Operation, ok bool) {
-	if t := c.leadsOut(); t != nil {
-		op = Operation{Name: c.tool.operation, Path: t.path}
-		if t.link != "" {
-			op.Path = guestName(t.path)
-		}
-		return op, false
-	}
-	if c.err != nil || c.tool.operation == "" {
-		return op, false
-	}
 	name := c.path
-	if far := c.tool.stored && c.w.store.Load() != nil; !far {
-		if name, c.err = c.w.resolve(name, !c.tool.itself); c.err != nil {
-			return c.Operation()
-		}
+	if far := c.tool != nil && c.tool.stored && c.w.store.Load() != nil; c.err == nil && c.tool.operation != "" && !far {
+		name, c.err = c.w.resolve(name, !c.tool.itself)
+	}
+	switch t := c.leadsOut(); {
+	case t != nil && t.link != "":
+		return Operation{Name: c.tool.operation, Path: guestName(t.path)}, false
+	case t != nil:
+		return Operation{Name: c.tool.operation, Path: t.path}, false
+	case c.err != nil || c.tool.operation == "":
+		return op, false
 	}
 	return Operation{c.tool.operation, guestName(name), c.put}, true
 }

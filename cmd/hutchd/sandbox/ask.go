@@ -84,8 +84,8 @@ func (v *Sandbox) allowAlways(e policy.Event, asked string) func(context.Context
 	}
 }
 
-// learn gives the VM a rule that was added to its profile. The rule stands then,
-// whatever else of the profile a server that is gone keeps from being handed out.
+// learn gives the VM a rule that was added to its profile. The rule stands even if
+// the rest of the profile cannot be handed out, as when a server is gone.
 func (v *Sandbox) learn(ctx context.Context) {
 	if err := v.configure(ctx); err != nil {
 		v.trouble("reload.failed", fs.Text(err))

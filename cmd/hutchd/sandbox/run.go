@@ -124,8 +124,9 @@ func readOutputs(ctx context.Context, e *guest.Exec, most int64) *outputs {
 	return o
 }
 
-// settle returns when all is read. Of a command that has ended it waits for what
-// others write whom it has left behind, until it has them killed, or gives up.
+// settle returns when all output is read. After a command has ended, those that it
+// left behind may go on writing for a while; then they are killed, and at last
+// given up on.
 func (o *outputs) settle(e *guest.Exec, ended bool) {
 	if ended {
 		linger := time.AfterFunc(lingering, func() { e.Ctl(o.ctx, "kill") })
