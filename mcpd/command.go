@@ -35,8 +35,8 @@ type commandCall struct {
 	err   error
 }
 
-// SetCommands says whether and for how long cmd.run may run commands. It counts from the next call on; the
-// list of tools is as before until Reload.
+// SetCommands says whether and for how long cmd.run may run commands. It counts
+// from the next call on; the list of tools is as before until Reload.
 func (e *Endpoint) SetCommands(c dispatch.Config) {
 	c.Timeout = cmp.Or(c.Timeout, dispatch.Timeout)
 	c.MaxOutput = cmp.Or(c.MaxOutput, dispatch.MaxOutput)

@@ -46,3 +46,31 @@ func TestObserve(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is only observed hides no rule after it that counts all the same.
+func TestObservedFirst(t *testing.T) {
+	p, err := New(Config{Mode: Observe, Rules: []Rule{
+		{ID: "first", Layer: "user", On: OnRequest, If: `mcp.request.tool_name != "free"`, Decision: Block, Priority: 1},
+		{ID: "allow", Layer: "user", On: OnRequest, Decision: Allow, Priority: 2},
+		{ID: "may", Layer: "corp", On: OnRequest, If: `mcp.request.tool_name == "safe"`, Decision: Allow, Priority: 3},
+		{ID: "never", Layer: "corp", On: OnRequest, Decision: Block, Priority: 4},
+	}, Lists: []List{{Server: "s", Allowed: []string{"safe", "drop", "free"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		tool  string
+		known bool
+		want  Decision
+	}{
+		{"drop", true, Decision{Action: Block, Rule: "never"}},
+		{"safe", true, Decision{Action: Allow, Would: Block, Rule: "first"}},
+		{"free", true, Decision{Action: Allow, Rule: "allow"}},
+		{"gone", false, Decision{Action: Block, Rule: "unregistered"}}, // which the list would refuse before
+	} {
+		d := p.Decide(&Event{On: OnRequest, Method: "tools/call", Server: "s", Tool: tt.tool, Name: "s__" + tt.tool, Known: tt.known})
+		if d.Action != tt.want.Action || d.Would != tt.want.Would || d.Rule != tt.want.Rule {
+			t.Errorf("%s: %+v", tt.tool, d)
+		}
+	}
+}

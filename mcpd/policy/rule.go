@@ -145,17 +145,19 @@ func compileRule(r Rule) (*rule, error) {
 
 // tryRules returns what the first rule decides that holds for e. One that
 // rewrites decides nothing: those after it have what it made of e. What is only
-// observed lets e pass, so that those after it still rewrite.
+// observed lets e pass, so that those after it that count all the same are tried.
 func (p *Policy) tryRules(e *Event) *Decision {
 	e.seen.values, e.rewritten = nil, nil // it may have changed since
 	var observed *Decision
 	for _, r := range p.byEvent[e.On] {
-		if r.Server != "" && r.Server != e.Server || observed != nil && r.Decision != Rewrite {
+		if r.Server != "" && r.Server != e.Server || observed != nil && !r.always() {
 			continue
 		}
 		d := p.tryRule(e, r)
 		switch {
 		case d == nil:
+		case observed != nil && d.Action == Allow:
+			return observed
 		case !p.observes(d):
 			return d
 		case observed == nil:
@@ -165,11 +167,16 @@ func (p *Policy) tryRules(e *Event) *Decision {
 	return observed
 }
 
+// always says whether the rule counts where the policy only observes, too.
+func (r *rule) always() bool {
+	return r.Decision == Rewrite || r.firm || r.Layer == LayerCorp
+}
+
 // tryRule returns what a rule decides about e, nil if nothing. A condition that
 // cannot be found out blocks.
 func (p *Policy) tryRule(e *Event, r *rule) *Decision {
 	if e.Listing && r.looks.atCalls { // it may hold of one call and not of another
-		if r.Decision == Block {
+		if r.Decision == Block || r.Decision == Rewrite {
 			return nil
 		}
 		return &Decision{Action: Allow, Rule: r.ID, Layer: r.Layer}

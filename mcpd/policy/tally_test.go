@@ -37,10 +37,12 @@ $`)
 
 // A tool is listed if a call of it could pass, whatever its arguments.
 func TestListing(t *testing.T) {
-	for decision, want := range map[string]string{Allow: Allow, Ask: Allow, Block: Block} {
-		p, err := New(Config{Default: Block, Rules: []Rule{
-			{ID: "r", On: OnRequest, If: `mcp.request.arguments.path.startsWith("/tmp/")`, Decision: decision, Priority: 7},
-		}})
+	for decision, want := range map[string]string{Allow: Allow, Ask: Allow, Block: Block, Rewrite: Block} {
+		r := Rule{ID: "r", On: OnRequest, If: `mcp.request.arguments.path.startsWith("/tmp/")`, Decision: decision, Priority: 7}
+		if decision == Rewrite {
+			r.Remove = []string{"path"}
+		}
+		p, err := New(Config{Default: Block, Rules: []Rule{r}})
 		if err != nil {
 			t.Fatal(err)
 		}
