@@ -12,7 +12,6 @@ import (
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 	"hutch/mcpd/frame"
-	"hutch/mcpd/policy"
 )
 
 const (
@@ -50,52 +49,6 @@ type ask struct {
 type answer struct {
 	result, err json.RawMessage
 	done        func()
-}
-
-// asked answers a server's request: the guest does whose call it belongs to,
-// if the policy lets the server ask, and lets it have the answer.
-func (e *Endpoint) asked(ctx context.Context, r wire.ServerRequest) (result, rpcError json.RawMessage) {
-	if r.Method == "ping" {
-		return json.RawMessage(`{}`), nil
-	}
-	s := e.asker(r)
-	if s == nil || !s.offers(askable[r.Method]) {
-		return nil, failure(jsonrpc.CodeMethod, "method not found: %s", r.Method).Raw()
-	}
-	if c, ok := r.Owner.(*call); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = joined(ctx, c.ctx)
-		defer cancel()
-	}
-	question := policy.Event{
-		On: policy.OnAsk, VM: e.cfg.VM(), Profile: e.cfg.Profile(), Session: s.id, Principal: s.principal, Process: s.process,
-		Server: r.Server, Method: r.Method, Known: true, Args: r.Params,
-	}
-	v, err := e.decide(ctx, &question, nil)
-	if err != nil {
-		return nil, err.Raw()
-	}
-	if v.rewritten != nil {
-		r.Params, question.Args = v.rewritten, v.rewritten
-	}
-	result, rpcError = s.ask(ctx, r)
-	if !e.rules.Load().judges {
-		return result, rpcError
-	}
-	question.On = policy.OnResponse
-	if question.Answer = result; result == nil {
-		question.Answer, question.Failed = rpcError, true
-	}
-	v, err = e.decide(ctx, &question, nil)
-	switch {
-	case err != nil:
-		return nil, err.Raw()
-	case v.rewritten == nil:
-		return result, rpcError
-	case result == nil:
-		return nil, v.rewritten
-	}
-	return v.rewritten, nil
 }
 
 // joined returns a context that ends with either of two.
@@ -140,13 +93,13 @@ func (s *session) offers(capability string) bool {
 }
 
 // ask sends a request to the guest and waits for its answer.
-func (s *session) ask(ctx context.Context, r wire.ServerRequest) (result, rpcError json.RawMessage) {
+func (s *session) ask(ctx context.Context, r wire.ServerRequest) (json.RawMessage, *Error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTime, &overdue{askTime})
 	defer cancel()
 	a := &ask{client: r.Client, server: r.Server, token: rawjson.Get(r.Params, "_meta", "progressToken"), answer: make(chan answer, 1)}
 	stream, ok := s.asks.add(a)
 	if !ok {
-		return nil, failure(jsonrpc.CodeBusy, "too many requests to the client: %d", maxAsks).Raw()
+		return nil, failure(jsonrpc.CodeBusy, "too many requests to the client: %d", maxAsks)
 	}
 	defer func() {
 		s.asks.remove(stream)
@@ -159,17 +112,20 @@ func (s *session) ask(ctx context.Context, r wire.ServerRequest) (result, rpcErr
 	b := jsonrpc.Request(uint64(stream), r.Method, r.Params)
 	err := s.out.WriteFrame(frame.Frame{Version: frame.Version2, Stream: stream, Flags: frame.FromHost, Process: s.process, Payload: b})
 	if err != nil {
-		return nil, failure(jsonrpc.CodeInternal, "client: %s", err).Raw()
+		return nil, failure(jsonrpc.CodeInternal, "client: %s", err)
 	}
 	select {
 	case got := <-a.answer:
 		defer got.done()
-		return got.result, got.err
+		if got.result == nil {
+			return nil, jsonrpc.Received(got.err)
+		}
+		return got.result, nil
 	case <-s.ctx.Done():
-		return nil, failure(jsonrpc.CodeInternal, "client: %s", context.Cause(s.ctx)).Raw()
+		return nil, failure(jsonrpc.CodeInternal, "client: %s", context.Cause(s.ctx))
 	case <-ctx.Done():
 		s.notify("notifications/cancelled", append(strconv.AppendUint([]byte(`{"requestId":`), uint64(stream), 10), '}'))
-		return nil, failure(jsonrpc.CodeInternal, "client: %s", context.Cause(ctx)).Raw()
+		return nil, failure(jsonrpc.CodeInternal, "client: %s", context.Cause(ctx))
 	}
 }
 

@@ -28,9 +28,9 @@ type verdict struct {
 type decider func(context.Context, *policy.Event) policy.Decision
 
 // decide asks the policy whether what r is about may be, and a person where the
-// policy says so; c is the call that waits for it, nil if it is none. It is the
+// policy says so; w is the row of what waits for it. It is the
 // one place where that is asked, and where what is blocked is told of.
-func (e *Endpoint) decide(ctx context.Context, r *policy.Event, c *call) (verdict, *Error) {
+func (e *Endpoint) decide(ctx context.Context, r *policy.Event, w *row) (verdict, *Error) {
 	now := e.rules.Load()
 	args, result := r.Args, r.Answer
 	if now.decide == nil {
@@ -42,7 +42,7 @@ func (e *Endpoint) decide(ctx context.Context, r *policy.Event, c *call) (verdic
 	d := now.decide(ctx, r)
 	asked := d.Action == policy.Ask
 	if asked {
-		answer, err := e.askPerson(ctx, Question{Event: r, Decision: d, Limit: now.askTime()}, c)
+		answer, err := e.askPerson(ctx, Question{Event: r, Decision: d, Limit: now.askTime()}, w)
 		if ctx.Err() == nil && err != nil {
 			return verdict{}, err
 		}
@@ -112,7 +112,7 @@ func (c *call) decide() (err *Error) {
 		return err
 	}
 	defer c.wait(time.Now())
-	c.verdict, err = c.session.e.decide(c.ctx, r, c)
+	c.verdict, err = c.session.e.decide(c.ctx, r, &c.row)
 	if err == nil && c.verdict.rewritten != nil {
 		err = c.rewrite(c.verdict.rewritten)
 	}
@@ -186,11 +186,11 @@ func (c *call) judge(result json.RawMessage, err *Error) (json.RawMessage, *Erro
 	}
 	defer c.wait(time.Now())
 	r := c.question(answer)
-	r.Failed = err != nil || string(rawjson.Get(result, "isError")) == "true"
-	v, why := c.session.e.decide(c.ctx, r, c)
+	r.Failed = err != nil || c.isError(result)
+	v, why := c.session.e.decide(c.ctx, r, &c.row)
 	if v.denied || v.asked || v.action == policy.Observe || v.rewritten != nil {
 		c.verdict = v
-		if lerr := c.decided(why); lerr != nil {
+		if lerr := c.row.decided(v, why, nil); lerr != nil {
 			return nil, lerr
 		}
 	}

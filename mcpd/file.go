@@ -58,7 +58,7 @@ func (c *call) decideFile() *Error {
 
 // decidePart asks the policy about what the call would really do.
 func (c *call) decidePart(r *policy.Event) *Error {
-	v, err := c.session.e.decide(c.ctx, r, c)
+	v, err := c.session.e.decide(c.ctx, r, &c.row)
 	if v.denied || v.asked || v.action == policy.Observe {
 		c.verdict = v
 	}

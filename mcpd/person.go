@@ -19,19 +19,21 @@ type Question struct {
 	Call     uint64          // in the ledger; 0: it is about none
 }
 
-// askPerson asks, and returns what was answered. The call that waits, if it is
-// one, is in the ledger as asked before, and its guest is told meanwhile.
-func (e *Endpoint) askPerson(ctx context.Context, q Question, c *call) (policy.Decision, *Error) {
+// askPerson asks, and returns what was answered. What waits, if it has a row, is
+// in the ledger as asked before, and who waits is told meanwhile.
+func (e *Endpoint) askPerson(ctx context.Context, q Question, w *row) (policy.Decision, *Error) {
 	if e.cfg.Ask == nil {
 		q.Decision.Action, q.Decision.Reason = policy.Block, "there is nobody to ask"
 		return q.Decision, nil
 	}
-	if c != nil {
-		if err := c.asked(q.Decision); err != nil {
+	if w != nil {
+		if err := w.asked(ctx, q.Decision); err != nil {
 			return q.Decision, err
 		}
-		q.Call = c.row.id
-		defer c.tellWait(q.Decision.Reason)()
+		q.Call = w.id
+		if w.tell != nil {
+			defer w.tell(q.Decision.Reason)()
+		}
 	}
 	return e.cfg.Ask(ctx, q), nil
 }

@@ -23,7 +23,7 @@ type step func(ctx context.Context) (json.RawMessage, *Error)
 //	answer  write down what came of it                         record.go
 //
 // What a server asks of the guest is decided and judged by the policy too, see
-// ask.go, and what it tells on the way, see tell.go.
+// inquiry.go, and what it tells on the way, see tell.go.
 func (c *call) run() (json.RawMessage, *Error) {
 	if c.message.Method == "ping" && c.invalid == nil {
 		return json.RawMessage(`{}`), nil
@@ -46,7 +46,7 @@ func (c *call) run() (json.RawMessage, *Error) {
 	if err == nil {
 		err = c.decide()
 	}
-	if why := c.decided(err); why != nil {
+	if why := c.row.decided(c.verdict, err, c.rewritten); why != nil {
 		return nil, why
 	}
 	var result json.RawMessage

@@ -6,94 +6,113 @@ import (
 	"errors"
 
 	"hutch/aggd/jsonrpc"
+	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
 )
 
-// A row is a call's record in the ledger.
+// A row is the record of a request in the ledger.
 type row struct {
 	db      *ledger.DB
 	id      uint64
 	durable func(context.Context) error
+	tell    func(reason string) (stop func()) // tells who waits that a person decides; nil: it cannot be told
+}
+
+// record begins a row.
+func (e *Endpoint) record(ctx context.Context, c ledger.Call) (row, *Error) {
+	db, err := e.cfg.Ledger()
+	if err != nil {
+		return row{}, noLedger(err)
+	}
+	id, durable, err := db.Begin(ctx, c)
+	if err != nil {
+		return row{}, noLedger(err)
+	}
+	return row{db: db, id: id, durable: durable}, nil
 }
 
 // record begins the call's row. Nothing is decided yet.
-func (c *call) record(ctx context.Context) *Error {
-	db, err := c.session.e.cfg.Ledger()
-	if err != nil {
-		return noLedger(err)
-	}
+func (c *call) record(ctx context.Context) (err *Error) {
 	c.traceID = c.trace()
-	id, durable, err := db.Begin(ctx, ledger.Call{
+	c.row, err = c.session.e.record(ctx, ledger.Call{
 		Server: ledgerName(c.server), Method: c.message.Method, Tool: c.tool, RequestID: string(c.message.ID),
 		Decision: ledger.Pending, Request: c.message.params.raw, Process: c.process, BytesSent: int64(c.sent),
-		TraceID: c.traceID,
+		TraceID: c.traceID, Principal: c.who,
 	})
 	if err != nil {
-		return noLedger(err)
+		return err
 	}
-	c.row = row{db, id, durable}
+	c.row.tell = c.tellWait
 	c.session.e.count.begun.Add(1)
 	return nil
 }
 
 func noLedger(err error) *Error { return failure(jsonrpc.CodeInternal, "ledger: %s", err) }
 
-// decided writes down what was decided; err is why the call goes no further.
-func (c *call) decided(err *Error) *Error {
+// decided writes down what was decided; err is why the request goes no further,
+// and rewritten what it is now, nil if that is what it was.
+func (r *row) decided(v verdict, err *Error, rewritten []byte) *Error {
 	word := "allowed"
 	switch {
-	case c.verdict.denied:
+	case v.denied:
 		word = "denied"
 	case err != nil:
 		word = "error"
 	}
-	v := c.verdict
-	durable, lerr := c.row.db.Decide(c.row.id, ledger.Verdict{
-		Decision: word, PolicyAction: v.action, PolicyRule: v.rule, PolicyReason: v.reason, Request: c.rewritten,
+	durable, lerr := r.db.Decide(r.id, ledger.Verdict{
+		Decision: word, PolicyAction: v.action, PolicyRule: v.rule, PolicyReason: v.reason, Request: rewritten,
 	})
 	if lerr != nil {
 		return noLedger(lerr)
 	}
-	c.row.durable = durable
+	r.durable = durable
 	return nil
 }
 
 // asked writes down that a person is asked, before the wait begins.
-func (c *call) asked(d policy.Decision) *Error {
-	durable, err := c.row.db.Decide(c.row.id, ledger.Verdict{
+func (r *row) asked(ctx context.Context, d policy.Decision) *Error {
+	durable, err := r.db.Decide(r.id, ledger.Verdict{
 		Decision: ledger.Pending, PolicyAction: d.Action, PolicyRule: d.Rule, PolicyReason: d.Reason,
 	})
 	if err == nil {
-		c.row.durable = durable
-		err = durable(c.ctx)
+		r.durable = durable
+		err = durable(ctx)
 	}
 	switch {
-	case c.ctx.Err() != nil:
-		return ended(c.ctx)
+	case ctx.Err() != nil:
+		return ended(ctx)
 	case err != nil:
 		return noLedger(err)
 	}
 	return nil
 }
 
-// answer ends the call's row and returns the answer once the row is durable;
-// what came of the call may follow.
+// end ends the row and returns err once the row is durable; what came of the
+// request may follow.
+func (r *row) end(ctx context.Context, o ledger.Outcome, err *Error) *Error {
+	r.db.End(r.id, o) // before the wait: often one commit takes both
+	if lerr := r.durable(context.WithoutCancel(ctx)); lerr != nil {
+		return noLedger(lerr)
+	}
+	return err
+}
+
+// answer ends the call's row and returns the answer once that is durable.
 func (c *call) answer(result json.RawMessage, err *Error) (json.RawMessage, *Error) {
 	err = c.fit(result, err)
 	c.session.e.count.add(c.verdict.denied, err)
 	c.recordFile(err)
 	c.recordCommand()
-	c.row.db.End(c.row.id, c.outcome(result, err)) // before the wait: often one commit takes both
-	if lerr := c.row.durable(context.WithoutCancel(c.ctx)); lerr != nil {
-		return nil, noLedger(lerr)
+	if why := c.row.end(c.ctx, c.outcome(result, err), err); why != nil {
+		return nil, why
 	}
-	return result, err
+	return result, nil
 }
 
 func (c *call) outcome(result json.RawMessage, err *Error) ledger.Outcome {
-	o := ledger.Outcome{Duration: c.took(), Response: result, BytesReceived: int64(len(result))}
+	o := ledger.Outcome{Duration: c.took(), Response: result, BytesReceived: int64(len(result)), IsError: c.isError(result)}
 	if cause := context.Cause(c.ctx); cause != nil {
 		if a := c.verdict.action; a == policy.Allow || a == policy.Rewrite || a == policy.Observe {
 			o.Outcome = ledger.Interrupted // in the middle: nobody knows what was done
@@ -116,6 +135,11 @@ func (c *call) outcome(result json.RawMessage, err *Error) ledger.Outcome {
 		}
 	}
 	return o
+}
+
+// isError tells whether the result is a tool's that says that it failed.
+func (c *call) isError(result json.RawMessage) bool {
+	return c.message.Method == "tools/call" && string(rawjson.Get(result, "isError")) == "true"
 }
 
 // ledgerName is the name that the ledger has for a server.

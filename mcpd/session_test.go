@@ -314,6 +314,17 @@ func TestServerRequests(t *testing.T) {
 	if len(other.asks) > 0 {
 		t.Error("the other session was asked")
 	}
+	var rows []string
+	for _, r := range st.lines(8) {
+		if r["direction"] != "server" {
+			continue
+		}
+		rows = append(rows, fmt.Sprintln(r["server_name"], r["method"], r["decision"], r["outcome"], r["is_error"], r["error_message"], r["trace_id"] != nil, r["process_name"] != nil))
+	}
+	want := "one sampling/createMessage allowed ok 0 <nil> true true\none elicitation/create error error 1 no true true\none roots/list error error 1 method not found: roots/list true true\n"
+	if got := strings.Join(rows, ""); got != want {
+		t.Errorf("rows: %s, want %s", got, want)
+	}
 	old := st.hello(t, 1, `{"sampling":{}}`)
 	if got := string(old.ok("tools/call", `{"name":"one__sample"}`)); !strings.Contains(got, "-32601") {
 		t.Errorf("sampling in version 1: %s", got)

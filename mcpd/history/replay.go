@@ -127,7 +127,7 @@ var notOfPolicies = []string{"unregistered", "traversal", "security.envelope", "
 
 func (r *replay) call(line []byte) *difference {
 	var row callRow
-	if json.Unmarshal(line, &row) != nil || row.Action == "" || slices.Contains(asked, row.Method) || slices.Contains(notOfPolicies, row.Rule) {
+	if json.Unmarshal(line, &row) != nil || row.Action == "" || row.Direction == ledger.FromServer || slices.Contains(notOfPolicies, row.Rule) {
 		return nil
 	}
 	d := &difference{ID: row.ID, Time: row.Time, What: strings.TrimSuffix(row.Method+" "+row.Tool, " "), Then: row.Action, ByThen: row.Rule}

@@ -62,13 +62,9 @@ func Suggest(ctx context.Context, db Ledger, vm string) (string, error) {
 	return u.text(vm), nil
 }
 
-// asked are the methods by which servers ask the guest, which stand in the same
-// table as what the guest asks.
-var asked = []string{"sampling/createMessage", "elicitation/create", "roots/list"}
-
 func (u *usage) addCall(line []byte) {
 	var r callRow
-	if json.Unmarshal(line, &r) != nil || slices.Contains(asked, r.Method) {
+	if json.Unmarshal(line, &r) != nil || r.Direction == ledger.FromServer {
 		return
 	}
 	if !r.isUse() {
@@ -212,6 +208,8 @@ type (
 		Process  string    `json:"process_name"`
 		Action   string    `json:"policy_action"`
 		Rule     string    `json:"policy_rule"`
+
+		Direction string `json:"direction"`
 	}
 	netRow struct {
 		ID       uint64    `json:"id"`

@@ -72,7 +72,7 @@ func TestSuggest(t *testing.T) {
 	r.call("tools/call", "s__four", "")
 	r.call("tools/call", "s__five", "observe")
 	r[ledger.Calls][len(r[ledger.Calls])-1]["policy_rule"] = policy.RuleDefault
-	r.call("sampling/createMessage", "", "allow")
+	r[ledger.Calls] = append(r[ledger.Calls], map[string]any{"method": "sampling/createMessage", "policy_action": "allow", "direction": ledger.FromServer})
 	text, p := suggested(t, r)
 	for _, want := range []string{
 		"  \"s__one\", // 2 times, last 2026-11-23T10:02:00Z\n", "  \"s__five\", // 1 time, ",

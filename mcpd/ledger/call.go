@@ -18,6 +18,12 @@ const (
 	Interrupted = "interrupted" // nobody knows: the service was killed, or the caller gave up
 )
 
+// Who asks whom.
+const (
+	FromGuest  = "guest"  // the guest, or a person in its place, asks a server
+	FromServer = "server" // a server asks the guest: sampling, elicitation, roots
+)
+
 // Pending is the decision of a call that is not decided yet.
 const Pending = "pending"
 
@@ -36,6 +42,8 @@ type Call struct {
 	PolicyRule   string
 	PolicyReason string
 	TraceID      string
+	Direction    string // empty is FromGuest
+	Principal    string // the person who asks, empty if the guest's program does
 }
 
 // A Verdict is what was decided about a call: allowed, denied or error, and
@@ -52,6 +60,7 @@ type Outcome struct {
 	Response      []byte        // previewed and redacted before it is kept
 	Error         string
 	BytesReceived int64
+	IsError       bool   // the answer is an error, of a tool too
 	Outcome       string // empty is OK, or Failed where Error is set
 }
 
@@ -90,10 +99,11 @@ func (db *DB) newPending(id uint64, c *Call) *pending {
 	p.set(db.red,
 		cell{"server_name", c.Server}, cell{"method", c.Method}, cell{"tool_name", c.Tool}, cell{"request_id", c.RequestID},
 		cell{"request_preview", c.Request}, cell{"process_name", c.Process}, cell{"bytes_sent", c.BytesSent}, cell{"trace_id", c.TraceID},
+		cell{"direction", cmp.Or(c.Direction, FromGuest)}, cell{"principal", c.Principal},
 		cell{"decision", c.Decision}, cell{"policy_action", c.PolicyAction}, cell{"policy_rule", c.PolicyRule}, cell{"policy_reason", c.PolicyReason},
 		// what the log will hold if no outcome ever comes
 		cell{"outcome", Interrupted}, cell{"error_message", Interrupted},
-		cell{"duration_ms", nil}, cell{"response_preview", nil}, cell{"bytes_received", 0})
+		cell{"duration_ms", nil}, cell{"response_preview", nil}, cell{"bytes_received", 0}, cell{"is_error", nil})
 	return p
 }
 
@@ -188,7 +198,7 @@ func (db *DB) end(id uint64, o *Outcome) (*batch, error) {
 		return nil, noCall(id)
 	}
 	p.set(db.red, cell{"duration_ms", cmp.Or(o.Duration, time.Since(p.begun))}, cell{"response_preview", o.Response},
-		cell{"error_message", o.Error}, cell{"bytes_received", o.BytesReceived}, cell{"outcome", o.word()})
+		cell{"error_message", o.Error}, cell{"bytes_received", o.BytesReceived}, cell{"outcome", o.word()}, cell{"is_error", o.IsError || o.Error != ""})
 	if o.Decision != "" {
 		p.set(db.red, cell{"decision", o.Decision})
 	}

@@ -164,7 +164,7 @@ func TestCall(t *testing.T) {
 	want := `{"id":1,"timestamp":"2026-11-20T09:00:00.123456Z","server_name":"github","method":"tools/call","tool_name":"search",` +
 		`"request_id":"\"7\"","decision":"allowed","duration_ms":12.345,"request_preview":"{\"password\":\"[redacted]\",\"q\":\"[redacted]\"}",` +
 		`"response_preview":"{\"ok\":true}","error_message":null,"process_name":"claude\n","bytes_sent":40,"bytes_received":11,` +
-		`"policy_action":"allow","policy_rule":"default","policy_reason":null,"trace_id":"4bf9","outcome":"ok"}` + "\n"
+		`"policy_action":"allow","policy_rule":"default","policy_reason":null,"trace_id":"4bf9","outcome":"ok","is_error":0,"direction":"guest","principal":null}` + "\n"
 	if got := all(t, db, Calls); got != want {
 		t.Errorf("got  %swant %s", got, want)
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // A Row is a record of any table but mcp_calls, by column. A column that is
-// left out is null. Text columns take a string or []byte, number columns an
-// integer or a float64, and duration_ms a time.Duration as well. The key
+// left out is null. Text columns take a string or []byte, the others an integer,
+// a bool (1 or 0), a float64 or a time.Duration (milliseconds). The key
 // "timestamp" takes the time.Time of the event; without it, it is now.
 type Row map[string]any
 
@@ -65,7 +65,7 @@ func (c *column) append(b []byte, red *redact.Redactor, v any) ([]byte, error) {
 	if v == nil {
 		return append(b, "null"...), nil
 	}
-	if c.kind == number {
+	if c.kind == integer || c.kind == real {
 		return appendNumber(b, v)
 	}
 	limit := wordMax
@@ -89,6 +89,11 @@ func appendNumber(b []byte, v any) ([]byte, error) {
 		return strconv.AppendInt(b, v, 10), nil
 	case uint64:
 		return strconv.AppendUint(b, v, 10), nil
+	case bool:
+		if v {
+			return append(b, '1'), nil
+		}
+		return append(b, '0'), nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return append(b, "null"...), nil

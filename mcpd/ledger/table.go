@@ -2,7 +2,7 @@ package ledger
 
 // The tables of a session database.
 const (
-	Calls     = "mcp_calls"       // every MCP request; written by Begin and End only
+	Calls     = "mcp_calls"       // every MCP request, in both directions; written by Begin and End only
 	Execs     = "exec_events"     // every command that was run in the VM
 	VMs       = "vm_events"       // the VM's life: started, stopped, failed …
 	Security  = "security_events" // refusals and other things worth a look
@@ -18,13 +18,14 @@ const (
 	textMax = 4 * 1024 // previews, commands, reasons
 )
 
-// A kind says what a column holds.
+// A kind says what a column holds. Each has a type in SQL: TEXT the first two.
 type kind byte
 
 const (
-	word   kind = iota // text of at most wordMax bytes
-	text               // text of at most textMax bytes
-	number             // an integer, or a duration in milliseconds
+	word    kind = iota // text of at most wordMax bytes
+	text                // text of at most textMax bytes
+	integer             // INTEGER; what is true or not is 1 or 0
+	real                // REAL; durations, in milliseconds
 )
 
 type column struct {
@@ -42,41 +43,42 @@ type table struct {
 var tables = []table{
 	{Calls, []column{
 		{"server_name", word}, {"method", word}, {"tool_name", word}, {"request_id", word},
-		{"decision", word}, {"duration_ms", number},
+		{"decision", word}, {"duration_ms", real},
 		{"request_preview", text}, {"response_preview", text}, {"error_message", text},
-		{"process_name", word}, {"bytes_sent", number}, {"bytes_received", number},
+		{"process_name", word}, {"bytes_sent", integer}, {"bytes_received", integer},
 		{"policy_action", word}, {"policy_rule", word}, {"policy_reason", text},
 		{"trace_id", word}, {"outcome", word},
+		{"is_error", integer}, {"direction", word}, {"principal", word},
 	}},
 	{Execs, []column{
-		{"exec_id", word}, {"command", text}, {"exit_code", number}, {"signal", word},
-		{"duration_ms", number}, {"stdout_preview", text}, {"stderr_preview", text},
-		{"stdout_bytes", number}, {"stderr_bytes", number}, {"error_message", text},
-		{"source", word}, {"process_name", word}, {"pid", number},
-		{"mcp_call_id", number}, {"trace_id", word},
+		{"exec_id", word}, {"command", text}, {"exit_code", integer}, {"signal", word},
+		{"duration_ms", real}, {"stdout_preview", text}, {"stderr_preview", text},
+		{"stdout_bytes", integer}, {"stderr_bytes", integer}, {"error_message", text},
+		{"source", word}, {"process_name", word}, {"pid", integer},
+		{"mcp_call_id", integer}, {"trace_id", word},
 	}},
 	{VMs, []column{
 		{"event", word}, {"state", word}, {"driver", word}, {"image", word}, {"text", text},
 	}},
 	{Security, []column{{"event", word}, {"rule", word}, {"text", text}}},
 	{Snapshots, []column{
-		{"event", word}, {"name", word}, {"state", word}, {"automatic", number},
-		{"files", number}, {"bytes", number}, {"shared", number}, {"linked", number}, {"copied", number},
-		{"frozen_ms", number}, {"duration_ms", number},
+		{"event", word}, {"name", word}, {"state", word}, {"automatic", integer},
+		{"files", integer}, {"bytes", integer}, {"shared", integer}, {"linked", integer}, {"copied", integer},
+		{"frozen_ms", real}, {"duration_ms", real},
 	}},
 	{Net, []column{
-		{"host", word}, {"port", number}, {"method", word}, {"path", text}, {"decision", word},
-		{"rule", word}, {"reason", text}, {"status", number},
-		{"bytes_sent", number}, {"bytes_received", number}, {"duration_ms", number}, {"process_name", word},
+		{"host", word}, {"port", integer}, {"method", word}, {"path", text}, {"decision", word},
+		{"rule", word}, {"reason", text}, {"status", integer},
+		{"bytes_sent", integer}, {"bytes_received", integer}, {"duration_ms", real}, {"process_name", word},
 	}},
 	{Asks, []column{
-		{"event", word}, {"ask", number}, {"mcp_call_id", number}, {"family", word}, {"rule", word}, {"reason", text},
-		{"answer", word}, {"answer_reason", text}, {"principal", word}, {"waited_ms", number},
+		{"event", word}, {"ask", integer}, {"mcp_call_id", integer}, {"family", word}, {"rule", word}, {"reason", text},
+		{"answer", word}, {"answer_reason", text}, {"principal", word}, {"waited_ms", real},
 	}},
 	{Files, []column{
-		{"operation", word}, {"path", text}, {"bytes", number}, {"duration_ms", number}, {"outcome", word},
+		{"operation", word}, {"path", text}, {"bytes", integer}, {"duration_ms", real}, {"outcome", word},
 		{"error_message", text}, {"policy_rule", word}, {"policy_reason", text},
-		{"source", word}, {"process_name", word}, {"mcp_call_id", number}, {"trace_id", word},
+		{"source", word}, {"process_name", word}, {"mcp_call_id", integer}, {"trace_id", word},
 	}},
 }
 

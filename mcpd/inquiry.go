@@ -1,0 +1,142 @@
+package mcpd
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"hutch/aggd/jsonrpc"
+	"hutch/aggd/wire"
+	"hutch/mcpd/ledger"
+	"hutch/mcpd/policy"
+)
+
+// An inquiry is what a server asks of the guest. It goes through the same stages
+// as a call: record, decide, do, judge, answer.
+type inquiry struct {
+	e       *Endpoint
+	session *session // that is asked; nil: there is none
+	request wire.ServerRequest
+	event   policy.Event
+	begun   time.Time
+
+	row     row
+	verdict verdict
+}
+
+// asked answers a server's request: the guest does whose call it belongs to,
+// if the policy lets the server ask, and lets it have the answer.
+func (e *Endpoint) asked(ctx context.Context, r wire.ServerRequest) (result, rpcError json.RawMessage) {
+	if r.Method == "ping" {
+		return json.RawMessage(`{}`), nil
+	}
+	if askable[r.Method] == "" {
+		return nil, noMethod(r.Method).Raw()
+	}
+	if c, ok := r.Owner.(*call); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = joined(ctx, c.ctx)
+		defer cancel()
+	}
+	q := &inquiry{e: e, session: e.asker(r), request: r, begun: time.Now()}
+	result, err := q.run(ctx)
+	if err != nil {
+		return nil, err.Raw()
+	}
+	return result, nil
+}
+
+func noMethod(method string) *Error {
+	return failure(jsonrpc.CodeMethod, "method not found: %s", method)
+}
+
+func (q *inquiry) run(ctx context.Context) (json.RawMessage, *Error) {
+	if err := q.record(ctx); err != nil {
+		return nil, err
+	}
+	err := q.decide(ctx)
+	if why := q.row.decided(q.verdict, err, q.verdict.rewritten); why != nil {
+		return nil, why
+	}
+	var result json.RawMessage
+	if err == nil {
+		result, err = q.session.ask(ctx, q.request)
+		result, err = q.judge(ctx, result, err)
+	}
+	return q.answer(ctx, result, err)
+}
+
+// record begins the row.
+func (q *inquiry) record(ctx context.Context) (err *Error) {
+	r := q.request
+	q.event = policy.Event{
+		On: policy.OnAsk, VM: q.e.cfg.VM(), Profile: q.e.cfg.Profile(), Process: "unknown",
+		Server: r.Server, Method: r.Method, Known: true, Args: r.Params,
+	}
+	if s := q.session; s != nil {
+		q.event.Session, q.event.Principal, q.event.Process = s.id, s.principal, s.process
+	}
+	trace := ""
+	if c, ok := r.Owner.(*call); ok {
+		trace = c.traceID
+	}
+	q.row, err = q.e.record(ctx, ledger.Call{
+		Direction: ledger.FromServer, Server: ledgerName(r.Server), Method: r.Method, Decision: ledger.Pending, Request: r.Params,
+		Process: q.event.Process, Principal: q.event.Principal, BytesSent: int64(len(r.Params)), TraceID: trace,
+	})
+	return err
+}
+
+// decide decides whether the guest is asked at all, and what.
+func (q *inquiry) decide(ctx context.Context) (err *Error) {
+	if q.session == nil || !q.session.offers(askable[q.request.Method]) {
+		return noMethod(q.request.Method)
+	}
+	q.verdict, err = q.e.decide(ctx, &q.event, &q.row)
+	if q.verdict.rewritten != nil {
+		q.request.Params, q.event.Args = q.verdict.rewritten, q.verdict.rewritten
+	}
+	return err
+}
+
+// judge decides whether the server may have the guest's answer.
+func (q *inquiry) judge(ctx context.Context, result json.RawMessage, err *Error) (json.RawMessage, *Error) {
+	if !q.e.rules.Load().judges {
+		return result, err
+	}
+	q.event.On, q.event.Answer = policy.OnResponse, result
+	if err != nil {
+		q.event.Answer, q.event.Failed = err.Raw(), true
+	}
+	v, why := q.e.decide(ctx, &q.event, &q.row)
+	if v.denied || v.asked || v.action == policy.Observe || v.rewritten != nil {
+		q.verdict = v
+		if lerr := q.row.decided(v, why, nil); lerr != nil {
+			return nil, lerr
+		}
+	}
+	switch {
+	case why != nil:
+		return nil, why
+	case v.rewritten == nil:
+		return result, err
+	case err != nil:
+		return nil, jsonrpc.Received(v.rewritten)
+	}
+	return v.rewritten, nil
+}
+
+// answer ends the row, and returns the answer once the row is durable.
+func (q *inquiry) answer(ctx context.Context, result json.RawMessage, err *Error) (json.RawMessage, *Error) {
+	o := ledger.Outcome{Duration: time.Since(q.begun), Response: result, BytesReceived: int64(len(result))}
+	if err != nil {
+		o.Error, o.Response, o.IsError = err.Message, err.Sent, true
+		if !q.verdict.denied {
+			o.Decision = "error"
+		}
+	}
+	if ctx.Err() != nil && !q.verdict.denied {
+		o.Outcome, o.Error, o.IsError = ledger.Interrupted, context.Cause(ctx).Error(), true
+	}
+	return result, q.row.end(ctx, o, err)
+}
