@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -62,17 +61,14 @@ type conn struct {
 	over      chan struct{} // closed when the session has ended
 	notices   *rate.Limiter // of the server: more are read more slowly
 
-	complaints *rate.Limiter // about lines that are no messages
-	unread     int           // how many there were; receive's own
+	complaints *rate.Limiter // about lines that are passed over
+	passed     atomic.Int64  // how many there were
 
 	mu    sync.Mutex // guards what follows
 	last  uint64
 	calls map[uint64]*call
 	cause error // why the session ended
 }
-
-// errWrongID is returned for a call that was answered under another id.
-var errWrongID = errors.New("the server answered with a wrong id")
 
 func newConn(up *upstream) *conn {
 	return &conn{

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"time"
@@ -35,10 +36,13 @@ func newEventReader(in io.Reader, limit int) *eventReader {
 func (r *eventReader) next() (e event, err error) {
 	var data *wire.Bounded // nil while there is none
 	var long *wire.TooLong
-	for {
+	for size := int64(0); ; {
 		line := wire.NewBounded(r.limit + 64)
 		if err := wire.ReadLine(r.in, line); err != nil {
 			return event{}, err // an event without its end does not count
+		}
+		if size += line.Size(); size-int64(r.limit) > wire.Endless {
+			return event{}, fmt.Errorf("%w: an event of over %d bytes", wire.ErrEndless, size)
 		}
 		text, err := line.Bytes()
 		text = bytes.TrimPrefix(bytes.TrimSuffix(text, []byte("\r")), []byte("\ufeff"))
@@ -53,7 +57,7 @@ func (r *eventReader) next() (e event, err error) {
 			e.data, err = data.Bytes()
 			return e, err
 		default:
-			e = event{}
+			e, size = event{}, 0
 			continue
 		}
 		name, value, _ := bytes.Cut(text, []byte(":"))

@@ -34,6 +34,26 @@ func stdioServer(t testing.TB, name, mode string, env ...string) wire.Server {
 // odd is a tool with all that a typed layer would lose.
 const odd = `{ "name":"odd","inputSchema":{"type":"object","$defs":{"a":{"const":12345678901234567890}},"unevaluatedProperties":false},"x-new":{"b":1,"a":2},"description":"<&> \u00e4","execution":{"taskSupport":"optional"} }`
 
+// noise are lines that no call is to notice; ID is the id of the one under way.
+var noise = []string{
+	`{"level":"info","msg":"starting"}`,
+	`{"level":"error","error":"disk full"}`,
+	`{"level":"error","error":{"code":5,"message":"disk full"},"id":null}`,
+	`{"id":ID,"level":"info","result":"fine"}`,
+	`{"id":ID,"method":"GET","path":"/"}`,
+	`{"method":"notifications/message","params":{"data":"from a log"}}`,
+	`{"jsonrpc":"1.0","id":ID,"result":{}}`,
+	`{"id":ID,"msg":"cut`,
+	`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"cut`,
+	`[{"level":"info"},"x",{"id":ID}]`,
+	`"a text"`, `7`, `null`,
+	`{"jsonrpc":"2.0","id":"nobody","result":{}}`,
+	`{"jsonrpc":"2.0","id":999999,"result":{}}`,
+	`{"jsonrpc":"2.0","id":"nobody","error":{"code":1,"message":"x"}}`,
+	`{"jsonrpc":"2.0","id":{"a":1},"result":{}}`,
+	`{"jsonrpc":"2.0"}`,
+}
+
 // fake is a raw MCP server: it decodes nothing it need not.
 type fake struct {
 	mode string
@@ -167,8 +187,22 @@ func (f *fake) call(id string, params []byte, result func(string, ...any), write
 			write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":%d}}`, i))
 		}
 		result(`{"ok":1}`)
-	case "wrong":
-		write(`{"jsonrpc":"2.0","id":"nobody","result":{}}`)
+	case "noise":
+		for _, line := range noise {
+			write(strings.ReplaceAll(line, "ID", id))
+		}
+		result(`{"ok":1}`)
+	case "broken":
+		write(strings.ReplaceAll(rawjson.GetString(params, "line"), "ID", id))
+	case "endless":
+		for {
+			if _, err := io.WriteString(f.out, strings.Repeat("x", 1<<20)); err != nil {
+				os.Exit(8)
+			}
+		}
+	case "unusual":
+		write(`{"jsonrpc":"2.0","method":"notifications/unusual","params":{"a":1}}`)
+		result(`{}`)
 	case "null":
 		write(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}`)
 	case "big":

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 )
@@ -26,7 +27,16 @@ const (
 // A httpError is an answer that is no success.
 type httpError struct {
 	status int
-	text   string // the start of the body
+	text   string          // the start of the body
+	rpc    jsonrpc.Message // the body, where it is an answer of JSON-RPC with an error
+}
+
+// Unwrap returns the error of JSON-RPC that the server gave, or nil.
+func (e *httpError) Unwrap() error {
+	if e.rpc.Error == nil {
+		return nil
+	}
+	return jsonrpc.Received(e.rpc.Error)
 }
 
 func (e *httpError) Error() string {
@@ -36,14 +46,21 @@ func (e *httpError) Error() string {
 	return fmt.Sprintf("HTTP %d %s: %s", e.status, http.StatusText(e.status), e.text)
 }
 
+// answers reports whether the body is the answer to q.
+func (e *httpError) answers(q *call) bool {
+	id, ok := jsonrpc.Number(e.rpc.ID)
+	return ok && q != nil && id == q.id
+}
+
 // A httpPeer makes requests of one server with its credentials.
 type httpPeer struct {
 	def    definition
+	limit  int // of a message
 	client *http.Client
 }
 
-func newHTTPPeer(def definition) *httpPeer {
-	p := &httpPeer{def: def}
+func newHTTPPeer(def definition, limit int) *httpPeer {
+	p := &httpPeer{def: def, limit: limit}
 	p.client = &http.Client{
 		CheckRedirect: p.redirect,
 		Transport: &http.Transport{
@@ -101,7 +118,7 @@ func (p *httpPeer) stream(ctx context.Context, header http.Header) (*http.Respon
 	header.Set("Accept", eventStream)
 	resp, err := p.do(ctx, http.MethodGet, p.def.URL, nil, header)
 	if err == nil && (resp.StatusCode != http.StatusOK || contentType(resp) != eventStream) {
-		err = failure(resp)
+		err = p.failure(resp)
 		resp.Body.Close()
 	}
 	return resp, err
@@ -121,17 +138,27 @@ func plain(err error) error {
 	return err
 }
 
-// failure reads the start of an answer that is no success.
-func failure(resp *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
-	line := strings.Join(strings.Fields(strings.ToValidUTF8(string(text), "")), " ")
-	return &httpError{resp.StatusCode, line}
+// failure reads an answer that is no success: the start of it, and all where it
+// may be an answer of JSON-RPC.
+func (p *httpPeer) failure(resp *http.Response) *httpError {
+	e := &httpError{status: resp.StatusCode}
+	limit := 300
+	if contentType(resp) == "application/json" {
+		limit = p.limit
+	}
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, int64(limit)))
+	if m, err := jsonrpc.Parse(rawjson.OneLine(text)); err == nil && limit == p.limit && m.Answers() && m.Error != nil {
+		e.rpc = m
+	}
+	text = text[:min(len(text), 300)]
+	e.text = strings.Join(strings.Fields(strings.ToValidUTF8(string(text), "")), " ")
+	return e
 }
 
 // body reads a whole message. One over the limit is a wire.TooLong.
-func body(resp *http.Response, limit int) ([]byte, error) {
-	b := wire.NewBounded(limit)
-	if _, err := io.Copy(b, io.LimitReader(resp.Body, int64(limit)+64<<20)); err != nil {
+func (p *httpPeer) body(resp *http.Response) ([]byte, error) {
+	b := wire.NewBounded(p.limit)
+	if _, err := io.Copy(b, io.LimitReader(resp.Body, int64(p.limit)+wire.Endless)); err != nil {
 		return nil, plain(err)
 	}
 	text, err := b.Bytes()

@@ -251,9 +251,68 @@ func TestHTTPTooLong(t *testing.T) {
 	}
 }
 
-func TestWrongIDOverHTTP(t *testing.T) {
+// TestNoiseOverHTTP has answers that are none for the request they come for.
+func TestNoiseOverHTTP(t *testing.T) {
+	for _, asJSON := range []bool{true, false} {
+		f := &streamableFake{json: asJSON}
+		h := start(t, Config{}, wire.Server{Name: "s", URL: serveStreamable(t, f).URL})
+		h.awaitState("s", wire.Connected)
+		wants(t, h.rpc("", "s", "tools/call", `{"name":"noise"}`), `"result":{"ok":1}`)
+		line := `{"jsonrpc":"2.0","id":ID,"result":{"a":}}`
+		wants(t, h.rpc("", "s", "tools/call", fmt.Sprintf(`{"name":"broken","line":%s}`, rawjson.Quote(line))), `"error":"the answer of the server: invalid JSON`)
+		line = `{"jsonrpc":"2.0","id":"nobody","result":{}}`
+		if asJSON {
+			wants(t, h.rpc("", "s", "tools/call", fmt.Sprintf(`{"name":"broken","line":%s}`, rawjson.Quote(line))), `holds no response`)
+		}
+	}
+}
+
+// TestErrorStatus has errors of JSON-RPC come with a status of HTTP that is no
+// success, as some servers send them: code, message and data arrive.
+func TestErrorStatus(t *testing.T) {
+	const rpcError = `{"code":-32042,"message":"<no>","data":{"big":12345678901234567890}}`
 	f := &streamableFake{json: true}
-	h := start(t, Config{}, wire.Server{Name: "s", URL: serveStreamable(t, f).URL})
+	made := serveStreamable(t, f) // for its sessions
+	var body, kind atomic.Value
+	var status atomic.Int32
+	kind.Store("application/json; charset=utf-8")
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if status.Load() == 0 {
+			made.Config.Handler.ServeHTTP(w, r)
+			return
+		}
+		said, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", kind.Load().(string))
+		w.WriteHeader(int(status.Load()))
+		io.WriteString(w, strings.ReplaceAll(body.Load().(string), "ID", string(rawjson.Get(said, "id"))))
+	}))
+	t.Cleanup(s.Close)
+	h := start(t, Config{}, wire.Server{Name: "s", URL: s.URL})
 	h.awaitState("s", wire.Connected)
-	wants(t, h.rpc("", "s", "tools/call", `{"name":"wrong"}`), `answered with a wrong id: \"nobody\"`)
+	for _, c := range []struct {
+		status     int
+		kind, body string
+		want       string
+	}{
+		{400, "application/json", `{"jsonrpc":"2.0","id":ID,"error":` + rpcError + `}`, `"rpc_error":` + rpcError},
+		{500, "application/json", `{"jsonrpc":"2.0","id":null,"error":` + rpcError + `}`, `"rpc_error":` + rpcError},
+		{404, "application/json", "{\n\t\"jsonrpc\":\"2.0\",\"id\":ID,\"error\":" + rpcError + "}", `"rpc_error":` + rpcError},
+		{429, "application/json", `{"error":"slow down"}`, `"error":"HTTP 429 Too Many Requests: {\"error\":\"slow down\"}"}`},
+		{502, "text/html", `{"jsonrpc":"2.0","id":ID,"error":` + rpcError + `}`, `"error":"HTTP 502 Bad Gateway: {`},
+		{400, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{`, `"error":"HTTP 400 Bad Request: {`},
+	} {
+		kind.Store(c.kind)
+		body.Store(c.body)
+		status.Store(int32(c.status))
+		line := h.rpc("", "s", "tools/call", `{"name":"x"}`)
+		wants(t, line, c.want)
+		if strings.Contains(c.want, "rpc_error") != strings.Contains(line, "rpc_error") {
+			t.Errorf("HTTP %d: %s", c.status, line)
+		}
+	}
+	status.Store(0)
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), `"echo"`)
+	if f.made != 1 {
+		t.Errorf("%d sessions were made, want 1", f.made)
+	}
 }

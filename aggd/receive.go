@@ -1,8 +1,10 @@
 package aggd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -27,23 +29,42 @@ func (c *conn) handle(line []byte, from *call) {
 	m, err := jsonrpc.Parse(line)
 	switch {
 	case err != nil:
-		c.rubbish(line, err)
+		c.unreadable(line, err)
+	case !m.V2:
+		c.noise(line, errors.New("not JSON-RPC 2.0"))
 	case m.Method != "" && m.HasID():
 		c.request(m, from)
 	case m.Method != "":
 		c.throttle()
 		c.notification(m, from)
 	default:
-		c.response(m, from)
+		c.response(line, m, from)
 	}
 }
 
-// rubbish tells of a line that is no message, now and then: a server may send
+// unreadable takes a line that is not JSON. If it began as the answer to a call,
+// no other answer will come.
+func (c *conn) unreadable(line []byte, err error) {
+	var begun rawjson.Skim
+	if len(line) > 0 && line[0] == '{' {
+		begun.Write(line)
+	}
+	q := c.find(begun.ID())
+	if q == nil && begun.ID() == nil {
+		q = c.onlyCall()
+	}
+	if q != nil && begun.Answers() {
+		q.settle(outcome{err: fmt.Errorf("the answer of the server: %w", err)})
+	}
+	c.noise(line, err)
+}
+
+// noise tells of a line that is passed over, now and then: a server may send
 // nothing else.
-func (c *conn) rubbish(line []byte, err error) {
-	c.unread++
+func (c *conn) noise(line []byte, why error) {
+	n := c.passed.Add(1)
 	if c.complaints.Allow() {
-		c.up.logf("sent rubbish, %d lines until now (%v): %.80q", c.unread, err, line)
+		c.up.logf("sent what is passed over, %d lines until now (%v): %.80q", n, why, line)
 	}
 }
 
@@ -61,37 +82,33 @@ func (c *conn) throttle() {
 	}
 }
 
-// response settles the call that m answers.
-func (c *conn) response(m jsonrpc.Message, from *call) {
+// response settles the call that m answers. What answers none is noise.
+func (c *conn) response(line []byte, m jsonrpc.Message, from *call) {
 	o := outcome{result: m.Result, rpcError: m.Error}
-	if m.Result == nil && m.Error == nil {
-		o.err = fmt.Errorf("the server answered neither with a result nor with an error")
+	if !m.Answers() {
+		o = outcome{err: errors.New("the server answered neither with a result nor with an error")}
 	}
-	if q := c.find(m.ID); q != nil {
+	q := c.find(m.ID)
+	if q == nil && !m.HasID() && o.rpcError != nil { // the server could not read a request
+		q = cmp.Or(from, c.onlyCall())
+	}
+	if q != nil {
 		q.settle(o)
 		return
 	}
 	c.mu.Lock()
-	last, only := c.last, c.onlyCall()
+	last := c.last
 	c.mu.Unlock()
 	if id, ok := jsonrpc.Number(m.ID); ok && id <= last && id > 0 {
 		return // to a call that was given up
 	}
-	c.up.logf("answered with the id %.40s, which nobody used", orNull(m.ID))
-	if from == nil {
-		from = only
-	}
-	switch {
-	case from == nil:
-	case !m.HasID() && m.Error != nil:
-		from.settle(o) // the server could not read the request
-	default:
-		from.settle(outcome{err: fmt.Errorf("%w: %.40s", errWrongID, orNull(m.ID))})
-	}
+	c.noise(line, errors.New("the answer to no request"))
 }
 
-// onlyCall returns the only call under way, or nil; mu is held.
+// onlyCall returns the only call under way, or nil.
 func (c *conn) onlyCall() *call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if len(c.calls) != 1 {
 		return nil
 	}
@@ -99,13 +116,6 @@ func (c *conn) onlyCall() *call {
 		return q
 	}
 	return nil
-}
-
-func orNull(raw json.RawMessage) json.RawMessage {
-	if raw == nil {
-		return json.RawMessage("null")
-	}
-	return raw
 }
 
 // notification passes a notification on to the host.
@@ -119,15 +129,16 @@ func (c *conn) notification(m jsonrpc.Message, from *call) {
 	case "notifications/cancelled":
 		c.cancelled(m)
 		return
-	case "notifications/message":
-		if from == nil {
-			from = c.latestCall(true)
-		}
 	}
+	ofCall := m.Method != "notifications/resources/updated"
 	for _, l := range wire.Lists {
 		if m.Method == l.Changed {
+			ofCall = false
 			c.up.invalidate(l)
 		}
+	}
+	if from == nil && ofCall {
+		from = c.latestCall(true)
 	}
 	c.up.agg.tell("notification", 0, c.clientOf(from), c.up.name, m.Method, m.Params, from)
 }

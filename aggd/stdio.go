@@ -79,6 +79,9 @@ func (t *stdio) read() {
 		case errors.As(err, &long):
 			t.c.tooLong(long, nil)
 		case err != nil:
+			if errors.Is(err, wire.ErrEndless) {
+				t.c.fail(fmt.Errorf("the server sent %w", err))
+			}
 			t.stop()
 			return
 		default:

@@ -46,7 +46,7 @@ func TestBadServers(t *testing.T) {
 	h := start(t, Config{MaxResult: 16 << 20}, stdioServer(t, "s", "plain"), stdioServer(t, "good", "plain"))
 	for _, c := range []struct{ tool, want string }{
 		{"rubbish", `"result":{"ok":1}`},
-		{"wrong", `answered with a wrong id: \"nobody\"`},
+		{"noise", `"result":{"ok":1}`},
 		{"null", `"rpc_error":{"code":-32700,"message":"what?"}`},
 		{"big", `over the limit of 16777216"`},
 		{"flood", `"result":{"ok":1}`},
@@ -59,7 +59,64 @@ func TestBadServers(t *testing.T) {
 			wants(t, h.rpc("", "good", "tools/call", `{"name":"x"}`), `"result":{"echo"`)
 		})
 	}
-	wants(t, h.log.String(), "s: sent rubbish, 1 lines until now", "s: dying words")
+	wants(t, h.log.String(), "s: sent what is passed over, 1 lines until now", "s: dying words")
+	select {
+	case line := <-h.unread:
+		if !strings.Contains(line, `"data":0`) { // of flood
+			t.Errorf("noise was passed on: %s", line)
+		}
+	default:
+	}
+}
+
+// TestBrokenAnswers has answers that do not parse: their calls fail at once, and
+// the connection goes on.
+func TestBrokenAnswers(t *testing.T) {
+	h := start(t, Config{}, stdioServer(t, "s", "plain"))
+	pid := h.pid("s")
+	for _, c := range []struct{ line, want string }{
+		{`{"jsonrpc":"2.0","id":ID,"result":{"a":}}`, "invalid JSON: unexpected '}' at byte "},
+		{`{"jsonrpc":"2.0","result":{"a":01},"id":ID}`, "invalid JSON: unexpected '1' at byte "},
+		{`{"jsonrpc":"2.0","id":ID,"result":{"text":"cut`, "invalid JSON: ends too early"},
+		{`{"jsonrpc":"2.0","error":{"code":1,"message":"cut`, "invalid JSON: ends too early"},
+		{`{"jsonrpc":"2.0","id":ID,"result":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`, "nested deeper than 10000"},
+		{`{"jsonrpc":"2.0","id":ID}`, "neither with a result nor with an error"},
+		{`{"jsonrpc":"2.0","id":ID,"error":"text"}`, "neither with a result nor with an error"},
+	} {
+		line := h.rpc("", "s", "tools/call", fmt.Sprintf(`{"name":"broken","line":%s}`, rawjson.Quote(c.line)))
+		if message := rawjson.GetString([]byte(line), "error"); !strings.Contains(message, c.want) {
+			t.Errorf("%.80s: %s, want %s", c.line, line, c.want)
+		}
+	}
+	if h.pid("s") != pid {
+		t.Error("the server was started again")
+	}
+}
+
+// TestEndless has a server send a line that never ends: it is ended, and so is
+// nothing else.
+func TestEndless(t *testing.T) {
+	h := start(t, Config{MaxResult: 1 << 20}, stdioServer(t, "s", "plain"), stdioServer(t, "good", "plain"))
+	pid := h.pid("s")
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"endless"}`), `"error":"the server sent a line without an end, over 6`)
+	wants(t, h.unasked(), `"method":"hutch/lost","params":{"reason":"the server sent a line without an end`)
+	wants(t, h.rpc("", "good", "tools/call", `{"name":"x"}`), `"echo"`)
+	if h.pid("s") == pid {
+		t.Error("the server goes on")
+	}
+}
+
+// TestOfCall finds a notification that no rule of the protocol ties to a call at
+// the only call under way, and at none where there are several.
+func TestOfCall(t *testing.T) {
+	h := start(t, Config{}, stdioServer(t, "s", "plain"))
+	answer, id := h.post("rpc", rpcParams("", "s", "tools/call", `{"name":"unusual"}`))
+	wants(t, h.unasked(), `"method":"notifications/unusual","params":{"a":1},"call":`+id)
+	h.await(answer)
+	h.post("rpc", rpcParams("", "s", "tools/call", `{"name":"hang"}`))
+	h.unasked()
+	h.rpc("", "s", "tools/call", `{"name":"unusual"}`)
+	wants(t, h.unasked(), `"method":"notifications/unusual","params":{"a":1},"call":0`)
 }
 
 func TestBadStarts(t *testing.T) {

@@ -36,7 +36,7 @@ const (
 )
 
 func openStreamable(c *conn, def definition) error {
-	t := &streamable{c: c, peer: newHTTPPeer(def)}
+	t := &streamable{c: c, peer: newHTTPPeer(def, c.up.agg.cfg.MaxResult)}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	c.transport = t
 	return nil
@@ -67,7 +67,7 @@ func (t *streamable) send(ctx context.Context, msg []byte, q *call) error {
 	abandon := context.AfterFunc(ctx, cancel)
 	resp, err := t.peer.do(exchange, http.MethodPost, t.peer.def.URL, bytes.NewReader(msg), header)
 	if err == nil {
-		if err = t.accept(resp); err != nil {
+		if err = t.accept(resp, q); err != nil {
 			resp.Body.Close()
 		}
 	}
@@ -93,28 +93,33 @@ func (t *streamable) send(ctx context.Context, msg []byte, q *call) error {
 	return t.single(resp, q)
 }
 
-// accept looks at the status of an answer.
-func (t *streamable) accept(resp *http.Response) error {
+// accept looks at the status of an answer to q, if that is not nil.
+func (t *streamable) accept(resp *http.Response, q *call) error {
+	code := resp.StatusCode
+	good := code >= 200 && code < 300
+	var why *httpError
+	if !good {
+		why = t.peer.failure(resp)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if id := resp.Header.Get(sessionHeader); id != "" && t.session == "" {
 		t.session = id
 	}
-	code := resp.StatusCode
 	switch {
-	case code >= 200 && code < 300:
+	case good:
 		return nil
-	case code == http.StatusNotFound && t.session != "":
+	case code == http.StatusNotFound && t.session != "" && !why.answers(q):
 		return errSession
 	case t.protocol == "" && (code == 400 || code == 404 || code == 405 || code == 406 || code == 415 || code == 422):
-		return fmt.Errorf("%w: %w", errNotSpoken, failure(resp))
+		return fmt.Errorf("%w: %w", errNotSpoken, why)
 	}
-	return failure(resp)
+	return why
 }
 
 // single takes an answer that is no stream.
 func (t *streamable) single(resp *http.Response, q *call) error {
-	text, err := body(resp, t.c.up.agg.cfg.MaxResult)
+	text, err := t.peer.body(resp)
 	var long *wire.TooLong
 	switch {
 	case errors.As(err, &long):
@@ -136,7 +141,7 @@ func (t *streamable) single(resp *http.Response, q *call) error {
 // events reads the stream that answers q. One that breaks before the answer is
 // resumed, where the server gave its events ids.
 func (t *streamable) events(ctx context.Context, stream io.Reader, q *call) {
-	r := newEventReader(stream, t.c.up.agg.cfg.MaxResult)
+	r := newEventReader(stream, t.peer.limit)
 	err := t.c.readEvents(r, q)
 	for tries := 0; q != nil && !q.settled.Load() && r.lastID != "" && tries < maxResumes; tries++ {
 		if !pause(resumeAfter(r), ctx.Done(), t.ctx.Done()) {
@@ -197,7 +202,7 @@ func (t *streamable) begin(protocol string) {
 // listen reads that stream, if the server offers one, and opens it again when it
 // breaks.
 func (t *streamable) listen() {
-	r := newEventReader(nil, t.c.up.agg.cfg.MaxResult)
+	r := newEventReader(nil, t.peer.limit)
 	for failures := 0; ; {
 		next, stop, err := t.resume(t.ctx, r)
 		var refused *httpError

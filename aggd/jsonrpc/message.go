@@ -13,6 +13,7 @@ import (
 // A Message is the envelope of a request, a notification or a response. Its
 // values are pieces of the text it came in; what is nil was not there.
 type Message struct {
+	V2     bool // it says that it is of JSON-RPC 2.0
 	ID     json.RawMessage
 	Method string
 	Params json.RawMessage
@@ -28,6 +29,8 @@ func Parse(line []byte) (Message, error) {
 	err := rawjson.Object(line, rawjson.Deepest, func(name []byte, start, end int) error {
 		value := json.RawMessage(line[start:end])
 		switch string(name) {
+		case "jsonrpc":
+			m.V2 = string(value) == `"2.0"`
 		case "id":
 			m.ID = value
 		case "method":
@@ -53,6 +56,12 @@ func orNil(value []byte) []byte {
 
 // HasID reports whether there is an id, which null is not.
 func (m Message) HasID() bool { return orNil(m.ID) != nil }
+
+// Answers reports whether the message is an answer: it has no method, but a
+// result or an error object.
+func (m Message) Answers() bool {
+	return m.V2 && m.Method == "" && (m.Result != nil || len(m.Error) > 0 && m.Error[0] == '{')
+}
 
 // Number returns an id or a token as a number of ours.
 func Number(id []byte) (uint64, bool) {

@@ -35,6 +35,7 @@ func ParseStrict(line []byte) (Message, *Error) {
 	if string(at[0].Of(line)) != `"2.0"` {
 		return m, invalid(`jsonrpc must be "2.0"`)
 	}
+	m.V2 = true
 	m.Params, m.Result, m.Error = at[3].Of(line), at[4].Of(line), orNil(at[5].Of(line))
 	if method := at[2].Of(line); method != nil {
 		if m.Method = rawjson.String(method); m.Method == "" {

@@ -12,6 +12,8 @@ type Skim struct {
 	text     []byte // the key or scalar being read there, cut at skimKept
 	key      string
 	id       []byte
+	v2       bool
+	outcome  bool // there is a result or an error
 }
 
 // skimKept is the most a Skim keeps of one key or scalar.
@@ -32,6 +34,9 @@ func (s *Skim) ID() json.RawMessage {
 	}
 	return s.id
 }
+
+// Answers reports whether the message began as an answer of JSON-RPC 2.0.
+func (s *Skim) Answers() bool { return s.v2 && s.outcome }
 
 func (s *Skim) step(c byte) {
 	if s.inString {
@@ -59,6 +64,7 @@ func (s *Skim) step(c byte) {
 	case ':':
 		if s.depth == 1 {
 			s.key = String(s.text)
+			s.outcome = s.outcome || s.key == "result" || s.key == "error"
 			s.text, s.behind = s.text[:0], true
 		}
 	case ',':
@@ -74,8 +80,12 @@ func (s *Skim) member() {
 	if s.depth != 1 {
 		return
 	}
-	if s.behind && s.key == "id" && len(s.text) > 0 && len(s.text) < skimKept {
+	switch {
+	case !s.behind:
+	case s.key == "id" && len(s.text) > 0 && len(s.text) < skimKept:
 		s.id = append([]byte(nil), s.text...)
+	case s.key == "jsonrpc":
+		s.v2 = string(s.text) == `"2.0"`
 	}
 	s.text, s.behind = s.text[:0], false
 }

@@ -24,6 +24,13 @@ func (e *TooLong) Error() string {
 	return fmt.Sprintf("message of %d bytes is over the limit of %d", e.Size, e.Limit)
 }
 
+// Endless is by how many bytes a line has to be over its limit to be taken for
+// one that has no end.
+const Endless = 64 << 20
+
+// ErrEndless is returned for a line without an end. No more can be read.
+var ErrEndless = errors.New("a line without an end")
+
 // A Bounded keeps what is written to it up to a limit; of more it keeps only
 // the size, and the id of the message in it.
 type Bounded struct {
@@ -48,6 +55,9 @@ func (b *Bounded) Write(p []byte) (int, error) {
 	return b.skim.Write(p)
 }
 
+// Size returns how many bytes were written.
+func (b *Bounded) Size() int64 { return b.size }
+
 // Bytes returns what was written, or TooLong.
 func (b *Bounded) Bytes() ([]byte, error) {
 	if b.size > int64(b.limit) {
@@ -68,12 +78,13 @@ func NewReader(in io.Reader, limit int) *Reader {
 }
 
 // Read returns the next line that is not empty, without its end. The caller may
-// keep it. A last line without an end is returned before io.EOF.
+// keep it. A last line without an end is returned before io.EOF; one that has
+// none and goes on is ErrEndless.
 func (r *Reader) Read() ([]byte, error) {
 	for {
 		b := NewBounded(r.limit)
 		err := ReadLine(r.in, b)
-		if err != nil && (err != io.EOF || b.size == 0) {
+		if err != nil && (err != io.EOF || b.size == 0) { // a line that is cut off is none
 			return nil, err
 		}
 		line, err := b.Bytes()
@@ -90,6 +101,9 @@ func ReadLine(in *bufio.Reader, b *Bounded) error {
 		b.Write(bytes.TrimSuffix(piece, []byte("\n")))
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return err
+		}
+		if b.size-int64(b.limit) > Endless {
+			return fmt.Errorf("%w, over %d bytes until now", ErrEndless, b.size)
 		}
 	}
 }
