@@ -196,8 +196,8 @@ func (s *Spool) setLimit(n int64) {
 	s.wake()
 }
 
-// extent says how many bytes there were, and where those begin that are kept.
-func (s *Spool) extent() string {
+// Extent says how many bytes there were, and where those begin that are kept.
+func (s *Spool) Extent() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.base == 0 {
@@ -213,9 +213,21 @@ func (s *Spool) Size() int64 {
 	return s.end
 }
 
-// Open returns a handle for reading, which blocks at the end, or with
-// nonblock gives ErrAgain there.
-func (s *Spool) Open(nonblock bool) fs.Handle { return s.open(nonblock) }
+// Open returns a handle for reading, which begins with the first byte kept, at
+// its offset 0. It blocks at the end, or with nonblock gives ErrAgain there.
+func (s *Spool) Open(nonblock bool) fs.Handle {
+	r := s.open(nonblock)
+	return &spoolView{r, r.pos}
+}
+
+// OpenEnd returns a handle like Open's, which begins with what comes next.
+func (s *Spool) OpenEnd(nonblock bool) fs.Handle {
+	r := s.open(nonblock)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.pos = s.end
+	return &spoolView{r, r.pos}
+}
 
 // open returns a reader, which holds what it has not gone past until it is
 // closed.

@@ -82,3 +82,13 @@ func (r *spoolReader) Close() error {
 	r.s.wake()
 	return nil
 }
+
+// A spoolView is an open spool whose offsets count from where it began.
+type spoolView struct {
+	*spoolReader
+	began int64
+}
+
+func (v *spoolView) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	return v.spoolReader.ReadAt(ctx, p, v.began+off)
+}

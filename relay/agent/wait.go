@@ -58,7 +58,7 @@ func (c *command) status() string {
 	if r := c.result(); r != "" {
 		fmt.Fprintf(&b, "result %s\n", r)
 	}
-	fmt.Fprintf(&b, "stdout %s\nstderr %s\n", c.stdout.extent(), c.stderr.extent())
+	fmt.Fprintf(&b, "stdout %s\nstderr %s\n", c.stdout.Extent(), c.stderr.Extent())
 	return b.String()
 }
 

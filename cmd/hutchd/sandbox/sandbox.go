@@ -43,11 +43,12 @@ type Sandbox struct {
 	calls   atomic.Int64  // MCP calls that had begun when that was asked last
 	repeats repeatLimiter // of the events that a guest can bring about
 
-	mu       sync.Mutex // guards what follows, and the fields of execs that say so
-	execs    map[string]*Exec
-	sessions map[string]*Session
-	folders  map[string]*folder.Folder // nil: the VM is gone
-	holders  int                       // clients that keep it: an anonymous VM goes with the last
+	mu          sync.Mutex // guards what follows, and the fields of execs that say so
+	execs       map[string]*Exec
+	sessions    map[string]*Session
+	lastSession uint64                    // the number of the last anonymous session
+	folders     map[string]*folder.Folder // nil: the VM is gone
+	holders     int                       // clients that keep it: an anonymous VM goes with the last
 
 	number atomic.Uint64 // of the last anonymous exec
 

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -22,7 +20,8 @@ import (
 // A Session is an MCP session that a client of the tree has. A line sent is what a program in the
 // guest would say, and goes the same way, by a relay to the VM's endpoint;
 // what comes back is kept in Out. The session ends when its input has ended and
-// all is answered, and is there until it is dropped.
+// all is answered, and is there until it is dropped; an anonymous one is dropped
+// when the last of its holders lets go.
 type Session struct {
 	ID   uint64 // no other object's
 	Name string
@@ -36,13 +35,19 @@ type Session struct {
 	done   chan struct{} // closed when nothing more comes out, and no call is under way
 	served sync.WaitGroup
 
+	turn  chan struct{} // holds a token: whoever has it is at a line
 	lines chan line     // on their way to the relay
 	eof   chan struct{} // closed when no more are taken
 	ended sync.Once     // closes eof
 
-	taken atomic.Uint64 // lines of in
+	taken atomic.Uint64 // lines that came in
 	calls atomic.Uint64 // that ctl made
 	last  atomic.Uint64 // the number of the last of them that went out
+
+	joined chan struct{} // holds a token: whoever has it has Data
+
+	anonymous bool
+	holders   int // clients that keep it; guarded by vm.mu
 }
 
 const (
@@ -50,10 +55,11 @@ const (
 	maxOut          = 4 << 20 // bytes of out that are kept, read or not
 )
 
-// A line is a message for the endpoint.
+// A line is a message for the endpoint, with its newline, or a part of one.
 type line struct {
-	text  []byte
-	greet bool // initialize has to be said before
+	text    []byte
+	greet   bool // initialize has to be said before
+	greeted bool // it is from who says initialize by itself
 }
 
 // Asker is what the ledger shows as the process of calls made through the tree.
@@ -67,16 +73,46 @@ func (s *Session) CloseInput() { s.ended.Do(func() { close(s.eof) }) }
 
 // send hands a line to the relay.
 func (s *Session) send(ctx context.Context, l line) error {
-	if !over(s.eof) {
-		select {
-		case s.lines <- l:
-			s.taken.Add(1)
-			return nil
-		case <-s.eof:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if err := s.begin(ctx); err != nil {
+		return err
 	}
+	defer s.finish()
+	return s.put(ctx, l)
+}
+
+// begin waits until nobody else is at a line; finish lets others begin.
+func (s *Session) begin(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-s.eof:
+		return s.closed()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Session) finish() { <-s.turn }
+
+// put hands the relay a line, or a part of one.
+func (s *Session) put(ctx context.Context, l line) error {
+	if over(s.eof) {
+		return s.closed()
+	}
+	select {
+	case s.lines <- l:
+		s.taken.Add(uint64(bytes.Count(l.text, newline)))
+		return nil
+	case <-s.eof:
+		return s.closed()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+var newline = []byte("\n")
+
+func (s *Session) closed() error {
 	return fmt.Errorf("%w: the input of session %q has ended", fs.ErrPipe, s.Name)
 }
 
@@ -144,8 +180,8 @@ func (in *input) take(l line) {
 	if l.greet && !in.greeted {
 		in.rest = bytes.Clone(hello)
 	}
-	in.greeted = in.greeted || l.greet || rawjson.GetString(l.text, "method") == "initialize"
-	in.rest = append(append(in.rest, l.text...), '\n')
+	in.greeted = in.greeted || l.greet || l.greeted
+	in.rest = append(in.rest, l.text...)
 }
 
 // An output is what the relay has for the client, but for the answer to what
@@ -165,66 +201,6 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.to.Write(p)
 }
 
-// Sessions returns the names of the sessions.
-func (v *Sandbox) Sessions() []string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return slices.Sorted(maps.Keys(v.sessions))
-}
-
-// Session returns the session called name.
-func (v *Sandbox) Session(name string) (*Session, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if s := v.sessions[name]; s != nil {
-		return s, nil
-	}
-	return nil, fmt.Errorf("%w: MCP session %s", fs.ErrNotExist, name)
-}
-
-// MakeSession makes a session called name, in which the principal asks.
-func (v *Sandbox) MakeSession(name, principal string) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	switch {
-	case v.sessions[name] != nil:
-		return fmt.Errorf("%w: MCP session %s", fs.ErrExist, name)
-	case len(v.sessions) >= maxTreeSessions:
-		return fmt.Errorf("%w: vm %q has %d MCP sessions, and cannot have more: remove one", fs.ErrNoSpace, v.Name(), maxTreeSessions)
-	}
-	s := &Session{
-		vm: v, ID: v.service.NextID(), Name: name, principal: principal, done: make(chan struct{}),
-		lines: make(chan line), eof: make(chan struct{}), Out: agent.NewSpool(maxOut),
-	}
-	s.ctx, s.cancel = context.WithCancel(v.ctx)
-	if !v.tasks.begin(s.run) {
-		s.cancel()
-		return fmt.Errorf("%w: vm %s", fs.ErrNotExist, v.Name())
-	}
-	v.sessions[name] = s
-	return nil
-}
-
-// DropSession removes a session; calls under way are given up.
-func (v *Sandbox) DropSession(ctx context.Context, name string) error {
-	s, err := v.Session(name)
-	if err != nil {
-		return err
-	}
-	v.mu.Lock()
-	if v.sessions[name] == s {
-		delete(v.sessions, name)
-	}
-	v.mu.Unlock()
-	s.cancel()
-	select {
-	case <-s.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // Status returns open, ending or ended, and then key value lines.
 func (s *Session) Status() string {
 	state := "open"
@@ -234,7 +210,7 @@ func (s *Session) Status() string {
 	case over(s.eof):
 		state = "ending"
 	}
-	text := fmt.Sprintf("%s\nin %d\nout %d\n", state, s.taken.Load(), s.Out.Size())
+	text := fmt.Sprintf("%s\nin %d\nout %s\n", state, s.taken.Load(), s.Out.Extent())
 	if n := s.last.Load(); n > 0 {
 		text += "call " + callID(n) + "\n"
 	}
@@ -250,7 +226,7 @@ func (s *Session) Call(ctx context.Context, tool string, args json.RawMessage) e
 		return err
 	}
 	text := jsonrpc.Message{ID: rawjson.Quote(callID(n)), Method: "tools/call", Params: params}.Encode()
-	if err := s.send(ctx, line{text, true}); err != nil {
+	if err := s.send(ctx, line{text: append(text, '\n'), greet: true}); err != nil {
 		return err
 	}
 	s.last.Store(n)
@@ -263,5 +239,5 @@ func (s *Session) Send(ctx context.Context, text []byte) error {
 	if err := rawjson.Check(text); err != nil {
 		return fmt.Errorf("%w: not JSON, a message a line: %w", fs.ErrInvalid, err)
 	}
-	return s.send(ctx, line{text: text})
+	return s.send(ctx, line{text: append(text, '\n'), greeted: rawjson.GetString(text, "method") == "initialize"})
 }

@@ -72,6 +72,8 @@ func hold(a at) func() {
 	switch {
 	case a.exec != nil:
 		return a.exec.Hold()
+	case a.session != nil:
+		return a.session.Hold()
 	case a.vm != nil:
 		return a.vm.Hold()
 	}

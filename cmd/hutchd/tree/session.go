@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 
@@ -66,6 +67,20 @@ func openSessionOut(c call, flags int) (fs.Handle, error) {
 	return c.At.session.Out.Open(flags&syscall.O_NONBLOCK != 0), nil
 }
 
+// openSessionData opens the session's input and output for who says initialize
+// itself: for both only, so that programs which read every file of a tree keep
+// it from nobody.
+func openSessionData(c call, flags int) (fs.Handle, error) {
+	if flags&os.O_RDWR == 0 {
+		return nil, fmt.Errorf("%w: open data for reading and writing, or in and out each for one", fs.ErrPermission)
+	}
+	d, err := c.At.session.OpenData(c.Ctx, flags&syscall.O_NONBLOCK != 0)
+	if err != nil {
+		return nil, err
+	}
+	return &stream{Handle: d, turn: make(chan struct{}, 1)}, nil
+}
+
 func sessionNames(c call) ([]string, error) { return c.At.vm.Sessions(), nil }
 
 func enterSession(c call, name string) (at, error) {
@@ -81,3 +96,16 @@ func makeSession(c call, name string) error {
 }
 
 func dropSession(c call, name string) error { return c.At.vm.DropSession(c.Ctx, name) }
+
+// cloneSession makes an anonymous session: the open file is its ctl.
+func cloneSession(c call, flags int) (fs.Handle, error) {
+	if err := wantBoth(flags); err != nil {
+		return nil, err
+	}
+	s, err := c.At.vm.MakeAnonymousSession(personOf(c.Who))
+	if err != nil {
+		return nil, err
+	}
+	name := func() string { return s.Name }
+	return openClone(at{s: c.At.s, vm: c.At.vm, session: s}, name, sessionVerbs()), nil
+}

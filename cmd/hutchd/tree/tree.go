@@ -140,7 +140,8 @@ func mcpRows() []row {
 		{Name: "servers", Perm: 0o444, Read: mcpServers, Doc: "the MCP servers and their state, a line each"},
 		{Name: "tools", Perm: 0o555, Names: tools.names, Enter: tools.enter, Each: toolRow(), Doc: "the tools the agent can call"},
 		{Name: "resources", Perm: 0o555, Names: resources.names, Enter: resources.enter, Each: resourceRow(), Doc: "the resources it can read, by escaped URI"},
-		{Name: "sessions", Perm: 0o755, Names: sessionNames, Enter: enterSession, Each: sessionRow(), Make: makeSession, Drop: dropSession, Doc: "MCP sessions as files; mkdir makes one, rmdir ends it"},
+		{Name: "sessions", Perm: 0o755, Names: sessionNames, Enter: enterSession, Each: sessionRow(), Make: makeSession, Drop: dropSession, Doc: "MCP sessions as files; mkdir makes one, rmdir ends it",
+			Rows: []row{{Name: "clone", Perm: 0o600, Open: cloneSession, Doc: "open for reading and writing: an anonymous session"}}},
 		{Name: "prompts", Perm: 0o555, Names: prompts.names, Enter: prompts.enter, Each: promptRow(), Doc: "the prompts it can get"},
 	}
 }
@@ -151,6 +152,7 @@ func sessionRow() []row {
 		{Name: "status", Perm: 0o444, Read: sessionStatus, Doc: "state, then key value lines"},
 		{Name: "in", Perm: 0o200, Write: sendInSession, Long: maxLine, Doc: "JSON-RPC messages of a client, a line each"},
 		{Name: "out", Perm: 0o444, Open: openSessionOut, Doc: "JSON-RPC messages for it from the first, a line each; blocks until all is answered after eof"},
+		{Name: "data", Perm: 0o600, Open: openSessionData, Doc: "in and out on one open file, for one client at a time"},
 	}}}
 }
 
