@@ -32,8 +32,9 @@ var layers = []struct {
 	{"cmd/locald", []string{"aggd/..."}},
 	{"cmd/guest", []string{"relay/..."}},
 	{"cmd/hutch", []string{"fs/...", "mcpd/ledger", "mcpd/policy", "profiles"}},
-	{"cmd/hutchd/sandbox", []string{"vmm/...", "relay/...", "mcpd/...", "profiles", "aggd/...", "fs/..."}},
-	{"cmd/hutchd/tree", []string{"cmd/hutchd/sandbox", "vmm", "mcpd/...", "aggd/...", "fs/..."}},
+	{"cmd/hutchd/telemetry", []string{"mcpd", "mcpd/ledger", "fs"}},
+	{"cmd/hutchd/sandbox", []string{"cmd/hutchd/telemetry", "vmm/...", "relay/...", "mcpd/...", "profiles", "aggd/...", "fs/..."}},
+	{"cmd/hutchd/tree", []string{"cmd/hutchd/sandbox", "cmd/hutchd/telemetry", "vmm", "mcpd/...", "aggd/...", "fs/..."}},
 	{"cmd/hutchd", []string{"cmd/hutchd/...", "vmm/...", "profiles", "aggd/confine", "fs/..."}},
 }
 
@@ -57,6 +58,8 @@ var owners = map[string][]string{
 	"github.com/minio/minio-go/v7":                  {"aggd/storage/s3", "aggd/storage/s3/s3test"},
 	"github.com/pelletier/go-toml/v2":               {"profiles"},
 	"github.com/tailscale/hujson":                   {"profiles"},
+	"github.com/prometheus/":                        {"cmd/hutchd/telemetry"},
+	"go.opentelemetry.io/":                          {"cmd/hutchd/telemetry"},
 	"github.com/santhosh-tekuri/jsonschema/v6":      {"mcpd/policy"},
 	"go.etcd.io/bbolt":                              {"mcpd/ledger"},
 }

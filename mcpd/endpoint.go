@@ -65,6 +65,8 @@ type Config struct {
 	Event func(kind, rule, text string)
 	// Trouble is told when the aggregator or a server dies. It must not block.
 	Trouble func(kind, text string)
+	// Ended is told of each call that has its answer. It must not block. Nil is fine.
+	Ended func(Ended)
 	// Ask asks a person. It waits until there is an answer or the context ends.
 	// Nil: nobody can be asked, and what would be is blocked.
 	Ask func(context.Context, Question) policy.Decision

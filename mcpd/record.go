@@ -105,7 +105,9 @@ func (c *call) answer(result json.RawMessage, err *Error) (json.RawMessage, *Err
 	c.session.e.count.add(c.verdict.denied, err)
 	c.recordFile(err)
 	c.recordCommand()
-	if why := c.row.end(c.ctx, c.outcome(result, err), err); why != nil {
+	o := c.outcome(result, err)
+	c.tellEnded(o, err)
+	if why := c.row.end(c.ctx, o, err); why != nil {
 		return nil, why
 	}
 	return result, nil

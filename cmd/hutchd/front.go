@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"sync"
 
+	"hutch/cmd/hutchd/telemetry"
 	"hutch/cmd/hutchd/tree"
 	"hutch/fs"
 	"hutch/fs/fuse"
@@ -162,23 +163,23 @@ func (f *front) mounted() string {
 }
 
 // metrics returns the frontends' counters.
-func (f *front) metrics() []tree.Metric {
+func (f *front) metrics() []telemetry.Metric {
 	n := &f.ninep.Counters
-	metric := func(name, kind, help string, value int64) tree.Metric {
-		return tree.Metric{Name: name, Kind: kind, Help: help, Value: float64(value)}
+	metric := func(name string, kind telemetry.Kind, help string, value int64) telemetry.Metric {
+		return telemetry.Metric{Name: name, Kind: kind, Help: help, Value: float64(value)}
 	}
-	return []tree.Metric{
-		metric("hutch_9p_connections", "gauge", "9P connections", n.Conns.Load()),
-		metric("hutch_9p_fids", "gauge", "9P fids in use", n.Fids.Load()),
-		metric("hutch_9p_in_flight", "gauge", "9P requests under way", n.InFlight.Load()),
-		metric("hutch_9p_requests_total", "counter", "9P requests", n.Requests.Load()),
-		metric("hutch_9p_errors_total", "counter", "9P requests answered with an error", n.Errors.Load()),
-		metric("hutch_9p_read_bytes_total", "counter", "bytes read over 9P", n.Read.Load()),
-		metric("hutch_9p_written_bytes_total", "counter", "bytes written over 9P", n.Written.Load()),
-		metric("hutch_fuse_open", "gauge", "files open over FUSE", f.fuse.Open.Load()),
-		metric("hutch_fuse_waiting", "gauge", "FUSE reads and writes under way", f.fuse.Waiting.Load()),
-		metric("hutch_fuse_requests_total", "counter", "FUSE requests for made-up files", f.fuse.Requests.Load()),
-		metric("hutch_fuse_errors_total", "counter", "FUSE requests answered with an error", f.fuse.Errors.Load()),
-		metric("hutch_fuse_interrupted_total", "counter", "FUSE requests given up by the client", f.fuse.Interrupted.Load()),
+	return []telemetry.Metric{
+		metric("hutch_9p_connections", telemetry.Gauge, "9P connections", n.Conns.Load()),
+		metric("hutch_9p_fids", telemetry.Gauge, "9P fids in use", n.Fids.Load()),
+		metric("hutch_9p_in_flight", telemetry.Gauge, "9P requests under way", n.InFlight.Load()),
+		metric("hutch_9p_requests_total", telemetry.Counter, "9P requests", n.Requests.Load()),
+		metric("hutch_9p_errors_total", telemetry.Counter, "9P requests answered with an error", n.Errors.Load()),
+		metric("hutch_9p_read_bytes_total", telemetry.Counter, "bytes read over 9P", n.Read.Load()),
+		metric("hutch_9p_written_bytes_total", telemetry.Counter, "bytes written over 9P", n.Written.Load()),
+		metric("hutch_fuse_open", telemetry.Gauge, "files open over FUSE", f.fuse.Open.Load()),
+		metric("hutch_fuse_waiting", telemetry.Gauge, "FUSE reads and writes under way", f.fuse.Waiting.Load()),
+		metric("hutch_fuse_requests_total", telemetry.Counter, "FUSE requests for made-up files", f.fuse.Requests.Load()),
+		metric("hutch_fuse_errors_total", telemetry.Counter, "FUSE requests answered with an error", f.fuse.Errors.Load()),
+		metric("hutch_fuse_interrupted_total", telemetry.Counter, "FUSE requests given up by the client", f.fuse.Interrupted.Load()),
 	}
 }

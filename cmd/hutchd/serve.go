@@ -13,6 +13,7 @@ import (
 
 	"hutch/aggd/confine"
 	"hutch/cmd/hutchd/sandbox"
+	"hutch/cmd/hutchd/telemetry"
 	"hutch/cmd/hutchd/tree"
 	"hutch/vmm"
 	"hutch/vmm/cgroup"
@@ -53,9 +54,15 @@ func serve(ctx context.Context, o options) error {
 	for _, lack := range lacks {
 		l.log.Warn("not all that confines the network's processes is here", "without", lack)
 	}
+	told := telemetry.New(l.log)
+	if err := told.Send(ctx); err != nil {
+		l.log.Warn("no telemetry leaves", "err", err)
+	}
+	defer told.Close()
 	f := newFront(l.log)
+	told.Add(f.metrics)
 	cfg := treeConfig(o, l)
-	cfg.Shutdown, cfg.Gauges, cfg.Mount, cfg.Gone = shutdown, f.metrics, f.mounted, f.gone
+	cfg.Telemetry, cfg.Shutdown, cfg.Mount, cfg.Gone = told, shutdown, f.mounted, f.gone
 	s, err := tree.New(cfg)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func (s *service) count() books {
 	}
 	b.descriptors = len(list)
 	for line := range strings.Lines(s.read("metrics")) {
-		fmt.Sscanf(line, "hutch_goroutines %d", &b.goroutines)
+		fmt.Sscanf(line, "go_goroutines %d", &b.goroutines)
 	}
 	b.processes = len(processes(s.dir + "/"))
 	mounts, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", s.cmd.Process.Pid))

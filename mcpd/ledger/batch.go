@@ -190,6 +190,9 @@ func (db *DB) rowOp(name string, r Row) (op, error) {
 		return op{}, fmt.Errorf("%w: no table %q to append to", fs.ErrInvalid, name)
 	}
 	line, err := tables[i].encode(db.red, r)
+	if err == nil {
+		db.opt.Wrote(name, r)
+	}
 	return op{kind: row, table: i, line: line}, err
 }
 

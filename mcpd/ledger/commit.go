@@ -90,6 +90,8 @@ func (db *DB) commit(ops []op) error {
 	if db.broken != nil {
 		return db.broken
 	}
+	began := time.Now()
+	defer func() { db.opt.Committed(time.Since(began)) }()
 	adds := make([]addition, len(tables))
 	err := guard(func() error { return db.store(ops, adds) })
 	if errors.Is(err, ErrCorrupt) {

@@ -20,6 +20,11 @@ import (
 type Options struct {
 	Limit int64        // see SetLimit
 	Told  func(string) // is told of records that were dropped; must not block, and may be nil
+
+	// Wrote is told of rows of all tables but mcp_calls as they are handed in, and
+	// Committed how long each commit took. They must not block, and may be nil.
+	Wrote     func(table string, r Row)
+	Committed func(time.Duration)
 }
 
 const (
@@ -41,7 +46,7 @@ type DB struct {
 	bolt *bolt.DB
 	red  *redact.Redactor
 	logs []*Log // one for each table
-	tell func(string)
+	opt  Options
 
 	pageSize int64
 	limit    atomic.Int64 // of the file's size
@@ -67,6 +72,19 @@ type DB struct {
 	closed   bool
 }
 
+// fill has nobody be told where nobody is to be.
+func (o *Options) fill() {
+	if o.Told == nil {
+		o.Told = func(string) {}
+	}
+	if o.Wrote == nil {
+		o.Wrote = func(string, Row) {}
+	}
+	if o.Committed == nil {
+		o.Committed = func(time.Duration) {}
+	}
+}
+
 // Open opens the session database at path, or makes it. Calls that were
 // under way when it was last open get their line. A file that another
 // process has open gives fs.ErrBusy, a damaged one ErrCorrupt; then
@@ -82,11 +100,9 @@ func Open(path string, opt Options) (*DB, error) {
 		lastID:  make([]uint64, len(tables)),
 		batch:   newBatch(),
 		pending: make(map[uint64]*pending),
-		tell:    opt.Told,
+		opt:     opt,
 	}
-	if db.tell == nil {
-		db.tell = func(string) {}
-	}
+	db.opt.fill()
 	db.SetLimit(opt.Limit)
 	for _, t := range tables {
 		db.logs = append(db.logs, &Log{db: db, name: []byte(t.name), keep: tailKept})

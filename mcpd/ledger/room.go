@@ -115,7 +115,7 @@ func (db *DB) drop(n int64) error {
 	for i := range drops {
 		if drops[i].lines > 0 {
 			db.logs[i].cut(drops[i].base)
-			db.tell(db.dropped(i, drops[i]))
+			db.opt.Told(db.dropped(i, drops[i]))
 		}
 	}
 	db.extend(adds)

@@ -39,8 +39,19 @@ func (v *Sandbox) Event(e vmm.Event) {
 	switch e.Kind {
 	case vmm.EventSnapshot, vmm.EventReverted, vmm.EventDropped:
 		v.recordSnapshot(e)
+	case vmm.EventStarting:
+		v.starting.Store(&e.Time)
+	case vmm.EventRunning, vmm.EventFailed, vmm.EventStopped:
+		v.tellBoot(e)
 	}
 	v.service.cfg.Event(v, e)
+}
+
+// tellBoot tells how a start went that e ends. What ends something else tells nothing.
+func (v *Sandbox) tellBoot(e vmm.Event) {
+	if began := v.starting.Swap(nil); began != nil {
+		v.service.cfg.Telemetry.Boot(v.Name(), v.Config().Driver, *began, e.Time.Sub(*began), e.Kind == vmm.EventRunning)
+	}
 }
 
 // maxEvents is how much of the service's events is kept in memory, in bytes.

@@ -26,7 +26,10 @@ func (v *Sandbox) openLedger(secrets []string) (*ledger.DB, error) {
 	}
 	v.secrets = append(v.secrets, secrets...)
 	path := filepath.Join(v.Dir(), "session.db")
-	opt := ledger.Options{Limit: v.LedgerLimit(), Told: v.recordsDropped}
+	opt := ledger.Options{
+		Limit: v.LedgerLimit(), Told: v.recordsDropped, Committed: v.service.cfg.Telemetry.Commit,
+		Wrote: func(table string, r ledger.Row) { v.service.cfg.Telemetry.Row(v.Name(), table, r) },
+	}
 	db, err := ledger.Open(path, opt)
 	if errors.Is(err, ledger.ErrCorrupt) {
 		kept, aside := ledger.SetAside(path)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"hutch/aggd/confine"
 	"hutch/aggd/egress"
@@ -39,6 +40,8 @@ type Sandbox struct {
 
 	profile     atomic.Pointer[profiles.Profile] // that the endpoint was configured by
 	configuring chan struct{}                    // holds a token while it is: the last has the newest profile
+
+	starting atomic.Pointer[time.Time] // when it began to start; nil: it does not
 
 	calls   atomic.Int64  // MCP calls that had begun when that was asked last
 	repeats repeatLimiter // of the events that a guest can bring about
@@ -92,6 +95,7 @@ func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 		Log:       s.log.With("vm", m.Name()),
 		AggLog:    v.aggLog(),
 		Event:     v.alert,
+		Ended:     func(c mcpd.Ended) { s.cfg.Telemetry.Call(m.Name(), c) },
 		Trouble:   v.trouble,
 		Run:       v.run,
 		Ask:       v.ask,

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"hutch/cmd/hutchd/telemetry"
 	"hutch/fs"
 	"hutch/mcpd/asks"
 	"hutch/mcpd/attest"
@@ -35,7 +36,9 @@ type Config struct {
 	Aggd    string       // path of the aggregator program
 	Locald  string       // path of the proxy's program
 	Log     *slog.Logger
-	Conns   int // most connections of guests; 0: half of what descriptors there are
+	// Telemetry is told what was done.
+	Telemetry *telemetry.Telemetry
+	Conns     int // most connections of guests; 0: half of what descriptors there are
 	// Event is told of what happens to VMs, after all that belongs to them was.
 	// It does not wait.
 	Event func(*Sandbox, vmm.Event)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"hutch/cmd/hutchd/sandbox"
+	"hutch/cmd/hutchd/telemetry"
 	"hutch/fs"
 	"hutch/fs/folder"
 	"hutch/vmm"
@@ -32,8 +33,6 @@ type Config struct {
 	// Gone is told of what went from the tree, or is another now, without the
 	// client that has it cached: its path. Nil is fine.
 	Gone func(path string)
-	// Gauges adds lines to metrics: the frontends' counters.
-	Gauges func() []Metric
 }
 
 // A Server is hutch's tree of the sandboxes.
@@ -52,8 +51,12 @@ type Server struct {
 
 // New opens the state folder and returns the tree of it.
 func New(cfg Config) (*Server, error) {
-	s := &Server{cfg: cfg, began: time.Now(), items: map[item]uint64{}}
+	s := &Server{began: time.Now(), items: map[item]uint64{}}
 	cfg.Event, cfg.AskEnded = s.changed, s.askEnded
+	if cfg.Telemetry == nil {
+		cfg.Telemetry = telemetry.New(cfg.Log)
+	}
+	s.cfg = cfg
 	var err error
 	if s.Service, err = sandbox.Open(cfg.Config); err != nil {
 		return nil, err
@@ -69,6 +72,7 @@ func New(cfg Config) (*Server, error) {
 		}
 		return err
 	}
+	s.cfg.Telemetry.Add(s.gauges)
 	s.tree = fs.New(rows(), at{s: s}, fs.Options[at]{Ident: s.ident, Failed: failed, Hold: hold})
 	return s, nil
 }

@@ -1,0 +1,63 @@
+package telemetry
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// A span is what was done, as it is sent when it is over.
+type span struct {
+	name       string
+	kind       trace.SpanKind
+	began      time.Time
+	took       time.Duration
+	trace      string // 32 hexadecimal digits; "": one of its own
+	id, parent string // 16 each; "": a new one, and none
+	attributes []attribute.KeyValue
+	failed     bool
+}
+
+// send hands a span to the SDK, if spans are sent.
+func (t *Telemetry) send(s span) {
+	if t.tracer == nil {
+		return
+	}
+	var c trace.SpanContextConfig
+	c.TraceID, _ = trace.TraceIDFromHex(s.trace) // zero, which is none, unless it is well-formed
+	c.SpanID, _ = trace.SpanIDFromHex(s.parent)
+	c.Remote = true
+	ctx := trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(c))
+	if id, err := trace.SpanIDFromHex(s.id); err == nil {
+		ctx = context.WithValue(ctx, given{}, id)
+	}
+	_, out := t.tracer.Start(ctx, s.name, trace.WithTimestamp(s.began), trace.WithSpanKind(s.kind), trace.WithAttributes(s.attributes...))
+	if s.failed {
+		out.SetStatus(codes.Error, "")
+	}
+	out.End(trace.WithTimestamp(s.began.Add(s.took)))
+}
+
+// A generator makes the ids of spans, but for such as have one: servers were
+// told it when the span began.
+type generator struct{}
+
+// given is the key of a span's id in the context that the SDK hands on.
+type given struct{}
+
+func (g generator) NewIDs(ctx context.Context) (id trace.TraceID, _ trace.SpanID) {
+	rand.Read(id[:])
+	return id, g.NewSpanID(ctx, id)
+}
+
+func (generator) NewSpanID(ctx context.Context, _ trace.TraceID) (id trace.SpanID) {
+	if id, ok := ctx.Value(given{}).(trace.SpanID); ok {
+		return id
+	}
+	rand.Read(id[:])
+	return id
+}
