@@ -203,8 +203,10 @@ func (s *testServer) call(q testRequest, tool string, token, args json.RawMessag
 		}
 		s.text(q, "flooded")
 	case "wrongid":
-		q.ID = json.RawMessage(`"wrong"`)
-		s.text(q, "for nobody")
+		stray := q
+		stray.ID = json.RawMessage(`"wrong"`)
+		s.text(stray, "for nobody")
+		s.text(q, "for you")
 	case "log":
 		if token != nil {
 			s.line(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"message":"n is 9007"}}`, token)
@@ -212,6 +214,7 @@ func (s *testServer) call(q testRequest, tool string, token, args json.RawMessag
 		for _, level := range []string{"debug", "warning"} {
 			s.line(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":%q,"data":{"n":9007199254740993}}}`, level)
 		}
+		s.line(`{"jsonrpc":"2.0","method":"notifications/unusual","params":{"odd":9007199254740993}}`)
 		s.text(q, "logged")
 	case "touch":
 		s.line(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://%s/one","odd":1}}`, s.kind)

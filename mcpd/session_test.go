@@ -347,6 +347,41 @@ func TestLogging(t *testing.T) {
 	}
 }
 
+// What a stdio server tells reaches the session whose call is under way, and not
+// its neighbours.
+func TestNeighbours(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	a, b, c := st.hello(t, 1, `{}`), st.hello(t, 1, `{}`), st.hello(t, 1, `{}`)
+	told := []string{"notifications/unusual", "notifications/message", "notifications/progress"}
+	count := func(g *guest) (n []int) {
+		all := map[string]int{}
+		g.ok("ping", "")
+		for len(g.notes) > 0 {
+			all[(<-g.notes).Method]++
+		}
+		for _, method := range told {
+			n = append(n, all[method])
+		}
+		return n
+	}
+	tell := func(g *guest) { g.ok("tools/call", `{"name":"one__log","_meta":{"progressToken":"t"}}`) }
+	tell(a)
+	for g, want := range map[*guest][]int{a: {1, 2, 1}, b: {0, 0, 0}} {
+		if got := count(g); !slices.Equal(got, want) {
+			t.Errorf("%v: %v, want %v", told, got, want)
+		}
+	}
+	b.send(b.request("tools/call", `{"name":"one__wait","_meta":{"progressToken":"w"}}`))
+	b.note("notifications/progress")
+	tell(a) // while two are under way nobody knows whose it is: both are told, c is not
+	for g, want := range map[*guest][]int{a: {1, 2, 1}, b: {1, 2, 0}, c: {0, 0, 0}} {
+		if got := count(g); !slices.Equal(got, want) {
+			t.Errorf("two calls under way: %v: %v, want %v", told, got, want)
+		}
+	}
+}
+
 func TestSubscriptions(t *testing.T) {
 	t.Parallel()
 	st := newSite(t, nil, testServers("one"))

@@ -35,12 +35,24 @@ func (e *Endpoint) notified(n wire.Notification) {
 }
 
 // recipients returns the session that the call belongs to which a
-// notification is about; if it is about none, all that share the connection.
+// notification is about. If nobody knows which that is, these are the sessions
+// with a call under way to the server, or, where none is, all that share the
+// connection.
 func (e *Endpoint) recipients(n wire.Notification) []*session {
 	if c, ok := n.Owner.(*call); ok {
 		return []*session{c.session}
 	}
-	return e.each(func(s *session) bool { return s.client.Load().key == n.Client })
+	sharing := e.each(func(s *session) bool { return s.client.Load().key == n.Client })
+	var waiting []*session
+	for _, s := range sharing {
+		if s.latest(func(c *call) bool { return c.target() == n.Server }) != nil {
+			waiting = append(waiting, s)
+		}
+	}
+	if waiting != nil {
+		return waiting
+	}
+	return sharing
 }
 
 // broadcast notifies the sessions that are initialized: those of one
