@@ -30,7 +30,7 @@ func TestCommands(t *testing.T) {
 	}, nil)
 	g := st.dial(t, 1)
 	const echo = `{"name":"cmd.run","arguments":{"command":"echo","args":["a b"]}}`
-	g.fails("tools/call", echo, jsonrpc.CodeInvalid, "not registered")
+	g.fails("tools/call", echo, jsonrpc.CodeParams, "tool not found: cmd.run")
 	if got := string(g.ok("tools/list", "")); strings.Contains(got, "cmd.run") {
 		t.Error("cmd.run is listed")
 	}

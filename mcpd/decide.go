@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"hutch/aggd/jsonrpc"
@@ -81,8 +82,24 @@ func (e *Endpoint) blocked(r *policy.Event, d policy.Decision) *Error {
 	}
 	e.alert("mcp.violation", d.Rule, fmt.Sprintf("process %s: %s %.200q: %s: %.400s", r.Process, r.Method, cmp.Or(r.Name, r.Server), d.Rule, d.Reason))
 	err := invalid("MCP %s blocked by policy: %s: %s", what, d.Rule, d.Reason)
+	if d.Rule == policy.RuleUnregistered {
+		err = notFound(r)
+	}
 	err.Data = refusalData(d)
 	return err
+}
+
+// notFound is the error for what there is not, as MCP has it. That it was asked
+// for is a violation all the same.
+func notFound(r *policy.Event) *Error {
+	code, what := jsonrpc.CodeParams, "tool"
+	switch {
+	case strings.HasPrefix(r.Method, "resources/"):
+		code, what = jsonrpc.CodeResource, "resource"
+	case r.Method != "tools/call":
+		what = "prompt"
+	}
+	return failure(code, "%s not found: %s", what, r.Name)
 }
 
 // refusalData are the data of the error for what was blocked.
@@ -106,7 +123,7 @@ func (c *call) decide() (err *Error) {
 	r := c.question(nil)
 	if c.missing && c.message.Method != "tools/call" {
 		reason := fmt.Sprintf("server %q is not registered", c.server)
-		return c.block(r, policy.Decision{Rule: "unregistered", Reason: reason, Code: policy.ToolNotAllowed})
+		return c.block(r, policy.Decision{Rule: policy.RuleUnregistered, Reason: reason, Code: policy.ToolNotAllowed})
 	}
 	if err := c.refuseTraversal(r); err != nil {
 		return err

@@ -31,7 +31,7 @@ func TestGroup(t *testing.T) {
 	g.ok("resources/read", `{"uri":"capsem://two/test://two/one"}`)
 	g.fails("tools/call", `{"name":"two__die"}`, jsonrpc.CodeInvalid, "blocked_tools")
 	for _, tool := range []string{"file_read", "dir_list", "snapshots_list"} {
-		g.fails("tools/call", `{"name":"`+tool+`","arguments":{"path":"/etc/passwd"}}`, jsonrpc.CodeInvalid, `tool "`+tool+`" is not registered`)
+		g.fails("tools/call", `{"name":"`+tool+`","arguments":{"path":"/etc/passwd"}}`, jsonrpc.CodeParams, "tool not found: "+tool)
 	}
 	if _, err := st.Call(t.Context(), Caller{Process: "door"}, "one__echo", nil); err != nil {
 		t.Error(err)

@@ -2,6 +2,7 @@ package mcpd
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,32 @@ func (s *sharedBuffer) String() string {
 	return s.b.String()
 }
 
+// TestRedactedOnlyInLedger has a server answer with a secret, by a result, an
+// error and what it tells: the guest reads every byte, the ledger does not.
+func TestRedactedOnlyInLedger(t *testing.T) {
+	t.Parallel()
+	const secret = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+	st := newSite(t, nil, testServers("one"))
+	st.db.AddSecrets("9007199254740993", "told <so>")
+	g := st.hello(t, 2, `{}`)
+	args := `{"name":"one__echo","arguments":{"token":"` + secret + `","password":"hunter2 hunter2"}}`
+	if got := string(g.ok("tools/call", args)); !strings.Contains(got, `{"token":"`+secret+`","password":"hunter2 hunter2"}`) || !strings.Contains(got, `"x":9007199254740993`) {
+		t.Errorf("result: %s", got)
+	}
+	if m := g.do("tools/call", `{"name":"one__error"}`); m.Error == nil || m.Error.Message != "told <so>" || string(m.Error.Data) != `{"big":9007199254740993}` {
+		t.Errorf("error: %+v", m.Error)
+	}
+	g.ok("tools/call", `{"name":"one__log"}`)
+	if n := g.note("notifications/message"); !strings.Contains(string(n.Params), "9007199254740993") {
+		t.Errorf("told: %s", n.Params)
+	}
+	for _, r := range st.lines(4)[1:3] {
+		if row := fmt.Sprint(r); strings.Contains(row, secret) || strings.Contains(row, "hunter2") || strings.Contains(row, "told <so>") || strings.Contains(row, "9007199254740993") || !strings.Contains(row, "[redacted]") {
+			t.Errorf("record: %s", row)
+		}
+	}
+}
+
 // TestSecretsRepeated has a server print the secret that it was given, and die.
 func TestSecretsRepeated(t *testing.T) {
 	t.Parallel()
@@ -43,7 +70,7 @@ func TestSecretsRepeated(t *testing.T) {
 			t.Errorf("%s: %s", where, text)
 		}
 	}
-	st.hello(t, 2, `{}`).fails("tools/call", `{"name":"none__`+secret+`"}`, jsonrpc.CodeInvalid, "unregistered")
+	st.hello(t, 2, `{}`).fails("tools/call", `{"name":"none__`+secret+`"}`, jsonrpc.CodeParams, "tool not found: none__"+secret)
 	if st.saw(secret) || !st.saw("none__[redacted]") {
 		t.Errorf("events: %q", st.events)
 	}

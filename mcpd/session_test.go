@@ -179,12 +179,12 @@ func TestDenied(t *testing.T) {
 	st := newSite(t, nil, testServers("one"), policy.List{Server: "one", Blocked: []string{"echo"}})
 	g := st.hello(t, 1, `{}`)
 	g.fails("tools/call", `{"name":"one__echo"}`, jsonrpc.CodeInvalid, "MCP request blocked by policy: mcpServers.one.blocked_tools: tool \"echo\"")
-	g.fails("tools/call", `{"name":"one__none"}`, jsonrpc.CodeInvalid, "MCP request blocked by policy: unregistered: tool \"one__none\" is not registered")
-	g.fails("tools/call", `{"name":"gone__tool"}`, jsonrpc.CodeInvalid, `tool "gone__tool" is not registered`)
-	g.fails("tools/call", `{"name":"bare"}`, jsonrpc.CodeInvalid, `tool "bare" is not registered`)
-	g.fails("tools/call", `{"name":"__x"}`, jsonrpc.CodeInvalid, "not registered")
-	g.fails("resources/read", `{"uri":"capsem://gone/x"}`, jsonrpc.CodeInvalid, `server "gone" is not registered`)
-	g.fails("prompts/get", `{"name":"gone__x"}`, jsonrpc.CodeInvalid, "not registered")
+	g.fails("tools/call", `{"name":"one__none"}`, jsonrpc.CodeParams, "tool not found: one__none")
+	g.fails("tools/call", `{"name":"gone__tool"}`, jsonrpc.CodeParams, "tool not found: gone__tool")
+	g.fails("tools/call", `{"name":"bare"}`, jsonrpc.CodeParams, "tool not found: bare")
+	g.fails("tools/call", `{"name":"__x"}`, jsonrpc.CodeParams, "tool not found: __x")
+	g.fails("resources/read", `{"uri":"capsem://gone/x"}`, jsonrpc.CodeResource, "resource not found: capsem://gone/x")
+	g.fails("prompts/get", `{"name":"gone__x"}`, jsonrpc.CodeParams, "prompt not found: gone__x")
 	for _, r := range st.lines(8)[1:] {
 		if r["decision"] != "denied" || r["policy_rule"] == nil || r["policy_reason"] == nil || r["outcome"] != "error" {
 			t.Errorf("record: %v", r)
@@ -442,7 +442,7 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.note(wire.Tools.Changed)
-	g.fails("tools/call", `{"name":"one__echo"}`, jsonrpc.CodeInvalid, "not registered")
+	g.fails("tools/call", `{"name":"one__echo"}`, jsonrpc.CodeParams, "tool not found: one__echo")
 	g.ok("tools/call", `{"name":"two__echo"}`)
 	if p := st.Policy(); p == nil || p.Text() == "" {
 		t.Errorf("policy: %v", p)
@@ -478,7 +478,7 @@ func TestTree(t *testing.T) {
 	if result, err = st.GetPrompt(t.Context(), Caller{Process: "hutch"}, "one__greet", nil); err != nil || !strings.Contains(string(result), "prompts/get") {
 		t.Errorf("prompt: %s, %v", result, err)
 	}
-	if _, err = st.Call(t.Context(), Caller{Process: "hutch"}, "nothing", nil); err == nil || !strings.HasPrefix(err.Error(), "permission denied: MCP request blocked by policy: unregistered: ") {
+	if _, err = st.Call(t.Context(), Caller{Process: "hutch"}, "nothing", nil); err == nil || !strings.HasPrefix(err.Error(), "file does not exist: tool not found: nothing") {
 		t.Errorf("unregistered: %v", err)
 	}
 	if r := st.lines(4)[0]; r["process_name"] != "hutch" {

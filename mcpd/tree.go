@@ -179,6 +179,8 @@ func (e *Endpoint) request(ctx context.Context, who Caller, method, member, valu
 		return nil, context.Cause(ctx)
 	case rerr == nil:
 		return result, nil
+	case c.verdict.denied && c.verdict.rule == policy.RuleUnregistered:
+		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, rerr)
 	case c.verdict.denied:
 		return nil, fmt.Errorf("%w: %w", fs.ErrPermission, rerr)
 	case rerr.Code == jsonrpc.CodeTimeout:

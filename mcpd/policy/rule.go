@@ -14,7 +14,7 @@ import (
 // The rules that no profile has.
 const (
 	RuleDefault      = "default"
-	ruleUnregistered = "unregistered"
+	RuleUnregistered = "unregistered"
 )
 
 // RuleNetwork is what allows a request to the proxy where no rule decides: the
@@ -39,7 +39,7 @@ type rule struct {
 // compileRules compiles the rules of c and those that its lists are.
 func (p *Policy) compileRules(c Config) error {
 	p.rules = append(listRules(c.Lists), &rule{
-		Rule:  Rule{ID: ruleUnregistered, On: OnRequest, Decision: Block, Priority: PriorityLists},
+		Rule:  Rule{ID: RuleUnregistered, On: OnRequest, Decision: Block, Priority: PriorityLists},
 		match: unregistered, code: ToolNotAllowed, firm: true,
 	})
 	for _, r := range c.Rules {
