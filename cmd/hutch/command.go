@@ -56,6 +56,7 @@ func commands() []command {
 		{"demo", "", 0, 0, "build everything, bring up a service, and show what it does", plain(demo), endingOwner, false},
 		{"bench", "[FLAGS]", 0, 0, "measure a service, and print a table and JSON", defineBench, endingOwner, false},
 		{"9p", "[FLAGS] ls|read|write|rdwr|mkdir|rm PATH", 1, 2, "do that to a file of the tree", defineNinep, ending, false},
+		{"mcp", "[FLAGS] [-- HUTCHD-FLAG…]", 0, -1, "be an MCP server, with tools that make sandboxes and use them", defineMCP, ending, false},
 		{"version", "[FLAGS]", 0, 0, "print the versions of this program and of the service", defineVersion, ending, false},
 		{"completion", "bash|zsh|fish", 1, -1, "print a script by which the shell completes commands", plain(completion), ending, true},
 	}

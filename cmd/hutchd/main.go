@@ -2,7 +2,7 @@
 //
 // Usage:
 //
-//	hutchd [-state DIR] [-mount DIR] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-corp DIR] [-strict] [-debug]
+//	hutchd [-state DIR] [-mount DIR] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-corp DIR] [-strict] [-debug] [-quiet]
 //
 // The defaults for root are /var/lib/hutch, /mnt/hutch and unix!/run/hutch/9p;
 // for others hutch in the XDG data folder, ~/hutch, and hutch/9p in the XDG
@@ -11,7 +11,7 @@
 // other users use the mounts. -bin is the folder of guest,
 // runsc, aggd and locald: beside hutchd if not said. -corp is the folder of
 // corp's signed part of profiles, /etc/hutch/corp if there is one. -strict ends it where this
-// machine cannot confine aggd and locald wholly. See hutchd(8).
+// machine cannot confine aggd and locald wholly. -quiet keeps the log off standard error. See hutchd(8).
 package main
 
 import (
@@ -41,6 +41,7 @@ func main() {
 	flag.StringVar(&o.corp, "corp", def.corp, "`folder` of corp's signed part of profiles")
 	flag.BoolVar(&o.strict, "strict", false, "end if this machine cannot confine aggd and locald wholly")
 	flag.BoolVar(&o.debug, "debug", false, "log more")
+	flag.BoolVar(&o.quiet, "quiet", false, "log to the state folder alone, not to standard error")
 	flag.Usage = usage
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) { o.mustMount = o.mustMount || f.Name == "mount" })
@@ -69,7 +70,7 @@ func keepInherited() {
 }
 
 func usage() {
-	fmt.Fprintf(os.Stderr, "usage: hutchd [-state DIR] [-mount DIR|none] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-corp DIR] [-strict] [-debug]\n\n")
+	fmt.Fprintf(os.Stderr, "usage: hutchd [-state DIR] [-mount DIR|none] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-corp DIR] [-strict] [-debug] [-quiet]\n\n")
 	flag.PrintDefaults()
 }
 
@@ -80,6 +81,7 @@ type options struct {
 	allowOther bool // other users may use the mounts
 	strict     bool // aggd and locald are confined wholly, or there is no service
 	debug      bool
+	quiet      bool // no log on standard error
 	mustMount  bool // -mount was said: without a mount there is no service
 }
 

@@ -141,11 +141,14 @@ func openLogs(o options) *logs {
 	if o.debug {
 		l.level.Set(slog.LevelDebug)
 	}
-	out := []io.Writer{l.memory, os.Stderr} // the disk, which may be full, comes last
+	out := []io.Writer{l.memory}
+	if !o.quiet {
+		out = append(out, os.Stderr)
+	}
 	file, err := fs.OpenLogFile(filepath.Join(dir, "service"), maxLogFile)
 	if err == nil {
 		l.file = file
-		out = append(out, file)
+		out = append(out, file) // the disk, which may be full, comes last
 	}
 	l.log = slog.New(slog.NewTextHandler(io.MultiWriter(out...), &slog.HandlerOptions{Level: l.level}))
 	crash, cerr := appendTo(l.crash)

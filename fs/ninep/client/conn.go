@@ -111,16 +111,22 @@ func New(ctx context.Context, c net.Conn, limit time.Duration) (*Conn, error) {
 	go n.read()
 	err := n.agree(ctx)
 	if err == nil {
-		_, err = n.call(ctx, Quick, wire.Tattach, func(b []byte) []byte {
-			b = wire.PutString(wire.PutString(wire.Put32(wire.Put32(b, rootFid), wire.NoFid), "hutch"), "")
-			return wire.Put32(b, 0)
-		})
+		err = n.attach(ctx, rootFid, "")
 	}
 	if err != nil {
 		n.Close()
 		return nil, err
 	}
 	return n, nil
+}
+
+// attach has fid be what the server calls name; "" is its root.
+func (c *Conn) attach(ctx context.Context, fid uint32, name string) error {
+	_, err := c.call(ctx, Quick, wire.Tattach, func(b []byte) []byte {
+		b = wire.PutString(wire.PutString(wire.Put32(wire.Put32(b, fid), wire.NoFid), "hutch"), name)
+		return wire.Put32(b, 0)
+	})
+	return err
 }
 
 // agree agrees on a version. A server that does not know ours says what it

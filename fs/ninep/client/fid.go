@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"hutch/fs"
 	"hutch/fs/ninep/wire"
@@ -89,13 +90,17 @@ func (c *Conn) open(ctx context.Context, pace Pace, path []string, flags uint32)
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.call(ctx, pace, wire.Tlopen, func(b []byte) []byte { return wire.Put32(wire.Put32(b, f.n), flags) })
-	f.Qid = r.Qid()
-	if err != nil {
+	if err := f.open(ctx, pace, flags); err != nil {
 		f.Clunk()
 		return nil, err
 	}
 	return f, nil
+}
+
+func (f *Fid) open(ctx context.Context, pace Pace, flags uint32) error {
+	r, err := f.c.call(ctx, pace, wire.Tlopen, func(b []byte) []byte { return wire.Put32(wire.Put32(b, f.n), flags) })
+	f.Qid = r.Qid()
+	return err
 }
 
 const maxText = 1 << 20 // of a file that is read whole
@@ -107,6 +112,10 @@ func (c *Conn) Text(ctx context.Context, pace Pace, path []string) (string, erro
 		return "", err
 	}
 	defer f.Clunk()
+	return f.text(ctx, pace)
+}
+
+func (f *Fid) text(ctx context.Context, pace Pace) (string, error) {
 	var text []byte
 	p := make([]byte, 8<<10)
 	for {
@@ -115,9 +124,25 @@ func (c *Conn) Text(ctx context.Context, pace Pace, path []string) (string, erro
 			return string(text), err
 		}
 		if text = append(text, p[:got]...); len(text) > maxText {
-			return "", c.liar("a text without an end")
+			return "", f.c.liar("a text without an end")
 		}
 	}
+}
+
+// LastError returns the text of the last error that a server of ours answered
+// with on this connection: 9P2000.L carries its number alone.
+func (c *Conn) LastError(ctx context.Context) (string, error) {
+	f := &Fid{c: c, n: c.newFid(), name: "err"}
+	if err := c.attach(ctx, f.n, "err"); err != nil {
+		c.unused(f.n)
+		return "", err
+	}
+	defer f.Clunk()
+	if err := f.open(ctx, Quick, wire.Rdonly); err != nil {
+		return "", err
+	}
+	text, err := f.text(ctx, Quick)
+	return strings.TrimSuffix(text, "\n"), err
 }
 
 // Stat describes the file at path.

@@ -1,0 +1,228 @@
+package hostmcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hutch/fs"
+)
+
+var (
+	commandParam = param{name: "command", kind: text, must: true, doc: "for /bin/sh -c"}
+	execParams   = []param{
+		{name: "dir", kind: text, doc: "folder to start in; /workspace if not said"},
+		{name: "user", kind: text, doc: "user of the sandbox to run it as, by number or name"},
+		{name: "limit", kind: whole, def: 128 << 10, max: maxPart, doc: "most bytes of stdout and of stderr each; output has the rest"},
+	}
+)
+
+// An ended is how a command ended and what it printed.
+type ended struct {
+	Stdout   string `json:"stdout"`
+	Stderr   string `json:"stderr"`
+	ExitCode int    `json:"exit_code"` // 128 and the number of the signal that ended it; 124 if its time was up
+	Signal   string `json:"signal,omitempty"`
+	TimedOut bool   `json:"timed_out,omitempty"`
+	Reason   string `json:"reason,omitempty"` // why it was ended
+
+	DurationMs  int64 `json:"duration_ms"`
+	StdoutBytes int64 `json:"stdout_bytes"`
+	StderrBytes int64 `json:"stderr_bytes"`
+
+	Truncated bool   `json:"truncated,omitempty"` // output has the rest of it
+	Exec      string `json:"exec,omitempty"`      // its name, for output
+}
+
+func execIn(ctx context.Context, c *call) (any, error) {
+	_, dir, err := c.vm()
+	if err != nil {
+		return nil, err
+	}
+	return c.execute(ctx, dir, c.args.textMap("env"), true)
+}
+
+// run does a command in an anonymous sandbox, which goes with the connection.
+func run(ctx context.Context, c *call) (any, error) {
+	image, copied, err := c.origin(ctx, c.args.text("image"), "")
+	if err == nil && copied {
+		err = fmt.Errorf("%w: %q is a sandbox, not an image: exec runs a command in it", fs.ErrInvalid, c.args.text("image"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctl, name, err := c.t.clone(ctx, "vm")
+	for _, m := range append(c.settings(image), "start") {
+		if err == nil {
+			err = ctl.tell(ctx, m)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	result, err := c.execute(ctx, path.Join("vm", name), c.args.textMap("env"), false)
+	if err == nil {
+		err = ctl.tell(ctx, "kill")
+	}
+	return result, err
+}
+
+// hangLimit is how long after its time a command may take to end.
+const hangLimit = 15 * time.Second
+
+// execute runs the command of a call. It goes with the connection, so when the
+// call is cancelled.
+func (c *call) execute(ctx context.Context, vm string, env map[string]string, keep bool) (any, error) {
+	seconds := c.args.number("timeout")
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(seconds)*time.Second+hangLimit,
+		fmt.Errorf("%w: the sandbox does not end the command within %v after its %d s", fs.ErrTimedOut, hangLimit, seconds))
+	defer cancel()
+	ctl, name, err := c.t.clone(ctx, path.Join(vm, "exec"))
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range c.execMessages(seconds, env) {
+		if err := ctl.tell(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	e, err := c.attend(ctx, path.Join(vm, "exec", name))
+	if err != nil {
+		return nil, err
+	}
+	if e.Truncated && keep {
+		e.Exec = name
+		c.h.holdExec(c, path.Base(vm), name)
+	}
+	return *e, nil
+}
+
+func (c *call) execMessages(seconds int, env map[string]string) []string {
+	messages := []string{fmt.Sprintf("timeout %ds", max(seconds, 1))}
+	if d := c.args.text("dir"); d != "" {
+		messages = append(messages, "dir "+fs.Quote(d))
+	}
+	if u := c.args.text("user"); u != "" {
+		messages = append(messages, "user "+fs.Quote(u))
+	}
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		messages = append(messages, "env "+fs.Quote(k)+" "+fs.Quote(env[k]))
+	}
+	return append(messages, "exec /bin/sh -c "+fs.Quote(c.args.text("command")), "eof")
+}
+
+// lagLimit is how long output may come after a command has ended, which
+// another that it left behind may hold open for ever.
+const lagLimit = 300 * time.Millisecond
+
+// attend reads a command's files until it has ended.
+func (c *call) attend(ctx context.Context, dir string) (*ended, error) {
+	limit := c.args.number("limit")
+	stdout, stderr := &output{name: "stdout", limit: limit}, &output{name: "stderr", limit: limit}
+	reading, cut := context.WithCancel(ctx)
+	defer cut()
+	var copying sync.WaitGroup
+	var errs [2]error
+	said := c.reporter()
+	for i, o := range []*output{stdout, stderr} {
+		copying.Go(func() { errs[i] = o.fill(reading, c.t, path.Join(dir, o.name), said) })
+	}
+	line, err := c.t.text(ctx, path.Join(dir, "wait"))
+	late := time.AfterFunc(lagLimit, cut)
+	copying.Wait()
+	if late.Stop(); ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if reading.Err() == nil {
+		err = errors.Join(err, errs[0], errs[1])
+	}
+	if err != nil {
+		return nil, err
+	}
+	e := &ended{Stdout: stdout.text(), Stderr: stderr.text(), StdoutBytes: stdout.n, StderrBytes: stderr.n}
+	e.Truncated = stdout.n > int64(len(stdout.kept)) || stderr.n > int64(len(stderr.kept))
+	e.judge(line, c.args.number("timeout"))
+	return e, nil
+}
+
+// reporter returns what tells the client of output as it comes, nil if nobody
+// wants to know. A slow client slows the command down.
+func (c *call) reporter() func(p []byte) {
+	if c.progress == nil {
+		return func([]byte) {}
+	}
+	var mu sync.Mutex // guards done
+	done := 0
+	return func(p []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		done += len(p)
+		c.progress(done, strings.ToValidUTF8(string(p), "\uFFFD"))
+	}
+}
+
+// An output is what a command prints to one of its files.
+type output struct {
+	name  string
+	limit int
+	kept  []byte // of what came, the first
+	n     int64  // how much came
+}
+
+// fill reads a file until it ends. What is more than the limit is counted, and
+// is hutchd's to keep.
+func (o *output) fill(ctx context.Context, t *tree, name string, said func([]byte)) error {
+	f, err := t.open(ctx, name, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	for p := make([]byte, 64<<10); ; {
+		n, err := f.read(ctx, p)
+		if err != nil || n == 0 {
+			return err
+		}
+		o.n += int64(n)
+		if room := min(n, o.limit-len(o.kept)); room > 0 {
+			o.kept = append(o.kept, p[:room]...)
+			said(p[:room])
+		}
+	}
+}
+
+func (o *output) text() string { return strings.ToValidUTF8(string(o.kept), "\uFFFD") }
+
+// judge reads the line that wait gave: status or signal, times, and what
+// ended it.
+func (e *ended) judge(line string, seconds int) {
+	words, err := fs.Words(strings.TrimSpace(line))
+	if err != nil || len(words) == 0 {
+		words = strings.Fields(line + " unknown")
+	}
+	if len(words) > 3 {
+		s, _ := strconv.ParseFloat(words[3], 64)
+		e.DurationMs = int64(s * 1000)
+	}
+	code, err := strconv.Atoi(words[0])
+	if e.ExitCode = code; err != nil {
+		e.Signal = words[0]
+		e.ExitCode = 128 + int(unix.SignalNum(e.Signal))
+	}
+	if _, why, ok := strings.Cut(strings.TrimSpace(line), " vm "); ok {
+		e.Reason = "the sandbox ended: " + why
+	}
+	if strings.HasSuffix(strings.TrimSpace(line), " timeout") {
+		e.TimedOut, e.ExitCode = true, 124
+		e.Reason = fmt.Sprintf("killed: it ran for longer than its timeout of %d s", seconds)
+	}
+}

@@ -1,0 +1,161 @@
+package hostmcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"hutch/fs"
+	"hutch/fs/ninep"
+)
+
+// startLimit is how long a hutchd that was started may take to serve its tree.
+const startLimit = 5 * time.Second
+
+// A service is the hutchd at an address, which is started if there is none.
+type service struct {
+	addr    string
+	program string   // hutchd
+	args    []string // for it, beside the address
+	log     io.Writer
+	turn    chan struct{} // holds a token while nobody starts one
+}
+
+func newService(c Config) *service {
+	s := &service{addr: c.Address, program: c.Program, args: c.Args, log: c.Log, turn: make(chan struct{}, 1)}
+	s.turn <- struct{}{}
+	return s
+}
+
+// dial connects to the tree, of a service that is started if none runs.
+func (s *service) dial(ctx context.Context) (*tree, error) {
+	t, err := dial(ctx, s.addr)
+	if !nobody(err) {
+		return t, err
+	}
+	if err := s.start(ctx); err != nil {
+		return nil, err
+	}
+	return dial(ctx, s.addr)
+}
+
+// nobody says whether err is that nobody serves at an address.
+func nobody(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
+}
+
+// start starts hutchd and waits until it serves. Of several who do that at
+// once, in this process or in others, one does; the others wait for it.
+func (s *service) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("%w: hutchd does not serve within %v", fs.ErrTimedOut, startLimit))
+	defer cancel()
+	select {
+	case <-s.turn:
+		defer func() { s.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	network, path, err := ninep.SplitAddr(s.addr)
+	if err != nil {
+		return err
+	}
+	if network != "unix" {
+		return fmt.Errorf("%w: nobody serves at %s, and hutch mcp starts hutchd at unix sockets only", fs.ErrNotExist, s.addr)
+	}
+	lock, err := lockStart(ctx, path+".start")
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	t, err := dial(ctx, s.addr)
+	if err == nil {
+		t.close()
+	}
+	if !nobody(err) {
+		return err
+	}
+	return s.launch(ctx)
+}
+
+// lockStart takes the lock of those who start hutchd at a socket.
+func lockStart(ctx context.Context, path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	locked := make(chan error, 1)
+	go func() { locked <- syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }()
+	select {
+	case err := <-locked:
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		return f, nil
+	case <-ctx.Done():
+		go func() { // who has it gives it back in time
+			<-locked
+			f.Close()
+		}()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// launch starts hutchd, which goes on when we end, and waits for its first
+// line, which says that it serves.
+func (s *service) launch(ctx context.Context) error {
+	cmd := exec.Command(s.program, append([]string{"-listen", s.addr, "-quiet"}, s.args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // our terminal's signals are not its
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return fmt.Errorf("no hutchd serves at %s, and none can be started: %w", s.addr, err)
+	}
+	began := make(chan error, 1)
+	go func() {
+		line, _ := bufio.NewReader(out).ReadString('\n')
+		if strings.HasPrefix(line, "ready ") {
+			began <- nil
+			cmd.Wait()
+			return
+		}
+		werr := cmd.Wait()
+		began <- fmt.Errorf("%w: hutchd ended (%v): %s", fs.ErrIO, werr, strings.TrimSpace(said.String()))
+	}()
+	select {
+	case err := <-began:
+		if t, derr := dial(ctx, s.addr); derr == nil { // ours, or that of somebody who was faster
+			defer t.close()
+			s.tellStarted(ctx, t, cmd.Process.Pid, err == nil)
+			return nil
+		}
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// tellStarted says where the log of the service is that was started.
+func (s *service) tellStarted(ctx context.Context, t *tree, pid int, ours bool) {
+	settings, err := t.text(ctx, "ctl")
+	if err != nil || !ours {
+		return
+	}
+	fmt.Fprintf(s.log, "hutch mcp: started hutchd, process %d; its log is %s\n", pid, filepath.Join(pairs(settings)["state"], "log", "service"))
+}

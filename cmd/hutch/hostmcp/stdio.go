@@ -1,0 +1,237 @@
+package hostmcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+const (
+	maxLine  = 64 << 20 // bytes of a message
+	maxCalls = 256      // requests under way
+)
+
+// A session is the one client, on a pair of streams. It is our own beside
+// mcp-go's, whose notifications are lost when more than a hundred wait, whose
+// lines have no limit, and which knows of no subscriptions.
+type session struct {
+	server *server.MCPServer
+	queue  chan mcp.JSONRPCNotification // from the library
+
+	version     atomic.Value
+	initialized atomic.Bool
+
+	writing sync.Mutex // held while a message is written
+	out     io.Writer
+
+	mu    sync.Mutex // guards what follows
+	calls map[string]context.CancelCauseFunc
+	all   sync.WaitGroup
+}
+
+// errCancelled is why a request ends that its client takes back.
+var errCancelled = errors.New("cancelled by the client")
+
+func newSession(s *server.MCPServer, out io.Writer) *session {
+	return &session{server: s, out: out, queue: make(chan mcp.JSONRPCNotification, 16), calls: map[string]context.CancelCauseFunc{}}
+}
+
+func (s *session) SessionID() string                                   { return "stdio" }
+func (s *session) NotificationChannel() chan<- mcp.JSONRPCNotification { return s.queue }
+func (s *session) Initialize()                                         { s.initialized.Store(true) }
+func (s *session) Initialized() bool                                   { return s.initialized.Load() }
+func (s *session) SetProtocolVersion(v string)                         { s.version.Store(v) }
+
+func (s *session) ProtocolVersion() string {
+	v, _ := s.version.Load().(string)
+	return v
+}
+
+// serve answers the messages of in until it ends and all is answered, or ctx
+// is done, or nobody reads the answers any more, which closes gone.
+func (s *session) serve(ctx context.Context, in io.Reader, gone <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer s.all.Wait()
+	defer cancel()
+	if err := s.server.RegisterSession(ctx, s); err != nil {
+		return err
+	}
+	defer s.server.UnregisterSession(context.WithoutCancel(ctx), s.SessionID())
+	go s.forward(ctx)
+	lines, ended := make(chan []byte), make(chan error, 1)
+	go func() { ended <- readLines(ctx, in, lines) }() // a read of a terminal cannot be called back
+	for {
+		select {
+		case line := <-lines:
+			s.take(ctx, line)
+		case err := <-ended:
+			if err != nil {
+				return err
+			}
+			return s.drain(ctx, gone)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// drain waits for what is under way when the input has ended.
+func (s *session) drain(ctx context.Context, gone <-chan struct{}) error {
+	answered := make(chan struct{})
+	go func() {
+		s.all.Wait()
+		close(answered)
+	}()
+	select {
+	case <-answered:
+	case <-gone:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// readLines sends the lines of in, until it ends.
+func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
+	r := bufio.NewReaderSize(in, 64<<10)
+	for {
+		line, err := readLine(r)
+		if len(bytes.TrimSpace(line)) > 0 {
+			select {
+			case lines <- line:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+func readLine(r *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if line = append(line, part...); err != bufio.ErrBufferFull {
+			return line, err
+		}
+		if len(line) > maxLine {
+			return nil, fmt.Errorf("a message of more than %d bytes", maxLine)
+		}
+	}
+}
+
+// An envelope is what a message says of itself.
+type envelope struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		RequestID json.RawMessage `json:"requestId"`
+	} `json:"params"`
+}
+
+// take begins to answer a message.
+func (s *session) take(ctx context.Context, line []byte) {
+	var e envelope
+	if json.Unmarshal(line, &e) != nil || len(e.ID) == 0 || string(e.ID) == "null" {
+		if e.Method == string(mcp.MethodNotificationCancelled) {
+			s.cancel(string(e.Params.RequestID))
+		}
+		s.answer(ctx, line)
+		return
+	}
+	id := string(e.ID)
+	ctx, cancel := context.WithCancelCause(ctx)
+	if why := s.enter(id, cancel); why != "" {
+		cancel(nil)
+		s.refuse(e.ID, why)
+		return
+	}
+	ctx = s.server.WithContext(ctx, s)
+	s.all.Go(func() {
+		defer cancel(nil)
+		defer s.leave(id)
+		s.answer(ctx, line)
+	})
+}
+
+// answer handles a message and writes the answer, if anybody still wants it.
+func (s *session) answer(ctx context.Context, line []byte) {
+	answer := s.server.HandleMessage(ctx, line)
+	if answer != nil && context.Cause(ctx) != errCancelled {
+		s.write(answer)
+	}
+}
+
+// enter counts a request in, or says why it cannot be.
+func (s *session) enter(id string, cancel context.CancelCauseFunc) (why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.calls[id] != nil:
+		return "a request with this id is under way"
+	case len(s.calls) >= maxCalls:
+		return fmt.Sprintf("%d requests are under way: wait for an answer", maxCalls)
+	}
+	s.calls[id] = cancel
+	return ""
+}
+
+func (s *session) leave(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.calls, id)
+}
+
+func (s *session) cancel(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if cancel := s.calls[id]; cancel != nil {
+		cancel(errCancelled)
+	}
+}
+
+func (s *session) refuse(id json.RawMessage, why string) {
+	s.write(mcp.JSONRPCError{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(id), Error: mcp.NewJSONRPCErrorDetails(mcp.INVALID_REQUEST, why, nil)})
+}
+
+// forward writes the library's own notifications.
+func (s *session) forward(ctx context.Context) {
+	for {
+		select {
+		case n := <-s.queue:
+			s.write(n)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// notify writes a notification. It waits for a reader who is slow.
+func (s *session) notify(method string, params map[string]any) {
+	s.write(mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{
+		Method: method, Params: mcp.NotificationParams{AdditionalFields: params},
+	}})
+}
+
+func (s *session) write(message any) {
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(message); err != nil {
+		return
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.out.Write(line.Bytes()) // whoever does not read has gone, which serve is told of
+}

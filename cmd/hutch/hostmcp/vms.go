@@ -1,0 +1,430 @@
+package hostmcp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"hutch/fs"
+)
+
+type (
+	made struct {
+		ID         string `json:"id"`
+		State      string `json:"state"`
+		Persistent bool   `json:"persistent"`
+		Image      string `json:"image,omitempty"`
+	}
+	vmLine struct {
+		ID     string `json:"id"`
+		State  string `json:"state"`
+		Driver string `json:"driver"`
+		Image  string `json:"image"`
+	}
+	listed struct {
+		Sandboxes []vmLine `json:"sandboxes"`
+	}
+	described struct {
+		ID         string            `json:"id"`
+		State      string            `json:"state"`
+		Persistent bool              `json:"persistent"`
+		Status     map[string]string `json:"status"`
+		Config     map[string]string `json:"config"`
+		Env        []string          `json:"env"` // names: values may be secrets
+	}
+	stateOf struct {
+		ID    string `json:"id"`
+		State string `json:"state"`
+	}
+	removed struct {
+		Deleted []string `json:"deleted"`
+	}
+)
+
+// gone is the state of a sandbox that there is no more.
+const gone = "gone"
+
+// vmDir returns the directory of a sandbox. A name that leads elsewhere is none.
+func vmDir(name string) (string, error) {
+	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\x00") || name == "clone" {
+		return "", fmt.Errorf("%w: %q is not the name of a sandbox", fs.ErrInvalid, name)
+	}
+	return path.Join("vm", name), nil
+}
+
+func (c *call) vm() (name, dir string, err error) {
+	name = cmp.Or(c.args.text("id"), c.args.text("name"))
+	dir, err = vmDir(name)
+	return name, dir, err
+}
+
+// create makes a sandbox that runs, or leaves none.
+func create(ctx context.Context, c *call) (any, error) {
+	name, from := c.args.text("name"), cmp.Or(c.args.text("from"), c.args.text("image"))
+	image, copied, err := c.origin(ctx, from, c.args.text("version"))
+	if err != nil {
+		return nil, err
+	}
+	if copied {
+		return c.createCopy(ctx, from, name)
+	}
+	messages := c.settings(image)
+	if name == "" {
+		return c.createAnonymous(ctx, messages)
+	}
+	dir, err := vmDir(name)
+	if err == nil {
+		err = c.t.mkdir(ctx, dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.started(ctx, name, messages)
+}
+
+// started sets and starts a sandbox that was made, or removes it.
+func (c *call) started(ctx context.Context, name string, messages []string) (any, error) {
+	dir := path.Join("vm", name)
+	err := c.setEnv(ctx, dir)
+	if err == nil {
+		err = c.t.tell(ctx, dir+"/ctl", append(messages, "start")...)
+	}
+	if err != nil {
+		c.discard(ctx, dir)
+		return nil, err
+	}
+	return c.made(ctx, name)
+}
+
+// discard removes what a failed or cancelled call made.
+func (c *call) discard(ctx context.Context, dir string) {
+	ctx = context.WithoutCancel(ctx)
+	t, err := c.h.service.dial(ctx)
+	if err != nil {
+		return
+	}
+	defer t.close()
+	t.tell(ctx, dir+"/ctl", "kill")
+	t.remove(ctx, dir, true)
+}
+
+func (c *call) createAnonymous(ctx context.Context, messages []string) (any, error) {
+	ctl, name, err := c.t.clone(ctx, "vm")
+	if err == nil {
+		err = c.setEnv(ctx, path.Join("vm", name))
+	}
+	for _, m := range append(messages, "start") {
+		if err == nil {
+			err = ctl.tell(ctx, m)
+		}
+	}
+	if err != nil {
+		return nil, err // it goes with the connection
+	}
+	result, err := c.made(ctx, name)
+	if err == nil {
+		c.h.holdVM(c, name)
+	}
+	return result, err
+}
+
+// createCopy makes a copy of another sandbox and starts it.
+func (c *call) createCopy(ctx context.Context, from, name string) (any, error) {
+	if name == "" {
+		return nil, fmt.Errorf("%w: a copy of sandbox %q wants a name", fs.ErrInvalid, from)
+	}
+	if _, err := vmDir(name); err != nil {
+		return nil, err
+	}
+	if err := c.t.tell(ctx, path.Join("vm", from, "ctl"), "fork "+fs.Quote(name)); err != nil {
+		return nil, err
+	}
+	return c.started(ctx, name, c.settings(""))
+}
+
+func (c *call) made(ctx context.Context, name string) (any, error) {
+	text, err := c.t.text(ctx, path.Join("vm", name, "status"))
+	if err != nil {
+		return nil, err
+	}
+	state, _, _ := strings.Cut(text, "\n")
+	status := pairs(text)
+	return made{name, state, status["anonymous"] == "", status["image"]}, nil
+}
+
+// settings are the control messages that the arguments stand for.
+func (c *call) settings(image string) (messages []string) {
+	set := func(key, value string) { messages = append(messages, "set "+key+" "+fs.Quote(value)) }
+	if image != "" {
+		set("image", image)
+	}
+	if n := c.args.number("ramMb"); n > 0 {
+		set("ram", fmt.Sprintf("%dMiB", n))
+	}
+	if n := c.args.number("cpuCount"); n > 0 {
+		set("cpus", fmt.Sprint(n))
+	}
+	if p := c.args.text("profile"); p != "" {
+		set("profile", p)
+	}
+	return messages
+}
+
+func (c *call) setEnv(ctx context.Context, dir string) error {
+	env := c.args.textMap("env")
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		if k == "" || strings.Contains(k, "/") {
+			return fmt.Errorf("%w: %q is not the name of a variable", fs.ErrInvalid, k)
+		}
+		f, err := c.t.create(ctx, path.Join(dir, "env", k), 0o600)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.write(ctx, []byte(env[k])), c.t.failed(ctx, "close", k, f.f.Close(ctx))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// origin returns the image that is meant, or says that a sandbox is.
+func (c *call) origin(ctx context.Context, from, version string) (image string, vm bool, err error) {
+	if from == "" && version == "" {
+		return "", false, nil
+	}
+	ref := cmp.Or(from, "host")
+	if version != "" {
+		ref += "-" + version // as hutch pull names IMAGE:VERSION
+	}
+	if strings.Contains(ref, "/") {
+		ref = path.Base(ref)
+	}
+	ref = strings.ReplaceAll(ref, ":", "-")
+	if _, err := c.t.stat(ctx, path.Join("images", ref)); err == nil {
+		return ref, false, nil
+	}
+	if _, derr := vmDir(from); derr == nil && version == "" {
+		if _, err := c.t.stat(ctx, path.Join("vm", from)); err == nil {
+			return "", true, nil
+		}
+	}
+	return "", false, fmt.Errorf("%w: neither an image nor a sandbox is called %q; hutch pull gets images", fs.ErrNotExist, ref)
+}
+
+func list(ctx context.Context, c *call) (any, error) {
+	text, err := c.t.text(ctx, "status")
+	if err != nil {
+		return nil, err
+	}
+	l := listed{[]vmLine{}}
+	for line := range strings.Lines(text) {
+		if w := strings.Fields(line); len(w) >= 4 {
+			l.Sandboxes = append(l.Sandboxes, vmLine{w[0], w[1], w[2], w[3]})
+		}
+	}
+	return l, nil
+}
+
+func info(ctx context.Context, c *call) (any, error) {
+	name, dir, err := c.vm()
+	if err != nil {
+		return nil, err
+	}
+	status, err := c.t.text(ctx, dir+"/status")
+	if err != nil {
+		return nil, err
+	}
+	config, err := c.t.text(ctx, dir+"/config")
+	if err != nil {
+		return nil, err
+	}
+	variables, err := c.t.list(ctx, dir+"/env")
+	if err != nil {
+		return nil, err
+	}
+	d := described{ID: name, Status: pairs(status), Config: pairs(config), Env: []string{}}
+	d.State, _, _ = strings.Cut(status, "\n")
+	delete(d.Status, d.State)
+	d.Persistent = d.Status["anonymous"] == ""
+	for _, v := range variables {
+		d.Env = append(d.Env, v.Name)
+	}
+	return d, nil
+}
+
+// control tells a sandbox a message and returns its state then.
+func (c *call) control(ctx context.Context, message string) (any, error) {
+	name, dir, err := c.vm()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.t.tell(ctx, dir+"/ctl", message); err != nil {
+		return nil, err
+	}
+	return c.stateOf(ctx, name)
+}
+
+func (c *call) stateOf(ctx context.Context, name string) (any, error) {
+	text, err := c.t.text(ctx, path.Join("vm", name, "status"))
+	if errors.Is(err, fs.ErrNotExist) {
+		c.h.releaseVM(name)
+		return stateOf{name, gone}, nil
+	}
+	state, _, _ := strings.Cut(text, "\n")
+	return stateOf{name, state}, err
+}
+
+func stop(ctx context.Context, c *call) (any, error)    { return c.control(ctx, "stop") }
+func suspend(ctx context.Context, c *call) (any, error) { return c.control(ctx, "suspend") }
+
+func resume(ctx context.Context, c *call) (any, error) {
+	_, dir, err := c.vm()
+	if err != nil {
+		return nil, err
+	}
+	status, err := c.t.text(ctx, dir+"/status")
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(status, "suspended\n") {
+		return c.control(ctx, "resume")
+	}
+	return c.control(ctx, "start")
+}
+
+func persist(ctx context.Context, c *call) (any, error) {
+	old, dir := c.args.text("id"), ""
+	dir, err := vmDir(old)
+	if err != nil {
+		return nil, err
+	}
+	name := c.args.text("name")
+	if err := c.t.tell(ctx, dir+"/ctl", "persist "+fs.Quote(name)); err != nil {
+		return nil, err
+	}
+	c.h.releaseVM(old)
+	return c.stateOf(ctx, name)
+}
+
+func remove(ctx context.Context, c *call) (any, error) {
+	name, dir, err := c.vm()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.remove(ctx, name, dir); err != nil {
+		return nil, err
+	}
+	return removed{[]string{name}}, nil
+}
+
+// remove removes a sandbox, and stops it first.
+func (c *call) remove(ctx context.Context, name, dir string) error {
+	status, err := c.t.text(ctx, dir+"/status")
+	if err != nil {
+		return err
+	}
+	state, _, _ := strings.Cut(status, "\n")
+	if state != "created" && state != "stopped" && state != "failed" {
+		if err := c.t.tell(ctx, dir+"/ctl", "kill"); err != nil {
+			return err
+		}
+	}
+	err = c.t.remove(ctx, dir, true)
+	if c.h.releaseVM(name); pairs(status)["anonymous"] != "" && errors.Is(err, fs.ErrNotExist) {
+		return nil // its end was enough
+	}
+	return err
+}
+
+func purge(ctx context.Context, c *call) (any, error) {
+	names, err := c.t.folders(ctx, "vm")
+	if err != nil {
+		return nil, err
+	}
+	r := removed{[]string{}}
+	var failed error
+	for _, name := range names {
+		dir := path.Join("vm", name)
+		status, err := c.t.text(ctx, dir+"/status")
+		if err != nil || !c.args.flag("all") && pairs(status)["anonymous"] == "" {
+			continue
+		}
+		if err := c.remove(ctx, name, dir); err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		r.Deleted = append(r.Deleted, name)
+	}
+	return r, failed
+}
+
+func fork(ctx context.Context, c *call) (any, error) { return c.fork(ctx, "fork ") }
+
+func (c *call) fork(ctx context.Context, message string) (any, error) {
+	dir, err := vmDir(c.args.text("id"))
+	if err != nil {
+		return nil, err
+	}
+	name := c.args.text("name")
+	if err := c.t.tell(ctx, dir+"/ctl", message+fs.Quote(name)); err != nil {
+		return nil, err
+	}
+	if d := c.args.text("description"); d != "" {
+		if err := c.describe(ctx, path.Join("vm", name, "config"), d); err != nil {
+			return nil, err
+		}
+	}
+	return c.stateOf(ctx, name)
+}
+
+// describe puts a comment before a config.
+func (c *call) describe(ctx context.Context, config, text string) error {
+	was, err := c.t.text(ctx, config)
+	if err != nil {
+		return err
+	}
+	var kept strings.Builder
+	for line := range strings.Lines(text + "\n") {
+		kept.WriteString("# " + line)
+	}
+	for line := range strings.Lines(was) {
+		if !strings.HasPrefix(line, "# default:") {
+			kept.WriteString(line)
+		}
+	}
+	f, err := c.t.create(ctx, config, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.write(ctx, []byte(kept.String())); err != nil {
+		f.close()
+		return err
+	}
+	return c.t.failed(ctx, "close", config, f.f.Close(ctx))
+}
+
+type versions struct {
+	Version   string `json:"version"`
+	Connected bool   `json:"connected"`
+	Service   string `json:"service"` // its version, or why it is not reached
+	Address   string `json:"address"`
+}
+
+func version(ctx context.Context, c *call) (any, error) {
+	v := versions{Version: c.h.version, Address: c.h.service.addr}
+	t, err := c.h.service.dial(ctx)
+	if err != nil {
+		v.Service = errorText(err)
+		return v, nil
+	}
+	defer t.close()
+	v.Connected = true
+	v.Service, err = t.text(ctx, "version")
+	v.Service = strings.TrimSpace(v.Service)
+	return v, err
+}
