@@ -59,6 +59,7 @@ var owners = map[string][]string{
 	"github.com/mark3labs/mcp-go":                   {"cmd/hutch/hostmcp"},
 	"github.com/mdlayher/vsock":                     {"relay/vsock"},
 	"github.com/minio/minio-go/v7":                  {"aggd/storage/s3", "aggd/storage/s3/s3test"},
+	"github.com/ncruces/go-sqlite3":                 {"mcpd/query"},
 	"github.com/pelletier/go-toml/v2":               {"profiles"},
 	"github.com/tailscale/hujson":                   {"profiles"},
 	"github.com/prometheus/":                        {"cmd/hutchd/telemetry"},

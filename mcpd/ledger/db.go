@@ -104,8 +104,8 @@ func Open(path string, opt Options) (*DB, error) {
 	}
 	db.opt.fill()
 	db.SetLimit(opt.Limit)
-	for _, t := range tables {
-		db.logs = append(db.logs, &Log{db: db, name: []byte(t.name), keep: tailKept})
+	for i, t := range tables {
+		db.logs = append(db.logs, &Log{db: db, name: []byte(t.name), table: &Tables[i], keep: tailKept})
 	}
 	if err := db.open(); err != nil {
 		return nil, err

@@ -17,9 +17,11 @@ import (
 // end, and loses lines at its beginning when the file is full. Any number of
 // readers each get all of it.
 type Log struct {
-	db   *DB
-	name []byte // of the bucket
-	keep int    // bytes of the tail that stay in memory
+	db    *DB
+	name  []byte // of the bucket
+	table *Table
+	index index
+	keep  int // bytes of the tail that stay in memory
 
 	mu    sync.Mutex
 	base  int64         // offset of the first line that is kept

@@ -1,5 +1,7 @@
 package ledger
 
+import "strconv"
+
 // The tables of a session database.
 const (
 	Calls     = "mcp_calls"       // every MCP request, in both directions; written by Begin and End only
@@ -80,6 +82,38 @@ var tables = []table{
 		{"error_message", text}, {"policy_rule", word}, {"policy_reason", text},
 		{"source", word}, {"process_name", word}, {"mcp_call_id", integer}, {"trace_id", word},
 	}},
+}
+
+// A Table is a table as SQL has it.
+type Table struct {
+	Name    string
+	Columns []Column // id and timestamp first
+
+	keys [][]byte // of their members in a line, with the colon
+}
+
+// A Column is a column of a table.
+type Column struct{ Name, Type string }
+
+// types are those of SQL, by kind.
+var types = [...]string{word: "TEXT", text: "TEXT", integer: "INTEGER", real: "REAL"}
+
+// Tables are the tables of a session database.
+var Tables = describe()
+
+func describe() []Table {
+	var all []Table
+	for _, t := range tables {
+		d := Table{Name: t.name, Columns: []Column{{"id", types[integer]}, {"timestamp", types[word]}}}
+		for _, c := range t.columns {
+			d.Columns = append(d.Columns, Column{c.name, types[c.kind]})
+		}
+		for _, c := range d.Columns {
+			d.keys = append(d.keys, append(strconv.AppendQuote(nil, c.Name), ':'))
+		}
+		all = append(all, d)
+	}
+	return all
 }
 
 // calls is the position of the table mcp_calls.

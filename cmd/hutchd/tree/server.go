@@ -16,6 +16,7 @@ import (
 	"hutch/cmd/hutchd/telemetry"
 	"hutch/fs"
 	"hutch/fs/folder"
+	"hutch/mcpd/query"
 	"hutch/vmm"
 )
 
@@ -41,6 +42,7 @@ type Server struct {
 	cfg        Config
 	tree       *fs.Tree[at]
 	profileDir *folder.Folder
+	queries    query.Engine
 	err        fs.LastErr
 	errors     atomic.Int64 // that clients got
 	began      time.Time

@@ -1,0 +1,170 @@
+package tree
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"hutch/cmd/hutchd/sandbox"
+	"hutch/fs"
+	"hutch/mcpd/ledger"
+	"hutch/mcpd/query"
+)
+
+// dbRows are the files of a VM's ledger: to ask it, and each table as it stands.
+func dbRows() []row {
+	rows := []row{
+		{Name: "schema", Perm: 0o444, Read: vmSchema, Doc: "the tables, as statements of SQL"},
+		{Name: "query", Perm: 0o600, Open: openVMQuery, Doc: "write a SELECT, read its rows, a JSON line each, on one open file"},
+	}
+	for _, t := range ledger.Tables {
+		rows = append(rows, row{Name: t.Name + ".jsonl", Perm: 0o444, Open: ledgerLog(t.Name, false), Size: ledgerSize(t.Name), Doc: "the table, a JSON line a record"})
+	}
+	return rows
+}
+
+func vmSchema(call) (string, error)   { return query.Schema(false), nil }
+func rootSchema(call) (string, error) { return query.Schema(true), nil }
+
+func openVMQuery(c call, flags int) (fs.Handle, error) {
+	v := c.At.vm
+	return c.At.s.openQuery(flags, query.Sources{Key: v.Name(), List: func() []query.Source { return []query.Source{source(v)} }})
+}
+
+func openRootQuery(c call, flags int) (fs.Handle, error) {
+	return c.At.s.openQuery(flags, query.Sources{All: true, List: func() (all []query.Source) {
+		for _, v := range c.At.s.List() {
+			all = append(all, source(v))
+		}
+		return all
+	}})
+}
+
+func source(v *sandbox.Sandbox) query.Source { return query.Source{VM: v.Name(), Ledger: v.Ledger} }
+
+// queryHandle is an open file on which SQL is written and its rows read. The
+// statement ends with a semicolon at the end of a line, or where it is read; the
+// next one ends it. Rows begin wherever the reader stands when it reads first.
+type queryHandle struct {
+	fs.MadeUp
+	engine *query.Engine
+	from   query.Sources
+	line   *fs.Writer
+	open   context.Context // done when the file is closed
+	closes context.CancelFunc
+
+	turn chan struct{} // holds a token: whoever has it uses what follows
+	text string        // of a statement that is not whole
+	rows *query.Statement
+	at   int64  // offset of what comes next; -1 until it is read
+	last []byte // what was read before, for who reads it again
+}
+
+func (s *Server) openQuery(flags int, from query.Sources) (fs.Handle, error) {
+	if flags&os.O_RDWR == 0 {
+		return nil, fmt.Errorf("%w: open it for reading and writing: write a statement, read its rows", fs.ErrPermission)
+	}
+	h := &queryHandle{engine: &s.queries, from: from, turn: make(chan struct{}, 1)}
+	h.open, h.closes = context.WithCancel(context.Background())
+	h.line = fs.NewLongWriter(h.add, query.MaxSQL)
+	return h, nil
+}
+
+// use does f when it is its turn.
+func (h *queryHandle) use(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(h.open, cancel)()
+	select {
+	case h.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-h.turn }()
+	return f(ctx)
+}
+
+func (h *queryHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {
+	return h.line.Write(ctx, p)
+}
+
+// add adds a line to the statement, and begins it if that ends it. What is wrong
+// with a part, whatever follows, is told at once.
+func (h *queryHandle) add(ctx context.Context, line string) error {
+	return h.use(ctx, func(context.Context) error {
+		h.text += line + "\n"
+		whole := strings.TrimSpace(h.text)
+		switch {
+		case whole == "":
+			h.text = ""
+		case strings.HasSuffix(whole, ";") || len(h.text) > query.MaxSQL:
+			return h.begin()
+		default:
+			if err := h.engine.Check(h.from, h.text); err != nil {
+				h.text = ""
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// begin begins the statement, in the place of the one before.
+func (h *queryHandle) begin() (err error) {
+	h.end()
+	h.rows, err = h.engine.Start(h.from, h.text)
+	h.text, h.at = "", -1
+	return err
+}
+
+func (h *queryHandle) end() {
+	if h.rows != nil {
+		h.rows.Close()
+		h.rows = nil
+	}
+}
+
+func (h *queryHandle) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
+	if err := h.line.Complete(ctx); err != nil {
+		return 0, err
+	}
+	err = h.use(ctx, func(ctx context.Context) error {
+		if h.text != "" {
+			if err := h.begin(); err != nil {
+				return err
+			}
+		}
+		if h.rows == nil {
+			return nil
+		}
+		n, err = h.read(ctx, p, off)
+		return err
+	})
+	return n, err
+}
+
+// read reads what comes next, or again what was read last.
+func (h *queryHandle) read(ctx context.Context, p []byte, off int64) (int, error) {
+	if h.at < 0 {
+		h.at, h.last = off, nil
+	}
+	if back := h.at - off; back > 0 && back <= int64(len(h.last)) {
+		return copy(p, h.last[int64(len(h.last))-back:]), nil
+	} else if back != 0 {
+		return 0, fmt.Errorf("%w: offset %d: rows are read in order, and stand at %d", fs.ErrInvalid, off, h.at)
+	}
+	n, err := h.rows.Read(ctx, p)
+	if n > 0 {
+		h.at, h.last = h.at+int64(n), append(h.last[:0], p[:n]...)
+	}
+	return n, err
+}
+
+// Close ends the statement.
+func (h *queryHandle) Close() error {
+	h.closes()
+	h.turn <- struct{}{}
+	h.end()
+	return nil
+}

@@ -1,0 +1,111 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"hutch/fs"
+)
+
+// A Snapshot is what the tables of a database held at one moment. It holds
+// nothing of the file: rows are only ever added at a table's end, so an offset
+// says what there was. Only a full file loses rows, the oldest, and a read of
+// those fails.
+type Snapshot struct {
+	db    *DB
+	spans [][2]int64 // by table
+}
+
+// Snapshot returns one of all that was written until now.
+func (db *DB) Snapshot(ctx context.Context) (*Snapshot, error) {
+	if err := db.Flush(ctx); err != nil && !fs.Is(err, fs.ErrNoSpace) {
+		return nil, err
+	}
+	s := &Snapshot{db: db}
+	for _, l := range db.logs {
+		begin, end := l.Span()
+		s.spans = append(s.spans, [2]int64{begin, end})
+	}
+	return s, nil
+}
+
+// Unreadable returns how many lines were met that are no records: the file was
+// damaged. They are passed over.
+func (db *DB) Unreadable() (n int) {
+	for _, l := range db.logs {
+		l.index.mu.Lock()
+		n += l.index.bad
+		l.index.mu.Unlock()
+	}
+	return n
+}
+
+// Rows are rows of a table, one at a time. They are read a block at a time, each
+// under a transaction of its own, so that who reads slowly holds up nothing.
+type Rows struct {
+	log    *Log
+	blocks []block // that are left
+	buf    []byte
+	text   []byte // of the block at hand
+	at     int    // where its next line begins
+	start  int64  // its offset
+	bad    []int64
+
+	Record Record // the row at hand
+	Offset int64  // of its line in the table: no other row's
+	ID     uint64
+	Time   []byte
+}
+
+// Rows returns the rows of a table, by its place in Tables. Before the first call
+// of Next there is none at hand.
+func (s *Snapshot) Rows(ctx context.Context, table int, r Range) (*Rows, error) {
+	l, span := s.db.logs[table], s.spans[table]
+	blocks, err := l.index.find(ctx, l, span[0], span[1], r)
+	return &Rows{log: l, blocks: blocks, Record: Record{table: l.table}}, err
+}
+
+// Next has the next row be at hand, and says whether there is one.
+func (r *Rows) Next() (bool, error) {
+	for {
+		if r.at >= len(r.text) {
+			if len(r.blocks) == 0 {
+				return false, nil
+			}
+			if err := r.load(r.blocks[0]); err != nil {
+				return false, err
+			}
+			r.blocks = r.blocks[1:]
+		}
+		rest := r.text[r.at:]
+		size := bytes.IndexByte(rest, '\n') + 1
+		r.Offset = r.start + int64(r.at)
+		r.at += size
+		if r.bad != nil && slices.Contains(r.bad, r.Offset) {
+			continue
+		}
+		r.Record.begin(rest[:size-1])
+		var err error
+		if r.ID, r.Time, err = r.Record.head(); err == nil {
+			return true, nil
+		}
+	}
+}
+
+// load reads a block.
+func (r *Rows) load(b block) error {
+	size := int(b.end - b.start)
+	if len(r.buf) < size {
+		r.buf = make([]byte, max(size, blockSize))
+	}
+	if _, err := r.log.stored(r.buf[:size], b.start); err != nil {
+		return gone(err)
+	}
+	r.text, r.at, r.start, r.bad = r.buf[:size], 0, b.start, b.bad
+	if size == 0 || r.text[size-1] != '\n' {
+		r.text = nil
+		return ErrCorrupt
+	}
+	return nil
+}
