@@ -52,50 +52,7 @@ func (c *comparison) equal(inA, inB string, a, b fs.FileInfo) (bool, error) {
 		return false, err
 	}
 	defer g.Close()
-	return c.sameData(f, g, a.Size())
-}
-
-// sameData says whether two files of that size have the same in them. It
-// reads where either has data.
-func (c *comparison) sameData(f, g *os.File, size int64) (bool, error) {
-	p, q := buffers.Get().(*[256 << 10]byte), buffers.Get().(*[256 << 10]byte)
-	defer buffers.Put(p)
-	defer buffers.Put(q)
-	x, y := sparse.Of(f, size), sparse.Of(g, size)
-	for at := int64(0); at < size; {
-		if err := c.Rest(c.ctx); err != nil {
-			return false, err
-		}
-		begin, end := nearer(x, y, at)
-		at = min(end, begin+int64(len(p)))
-		n, err := f.ReadAt(p[:at-begin], begin)
-		m, gerr := g.ReadAt(q[:at-begin], begin)
-		switch {
-		case !bytes.Equal(p[:n], q[:m]):
-			return false, nil
-		case err != nil && err != io.EOF:
-			return false, err
-		case gerr != nil && gerr != io.EOF:
-			return false, gerr
-		case int64(n) < at-begin: // both were truncated meanwhile
-			return true, nil
-		}
-	}
-	return true, nil
-}
-
-// nearer returns the first data at or after at in either file, as far as the
-// other has data there throughout, or none.
-func nearer(x, y *sparse.Extents, at int64) (begin, end int64) {
-	begin, end = x.From(at)
-	b, e := y.From(at)
-	switch {
-	case b < begin:
-		return b, min(e, begin)
-	case b > begin:
-		return begin, min(end, b)
-	}
-	return begin, min(end, e)
+	return sparse.Equal(f, g, a.Size(), func() error { return c.Rest(c.ctx) })
 }
 
 // matchRenames makes one difference of a removed file and an added one with

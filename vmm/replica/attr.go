@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"strings"
@@ -52,6 +51,7 @@ type attrs struct {
 	list func(buf []byte) (int, error)
 	get  func(name string, buf []byte) (int, error)
 	set  func(name string, value []byte) error
+	drop func(name string) error
 }
 
 func attrsOf(fd int) attrs {
@@ -59,19 +59,16 @@ func attrsOf(fd int) attrs {
 		list: func(buf []byte) (int, error) { return unix.Flistxattr(fd, buf) },
 		get:  func(name string, buf []byte) (int, error) { return unix.Fgetxattr(fd, name, buf) },
 		set:  func(name string, value []byte) error { return unix.Fsetxattr(fd, name, value, 0) },
+		drop: func(name string) error { return unix.Fremovexattr(fd, name) },
 	}
 }
 
 func copyAttrs(from, to attrs) error {
-	names, err := sized(from.list)
-	if errors.Is(err, unix.EOPNOTSUPP) || len(names) == 0 && err == nil {
-		return nil
-	}
+	names, err := from.names()
 	if err != nil {
 		return err
 	}
-	for _, b := range bytes.Split(bytes.TrimSuffix(names, []byte{0}), []byte{0}) {
-		name := string(b)
+	for _, name := range names {
 		value, err := sized(func(buf []byte) (int, error) { return from.get(name, buf) })
 		if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.EPERM) {
 			continue
@@ -84,6 +81,13 @@ func copyAttrs(from, to attrs) error {
 		}
 	}
 	return nil
+}
+
+func ignoreUnsupported(err error) error {
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return nil
+	}
+	return err
 }
 
 // given says whether the system itself gives files an attribute of that name,

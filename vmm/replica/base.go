@@ -14,9 +14,14 @@ import (
 // file that is what it was when an earlier replica was made becomes another
 // name of the copy that is there. That is for replicas which nobody writes to.
 
-// A record remembers the files of a folder that a replica was made of, by
-// path: those of which a replica can tell later whether they are the same.
-type record map[string]stamp
+// A record remembers what was in a folder that a replica was made of, by path.
+type record map[string]noted
+
+// A noted is what was at a path.
+type noted struct {
+	Stamp stamp
+	Sure  bool // what has the same stamp is the same
+}
 
 // seenSuffix is what the name of a replica's record has more than its own.
 const seenSuffix = ".seen"
@@ -24,23 +29,23 @@ const seenSuffix = ".seen"
 // Since has files shared with the replica in dir, which was made of the same
 // folder, if that has a record. It is called before the first pass.
 func (r *Replica) Since(dir string) {
-	f, err := os.Open(dir + seenSuffix)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	var then record
-	if gob.NewDecoder(bufio.NewReader(f)).Decode(&then) == nil {
+	if then, err := readRecord(dir); err == nil {
 		r.base, r.then = dir, then
 	}
 }
 
-// Remember writes the record that the next replica needs beside the replica,
-// unless blocks are shared. It is called after Copy.
-func (r *Replica) Remember() error {
-	if !r.alone && r.base == "" {
-		return nil
+func readRecord(dir string) (then record, err error) {
+	f, err := os.Open(dir + seenSuffix)
+	if err != nil {
+		return nil, err
 	}
+	defer f.Close()
+	return then, gob.NewDecoder(bufio.NewReader(f)).Decode(&then)
+}
+
+// Remember writes the record that the next replica needs beside the replica,
+// and Unchanged and Back do. It is called when the replica is complete.
+func (r *Replica) Remember() error {
 	f, err := os.OpenFile(r.to+seenSuffix, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -57,9 +62,7 @@ func (e *entry) record(path string, rec record) {
 	for name, kid := range e.kids {
 		kid.record(filepath.Join(path, name), rec)
 	}
-	if e.stamp.kind() == unix.S_IFREG && e.stamp.nlink == 1 && e.sure && e.clean && e.stamp.Size > 0 {
-		rec[path] = e.stamp
-	}
+	rec[path] = noted{e.stamp, e.sure && e.clean}
 }
 
 // link makes the entry called name a name of the earlier replica's copy,
@@ -69,9 +72,7 @@ func (r *Replica) link(from, to *folder, name string, st *unix.Stat_t) *entry {
 		return nil
 	}
 	path, s := from.name(name), stampOf(st)
-	was, ok := r.then[path]
-	was.nlink = 1 // of others there is no record
-	if !ok || was != s {
+	if was := r.then[path]; s.kind() != unix.S_IFREG || s.Nlink != 1 || s.Size == 0 || !was.Sure || was.Stamp != s {
 		return nil
 	}
 	if unix.Linkat(unix.AT_FDCWD, filepath.Join(r.base, path), to.fd(), name, 0) != nil {

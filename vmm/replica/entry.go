@@ -21,18 +21,19 @@ type entry struct {
 // An inode tells files apart.
 type inode struct{ dev, ino uint64 }
 
-// A stamp changes whenever a file does. What a record has of it is exported.
+// A stamp changes whenever a file does.
 type stamp struct {
 	Dev, Ino     uint64
 	Mode         uint32
-	nlink        uint64
+	UID, GID     uint32
+	Nlink        uint64
 	Size         int64
 	Mtime, Ctime int64 // in nanoseconds
 }
 
 func stampOf(st *unix.Stat_t) stamp {
 	return stamp{
-		Dev: uint64(st.Dev), Ino: uint64(st.Ino), Mode: uint32(st.Mode), nlink: uint64(st.Nlink), Size: int64(st.Size),
+		Dev: uint64(st.Dev), Ino: uint64(st.Ino), Mode: uint32(st.Mode), UID: st.Uid, GID: st.Gid, Nlink: uint64(st.Nlink), Size: int64(st.Size),
 		Mtime: unix.TimespecToNsec(st.Mtim), Ctime: unix.TimespecToNsec(st.Ctim),
 	}
 }

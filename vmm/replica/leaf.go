@@ -15,12 +15,13 @@ import (
 
 // leaf copies what is no folder, unless the replica has it as it is.
 func (p *pass) leaf(from, to *folder, name string, st *unix.Stat_t, old *entry, now time.Time) (*entry, error) {
-	if old != nil && old.sure && old.stamp == stampOf(st) {
+	if old != nil && old.stamp == stampOf(st) && (old.sure || p.dressed && p.equal(from, to, name, old, st, now)) {
 		if old.skipped {
 			p.cost.Skipped++
 		}
 		return old, nil
 	}
+	p.changed = true
 	if old != nil {
 		if err := removeAt(to.fd(), name); err != nil {
 			return nil, err
@@ -52,12 +53,11 @@ func (p *pass) leaf(from, to *folder, name string, st *unix.Stat_t, old *entry, 
 }
 
 func symlink(from, to *folder, name string) error {
-	buf := make([]byte, 4096)
-	n, err := unix.Readlinkat(from.fd(), name, buf)
+	target, err := readlink(from.fd(), name)
 	if err != nil {
 		return errMoved
 	}
-	return unix.Symlinkat(string(buf[:n]), to.fd(), name)
+	return unix.Symlinkat(target, to.fd(), name)
 }
 
 // regular copies a regular file, and leaves in st what it was when that began.

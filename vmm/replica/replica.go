@@ -76,6 +76,20 @@ const (
 	perFile = 32 << 10
 )
 
+// Still copies what has changed since the last pass as Ahead does, and says
+// whether that was nothing. Then the replica is complete, and what the folder
+// was at one moment, between the two passes, although nobody was stopped.
+func (r *Replica) Still(ctx context.Context) (Cost, bool, error) {
+	var c Cost
+	began := time.Now()
+	p := r.newPass(ctx, &c)
+	p.dressed = true
+	err := p.run()
+	r.took += time.Since(began)
+	c.Time = r.took
+	return c, err == nil && !p.changed, err
+}
+
 // Copy copies what has changed since the last pass, and makes the replica
 // complete. Files that come and go meanwhile may be in it or not. If it fails,
 // what it has made is left for the caller to remove.
@@ -88,11 +102,16 @@ func (r *Replica) Copy(ctx context.Context) (Cost, error) {
 // pass makes a pass, whose cost is added to c.
 func (r *Replica) pass(ctx context.Context, last bool, c *Cost) (*pass, error) {
 	began := time.Now()
-	p := &pass{r: r, ctx: ctx, last: last, links: make(map[inode]string), cost: c}
+	p := r.newPass(ctx, c)
+	p.last = last
 	err := p.run()
 	r.took += time.Since(began)
 	c.Time += r.took
 	return p, err
+}
+
+func (r *Replica) newPass(ctx context.Context, c *Cost) *pass {
+	return &pass{r: r, ctx: ctx, links: make(map[inode]string), cost: c}
 }
 
 // A pass is one walk over the folder.
@@ -103,9 +122,14 @@ type pass struct {
 	links map[inode]string // where in the replica the files with several names are
 	cost  *Cost
 	work  int64 // what it did, see little
+
+	dressed bool  // the folders get their attributes, although it is not the last
+	changed bool  // it found something that the replica had not
+	read    int64 // how much was compared, see compareMost
 }
 
 func (p *pass) run() error {
+	now := time.Now()
 	var st unix.Stat_t
 	if err := unix.Lstat(p.r.from, &st); err != nil {
 		return &os.PathError{Op: "lstat", Path: p.r.from, Err: err}
@@ -118,13 +142,17 @@ func (p *pass) run() error {
 	from := &folder{file: os.NewFile(uintptr(fd), p.r.from)}
 	defer from.close()
 	if !p.last && !honest(fd) {
+		p.changed = true
 		return nil
 	}
 	old := p.r.known
 	if old == nil {
-		if err := os.Mkdir(p.r.to, 0o700); err != nil {
-			return err
-		}
+		err = os.Mkdir(p.r.to, 0o700)
+	} else if !superuser() {
+		err = os.Chmod(p.r.to, 0o700)
+	}
+	if err != nil {
+		return err
 	}
 	to, err := openTop(p.r.to)
 	if err != nil {
@@ -138,9 +166,11 @@ func (p *pass) run() error {
 	if err != nil {
 		return err
 	}
-	p.r.known = &entry{kids: kids}
+	s := stampOf(&st)
+	p.changed = p.changed || old == nil || old.stamp != s
+	p.r.known = &entry{stamp: s, sure: s.sure(now), clean: true, kids: kids}
 	p.cost.Folders++
-	if p.last {
+	if p.last || p.dressed {
 		return dressFolder(from, to, &st)
 	}
 	return nil
@@ -149,7 +179,7 @@ func (p *pass) run() error {
 // giveUp leaves all for the last pass, when nothing moves: a folder that is
 // moved again and again cannot be copied before.
 func (p *pass) giveUp() error {
-	p.r.known, p.work = nil, 0
+	p.r.known, p.work, p.changed = nil, 0, true
 	return Remove(p.r.to)
 }
 

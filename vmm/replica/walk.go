@@ -44,6 +44,7 @@ func (p *pass) folder(from, to *folder, old *entry) (map[string]*entry, error) {
 	}
 	for name := range old.kids {
 		if kids[name] == nil {
+			p.changed = true
 			if err := removeAt(to.fd(), name); err != nil {
 				return nil, err
 			}
@@ -72,6 +73,7 @@ func (p *pass) one(from, to *folder, name string, old *entry) (*entry, error) {
 			return nil, err
 		case errors.Is(err, errMoved):
 		case !p.last && errors.Is(err, unix.EACCES):
+			p.changed = true
 			return nil, removeAt(to.fd(), name)
 		default:
 			return nil, pathError(from.name(name), err)
@@ -107,7 +109,7 @@ func (p *pass) try(from, to *folder, name string, old *entry) (*entry, error) {
 	if s.kind() == unix.S_IFDIR {
 		return p.branch(from, to, name, &st, old)
 	}
-	if s.nlink > 1 {
+	if s.Nlink > 1 {
 		if e, err := p.again(to, name, s, old); e != nil || err != nil {
 			return e, err
 		}
@@ -116,7 +118,7 @@ func (p *pass) try(from, to *folder, name string, old *entry) (*entry, error) {
 	if err != nil || e.skipped {
 		return e, err
 	}
-	if s.nlink > 1 {
+	if s.Nlink > 1 {
 		p.links[s.inode()] = to.name(name)
 	}
 	p.count(e)
@@ -147,11 +149,13 @@ func (p *pass) again(to *folder, name string, s stamp, old *entry) (*entry, erro
 	}
 	defer unix.Close(dir)
 	e := &entry{stamp: s} // which the next pass looks at anew
+	p.changed = p.changed || old == nil || old.stamp != s
 	if old != nil {
 		var a, b unix.Stat_t
 		if unix.Fstatat(dir, path, &a, unix.AT_SYMLINK_NOFOLLOW) == nil && unix.Fstatat(to.fd(), name, &b, unix.AT_SYMLINK_NOFOLLOW) == nil && a.Ino == b.Ino {
 			return e, nil
 		}
+		p.changed = true
 		if err := removeAt(to.fd(), name); err != nil {
 			return nil, err
 		}
@@ -183,6 +187,8 @@ const pathMax = 4000
 
 // branch copies a folder in the folder from.
 func (p *pass) branch(from, to *folder, name string, st *unix.Stat_t, old *entry) (_ *entry, err error) {
+	now := time.Now()
+	p.changed = p.changed || old == nil || old.stamp != stampOf(st)
 	in, relock, err := p.open(from.fd(), name, st, unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
@@ -194,9 +200,12 @@ func (p *pass) branch(from, to *folder, name string, st *unix.Stat_t, old *entry
 	}
 	defer func() { err = cmp.Or(err, f.leave()) }()
 	if old == nil {
-		if err := unix.Mkdirat(to.fd(), name, 0o700); err != nil {
-			return nil, err
-		}
+		err = unix.Mkdirat(to.fd(), name, 0o700)
+	} else if !superuser() { // for whom an earlier pass may have closed it
+		err = unix.Fchmodat(to.fd(), name, 0o700, 0)
+	}
+	if err != nil {
+		return nil, err
 	}
 	out, err := unix.Openat(to.fd(), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -212,12 +221,13 @@ func (p *pass) branch(from, to *folder, name string, st *unix.Stat_t, old *entry
 		return nil, err
 	}
 	p.cost.Folders++
-	if p.last {
+	if p.last || p.dressed {
 		if err := dressFolder(f, t, st); err != nil {
 			return nil, err
 		}
 	}
-	return &entry{stamp: stampOf(st), kids: kids}, nil
+	s := stampOf(st)
+	return &entry{stamp: s, sure: s.sure(now), clean: true, kids: kids}, nil
 }
 
 // open opens the entry called name of the folder dir of the original for
