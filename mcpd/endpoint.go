@@ -56,6 +56,10 @@ type Config struct {
 	Seal *attest.Gate
 	// Run runs a command of cmd.run in the guest; nil: that tool does not exist.
 	Run dispatch.Runner
+	// Before is told of a call that may change the workspace, before it does: its
+	// number in the ledger, its tool, and whether it is to run a command. An error
+	// fails the call. Nil: nobody wants to know.
+	Before func(ctx context.Context, id uint64, tool string, command bool) error
 	// AggdPath is the aggregator's program. The endpoint works without it.
 	AggdPath string
 

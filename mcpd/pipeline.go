@@ -18,6 +18,7 @@ type step func(ctx context.Context) (json.RawMessage, *Error)
 //	plan    find out what the call is about and how to do it   methods.go, route.go
 //	record  write it down: the ledger has it from here on      record.go
 //	decide  ask the policy; this may wait for a person         decide.go, person.go
+//	mark    have the workspace kept as it is, where it may change       mark.go
 //	do      do it                                              forward.go, package workspace
 //	judge   ask the policy about the result                    decide.go
 //	answer  write down what came of it                         record.go
@@ -51,12 +52,15 @@ func (c *call) run() (json.RawMessage, *Error) {
 	}
 	var result json.RawMessage
 	if err == nil {
+		err = c.mark()
 		if c.waited > unnoticed { // which the limit is not for
 			cancel()
 			ctx, cancel = c.timed()
 		}
-		result, err = step(ctx)
-		result, err = c.judge(result, err)
+		if err == nil {
+			result, err = step(ctx)
+			result, err = c.judge(result, err)
+		}
 	}
 	return c.answer(result, err)
 }

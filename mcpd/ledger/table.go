@@ -8,7 +8,7 @@ const (
 	Execs     = "exec_events"     // every command that was run in the VM
 	VMs       = "vm_events"       // the VM's life: started, stopped, failed …
 	Security  = "security_events" // refusals and other things worth a look
-	Snapshots = "snapshot_events" // snapshots that were taken, dropped, reverted to
+	Snapshots = "snapshot_events" // snapshots that were taken, dropped, reverted to, and what was undone
 	Net       = "net_events"      // every request to the VM's proxy
 	Asks      = "asks"            // what a person was asked, and then what was answered
 	Files     = "fs_events"       // every operation of a tool on a file
@@ -66,7 +66,7 @@ var tables = []table{
 	{Snapshots, []column{
 		{"event", word}, {"name", word}, {"state", word}, {"automatic", integer},
 		{"files", integer}, {"bytes", integer}, {"shared", integer}, {"linked", integer}, {"copied", integer},
-		{"frozen_ms", real}, {"duration_ms", real},
+		{"frozen_ms", real}, {"duration_ms", real}, {"text", text},
 	}},
 	{Net, []column{
 		{"host", word}, {"port", integer}, {"method", word}, {"path", text}, {"decision", word},

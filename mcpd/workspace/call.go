@@ -55,6 +55,11 @@ func (c *Call) Operation() (op Operation, ok bool) {
 	return Operation{c.tool.operation, guestName(name), c.put}, true
 }
 
+// Changes says whether the call may change the workspace.
+func (c *Call) Changes() bool {
+	return c.err == nil && c.tool != nil && c.tool.changes && !(c.tool.stored && c.w.store.Load() != nil)
+}
+
 func (c *Call) admits(name string) bool { return c.Admits == nil || c.Admits(guestName(name)) }
 
 // Traversal is why the call of a tool fs.* has to be refused before anything else:

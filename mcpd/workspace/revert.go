@@ -51,7 +51,7 @@ func (s Snapshots) revertNewest(ctx context.Context, root *os.Root, name string)
 	if err != nil {
 		return "", "", err
 	}
-	for _, i := range slices.Backward(list) {
+	for _, i := range slices.Backward(meant(list)) {
 		action, err := s.from(i.Name, func(then *os.Root) (string, error) {
 			st, err := then.Lstat(name)
 			if err != nil {

@@ -25,6 +25,13 @@ type Snapshot struct {
 	Automatic bool   `json:"automatic"`
 	Files     int    `json:"files"`
 	Bytes     int64  `json:"bytes"`
+	Undo      bool   `json:"undo,omitempty"` // it was taken for undo
+}
+
+// meant returns those that one who names none can mean: not what was taken for
+// undo, perhaps for this very call.
+func meant(list []Snapshot) []Snapshot {
+	return slices.DeleteFunc(slices.Clone(list), func(s Snapshot) bool { return s.Undo })
 }
 
 // What the agent takes is marked by its name. It can drop only that, and take
@@ -108,7 +115,7 @@ func snapshotsChanges(ctx context.Context, in place, a changesArgs) (*result, er
 		if err != nil {
 			return nil, err
 		}
-		if len(list) == 0 {
+		if list = meant(list); len(list) == 0 {
 			return nil, errors.New("there is no snapshot")
 		}
 		a.From = list[len(list)-1].Name

@@ -41,6 +41,7 @@ type tool struct {
 	operation string
 	itself    bool // where the path ends in a link, the operation is on that
 	stored    bool // it works on the storage, wherever that is
+	changes   bool // it may change files
 	take      func(args json.RawMessage) task
 }
 
@@ -54,25 +55,25 @@ type place struct {
 }
 
 var tools = []tool{
-	{name: "dir_create", operation: "mkdir", itself: true, take: taking(createArgs{Parents: true}, dirCreate)},
+	{name: "dir_create", operation: "mkdir", changes: true, itself: true, take: taking(createArgs{Parents: true}, dirCreate)},
 	{name: "dir_list", operation: "list", room: listed, take: taking(listArgs{target: target{Path: "."}}, dirList)},
-	{name: "file_delete", operation: "delete", itself: true, take: taking(target{}, fileDelete)},
+	{name: "file_delete", operation: "delete", changes: true, itself: true, take: taking(target{}, fileDelete)},
 	{name: "file_list", operation: "list", room: listed, take: taking(listArgs{target: target{Path: "."}, Recursive: true}, fileList)},
 	{name: "file_read", operation: "read", take: taking(readArgs{Encoding: "auto"}, fileRead)},
-	{name: "file_write", operation: "write", take: taking(writeArgs{content: content{Encoding: "utf-8"}, Mode: "overwrite", Parents: true}, fileWrite)},
-	{name: "fs.create", operation: "create", stored: true, take: taking(putArgs{target: target{strict: true}, content: content{Content: new(string), Encoding: "utf-8"}}, fsPut(storage.New))},
-	{name: "fs.delete", operation: "delete", itself: true, stored: true, take: taking(target{strict: true}, fsDelete)},
-	{name: "fs.edit", operation: "edit", stored: true, take: taking(editArgs{target: target{strict: true}}, fsEdit)},
+	{name: "file_write", operation: "write", changes: true, take: taking(writeArgs{content: content{Encoding: "utf-8"}, Mode: "overwrite", Parents: true}, fileWrite)},
+	{name: "fs.create", operation: "create", changes: true, stored: true, take: taking(putArgs{target: target{strict: true}, content: content{Content: new(string), Encoding: "utf-8"}}, fsPut(storage.New))},
+	{name: "fs.delete", operation: "delete", changes: true, itself: true, stored: true, take: taking(target{strict: true}, fsDelete)},
+	{name: "fs.edit", operation: "edit", changes: true, stored: true, take: taking(editArgs{target: target{strict: true}}, fsEdit)},
 	{name: "fs.glob", operation: "glob", stored: true, room: listed, take: taking(globArgs{target: top}, fsGlob)},
 	{name: "fs.grep", operation: "grep", stored: true, room: listed, take: taking(grepArgs{target: top}, fsGrep)},
 	{name: "fs.list", operation: "list", stored: true, room: listed, take: taking(fsListArgs{target: top}, fsList)},
 	{name: "fs.read", operation: "read", stored: true, take: taking(readArgs{target: target{strict: true}, Encoding: "auto"}, fsRead)},
-	{name: "fs.write", operation: "write", stored: true, take: taking(putArgs{target: target{strict: true}, content: content{Encoding: "utf-8"}}, fsPut(storage.Whatever))},
+	{name: "fs.write", operation: "write", changes: true, stored: true, take: taking(putArgs{target: target{strict: true}, content: content{Encoding: "utf-8"}}, fsPut(storage.Whatever))},
 	{name: "snapshots_changes", room: comparing, snaps: true, take: taking(changesArgs{To: now}, snapshotsChanges)},
 	{name: "snapshots_create", room: changing, snaps: true, take: taking(takeArgs{}, snapshotsCreate)},
 	{name: "snapshots_delete", room: changing, snaps: true, take: taking(dropArgs{}, snapshotsDelete)},
 	{name: "snapshots_list", snaps: true, take: taking(struct{}{}, snapshotsList)},
-	{name: "snapshots_revert", operation: "revert", itself: true, room: changing, snaps: true, take: taking(revertArgs{}, snapshotsRevert)},
+	{name: "snapshots_revert", operation: "revert", changes: true, itself: true, room: changing, snaps: true, take: taking(revertArgs{}, snapshotsRevert)},
 }
 
 // A target is what a tool is about: the argument of all that have a path.
