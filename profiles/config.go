@@ -28,7 +28,9 @@ type Config struct {
 	TTL      time.Duration // 0: none
 	Net      string
 	Mounts   Mounts
-	Snap     Ring // automatic snapshots
+	Snap     Ring   // automatic snapshots
+	Undo     string // what can be undone: UndoCalls …
+	UndoKeep int    // how many snapshots are kept for that
 }
 
 // MaxConfig is the size of the largest text of a config.

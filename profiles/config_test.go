@@ -135,7 +135,7 @@ func TestResolve(t *testing.T) {
 		Layer{"config", Config{CPUs: 2, Snap: Ring{Every: time.Minute, Keep: 3}}},
 		Layer{"profile dev", Config{CPUs: 1, RAM: 1 << 30, Net: NetProxy}},
 		BuiltIn)
-	want := Config{Image: "host", Profile: Default, CPUs: 2, RAM: 1 << 30, PIDs: 512, Records: 256 << 20, Net: NetProxy, Snap: Ring{Every: time.Minute, Keep: 3}}
+	want := Config{Image: "host", Profile: Default, CPUs: 2, RAM: 1 << 30, PIDs: 512, Records: 256 << 20, Net: NetProxy, Snap: Ring{Every: time.Minute, Keep: 3}, Undo: UndoNone, UndoKeep: 20}
 	if e.Config != want {
 		t.Errorf("%+v, want %+v", e.Config, want)
 	}

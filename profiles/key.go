@@ -71,6 +71,8 @@ var Keys = withAliases(append([]Key{
 	{Name: "net", In: both, kind: isNet, Default: NetNone, field: func(t target) any { return &t.c.Net }},
 	{Name: "mount", In: InConfig, kind: isMounts, field: func(t target) any { return &t.c.Mounts }},
 	{Name: "snap", In: InConfig, kind: isRing, field: func(t target) any { return &t.c.Snap }},
+	{Name: "undo", In: both, kind: isUndo, Default: UndoNone, field: func(t target) any { return &t.c.Undo }},
+	{Name: "undo_keep", In: both, kind: isCount, Min: "1", Max: "1000", Default: "20", field: func(t target) any { return &t.c.UndoKeep }},
 
 	{Name: "env", In: InProfile, kind: isVariables, field: func(t target) any { return &t.p.Env }},
 	{Name: "http.allow", In: InProfile, kind: isHosts, field: func(t target) any { return &t.p.HTTP.Allow }},

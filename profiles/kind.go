@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,7 @@ const (
 	isNumber
 	isCount
 	isNet
+	isUndo
 	isMounts
 	isRing
 
@@ -54,6 +56,16 @@ const (
 	NetNone  = "none"
 	NetProxy = "host-proxy" // HTTP and HTTPS, through a proxy of the host
 )
+
+// What a VM's workspace can be put back to.
+const (
+	UndoNone  = "none"
+	UndoCalls = "calls" // before each MCP call that may change it
+	UndoExecs = "execs" // before each command
+	UndoAll   = "all"   // before either
+)
+
+var undos = []string{UndoNone, UndoCalls, UndoExecs, UndoAll}
 
 // set gives the field of k the value that v says; an empty v unsets it. The
 // text of its error goes on after the key's name.
@@ -123,6 +135,8 @@ func (k *Key) check(v string) error {
 		return wrong("is not a host name")
 	case k.kind == isNet && v != NetNone && v != NetProxy:
 		return fmt.Errorf("%.64q: it is %s or %s", v, NetNone, NetProxy)
+	case k.kind == isUndo && !slices.Contains(undos, v):
+		return fmt.Errorf("%.64q: it is %s", v, strings.Join(undos, ", "))
 	}
 	return nil
 }

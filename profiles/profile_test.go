@@ -102,7 +102,7 @@ func TestParseRefuses(t *testing.T) {
 		{"image = ", "line 1: "},
 		{"\nimage = \"a\"\nimage = \"b\"", "line 3: "},
 		{"\nimge = \"a\"", `line 2: unknown key "imge": did you mean "image"?`},
-		{"zzz = 1", `line 1: unknown key "zzz": remove it; known here are image driver kernel ram cpus pids disk records idle ttl net env http network cmd storage mcp security mcpServers`},
+		{"zzz = 1", `line 1: unknown key "zzz": remove it; known here are image driver kernel ram cpus pids disk records idle ttl net undo undo_keep env http network cmd storage mcp security mcpServers`},
 		{"[mcp]\nmax_pending = \"1MiB\"", "line 2: mcp.max_pending is too small: 1MiB < 2MiB"},
 		{"[http]\nallowed = []", `line 2: unknown key "http.allowed": remove it; known here are allow max_bytes timeout`},
 		{"[mcpServers.a]\nurl = \"http://a\"\nbearer_tokn = \"x\"", `line 3: unknown key "mcpServers.a.bearer_tokn": did you mean "bearer_token"?`},

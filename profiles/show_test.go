@@ -44,6 +44,8 @@ records built-in - open "256MiB"
 security.rules.mcp.a.decision corp CORP/all.toml:4 locked "block"
 security.rules.mcp.a.on corp CORP/all.toml:3 locked "mcp.request"
 security.rules.mcp.a.priority corp CORP/all.toml:2 locked -100
+undo built-in - open "none"
+undo_keep built-in - open 20
 `
 	for line := range strings.Lines(strings.ReplaceAll(want, "CORP", h.corp)) {
 		if !strings.Contains(text, line) {

@@ -13,6 +13,7 @@
 //	layer/      what the guest wrote elsewhere; the driver's to fill
 //	snap/       snapshots: copies of work and layer, see package snapshot
 //	reverting/  what work and layer are about to be; only while a revert is under way
+//	undoing     what is being undone; only while it is
 //	saved/      what the machine of a suspended VM was; see suspend.go
 //	restoring/  the same, while a machine is restored from it
 //	ports/      the sockets that the guest dials

@@ -32,6 +32,7 @@ const (
 	EventSnapshot Kind = "snapshot" // the text is its name
 	EventReverted Kind = "reverted" // to the snapshot that the text names
 	EventDropped  Kind = "dropped"  // a snapshot was
+	EventUndone   Kind = "undone"   // the workspace is what it was before the call or command that the text begins with
 
 	EventOOM     Kind = "oom"           // a process of the machine was killed, as there was no memory left
 	EventPosed   Kind = "agent.refused" // a connection to the agent's port was, as the agent is there

@@ -39,6 +39,9 @@ func (v *VM) Revert(ctx context.Context, name string) error {
 		return err
 	}
 	defer release()
+	if s.Undo {
+		return fmt.Errorf("%w: snapshot %q is of the workspace alone: undo %s", fs.ErrInvalid, name, name)
+	}
 	if err := v.revertible(s.Image); err != nil {
 		return err
 	}
@@ -134,5 +137,9 @@ func (v *VM) sweep() {
 	if err := v.finishRevert(); err != nil {
 		v.seen.err = err
 	}
+	if err := v.foundUndoing(); err != nil {
+		v.seen.err = err
+	}
+	v.dropUnsettled()
 	v.t.litter = slices.Concat(v.t.litter, replica.Leftovers(v.path("snap")), replica.Leftovers(v.dir))
 }

@@ -46,7 +46,7 @@ func (v *VM) automatic() ([]snapshot.Info, error) {
 	all, err := v.snaps.List()
 	var list []snapshot.Info
 	for _, i := range all {
-		if i.Automatic {
+		if i.Automatic && !i.Undo {
 			list = append(list, i)
 		}
 	}

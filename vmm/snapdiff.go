@@ -35,20 +35,26 @@ func (v *VM) diff(ctx context.Context, room chan struct{}, bounds diff.Bounds, a
 	}
 	defer done()
 	var dirs [2]string
+	workAlone := false
 	for i, name := range []string{a, b} {
 		if name == Now {
 			dirs[i] = v.dir
 			continue
 		}
-		_, release, err := v.snaps.Hold(name)
+		s, release, err := v.snaps.Hold(name)
 		if err != nil {
 			return "", err
 		}
 		defer release()
+		workAlone = workAlone || s.Undo
 		dirs[i] = v.snaps.Dir(name)
 	}
+	parts := []string{"layer", "work"}
+	if workAlone {
+		parts = parts[1:]
+	}
 	var text strings.Builder
-	for _, part := range []string{"layer", "work"} {
+	for _, part := range parts {
 		lines, err := bounds.Folders(ctx, shown(dirs[0], part), shown(dirs[1], part), part+"/")
 		if err != nil {
 			return "", err

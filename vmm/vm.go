@@ -29,6 +29,7 @@ type VM struct {
 	side    Sidecar
 
 	snapping       chan struct{} // is full while a snapshot is taken: one at a time
+	undoing        chan struct{} // while one for undo is, or something is undone
 	comparing      chan struct{} // while folders are compared
 	guestComparing chan struct{} // while they are since the guest asked
 
@@ -72,7 +73,7 @@ func newVM(t *Table, name, dir string, s stored) *VM {
 	v := &VM{
 		dir: dir, t: t,
 		posts: make(chan func(), 64), quit: make(chan struct{}), ended: make(chan struct{}), asked: make(chan struct{}, 1),
-		snapping: make(chan struct{}, 1), comparing: make(chan struct{}, 1), guestComparing: make(chan struct{}, 1),
+		snapping: make(chan struct{}, 1), undoing: make(chan struct{}, 1), comparing: make(chan struct{}, 1), guestComparing: make(chan struct{}, 1),
 	}
 	v.life, v.end = context.WithCancel(t.life)
 	v.snaps = snapshot.Open(v.path("snap"))

@@ -79,15 +79,16 @@ const (
 // Still copies what has changed since the last pass as Ahead does, and says
 // whether that was nothing. Then the replica is complete, and what the folder
 // was at one moment, between the two passes, although nobody was stopped.
-func (r *Replica) Still(ctx context.Context) (Cost, bool, error) {
-	var c Cost
-	began := time.Now()
-	p := r.newPass(ctx, &c)
+func (r *Replica) Still(ctx context.Context) (c Cost, still bool, err error) {
+	still, err = r.still(ctx, &c)
+	return c, still, err
+}
+
+func (r *Replica) still(ctx context.Context, c *Cost) (bool, error) {
+	p := r.newPass(ctx, c)
 	p.dressed = true
-	err := p.run()
-	r.took += time.Since(began)
-	c.Time = r.took
-	return c, err == nil && !p.changed, err
+	err := p.timed()
+	return err == nil && !p.changed, err
 }
 
 // Copy copies what has changed since the last pass, and makes the replica
@@ -101,13 +102,18 @@ func (r *Replica) Copy(ctx context.Context) (Cost, error) {
 
 // pass makes a pass, whose cost is added to c.
 func (r *Replica) pass(ctx context.Context, last bool, c *Cost) (*pass, error) {
-	began := time.Now()
 	p := r.newPass(ctx, c)
 	p.last = last
+	return p, p.timed()
+}
+
+// timed does the pass, and adds what all took until now to its cost.
+func (p *pass) timed() error {
+	began := time.Now()
 	err := p.run()
-	r.took += time.Since(began)
-	c.Time += r.took
-	return p, err
+	p.r.took += time.Since(began)
+	p.cost.Time += p.r.took
+	return err
 }
 
 func (r *Replica) newPass(ctx context.Context, c *Cost) *pass {

@@ -28,6 +28,20 @@ func (s Set) Ahead(ctx context.Context) error {
 	return nil
 }
 
+// Still is Replica.Still of each, and says whether all were. That they were at
+// the same moment it does not say.
+func (s Set) Still(ctx context.Context) (sum Cost, still bool, err error) {
+	still = true
+	for _, r := range s {
+		same, err := r.still(ctx, &sum)
+		if err != nil {
+			return sum, false, err
+		}
+		still = still && same
+	}
+	return sum, still, nil
+}
+
 // Copy is Replica.Copy of each, and returns the cost of all.
 func (s Set) Copy(ctx context.Context) (Cost, error) {
 	var sum Cost

@@ -22,6 +22,7 @@ type Draft struct {
 	dir   string
 	cost  replica.Cost
 	began time.Time
+	point *Point // that it is of; nil: none
 }
 
 // Begin begins a snapshot called name of the folders called parts in from.
@@ -48,10 +49,24 @@ func (s *Store) Begin(name, from string, parts ...string) (*Draft, error) {
 
 func exist(name string) error { return fmt.Errorf("%w: snapshot %q", fs.ErrExist, name) }
 
+// Still copies what has changed since Ahead, of folders that may be in use, and
+// says whether that was nothing. Then the snapshot is complete.
+func (d *Draft) Still(ctx context.Context) (still bool, err error) {
+	d.cost, still, err = d.Set.Still(ctx)
+	return still, err
+}
+
 // Copy copies what has changed since Ahead, of folders that nobody writes to.
 func (d *Draft) Copy(ctx context.Context) (err error) {
 	d.cost, err = d.Set.Copy(ctx)
 	return err
+}
+
+// At says which point the snapshot is of, and that it has nothing of the part
+// empty, whose folder is there all the same.
+func (d *Draft) At(p Point, empty string) error {
+	d.point = &p
+	return os.Mkdir(filepath.Join(d.dir, empty), 0o755)
 }
 
 // Commit gives the snapshot its name, when it is on the disk. What i says
@@ -64,9 +79,14 @@ func (d *Draft) Commit(i Info) error {
 			return err
 		}
 	}
-	err := fs.WriteJSON(filepath.Join(d.dir, record), i, false)
-	if err == nil {
-		err = errors.Join(os.Chmod(d.dir, 0o755), layer.Settle(d.dir))
+	if d.point != nil {
+		if err := d.point.note(d.dir); err != nil {
+			return err
+		}
+	}
+	err := errors.Join(fs.WriteJSON(filepath.Join(d.dir, record), i, false), os.Chmod(d.dir, 0o755))
+	if err == nil && i.Boot == "" {
+		err = layer.Settle(d.dir)
 	}
 	if err != nil {
 		return err

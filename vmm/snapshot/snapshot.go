@@ -6,6 +6,7 @@
 //	record.json   an Info
 //	PART/         a folder for each folder that was copied
 //	PART.seen     what the files were, for the next snapshot to share them
+//	points        of one for undo: the Points that it is of, a JSON line each
 //
 // Where the file system shares no blocks, files that have not changed since
 // the snapshot before are one file in both.
@@ -34,6 +35,8 @@ type Info struct {
 	Name      string        `json:"-"`
 	Taken     time.Time     `json:"taken"`
 	Automatic bool          `json:"automatic,omitempty"` // nobody asked for it by name
+	Undo      bool          `json:"undo,omitempty"`      // it is for undo, and of the workspace alone
+	Boot      string        `json:"boot,omitempty"`      // it was not forced to the disk, and counts until the host boots anew
 	State     string        `json:"state"`               // of the VM
 	Image     string        `json:"image"`               // of the VM
 	Frozen    time.Duration `json:"frozen"`              // how long the guest stood still
@@ -112,15 +115,16 @@ func (s *Store) Hold(name string) (Info, func(), error) {
 
 // Drop removes the snapshot called name.
 func (s *Store) Drop(name string) error {
-	gone, err := s.unname(name)
+	gone, err := s.Unname(name)
 	if err != nil {
 		return err
 	}
 	return replica.Remove(gone)
 }
 
-// unname takes the name from a snapshot, which is none from then on.
-func (s *Store) unname(name string) (string, error) {
+// Unname takes the name from a snapshot, which is none from then on, and
+// returns the folder that is left to be removed.
+func (s *Store) Unname(name string) (string, error) {
 	s.usersMu.Lock()
 	defer s.usersMu.Unlock()
 	if _, err := os.Lstat(filepath.Join(s.dir, name, record)); err != nil || name[0] == '.' {

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"strings"
 	"time"
 
 	"hutch/fs"
@@ -37,7 +38,7 @@ func (v *Sandbox) Event(e vmm.Event) {
 	}
 	v.tell(ledger.VMs, Event{Time: e.Time, VM: e.VM, Kind: string(e.Kind), Text: e.Text})
 	switch e.Kind {
-	case vmm.EventSnapshot, vmm.EventReverted, vmm.EventDropped:
+	case vmm.EventSnapshot, vmm.EventReverted, vmm.EventDropped, vmm.EventUndone:
 		v.recordSnapshot(e)
 	case vmm.EventStarting:
 		v.starting.Store(&e.Time)
@@ -88,6 +89,10 @@ func (s *Service) announce(e Event) Event {
 // recordSnapshot records that a snapshot was taken, dropped or reverted to.
 func (v *Sandbox) recordSnapshot(e vmm.Event) {
 	r := ledger.Row{"timestamp": e.Time, "event": string(e.Kind), "name": e.Text}
+	if e.Kind == vmm.EventUndone {
+		id, text, _ := strings.Cut(e.Text, ": ")
+		r["name"], r["text"] = id, text
+	}
 	if i, err := v.Snapshots().Get(e.Text); err == nil && e.Kind != vmm.EventDropped {
 		r["state"], r["automatic"] = i.State, 0
 		if i.Automatic {
@@ -110,7 +115,7 @@ func snapshotsOf(m *vmm.VM) workspace.Snapshots {
 			for _, i := range all {
 				list = append(list, workspace.Snapshot{
 					Name: i.Name, Taken: i.Taken.UTC().Format(time.RFC3339), Automatic: i.Automatic,
-					Files: i.Cost.Files, Bytes: i.Cost.Bytes,
+					Files: i.Cost.Files, Bytes: i.Cost.Bytes, Undo: i.Undo,
 				})
 			}
 			return list, err

@@ -143,6 +143,9 @@ func (e *Exec) Start(ctx context.Context, message, tell string) error {
 	if err := e.vm.tellEnv(ctx, e.guest); err != nil {
 		return err
 	}
+	if err := e.vm.beforeExec(ctx, e.Name, message); err != nil {
+		return err
+	}
 	began := time.Now()
 	if err := e.Ctl(ctx, tell); err != nil {
 		return e.vm.WhyGone(err)

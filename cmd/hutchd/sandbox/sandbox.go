@@ -98,6 +98,7 @@ func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 		Ended:     func(c mcpd.Ended) { s.cfg.Telemetry.Call(m.Name(), c) },
 		Trouble:   v.trouble,
 		Run:       v.run,
+		Before:    v.beforeCall,
 		Ask:       v.ask,
 	})
 	return v

@@ -75,6 +75,9 @@ func snapInfo(c call) (string, error) {
 	if i.Automatic {
 		line("automatic", "yes")
 	}
+	if i.Undo {
+		line("undo", "yes")
+	}
 	line("state", i.State)
 	line("image", i.Image)
 	line("files", i.Cost.Files)

@@ -95,6 +95,7 @@ func vmRow() []row {
 		{Name: "root", Perm: 0o755, Under: guestRoot, Links: rootLinks, Doc: "the guest's whole file system, while it runs"},
 		{Name: "snap", Perm: 0o755, Names: snapNames, Enter: enterSnap, Each: snapRow(), Make: makeSnap, Drop: dropSnap, Doc: "snapshots; mkdir takes one, rmdir drops it",
 			Rows: []row{{Name: "diff", Perm: 0o600, Open: openDiff, Doc: "write two snapshots' names, read the difference, on one open file"}}},
+		{Name: "undo", Perm: 0o444, Read: undoList, Doc: "what can be undone, the oldest first, a line each"},
 		{Name: "exec", Perm: 0o755, Names: execNames, Enter: enterExec, Each: execRow(), Make: makeExec, Drop: dropExec, Doc: "commands; mkdir makes one, rmdir drops it",
 			Rows: []row{{Name: "clone", Perm: 0o600, Open: cloneExec, Doc: "open for reading and writing: an anonymous exec"}}},
 		{Name: "policy", Perm: 0o555, Rows: policyRows(), Doc: "what decides what the agent may"},
@@ -194,6 +195,6 @@ func vmLogRows() []row {
 		{Name: "exec", Perm: 0o444, Open: ledgerLog(ledger.Execs, false), Size: ledgerSize(ledger.Execs), Doc: "every command that has ended, a JSON line each"},
 		{Name: "file", Perm: 0o444, Open: ledgerLog(ledger.Files, false), Size: ledgerSize(ledger.Files), Doc: "every operation of a tool on a file, a JSON line each"},
 		{Name: "security", Perm: 0o444, Open: ledgerLog(ledger.Security, false), Size: ledgerSize(ledger.Security), Doc: "refused calls and frames, a JSON line each"},
-		{Name: "snapshots", Perm: 0o444, Open: ledgerLog(ledger.Snapshots, false), Size: ledgerSize(ledger.Snapshots), Doc: "snapshots taken, dropped and reverted to, a JSON line each"},
+		{Name: "snapshots", Perm: 0o444, Open: ledgerLog(ledger.Snapshots, false), Size: ledgerSize(ledger.Snapshots), Doc: "snapshots taken, dropped and reverted to, and what was undone, a JSON line each"},
 	}
 }

@@ -19,6 +19,7 @@ func vmVerbs() []verb {
 		{Name: "kill", Max: 0, Do: killVM, Doc: "stop it at once"},
 		{Name: "snap", Args: "NAME", Min: 1, Max: 1, Do: snapVM, Doc: "take a snapshot, as mkdir snap/NAME does"},
 		{Name: "revert", Args: "NAME", Min: 1, Max: 1, Do: revertVM, Doc: "make workspace and layer what they were; a VM that runs starts anew"},
+		{Name: "undo", Args: "ID", Min: 1, Max: 1, Do: undoVM, Doc: "make the workspace what it was before a call or command, while the VM runs; undo has what can be"},
 		{Name: "suspend", Max: 0, Do: suspendVM, Doc: "end its machine and keep the memory on the disk"},
 		{Name: "resume", Max: 0, Do: resumeVM, Doc: "go on where it was suspended; returns when it runs"},
 		{Name: "persist", Args: "NAME", Min: 1, Max: 1, Do: persistVM, Doc: "give an anonymous VM a name, under which it stays"},
