@@ -22,7 +22,7 @@ var pages = map[string]string{
 
 var (
 	helpFlag    = regexp.MustCompile(`(?m)(?:^  |\[)-([A-Za-z][a-z-]*)`)
-	helpCommand = regexp.MustCompile(`(?m)^  ([a-z0-9]+) `)
+	helpCommand = regexp.MustCompile(`(?m)^  ([a-z0-9][a-z0-9-]*) `)
 	pageFlag    = regexp.MustCompile(`(?m)(?:^\.[A-Z]+ |\\fB|"\[?)-([A-Za-z][a-z-]*)`)
 )
 

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,29 +31,33 @@ func testProgram(t *testing.T, name string) string {
 	return path
 }
 
-// TestMCP has a client inside a sandbox do all that the reference server
-// offers, as a program and over HTTP, and the same client without hutch.
+// TestMCP has a client inside a sandbox, and one on the host, do all that the
+// reference server offers, as a program and over HTTP, and the same client
+// without hutch.
 func TestMCP(t *testing.T) {
 	t.Parallel()
 	nodejs, program := need.Everything(t)
 	client := mcpclient(t)
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
-		compareMCP(t, client, []string{nodejs, program, "stdio"}, fmt.Sprintf("command = %q\nargs = [%q, \"stdio\"]\n", nodejs, program))
+		compareMCP(t, client, []string{nodejs, program, "stdio"}, fmt.Sprintf("command = %q\nargs = [%q, \"stdio\"]\n", nodejs, program), inVM)
+	})
+	t.Run("host", func(t *testing.T) {
+		t.Parallel()
+		compareMCP(t, client, []string{nodejs, program, "stdio"}, fmt.Sprintf("command = %q\nargs = [%q, \"stdio\"]\n", nodejs, program), onHost)
 	})
 	t.Run("http", func(t *testing.T) {
 		t.Parallel()
 		url := need.ServeEverything(t)
-		compareMCP(t, client, []string{url}, fmt.Sprintf("url = %q\n", url))
+		compareMCP(t, client, []string{url}, fmt.Sprintf("url = %q\n", url), inVM)
 	})
 }
 
-// compareMCP runs the client with direct as its server, and in a VM whose
-// profile has the server.
-func compareMCP(t *testing.T, client string, direct []string, server string) {
-	s := serve(t, false)
-	s.write("profiles/default.toml", "[mcpServers.all]\n"+server)
-	s.vm("dev")
+// prefixes are how the client is told what hutch makes of the server's names.
+var prefixes = []string{"-name", "all__", "-uri", "capsem://all/"}
+
+// inVM returns the client that runs in the VM dev.
+func inVM(t *testing.T, s *service, client string) *exec.Cmd {
 	program, err := os.ReadFile(client)
 	if err != nil {
 		t.Fatal(err)
@@ -61,8 +66,22 @@ func compareMCP(t *testing.T, client string, direct []string, server string) {
 	if _, status := s.sh("dev", "chmod +x /workspace/mcpclient"); status != "0" {
 		t.Fatal(status)
 	}
+	return s.command("hutch", slices.Concat([]string{"exec", "dev", "/workspace/mcpclient"}, prefixes, []string{"hutch-relay"})...)
+}
+
+// onHost returns the client that uses the VM dev from the host.
+func onHost(_ *testing.T, s *service, client string) *exec.Cmd {
+	return s.user(client, append(prefixes, filepath.Join(s.bin, "hutch"), "mcp-session", "dev")...)
+}
+
+// compareMCP runs the client with direct as its server, and through hutch with
+// a VM whose profile has the server.
+func compareMCP(t *testing.T, client string, direct []string, server string, through func(*testing.T, *service, string) *exec.Cmd) {
+	s := serve(t, false)
+	s.write("profiles/default.toml", "[mcpServers.all]\n"+server)
+	s.vm("dev")
 	here := transcript(t, s.user(client, direct...), "", "")
-	there := transcript(t, s.command("hutch", "exec", "dev", "/workspace/mcpclient", "-name", "all__", "-uri", "capsem://all/", "hutch-relay"), "all__", "capsem://all/")
+	there := transcript(t, through(t, s, client), "all__", "capsem://all/")
 	for what, lines := range here {
 		if !reflect.DeepEqual(lines, there[what]) {
 			a, _ := json.Marshal(lines)

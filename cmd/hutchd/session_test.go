@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -65,6 +66,33 @@ func TestSessionFiles(t *testing.T) {
 	}
 	if all := s.read("vm/dev/mcp/sessions/s/out"); !strings.HasPrefix(all, `{"jsonrpc":"2.0","id":1,`) || !strings.Contains(all, `"id":"ctl-1"`) {
 		t.Errorf("read again it is %q", all)
+	}
+}
+
+// TestSDKClient has a client made with the official SDK use a VM from the host,
+// and the MCP reference server without hutch.
+func TestSDKClient(t *testing.T) {
+	t.Parallel()
+	nodejs, program := need.Everything(t)
+	s := serve(t, false)
+	s.write("profiles/default.toml", fmt.Sprintf("[mcpServers.all]\ncommand = %q\nargs = [%q, \"stdio\"]\n", nodejs, program))
+	s.vm("dev")
+	s.tool("dev", "all__get-sum")
+	run := func(prefix string, server ...string) string {
+		cmd := s.user(nodejs, append([]string{"testdata/mcpclient.cjs", os.Getenv("HUTCH_NPM"), prefix}, server...)...)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s%s", server, err, out, stderr(err))
+		}
+		return string(out)
+	}
+	direct := run("", nodejs, program, "stdio")
+	through := run("all__", filepath.Join(s.bin, "hutch"), "mcp-session", "dev")
+	if direct != through || !strings.Contains(direct, `["at once",50]`) || !strings.Contains(direct, "because") {
+		t.Errorf("directly\n%s\nthrough hutch\n%s", direct, through)
+	}
+	if list, err := s.client().ReadDir("vm/dev/mcp/sessions"); err != nil || len(list) != 1 {
+		t.Errorf("after it there are %v, %v", list, err)
 	}
 }
 
