@@ -148,7 +148,9 @@ func (a *aggregator) readServers(line []byte) {
 		a.logf("the first line is not JSON: there are no servers")
 		line = []byte("[]")
 	}
-	a.define(decodeServers(line))
+	if err := a.define(decodeServers(line)); err != nil {
+		a.logf("%v", err)
+	}
 }
 
 // refuse answers a line that is no request, if an id can be read from it.

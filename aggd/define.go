@@ -2,7 +2,9 @@ package aggd
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
@@ -41,12 +43,14 @@ func (s *set) find(name string) (*server, error) {
 }
 
 // define puts a new set in force. A server that needs no other connection than
-// it has keeps it; the connections of the others are ended meanwhile.
-func (a *aggregator) define(defs []definition) {
+// it has keeps it; the connections of the others are ended meanwhile. The error
+// says which definitions have a fault.
+func (a *aggregator) define(defs []definition) error {
 	old := a.set.Load()
 	next := &set{byName: make(map[string]*server)}
 	kept := make(map[*server]bool)
-	for _, def := range defs {
+	var faults []string
+	for i, def := range defs {
 		s := old.byName[def.Name]
 		switch {
 		case next.byName[def.Name] != nil && jsonrpc.CheckServer(def.Name) == nil:
@@ -61,6 +65,9 @@ func (a *aggregator) define(defs []definition) {
 		}
 		kept[s] = true
 		next.order = append(next.order, s)
+		if s.fault != nil && s.state == wire.Failed {
+			faults = append(faults, fmt.Sprintf("server %d, %.60q: %v", i+1, def.Name, s.fault))
+		}
 	}
 	a.set.Store(next)
 	for _, s := range old.order {
@@ -68,4 +75,8 @@ func (a *aggregator) define(defs []definition) {
 			a.tasks.Go(s.close)
 		}
 	}
+	if faults == nil {
+		return nil
+	}
+	return errors.New(strings.Join(faults, "; "))
 }

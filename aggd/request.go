@@ -210,7 +210,9 @@ func (a *aggregator) refresh(q request) ([]byte, error) {
 	if len(servers) == 0 || servers[0] != '[' {
 		return nil, errors.New("refresh needs an array of servers")
 	}
-	a.define(decodeServers(servers))
+	if err := a.define(decodeServers(servers)); err != nil {
+		return nil, fmt.Errorf("refresh: %w", err)
+	}
 	return ok, nil
 }
 

@@ -310,6 +310,30 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
+// TestRefreshFaults has definitions that mean nothing among one that does.
+func TestRefreshFaults(t *testing.T) {
+	h := start(t, Config{}, stdioServer(t, "a", "plain"))
+	pid := h.pid("a")
+	a := []wire.Server{stdioServer(t, "a", "plain")}
+	patient(a)
+	kept, err := rawjson.Encode(h.programs.Define(a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := h.ask("refresh", `{"servers":[`+string(rawjson.Elements(kept)[0])+`,{"name":"b","url":"ftp://x"},{"name":"c","headers":7},7,{"name":"e__f","url":"http://x"},{"name":"g"},{"name":"b","url":"http://127.0.0.1:1"},{"name":"off","enabled":false}]}`)
+	for i, want := range []string{
+		`server 2, "b": the url is neither http nor https`, `server 3, "c": its definition does not parse: `, `server 4, "": `,
+		`server 5, "e__f": the server name "e__f" has "__" in it`, `server 6, "g": neither url nor command`, `server 7, "b": another server is named b`,
+	} {
+		if !strings.Contains(rawjson.GetString([]byte(line), "error"), want) {
+			t.Errorf("%d: %s does not have %s", i+2, line, want)
+		}
+	}
+	if h.pid("a") != pid {
+		t.Error("the server without a fault was restarted")
+	}
+}
+
 // alive returns a FIFO for a server's ALIVE, and what tells of its end.
 func alive(t *testing.T) (path string, up, gone <-chan struct{}) {
 	path = filepath.Join(t.TempDir(), "alive")
