@@ -103,6 +103,8 @@ require (
 )
 
 tool (
+	github.com/modelcontextprotocol/go-sdk/conformance/everything-client
+	github.com/modelcontextprotocol/go-sdk/conformance/everything-server
 	github.com/modelcontextprotocol/go-sdk/examples/client/listfeatures
 	github.com/modelcontextprotocol/go-sdk/examples/server/everything
 )
