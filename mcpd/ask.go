@@ -61,6 +61,24 @@ func joined(ctx, other context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
+// An answerer is who a server's request is for: a session, or an exchange.
+type answerer interface {
+	offers(capability string) bool
+	ask(context.Context, wire.ServerRequest) (json.RawMessage, *Error)
+}
+
+// answerer returns who a server's request is for, and of which session that is; nil
+// if nobody is there.
+func (e *Endpoint) answerer(r wire.ServerRequest) (answerer, *session) {
+	if x, ok := r.Owner.(*exchange); ok {
+		return x, x.session
+	}
+	if s := e.asker(r); s != nil {
+		return s, s
+	}
+	return nil, nil
+}
+
 // asker returns the session that a server's request is for: that of the call
 // it belongs to. Where a server's protocol does not say which that is, it is
 // the only session of the connection, or the one that called the server last.
@@ -68,7 +86,7 @@ func (e *Endpoint) asker(r wire.ServerRequest) *session {
 	if c, ok := r.Owner.(*call); ok {
 		return c.session
 	}
-	sessions := e.each(func(s *session) bool { return s.client.Load().key == r.Client })
+	sessions := e.each(func(s *session) bool { return s.is(r.Client) })
 	if len(sessions) == 1 {
 		return sessions[0]
 	}
@@ -86,10 +104,7 @@ func (e *Endpoint) asker(r wire.ServerRequest) *session {
 
 // offers reports whether the guest can be asked for what a capability is for.
 func (s *session) offers(capability string) bool {
-	if s.out == nil || capability == "" || s.version.Load() == frame.Version1 {
-		return false
-	}
-	return rawjson.Get(s.client.Load().capabilities, capability) != nil
+	return s.out != nil && s.version.Load() != frame.Version1 && s.client.Load().offers(capability)
 }
 
 // ask sends a request to the guest and waits for its answer.

@@ -18,6 +18,9 @@ import (
 // A call is one request under way.
 type call struct {
 	session *session
+	client  *client // who makes it
+	meta    meta
+	level   int32 // of the log messages that it wants; noLevel: it does not say
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	message message
@@ -48,6 +51,8 @@ type call struct {
 	releases  []func()      // end it for what counts calls that are under way
 
 	upstream atomic.Pointer[string] // the server that it is under way to
+	listen   *listen                // that it is a part of, or nil
+	exchange *exchange              // that it belongs to; nil: nobody asks its client for anything
 }
 
 // target returns the server that the call is under way to, or "".
@@ -105,11 +110,9 @@ func (c *call) tooLarge(n int) *Error {
 
 // trace returns the W3C trace id that the client gave, or a new one.
 func (c *call) trace() string {
-	if meta := c.message.params.get(pMeta); meta != nil {
-		parent := rawjson.GetString(meta, "traceparent")
-		if len(parent) >= 55 && parent[2] == '-' && parent[35] == '-' && isTrace(parent[3:35]) {
-			return parent[3:35]
-		}
+	parent := rawjson.String(c.meta.get(mTrace))
+	if len(parent) >= 55 && parent[2] == '-' && parent[35] == '-' && isTrace(parent[3:35]) {
+		return parent[3:35]
 	}
 	var b [16]byte
 	rand.Read(b[:])

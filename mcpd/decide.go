@@ -120,6 +120,10 @@ func refusalData(d policy.Decision) json.RawMessage {
 
 // decide decides the call. The time that takes is not the call's.
 func (c *call) decide() (err *Error) {
+	if c.exchange != nil { // it is decided already
+		c.verdict = c.exchange.verdict
+		return nil
+	}
 	r := c.question(nil)
 	if c.missing && c.message.Method != "tools/call" {
 		reason := fmt.Sprintf("server %q is not registered", c.server)
@@ -190,7 +194,7 @@ func (c *call) block(r *policy.Event, d policy.Decision) *Error {
 }
 
 // ownResults are the requests whose results are the endpoint's own, and not judged.
-var ownResults = map[string]bool{"initialize": true, "logging/setLevel": true, seal.Attest: true, seal.AttestSMCP: true}
+var ownResults = map[string]bool{"initialize": true, "server/discover": true, "logging/setLevel": true, "subscriptions/listen": true, seal.Attest: true, seal.AttestSMCP: true}
 
 // judge decides whether the guest may have the call's answer.
 func (c *call) judge(result json.RawMessage, err *Error) (json.RawMessage, *Error) {

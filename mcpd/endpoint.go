@@ -113,6 +113,7 @@ type Endpoint struct {
 
 	mu       sync.Mutex // guards what follows
 	sessions map[*session]struct{}
+	listens  map[*listen]struct{}
 	declared map[string]json.RawMessage // sets of client capabilities, by key
 	closed   bool
 
@@ -122,6 +123,8 @@ type Endpoint struct {
 	count    counters
 	pending  *frame.Budget // of all sessions
 	inFlight atomic.Int64  // requests of all sessions
+
+	exchanges atomic.Int64 // of all sessions that wait for a client
 
 	trouble atomic.Pointer[string] // why there is no aggregator; nil if there is
 }
@@ -160,12 +163,12 @@ func (r *rules) askTime() time.Duration {
 // and Stop.
 func New(cfg Config) *Endpoint {
 	cfg = cfg.withDefaults()
-	e := &Endpoint{cfg: cfg, pending: frame.NewBudget(maxPending), sessions: make(map[*session]struct{}), declared: make(map[string]json.RawMessage)}
+	e := &Endpoint{cfg: cfg, pending: frame.NewBudget(maxPending), sessions: make(map[*session]struct{}), listens: make(map[*listen]struct{}), declared: make(map[string]json.RawMessage)}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.log = &redact.Lines{To: cfg.AggLog, Redact: e.redact}
 	e.rules.Store(newRules(nil, nil))
 	e.catalogs = catalogs{e: e, byKey: make(map[string]catalog)}
-	e.subs = subscriptions{e: e, topics: make(map[topic]map[*session]string)}
+	e.subs = subscriptions{e: e, topics: make(map[topic]map[subscriber]string)}
 	e.work = workspace.New(cfg.Work, cfg.Snapshots)
 	e.local = newSession(e, nil)
 	return e

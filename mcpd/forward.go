@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hutch/aggd/jsonrpc"
+	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 	"hutch/mcpd/policy"
 )
@@ -21,22 +22,35 @@ func (c *call) forward(member int) step {
 
 // send makes the request of a server and waits for its answer.
 func (c *call) send(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, *Error) {
-	e := c.session.e
-	aggregator, err := e.child()
-	if err != nil {
-		return nil, c.failed(ctx, err)
-	}
-	if d := e.rules.Load().servers[server].CallTimeout; d > 0 && method == "tools/call" {
+	if d := c.session.e.rules.Load().servers[server].CallTimeout; d > 0 && method == "tools/call" {
 		// aggd keeps to this limit as well, with an error of its own.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(d), &overdue{time.Duration(d)})
 		defer cancel()
 	}
+	if c.stateless() {
+		params = c.ours(params)
+	}
+	switch {
+	case !c.stateless() || c.client.key == "":
+		return c.reach(ctx, server, method, params, c, c.progress)
+	case c.exchange == nil:
+		c.exchange = c.exchanging(server, method, params)
+	}
+	return c.exchange.await(ctx)
+}
+
+// reach makes the request by way of the aggregator. What the server says meanwhile
+// belongs to owner.
+func (c *call) reach(ctx context.Context, server, method string, params json.RawMessage, owner any, progress func(json.RawMessage)) (json.RawMessage, *Error) {
+	aggregator, err := c.session.e.child()
+	if err != nil {
+		return nil, c.failed(ctx, err)
+	}
 	c.upstream.Store(&server)
 	defer c.upstream.Store(nil)
 	result, rpcError, err := aggregator.Call(ctx, wire.Call{
-		Client: c.session.client.Load().key, Server: server, Method: method, Params: params,
-		Owner: c, Progress: c.progress,
+		Client: c.client.key, Server: server, Method: method, Params: params, Owner: owner, Progress: progress,
 	})
 	switch {
 	case err != nil:
@@ -47,6 +61,13 @@ func (c *call) send(ctx context.Context, server, method string, params json.RawM
 		return json.RawMessage(`{}`), nil
 	}
 	return result, nil
+}
+
+// ours returns the params of a request that speaks for itself as one of the
+// endpoint's: what it says of its client is for the endpoint, which the server is
+// told of as its own revision has it.
+func (c *call) ours(params json.RawMessage) json.RawMessage {
+	return rawjson.Set(params, rawjson.Delete(c.meta.raw, jsonrpc.MetaRevision, jsonrpc.MetaClientInfo, jsonrpc.MetaCapabilities), "_meta")
 }
 
 // failed is the error for a call that came to nothing on the way.

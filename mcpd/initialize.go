@@ -1,7 +1,6 @@
 package mcpd
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -30,11 +29,9 @@ func (s *session) hello(c *call) *Error {
 	}
 	cl := &client{revision: jsonrpc.Agree(asked)}
 	if c.version != frame.Version1 { // in which the host cannot ask the guest anything
-		cl.capabilities = bytes.Clone(c.message.params.get(pCapabilities)) // which stays when the rest goes
-		if len(cl.capabilities) > maxCapabilities {
-			return failure(jsonrpc.CodeParams, "capabilities of %d bytes: at most %d", len(cl.capabilities), maxCapabilities)
+		if err := cl.offer(s.e, c.message.params.get(pCapabilities)); err != nil {
+			return err
 		}
-		cl.key = s.e.key(cl.capabilities)
 	}
 	s.client.Store(cl)
 	return nil
@@ -65,22 +62,36 @@ func (e *Endpoint) declare(key string, capabilities json.RawMessage) bool {
 
 func planInitialize(_ context.Context, c *call) (step, *Error) {
 	return func(ctx context.Context) (json.RawMessage, *Error) {
-		e := c.session.e
-		all := e.settled(ctx, e.cfg.Settle)
-		b := append([]byte(`{"protocolVersion":`), quote(c.session.client.Load().revision)...)
-		b = append(b, `,"capabilities":`...)
-		b = append(b, offer(all)...)
-		if e.cfg.Seal != nil {
-			b = append(append(b[:len(b)-1], `,"extensions":{"seal":`...), e.offerSeal()...)
-			b = append(b, "}}"...)
-		}
-		b = append(b, `,"serverInfo":{"name":"hutch","title":"hutch","version":`...)
-		b = append(rawjson.AppendString(b, fs.Version), '}')
-		if text := instructions(all); text != "" {
-			b = rawjson.AppendString(append(b, `,"instructions":`...), text)
-		}
-		return append(b, '}'), nil
+		b := append([]byte(`{"protocolVersion":`), quote(c.client.revision)...)
+		b = append(c.session.e.about(ctx, b), `,"serverInfo":`...)
+		return append(append(b, serverInfo...), '}'), nil
 	}, nil
+}
+
+// planDiscover plans a server/discover: what initialize tells, to clients that
+// begin no session.
+func planDiscover(_ context.Context, c *call) (step, *Error) {
+	return func(ctx context.Context) (json.RawMessage, *Error) {
+		b := append([]byte(`{"supportedVersions":`), jsonrpc.Spoken()...)
+		return append(c.session.e.about(ctx, b), '}'), nil
+	}, nil
+}
+
+// serverInfo is what hutch tells clients of itself.
+var serverInfo = append(append([]byte(`{"name":"hutch","title":"hutch","version":`), rawjson.Quote(fs.Version)...), '}')
+
+// about appends what the servers offer and want clients to know.
+func (e *Endpoint) about(ctx context.Context, b []byte) []byte {
+	all := e.settled(ctx, e.cfg.Settle)
+	b = append(append(b, `,"capabilities":`...), offer(all)...)
+	if e.cfg.Seal != nil {
+		b = append(append(b[:len(b)-1], `,"extensions":{"seal":`...), e.offerSeal()...)
+		b = append(b, "}}"...)
+	}
+	if text := instructions(all); text != "" {
+		b = rawjson.AppendString(append(b, `,"instructions":`...), text)
+	}
+	return b
 }
 
 // settled returns the state of the servers. It waits a little for those that

@@ -15,7 +15,8 @@ import (
 // as a call: record, decide, do, judge, answer.
 type inquiry struct {
 	e       *Endpoint
-	session *session // that is asked; nil: there is none
+	to      answerer // that is asked; nil: there is none
+	session *session // of that
 	request wire.ServerRequest
 	event   policy.Event
 	begun   time.Time
@@ -33,12 +34,13 @@ func (e *Endpoint) asked(ctx context.Context, r wire.ServerRequest) (result, rpc
 	if askable[r.Method] == "" {
 		return nil, noMethod(r.Method).Raw()
 	}
-	if c, ok := r.Owner.(*call); ok {
+	if given := contextOf(r.Owner); given != nil {
 		var cancel context.CancelFunc
-		ctx, cancel = joined(ctx, c.ctx)
+		ctx, cancel = joined(ctx, given)
 		defer cancel()
 	}
-	q := &inquiry{e: e, session: e.asker(r), request: r, begun: time.Now()}
+	q := &inquiry{e: e, request: r, begun: time.Now()}
+	q.to, q.session = e.answerer(r)
 	result, err := q.run(ctx)
 	if err != nil {
 		return nil, err.Raw()
@@ -60,7 +62,7 @@ func (q *inquiry) run(ctx context.Context) (json.RawMessage, *Error) {
 	}
 	var result json.RawMessage
 	if err == nil {
-		result, err = q.session.ask(ctx, q.request)
+		result, err = q.to.ask(ctx, q.request)
 		result, err = q.judge(ctx, result, err)
 	}
 	return q.answer(ctx, result, err)
@@ -77,7 +79,7 @@ func (q *inquiry) record(ctx context.Context) (err *Error) {
 		q.event.Session, q.event.Principal, q.event.Process = s.id, s.principal, s.process
 	}
 	trace := ""
-	if c, ok := r.Owner.(*call); ok {
+	if c := callOf(r.Owner); c != nil {
 		trace = c.traceID
 	}
 	q.row, err = q.e.record(ctx, ledger.Call{
@@ -89,7 +91,7 @@ func (q *inquiry) record(ctx context.Context) (err *Error) {
 
 // decide decides whether the guest is asked at all, and what.
 func (q *inquiry) decide(ctx context.Context) (err *Error) {
-	if q.session == nil || !q.session.offers(askable[q.request.Method]) {
+	if q.to == nil || !q.to.offers(askable[q.request.Method]) {
 		return noMethod(q.request.Method)
 	}
 	q.verdict, err = q.e.decide(ctx, &q.event, &q.row)

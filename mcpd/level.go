@@ -37,9 +37,9 @@ func planLevel(_ context.Context, c *call) (step, *Error) {
 // fanOutLevel tells the servers the most talkative level that any session on
 // the same connections wants; each session is told only what it wants.
 func (c *call) fanOutLevel(ctx context.Context) *Error {
-	e, key := c.session.e, c.session.client.Load().key
+	e, key := c.session.e, c.client.key
 	level := c.session.level.Load()
-	for _, s := range e.each(func(s *session) bool { return s.client.Load().key == key }) {
+	for _, s := range e.each(func(s *session) bool { return s.is(key) }) {
 		if l := s.level.Load(); l != noLevel {
 			level = min(level, l)
 		}
@@ -67,7 +67,7 @@ func (c *call) fanOutLevel(ctx context.Context) *Error {
 func (e *Endpoint) logged(n wire.Notification) {
 	level := int32(slices.Index(levels, rawjson.GetString(n.Params, "level")))
 	for _, s := range e.recipients(n) {
-		if level < 0 || level >= s.level.Load() {
+		if want := s.wants(n); level >= want || level < 0 && want < int32(len(levels)) {
 			if params := e.told(tellsLog, func() *policy.Event { return s.toldBy(n) }, n.Params); params != nil {
 				s.notify(n.Method, params)
 			}
@@ -75,10 +75,23 @@ func (e *Endpoint) logged(n wire.Notification) {
 	}
 }
 
+// wants is the lowest level of the log messages that the session gets of what n
+// belongs to.
+func (s *session) wants(n wire.Notification) int32 {
+	c := callOf(n.Owner)
+	switch {
+	case c == nil || !c.stateless():
+		return s.level.Load()
+	case c.level == noLevel:
+		return int32(len(levels)) // none
+	}
+	return c.level
+}
+
 // toldBy is the event of what a server tells the session: of the call that it
 // belongs to, or of the server alone where its protocol does not say which.
 func (s *session) toldBy(n wire.Notification) *policy.Event {
-	if c, ok := n.Owner.(*call); ok {
+	if c := callOf(n.Owner); c != nil {
 		return c.question(nil)
 	}
 	r := s.e.toldBy(n)

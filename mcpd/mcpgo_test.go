@@ -14,6 +14,8 @@ import (
 	mcpgo "github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"hutch/aggd/jsonrpc"
 )
 
 // goClient is a guest's program that uses mcp-go. It answers what servers ask.
@@ -23,7 +25,11 @@ type goClient struct {
 }
 
 func (goClient) CreateMessage(_ context.Context, q mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-	text := "sampled " + q.Messages[0].Content.(mcp.TextContent).Text
+	said, ok := q.Messages[0].Content.(mcp.TextContent)
+	if !ok { // of an input_required result mcp-go decodes no content
+		said.Text = q.Messages[0].Content.(map[string]any)["text"].(string)
+	}
+	text := "sampled " + said.Text
 	return &mcp.CreateMessageResult{Model: "m", SamplingMessage: mcp.SamplingMessage{Role: mcp.RoleAssistant, Content: mcp.NewTextContent(text)}}, nil
 }
 
@@ -35,12 +41,18 @@ func (goClient) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRoots
 	return &mcp.ListRootsResult{Roots: []mcp.Root{{URI: "file:///workspace", Name: "w"}}}, nil
 }
 
-func (st *site) connectMCPGo(t *testing.T) (goClient, *mcp.InitializeResult) {
+// revisions are those that an mcp-go client begins with.
+var goRevisions = map[string][]mcpgo.ClientOption{
+	jsonrpc.Stateless: nil,
+	jsonrpc.Newest:    {mcpgo.WithLegacyProtocolOnly()},
+}
+
+func (st *site) connectMCPGo(t *testing.T, options ...mcpgo.ClientOption) (goClient, *mcp.InitializeResult) {
 	t.Helper()
 	out, in := st.program(t, "mcp-go client")
 	c := goClient{notes: make(chan mcp.JSONRPCNotification, 1000)}
 	c.Client = mcpgo.NewClient(transport.NewIO(out, in, io.NopCloser(strings.NewReader(""))),
-		mcpgo.WithSamplingHandler(c), mcpgo.WithElicitationHandler(c), mcpgo.WithRootsHandler(c))
+		append(options, mcpgo.WithSamplingHandler(c), mcpgo.WithElicitationHandler(c), mcpgo.WithRootsHandler(c))...)
 	if err := c.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -93,10 +105,17 @@ func (c goClient) note(t *testing.T, method string) map[string]any {
 // A client made with mcp-go, and servers made with the SDK and by hand.
 func TestMCPGo(t *testing.T) {
 	t.Parallel()
+	for revision, options := range goRevisions {
+		t.Run(revision, func(t *testing.T) { testMCPGo(t, revision, options) })
+	}
+}
+
+func testMCPGo(t *testing.T, revision string, options []mcpgo.ClientOption) {
+	t.Parallel()
 	st := newSite(t, nil, testServers("sdk", "one"))
-	c, hello := st.connectMCPGo(t)
+	c, hello := st.connectMCPGo(t, options...)
 	ctx := t.Context()
-	if hello.ServerInfo.Name != "hutch" || !strings.Contains(hello.Instructions, "made with the SDK") {
+	if hello.ProtocolVersion != revision || hello.ServerInfo.Name != "hutch" || !strings.Contains(hello.Instructions, "made with the SDK") {
 		t.Errorf("initialize: %+v", hello)
 	}
 	tools, err := c.ListTools(ctx, mcp.ListToolsRequest{})
@@ -139,8 +158,15 @@ func TestMCPGo(t *testing.T) {
 // What an mcp-go client is told while it calls, and by what it gives up.
 func TestMCPGoNotifications(t *testing.T) {
 	t.Parallel()
+	for revision, options := range goRevisions {
+		t.Run(revision, func(t *testing.T) { testMCPGoNotifications(t, revision, options) })
+	}
+}
+
+func testMCPGoNotifications(t *testing.T, revision string, options []mcpgo.ClientOption) {
+	t.Parallel()
 	st := newSite(t, nil, testServers("one"))
-	c, _ := st.connectMCPGo(t)
+	c, _ := st.connectMCPGo(t, options...)
 	ctx := t.Context()
 	if got, err := c.call(ctx, "one__progress", "token", nil); err != nil || got != "done" {
 		t.Errorf("progress: %s, %v", got, err)
@@ -149,6 +175,12 @@ func TestMCPGoNotifications(t *testing.T) {
 		if p := c.note(t, "notifications/progress"); p["progress"] != float64(i) || p["progressToken"] != "token" {
 			t.Errorf("progress %v, want %d", p, i)
 		}
+	}
+	if revision == jsonrpc.Stateless {
+		if _, err := c.ListenAsync(ctx, mcp.SubscriptionFilter{ToolsListChanged: true}, nil); err != nil {
+			t.Fatal(err)
+		}
+		c.note(t, "notifications/subscriptions/acknowledged")
 	}
 	if _, err := c.ListTools(ctx, mcp.ListToolsRequest{}); err != nil {
 		t.Error(err)

@@ -35,13 +35,15 @@ const (
 	pCapabilities
 	pProgressToken
 	pType
+	pRequestState
+	pInputResponses
 )
 
 var paramNames = [...]string{
 	pName: "name", pURI: "uri", pMeta: "_meta", pRef: "ref", pLevel: "level", pCursor: "cursor",
 	pArguments: "arguments", pRequestID: "requestId", pReason: "reason",
 	pProtocolVersion: "protocolVersion", pCapabilities: "capabilities", pProgressToken: "progressToken",
-	pType: "type",
+	pType: "type", pRequestState: "requestState", pInputResponses: "inputResponses",
 }
 
 // parse reads a message. On an error it has the id, if one could be made out.

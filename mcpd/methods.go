@@ -9,30 +9,65 @@ import (
 	"hutch/mcpd/seal"
 )
 
-// methods is the table of requests that a guest may make. A plan finds out
-// where a request goes, and returns what is to be done; that is done when the
-// ledger has the request and the policy allows it. "ping" is not recorded and
-// stands elsewhere.
-var methods = map[string]func(ctx context.Context, c *call) (step, *Error){
-	"initialize":               planInitialize,
-	"tools/list":               planList(wire.Tools),
-	"tools/call":               planCall,
-	"resources/list":           planList(wire.Resources),
-	"resources/templates/list": planList(wire.Templates),
-	"resources/read":           planResource,
-	"resources/subscribe":      planSubscribe,
-	"resources/unsubscribe":    planUnsubscribe,
-	"prompts/list":             planList(wire.Prompts),
-	"prompts/get":              planPrompt,
-	"completion/complete":      planComplete,
-	"logging/setLevel":         planLevel,
-	seal.Attest:                planAttest(seal.SEAL),
-	seal.AttestSMCP:            planAttest(seal.SMCP),
+// A method is a row of the table of requests. Its plan finds out where a request
+// goes, and returns what is to be done; that is done when the ledger has the
+// request and the policy allows it.
+type method struct {
+	plan func(ctx context.Context, c *call) (step, *Error)
+	of   era
+}
+
+// An era says in which revisions there is something: those of sessions, those
+// from 2026-07-28 on.
+type era uint8
+
+const (
+	sessions era = 1 << iota
+	stateless
+	always = sessions | stateless
+)
+
+func (of era) has(c *call) bool {
+	if c.stateless() {
+		return of&stateless != 0
+	}
+	return of&sessions != 0
+}
+
+// methods is the table of requests that a guest may make.
+var methods map[string]method
+
+func init() { // they mention the table
+	methods = map[string]method{
+		"initialize":               {planInitialize, sessions},
+		"server/discover":          {planDiscover, stateless},
+		"ping":                     {planPing, sessions},
+		"subscriptions/listen":     {planListen, stateless},
+		"tools/list":               {planList(wire.Tools), always},
+		"tools/call":               {planCall, always},
+		"resources/list":           {planList(wire.Resources), always},
+		"resources/templates/list": {planList(wire.Templates), always},
+		"resources/read":           {planResource, always},
+		"resources/subscribe":      {planSubscribe, sessions},
+		"resources/unsubscribe":    {planUnsubscribe, sessions},
+		"prompts/list":             {planList(wire.Prompts), always},
+		"prompts/get":              {planPrompt, always},
+		"completion/complete":      {planComplete, always},
+		"logging/setLevel":         {planLevel, sessions},
+		seal.Attest:                {planAttest(seal.SEAL), always},
+		seal.AttestSMCP:            {planAttest(seal.SMCP), always},
+	}
+}
+
+// planPing plans a ping where it comes in an envelope that is wrong; else it is
+// answered before.
+func planPing(context.Context, *call) (step, *Error) {
+	return func(context.Context) (json.RawMessage, *Error) { return json.RawMessage(`{}`), nil }, nil
 }
 
 // catalog is the catalog of the servers as the call's client sees them.
 func (c *call) catalog() catalog {
-	return c.session.e.catalogs.of(c.session.client.Load().key)
+	return c.session.e.catalogs.of(c.client.key)
 }
 
 // planList answers with a whole list, on one page.

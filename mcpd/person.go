@@ -62,7 +62,7 @@ func (e *Endpoint) allowed(ctx context.Context, before *rules, r *policy.Event, 
 // tellWait tells the guest, if it wants to know of progress, that the call waits
 // for a person, now and again until stop is called.
 func (c *call) tellWait(reason string) (stop func()) {
-	token := rawjson.Get(c.message.params.get(pMeta), "progressToken")
+	token := c.meta.get(mToken)
 	if token == nil {
 		return func() {}
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"time"
-
-	"hutch/aggd/jsonrpc"
 )
 
 // A step does what a planned call is to do.
@@ -21,12 +19,13 @@ type step func(ctx context.Context) (json.RawMessage, *Error)
 //	mark    have the workspace kept as it is, where it may change       mark.go
 //	do      do it                                              forward.go, package workspace
 //	judge   ask the policy about the result                    decide.go
+//	dress   make it one of the client's revision               dress.go
 //	answer  write down what came of it                         record.go
 //
 // What a server asks of the guest is decided and judged by the policy too, see
 // inquiry.go, and what it tells on the way, see tell.go.
 func (c *call) run() (json.RawMessage, *Error) {
-	if c.message.Method == "ping" && c.invalid == nil {
+	if c.message.Method == "ping" && c.invalid == nil && !c.stateless() {
 		return json.RawMessage(`{}`), nil
 	}
 	ctx, cancel := c.timed()
@@ -60,9 +59,10 @@ func (c *call) run() (json.RawMessage, *Error) {
 		if err == nil {
 			result, err = step(ctx)
 			result, err = c.judge(result, err)
+			result = c.dress(result)
 		}
 	}
-	return c.answer(result, err)
+	return c.answer(result, c.dressError(err))
 }
 
 // plan finds out what the call is to do. It asks servers what they offer, and
@@ -71,11 +71,15 @@ func (c *call) plan(ctx context.Context) (step, *Error) {
 	if c.invalid != nil {
 		return nil, c.invalid
 	}
-	plan, ok := methods[c.message.Method]
-	if !ok {
-		return nil, failure(jsonrpc.CodeMethod, "method not found: %s", c.message.Method)
+	m, ok := methods[c.message.Method]
+	if !ok || !m.of.has(c) {
+		return nil, c.noMethod(ok)
 	}
-	return plan(ctx, c)
+	step, err := m.plan(ctx, c)
+	if err == nil {
+		err = c.resume()
+	}
+	return step, err
 }
 
 // unnoticed is the time of a decision that nobody waited for.

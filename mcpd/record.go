@@ -115,7 +115,7 @@ func (c *call) answer(result json.RawMessage, err *Error) (json.RawMessage, *Err
 
 func (c *call) outcome(result json.RawMessage, err *Error) ledger.Outcome {
 	o := ledger.Outcome{Duration: c.took(), Response: result, BytesReceived: int64(len(result)), IsError: c.isError(result)}
-	if cause := context.Cause(c.ctx); cause != nil {
+	if cause := context.Cause(c.ctx); cause != nil && c.message.Method != "subscriptions/listen" { // which ends so
 		if a := c.verdict.action; a == policy.Allow || a == policy.Rewrite || a == policy.Observe {
 			o.Outcome = ledger.Interrupted // in the middle: nobody knows what was done
 		}

@@ -116,13 +116,13 @@ func planSubscribe(ctx context.Context, c *call) (step, *Error) {
 		return nil, failure(jsonrpc.CodeParams, "uri of %d bytes: at most %d", len(c.own), maxURI)
 	}
 	return func(ctx context.Context) (json.RawMessage, *Error) {
-		s, topic := c.session, c.topic()
-		if !s.e.subs.add(topic, s, c.tool) {
+		subs, topic := &c.session.e.subs, c.topic()
+		if !subs.add(topic, c.subscriber(), c.tool) {
 			return nil, failure(jsonrpc.CodeBusy, "too many subscriptions: %d", maxTopics)
 		}
 		result, err := c.forward(pURI)(ctx)
 		if err != nil {
-			s.e.subs.remove(topic, s)
+			subs.remove(topic, c.subscriber())
 		}
 		return result, err
 	}, nil
@@ -139,4 +139,4 @@ func planUnsubscribe(ctx context.Context, c *call) (step, *Error) {
 	}, c.resourceParam(ctx)
 }
 
-func (c *call) topic() topic { return topic{c.session.client.Load().key, c.server, c.own} }
+func (c *call) topic() topic { return topic{c.client.key, c.server, c.own} }

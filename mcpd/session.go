@@ -46,26 +46,22 @@ type session struct {
 	asks    asks   // the host's requests to the guest
 	noted   sync.Map
 
+	exchanges exchanges
+	finished  chan struct{} // closed when the guest has said all it had to
+
 	principal string // who asks through the tree; "": the guest
 
 	version atomic.Uint32          // of the last frame
 	client  atomic.Pointer[client] // what initialize said
+	alone   atomic.Pointer[client] // what the last request said that speaks for itself
 	level   atomic.Int32           // of logging/setLevel
 
 	mu       sync.Mutex // guards what follows
 	inFlight map[*call]struct{}
 }
 
-// A client is what a session's client said of itself.
-type client struct {
-	key          string // of its capabilities, for the aggregator
-	capabilities []byte
-	revision     string
-	ready        atomic.Bool // notifications/initialized came
-}
-
 func newSession(e *Endpoint, conn net.Conn) *session {
-	s := &session{e: e, conn: conn, process: "unknown", asks: asks{waiting: make(map[uint32]*ask)}, inFlight: make(map[*call]struct{})}
+	s := &session{e: e, conn: conn, process: "unknown", asks: asks{waiting: make(map[uint32]*ask)}, exchanges: exchanges{held: make(map[string]*exchange)}, finished: make(chan struct{}), inFlight: make(map[*call]struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(e.ctx)
 	s.client.Store(&client{})
 	s.level.Store(noLevel)
@@ -101,6 +97,7 @@ func (s *session) serve() error {
 	}
 	s.hangUp()
 	s.calls.Wait()
+	s.exchanges.drop(s.e)
 	s.out.Close()
 	return err
 }
@@ -232,7 +229,7 @@ func (s *session) takeRequest(f frame.Frame, m message, merr *Error, env envelop
 // request starts a call, unless there are too many.
 func (s *session) request(f frame.Frame, m message, env envelope, size int) (begun bool) {
 	c := &call{
-		session: s, stream: f.Stream, version: f.Version, process: f.Process, who: s.principal, message: m,
+		session: s, client: s.client.Load(), level: noLevel, stream: f.Stream, version: f.Version, process: f.Process, who: s.principal, message: m,
 		begun: time.Now(), sent: size, ticket: env.ticket,
 	}
 	if why := s.begin(c); why != nil {
@@ -242,14 +239,17 @@ func (s *session) request(f frame.Frame, m message, env envelope, size int) (beg
 	if env.err != nil {
 		c.refuseEnvelope(env.err)
 	}
-	if m.Method != "initialize" || c.invalid != nil {
+	if err := c.introduce(); c.invalid == nil {
+		c.invalid = err
+	}
+	if m.Method != "initialize" || c.invalid != nil || c.stateless() {
 		go c.serve()
 		return true
 	}
 	// Here, so that what follows finds it done, and is answered after it:
 	// shells send all they have to say at once.
-	if err := s.hello(c); err != nil {
-		c.invalid = err
+	if c.invalid = s.hello(c); c.invalid == nil {
+		c.client = s.client.Load()
 	}
 	c.serve()
 	return true
@@ -302,6 +302,7 @@ func (s *session) latest(test func(*call) bool) *call {
 // drain waits for the answers to what was asked before the guest closed its
 // side. If the guest is gone altogether nobody will read them.
 func (s *session) drain() {
+	close(s.finished)
 	done := make(chan struct{})
 	go func() {
 		s.calls.Wait()

@@ -13,8 +13,21 @@ import (
 type subscriptions struct {
 	e *Endpoint
 
-	mu     sync.Mutex                    // guards the map, and those in it
-	topics map[topic]map[*session]string // the URI as the session knows it
+	mu     sync.Mutex                      // guards the map, and those in it
+	topics map[topic]map[subscriber]string // the URI as the subscriber knows it
+}
+
+// A subscriber is who is told of an updated resource: a session or a listen.
+type subscriber interface {
+	notify(method string, params []byte)
+}
+
+// subscriber returns who is told of what the call subscribes to.
+func (c *call) subscriber() subscriber {
+	if c.listen != nil {
+		return c.listen
+	}
+	return c.session
 }
 
 // A topic is a resource of a server, on the connection for one set of
@@ -27,21 +40,21 @@ const (
 	maxURI    = 4 << 10 // bytes of the name of one
 )
 
-func (s *subscriptions) add(t topic, who *session, uri string) bool {
+func (s *subscriptions) add(t topic, who subscriber, uri string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.topics[t] == nil {
 		if len(s.topics) >= maxTopics {
 			return false
 		}
-		s.topics[t] = make(map[*session]string)
+		s.topics[t] = make(map[subscriber]string)
 	}
 	s.topics[t][who] = uri
 	return true
 }
 
 // remove reports whether nobody is left.
-func (s *subscriptions) remove(t topic, who *session) bool {
+func (s *subscriptions) remove(t topic, who subscriber) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.topics[t], who)
@@ -52,15 +65,15 @@ func (s *subscriptions) remove(t topic, who *session) bool {
 	return true
 }
 
-// drop ends all subscriptions of a session that has ended.
-func (s *subscriptions) drop(who *session) {
+// drop ends all subscriptions of a session or listen that has ended.
+func (s *subscriptions) drop(who subscriber) {
 	s.mu.Lock()
 	var done []topic
-	for t, sessions := range s.topics {
-		if _, ok := sessions[who]; !ok {
+	for t, those := range s.topics {
+		if _, ok := those[who]; !ok {
 			continue
 		}
-		if delete(sessions, who); len(sessions) == 0 {
+		if delete(those, who); len(those) == 0 {
 			delete(s.topics, t)
 			done = append(done, t)
 		}
@@ -90,10 +103,10 @@ func (e *Endpoint) tell(ctx context.Context, t topic, method string) {
 	}
 }
 
-// A listener is a session that subscribed, and the URI it is to be told of.
+// A listener is one that subscribed, and the URI it is to be told of.
 type listener struct {
-	session *session
-	uri     string
+	subscriber
+	uri string
 }
 
 // listeners returns who is to be told that a resource was updated. It may be
@@ -102,11 +115,11 @@ func (s *subscriptions) listeners(key, server, uri string) []listener {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []listener
-	for t, sessions := range s.topics {
+	for t, those := range s.topics {
 		if t.key != key || t.server != server || !strings.HasPrefix(uri, t.uri) {
 			continue
 		}
-		for who, known := range sessions {
+		for who, known := range those {
 			list = append(list, listener{who, known + uri[len(t.uri):]})
 		}
 	}

@@ -39,10 +39,10 @@ func (e *Endpoint) notified(n wire.Notification) {
 // with a call under way to the server, or, where none is, all that share the
 // connection.
 func (e *Endpoint) recipients(n wire.Notification) []*session {
-	if c, ok := n.Owner.(*call); ok {
+	if c := callOf(n.Owner); c != nil {
 		return []*session{c.session}
 	}
-	sharing := e.each(func(s *session) bool { return s.client.Load().key == n.Client })
+	sharing := e.each(func(s *session) bool { return s.is(n.Client) })
 	var waiting []*session
 	for _, s := range sharing {
 		if s.latest(func(c *call) bool { return c.target() == n.Server }) != nil {
@@ -55,14 +55,17 @@ func (e *Endpoint) recipients(n wire.Notification) []*session {
 	return sharing
 }
 
-// broadcast notifies the sessions that are initialized: those of one
-// set of client capabilities, or all.
+// broadcast notifies the sessions that are initialized, and those that listen: of
+// one set of client capabilities, or all.
 func (e *Endpoint) broadcast(key, method string, params []byte) {
 	for _, s := range e.each(func(s *session) bool {
 		c := s.client.Load()
 		return c.ready.Load() && (key == "" || c.key == key)
 	}) {
 		s.notify(method, params)
+	}
+	for _, l := range e.listeners(key, method) {
+		l.notify(method, params)
 	}
 }
 
@@ -99,7 +102,7 @@ func (e *Endpoint) updated(n wire.Notification) {
 	}
 	for _, l := range e.subs.listeners(n.Client, n.Server, uri) {
 		if params, err := rawjson.SetString(n.Params, l.uri, "uri"); err == nil {
-			l.session.notify(n.Method, params)
+			l.notify(n.Method, params)
 		}
 	}
 }

@@ -15,11 +15,16 @@ const (
 	CodeMethod   = -32601
 	CodeParams   = -32602
 	CodeInternal = -32603
-	CodeResource = -32002 // MCP: no such resource
+	CodeResource = -32002 // MCP until 2025-11-25: no such resource
 	CodeTimeout  = -32000
 	CodeLost     = -32001 // the connection was lost before the answer
 	CodeBusy     = -32005 // more requests in flight than a session may have
 	CodeTooLarge = -32006 // an answer that does not fit the connection
+
+	// MCP from 2026-07-28 on.
+	CodeHeader     = -32020 // the headers of a request do not say what it says
+	CodeCapability = -32021 // the client does not offer what the request needs
+	CodeRevision   = -32022 // the server does not speak the request's revision
 )
 
 // An Error is an error object.

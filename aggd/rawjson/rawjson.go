@@ -9,7 +9,11 @@
 // read past the end.
 package rawjson
 
-import "fmt"
+import (
+	"bytes"
+	"fmt"
+	"slices"
+)
 
 // Get returns the value at the path of keys below obj, or nil. Of keys that
 // occur twice it takes the last, as most decoders do.
@@ -103,4 +107,63 @@ func Elements(arr []byte) [][]byte {
 		i = next
 	}
 	return elements
+}
+
+// Inside returns what stands between the braces of the object, without space at
+// its ends.
+func Inside(obj []byte) []byte {
+	obj = bytes.TrimSpace(obj)
+	if len(obj) < 2 || obj[0] != '{' {
+		return nil
+	}
+	return bytes.TrimSpace(obj[1 : len(obj)-1])
+}
+
+// Delete returns obj without the members of the given names; obj itself where it
+// has none of them.
+func Delete(obj []byte, names ...string) []byte {
+	b := append(make([]byte, 0, len(obj)), '{')
+	last, found := 0, false
+	Walk(obj, func(key []byte, _, end int) {
+		member := bytes.TrimLeft(obj[last:end], ",{ \t\r\n")
+		last = end
+		if slices.Contains(names, string(key)) {
+			found = true
+			return
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(b, member...)
+	})
+	if !found {
+		return obj
+	}
+	return append(b, '}')
+}
+
+// Merge returns obj, or an empty object where it is none, with the members of the
+// object more in its member of the given name, in the place of those that it has
+// there.
+func Merge(obj, more []byte, name string) []byte {
+	inside := Inside(more)
+	if len(inside) == 0 {
+		return obj
+	}
+	var names []string
+	Walk(more, func(key []byte, _, _ int) { names = append(names, string(key)) })
+	was := Get(obj, name)
+	b := append([]byte("{"), inside...)
+	if rest := Inside(Delete(was, names...)); len(rest) > 0 {
+		b = append(append(b, ','), rest...)
+	}
+	b = append(b, '}')
+	if was != nil {
+		return Set(obj, b, name)
+	}
+	out := append(append(append(append([]byte("{"), Quote(name)...), ':'), b...), '}')
+	if rest := Inside(obj); len(rest) > 0 {
+		out = append(append(append(out[:len(out)-1], ','), rest...), '}')
+	}
+	return out
 }

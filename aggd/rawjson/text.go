@@ -89,6 +89,21 @@ func Encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
+// Canonical returns the value as it is spelled wherever it is the same: members in
+// the order of their names, no space. Of none it returns nothing.
+func Canonical(value []byte) ([]byte, error) {
+	if len(value) == 0 {
+		return nil, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(value))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return json.Marshal(v) // sorts the names
+}
+
 // Line returns text on one line: line ends, which in JSON stand only between
 // tokens, become spaces. Text without any is returned as it is.
 func Line(text []byte) []byte {

@@ -162,7 +162,7 @@ func (u *usage) text(vm string) string {
 		conditions = append(conditions, u.named[method].conditions(celString, begin, "]")...)
 		left += u.named[method].left
 	}
-	writeRules(&b, "mcp", policy.OnRequest, conditions, `!(mcp.request.method in ["initialize", "logging/setLevel", "seal/attest", "smcp/attest"])`, left)
+	writeRules(&b, "mcp", policy.OnRequest, conditions, `!(mcp.request.method in ["initialize", "server/discover", "logging/setLevel", "subscriptions/listen", "seal/attest", "smcp/attest"])`, left)
 
 	conditions, left = nil, 0
 	for _, operation := range slices.Sorted(maps.Keys(u.folders)) {

@@ -149,8 +149,9 @@ func (p *Policy) decide(e *Event) Decision {
 // and keep a session, and list what there is: without them a guest could not ask
 // for what is allowed.
 var unasked = map[string]bool{
-	"initialize": true, "seal/attest": true, "smcp/attest": true, "logging/setLevel": true,
-	"tools/list": true, "prompts/list": true, "resources/list": true, "resources/templates/list": true,
+	"initialize": true, "server/discover": true, "seal/attest": true, "smcp/attest": true, "logging/setLevel": true,
+	"subscriptions/listen": true, // each resource in it is asked about as resources/subscribe
+	"tools/list":           true, "prompts/list": true, "resources/list": true, "resources/templates/list": true,
 }
 
 // fallback decides what no check does.
