@@ -50,6 +50,7 @@ func commands() []command {
 		{"allow", "[FLAGS] ID…", 1, -1, "answer that it may be", defineAllow, ending, false},
 		{"deny", "ID [REASON…]", 1, -1, "answer that it may not, and why", plain(connected(deny)), ending, true},
 		{"policy", "[FLAGS] test|rules|suggest|replay NAME…", 2, -1, "test what a policy decides, or print or replay a VM's", definePolicy, ending, false},
+		{"sql", "[FLAGS] [VM] [SQL]", 0, 2, "ask a ledger, that of a VM or of all", defineSQL, ending, false},
 		{"images", "[FLAGS]", 0, 0, "list the images", defineImages, ending, false},
 		{"pull", "REF [NAME]", 1, 2, "get an image from a registry", plain(pull), ending, false},
 		{"import", "PATH [NAME]", 1, 2, "get an image from a folder or an archive", plain(importImage), ending, false},
