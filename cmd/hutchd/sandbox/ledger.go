@@ -89,12 +89,17 @@ func (v *Sandbox) closeLedger() {
 	}
 }
 
-// recordsLine tells how much of the VM's records is kept.
+// recordsLine tells how much of the VM's records is kept, and how many of them
+// were met that cannot be read.
 func (v *Sandbox) recordsLine() string {
 	v.ledgerMu.Lock()
 	defer v.ledgerMu.Unlock()
 	if v.ledger == nil {
 		return ""
 	}
-	return fmt.Sprintf("records %.1fMiB of %.1fMiB by dropping the oldest\n", float64(v.ledger.Kept())/(1<<20), float64(v.LedgerLimit())/(1<<20))
+	line := fmt.Sprintf("records %.1fMiB of %.1fMiB by dropping the oldest\n", float64(v.ledger.Kept())/(1<<20), float64(v.LedgerLimit())/(1<<20))
+	if n := v.ledger.Unreadable(); n > 0 {
+		line += fmt.Sprintf("unreadable %d\n", n)
+	}
+	return line
 }
