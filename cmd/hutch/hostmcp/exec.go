@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -40,8 +41,8 @@ type ended struct {
 	StdoutBytes int64 `json:"stdout_bytes"`
 	StderrBytes int64 `json:"stderr_bytes"`
 
+	Exec      string `json:"exec"`                // its name, for output and undo
 	Truncated bool   `json:"truncated,omitempty"` // output has the rest of it
-	Exec      string `json:"exec,omitempty"`      // its name, for output
 }
 
 func execIn(ctx context.Context, c *call) (any, error) {
@@ -100,8 +101,7 @@ func (c *call) execute(ctx context.Context, vm string, env map[string]string, ke
 	if err != nil {
 		return nil, err
 	}
-	if e.Truncated && keep {
-		e.Exec = name
+	if e.Exec = name; e.Truncated && keep {
 		c.h.holdExec(c, path.Base(vm), name)
 	}
 	return *e, nil
@@ -225,4 +225,46 @@ func (e *ended) judge(line string, seconds int) {
 		e.TimedOut, e.ExitCode = true, 124
 		e.Reason = fmt.Sprintf("killed: it ran for longer than its timeout of %d s", seconds)
 	}
+}
+
+type outputPart struct {
+	Exec string `json:"exec"`
+	page
+}
+
+// moreOutput reads what a command printed that exec cut off.
+func moreOutput(ctx context.Context, c *call) (any, error) {
+	_, dir, err := c.vm()
+	if err != nil {
+		return nil, err
+	}
+	name := c.args.text("exec")
+	if _, err := vmDir(name); err != nil {
+		return nil, fmt.Errorf("%w: %q is not the name of a command", fs.ErrInvalid, name)
+	}
+	f, err := c.t.open(ctx, path.Join(dir, "exec", name, c.args.text("stream")), os.O_RDONLY|syscall.O_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+	status, err := c.t.text(ctx, path.Join(dir, "exec", name, "status"))
+	if err != nil {
+		return nil, err
+	}
+	size, _, _ := strings.Cut(pairs(status)[c.args.text("stream")], " ")
+	whole, _ := strconv.ParseInt(size, 10, 64)
+	var part []byte
+	for f.off = int64(c.args.number("offset")); len(part) < c.args.number("limit"); {
+		p := make([]byte, min(64<<10, c.args.number("limit")-len(part)))
+		n, err := f.read(ctx, p)
+		if again(err) || err == nil && n == 0 {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		part = append(part, p[:n]...)
+	}
+	told, err := c.page(part, max(whole, f.off))
+	return outputPart{name, told}, err
 }

@@ -26,7 +26,10 @@ const maxPart = 16 << 20
 
 type (
 	fileRead struct {
-		Path       string `json:"path"`
+		Path string `json:"path"`
+		page
+	}
+	page struct {
 		Content    string `json:"content"`
 		Encoding   string `json:"encoding"`
 		Size       int64  `json:"size"`
@@ -123,14 +126,18 @@ func readFile(ctx context.Context, c *call) (any, error) {
 		if err != nil {
 			return err
 		}
-		r = fileRead{Path: guestPath(c.args.text("path")), Size: size, Offset: int64(c.args.number("offset"))}
-		return r.fill(part, c.args.text("encoding"))
+		r.Path = guestPath(c.args.text("path"))
+		r.page, err = c.page(part, size)
+		return err
 	})
 	return r, err
 }
 
-// fill sets the content, in an encoding or what fits.
-func (r *fileRead) fill(part []byte, encoding string) error {
+// page is a part of size bytes that was read for a call, in the encoding that
+// it wants, or one that fits.
+func (c *call) page(part []byte, size int64) (page, error) {
+	encoding := c.args.text("encoding")
+	r := page{Size: size, Offset: int64(c.args.number("offset"))}
 	end := r.Offset + int64(len(part))
 	if encoding != base64Text {
 		if whole := wholeRunes(part); end < r.Size && utf8.Valid(part[:whole]) {
@@ -140,7 +147,7 @@ func (r *fileRead) fill(part []byte, encoding string) error {
 		case utf8.Valid(part):
 			r.Content, r.Encoding = string(part), utf8Text
 		case encoding == utf8Text:
-			return fmt.Errorf("%w: %s is not UTF-8 text: ask for base64", fs.ErrInvalid, r.Path)
+			return page{}, fmt.Errorf("%w: it is not UTF-8 text: ask for base64", fs.ErrInvalid)
 		}
 	}
 	if r.Encoding == "" {
@@ -149,7 +156,7 @@ func (r *fileRead) fill(part []byte, encoding string) error {
 	if end < r.Size {
 		r.NextOffset = end
 	}
-	return nil
+	return r, nil
 }
 
 // wholeRunes returns how much of p is there without a rune that is cut off at

@@ -56,7 +56,7 @@ func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go h.begin(ctx, c.Log)
-	err := newSession(s, out).serve(ctx, in, closed(out))
+	err := newSession(h, s, out).serve(ctx, in, closed(out))
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -66,11 +66,12 @@ func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 // server returns the server with the table's tools.
 func (h *host) server(prefix string) *server.MCPServer {
 	s := server.NewMCPServer("hutch", h.version,
-		server.WithToolCapabilities(false), server.WithInstructions(instructions),
+		server.WithToolCapabilities(false), server.WithResourceCapabilities(true, false), server.WithInstructions(instructions),
 		server.WithRecovery())
 	for _, t := range tools() {
 		s.AddTool(t.declared(prefix), h.handler(t))
 	}
+	h.addResources(s)
 	return s
 }
 

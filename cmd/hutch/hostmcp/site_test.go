@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"hutch/cmd/hutchd/sandbox"
@@ -105,6 +106,7 @@ func (s *site) pipes(c Config) (in io.WriteCloser, out io.ReadCloser) {
 type peer struct {
 	t testing.TB
 	*mcp.ClientSession
+	schemas  map[string]*jsonschema.Resolved // of results, by tool
 	progress chan *mcp.ProgressNotificationParams
 	updated  chan string
 }
@@ -122,7 +124,26 @@ func (s *site) connect() *peer {
 		s.t.Fatal(err)
 	}
 	p.ClientSession = session
+	p.learn()
 	return p
+}
+
+// learn gets the schemas of the tools' results.
+func (p *peer) learn() {
+	list, err := p.ListTools(p.t.Context(), nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.schemas = map[string]*jsonschema.Resolved{}
+	for _, tool := range list.Tools {
+		var s jsonschema.Schema
+		if err := json.Unmarshal([]byte(plain(p.t, tool.OutputSchema)), &s); err != nil {
+			p.t.Fatalf("%s: %v", tool.Name, err)
+		}
+		if p.schemas[tool.Name], err = s.Resolve(nil); err != nil {
+			p.t.Fatalf("%s: %v", tool.Name, err)
+		}
+	}
 }
 
 type args = map[string]any
@@ -145,15 +166,20 @@ func (p *peer) call(name string, a args) map[string]any {
 	if a, b := plain(p.t, told), plain(p.t, r.StructuredContent); a != b {
 		p.t.Errorf("%s: text %s, structured %s", name, a, b)
 	}
+	if err := p.schemas["hutch_"+name].Validate(told); err != nil {
+		p.t.Errorf("%s: %s does not fit the schema: %v", name, text, err)
+	}
 	return told
 }
 
 func plain(t testing.TB, v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
 		t.Fatal(err)
 	}
-	return string(b)
+	return strings.TrimSpace(b.String())
 }
 
 // fails calls a tool, which is to fail with a text that begins with want.

@@ -8,11 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"hutch/fs"
 )
 
 const (
@@ -24,8 +27,10 @@ const (
 // mcp-go's, whose notifications are lost when more than a hundred wait, whose
 // lines have no limit, and which knows of no subscriptions.
 type session struct {
-	server *server.MCPServer
-	queue  chan mcp.JSONRPCNotification // from the library
+	server  *server.MCPServer
+	watches watches
+	queue   chan mcp.JSONRPCNotification // from the library
+	ctx     context.Context              // what subscriptions end with
 
 	version     atomic.Value
 	initialized atomic.Bool
@@ -33,16 +38,24 @@ type session struct {
 	writing sync.Mutex // held while a message is written
 	out     io.Writer
 
-	mu    sync.Mutex // guards what follows
-	calls map[string]context.CancelCauseFunc
+	mu    sync.Mutex          // guards what follows
+	calls map[string]*request // under way, by id
 	all   sync.WaitGroup
+}
+
+type request struct {
+	cancel  context.CancelCauseFunc
+	listens bool // it is answered when nobody wants it any more
 }
 
 // errCancelled is why a request ends that its client takes back.
 var errCancelled = errors.New("cancelled by the client")
 
-func newSession(s *server.MCPServer, out io.Writer) *session {
-	return &session{server: s, out: out, queue: make(chan mcp.JSONRPCNotification, 16), calls: map[string]context.CancelCauseFunc{}}
+func newSession(h *host, s *server.MCPServer, out io.Writer) *session {
+	return &session{
+		server: s, out: out, queue: make(chan mcp.JSONRPCNotification, 16), calls: map[string]*request{},
+		watches: watches{h: h, end: map[string]context.CancelFunc{}},
+	}
 }
 
 func (s *session) SessionID() string                                   { return "stdio" }
@@ -60,6 +73,8 @@ func (s *session) ProtocolVersion() string {
 // is done, or nobody reads the answers any more, which closes gone.
 func (s *session) serve(ctx context.Context, in io.Reader, gone <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
+	s.ctx = ctx
+	defer s.watches.close()
 	defer s.all.Wait()
 	defer cancel()
 	if err := s.server.RegisterSession(ctx, s); err != nil {
@@ -86,6 +101,13 @@ func (s *session) serve(ctx context.Context, in io.Reader, gone <-chan struct{})
 
 // drain waits for what is under way when the input has ended.
 func (s *session) drain(ctx context.Context, gone <-chan struct{}) error {
+	s.mu.Lock()
+	for _, r := range s.calls {
+		if r.listens {
+			r.cancel(nil)
+		}
+	}
+	s.mu.Unlock()
 	answered := make(chan struct{})
 	go func() {
 		s.all.Wait()
@@ -147,34 +169,46 @@ func (s *session) take(ctx context.Context, line []byte) {
 		if e.Method == string(mcp.MethodNotificationCancelled) {
 			s.cancel(string(e.Params.RequestID))
 		}
-		s.answer(ctx, line)
+		if answer := s.answer(ctx, e.Method, line); answer != nil {
+			s.write(answer)
+		}
 		return
 	}
 	id := string(e.ID)
 	ctx, cancel := context.WithCancelCause(ctx)
-	if why := s.enter(id, cancel); why != "" {
+	r := &request{cancel, e.Method == string(mcp.MethodSubscriptionsListen)}
+	if why := s.enter(id, r); why != "" {
 		cancel(nil)
 		s.refuse(e.ID, why)
 		return
 	}
-	ctx = s.server.WithContext(ctx, s)
+	if ctx = s.server.WithContext(ctx, s); r.listens {
+		ctx = s.server.WithContext(ctx, &listener{s, e.ID})
+	}
 	s.all.Go(func() {
 		defer cancel(nil)
-		defer s.leave(id)
-		s.answer(ctx, line)
+		answer := s.answer(ctx, e.Method, line)
+		if s.leave(id); answer != nil && context.Cause(ctx) != errCancelled {
+			s.write(answer)
+		}
 	})
 }
 
-// answer handles a message and writes the answer, if anybody still wants it.
-func (s *session) answer(ctx context.Context, line []byte) {
+// answer handles a message and returns the answer, nil if it has none.
+func (s *session) answer(ctx context.Context, method string, line []byte) mcp.JSONRPCMessage {
 	answer := s.server.HandleMessage(ctx, line)
-	if answer != nil && context.Cause(ctx) != errCancelled {
-		s.write(answer)
+	if e, ok := answer.(mcp.JSONRPCError); ok && method == string(mcp.MethodResourcesRead) && strings.HasPrefix(e.Error.Message, fs.ErrNotExist.Error()) {
+		e.Error.Code = mcp.RESOURCE_NOT_FOUND // which the library leaves to nobody; -32602 since 2026-07-28
+		if bytes.Contains(line, []byte(mcp.MetaKeyProtocolVersion)) {
+			e.Error.Code = mcp.INVALID_PARAMS
+		}
+		answer = e
 	}
+	return answer
 }
 
 // enter counts a request in, or says why it cannot be.
-func (s *session) enter(id string, cancel context.CancelCauseFunc) (why string) {
+func (s *session) enter(id string, r *request) (why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -183,7 +217,7 @@ func (s *session) enter(id string, cancel context.CancelCauseFunc) (why string) 
 	case len(s.calls) >= maxCalls:
 		return fmt.Sprintf("%d requests are under way: wait for an answer", maxCalls)
 	}
-	s.calls[id] = cancel
+	s.calls[id] = r
 	return ""
 }
 
@@ -196,8 +230,8 @@ func (s *session) leave(id string) {
 func (s *session) cancel(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if cancel := s.calls[id]; cancel != nil {
-		cancel(errCancelled)
+	if r := s.calls[id]; r != nil {
+		r.cancel(errCancelled)
 	}
 }
 

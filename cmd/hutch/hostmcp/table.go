@@ -2,13 +2,19 @@ package hostmcp
 
 // Parameters that several tools have.
 var (
-	idParam   = param{name: "id", kind: text, must: true, doc: "name of the sandbox"}
-	nameParam = param{name: "name", kind: text, must: true, doc: "name of the sandbox"}
-	pathParam = param{name: "path", kind: text, must: true, doc: "file: relative to /workspace, or absolute in the sandbox"}
-	grepParam = param{name: "grep", kind: text, doc: "only lines that have this text in them, in capitals or not"}
-	tailParam = param{name: "tail", kind: whole, doc: "only so many of the last lines"}
-	envParam  = param{name: "env", kind: textMap, doc: "environment variables"}
+	idParam      = param{name: "id", kind: text, must: true, doc: "name of the sandbox"}
+	nameParam    = param{name: "name", kind: text, must: true, doc: "name of the sandbox"}
+	pathParam    = param{name: "path", kind: text, must: true, doc: "file: relative to /workspace, or absolute in the sandbox"}
+	grepParam    = param{name: "grep", kind: text, doc: "only lines that have this text in them, in capitals or not"}
+	tailParam    = param{name: "tail", kind: whole, doc: "only so many of the last lines"}
+	profileParam = param{name: "profile", kind: text, def: defaultProfile, doc: "the profile"}
+	recentParams = []param{sinceParam("30m"), {name: "limit", kind: whole, def: 20, max: 200, doc: "most of them"}, {name: "id", kind: text, doc: "only of this sandbox"}}
+	envParam     = param{name: "env", kind: textMap, doc: "environment variables"}
 )
+
+func sinceParam(def string) param {
+	return param{name: "since", kind: text, def: def, doc: "how far back: a time as 90s, 10m or 2h"}
+}
 
 // tools is the table of tools. The first 26 have the names, parameters and
 // defaults of Capsem's host MCP server. The manual hutch.1 has an entry for each.
@@ -23,6 +29,7 @@ func tools() []tool {
 			{name: "from", kind: text, doc: "image to start from, or a sandbox to copy"},
 			{name: "image", kind: text, doc: "the same as from"},
 			{name: "profile", kind: text, doc: "profile of its policy and MCP servers"},
+			{name: "undo", kind: text, enum: []string{"none", "calls", "execs", "all"}, doc: "what can be undone: its agent's calls, commands, or both"},
 		}},
 		{name: "list", doc: "List the sandboxes with state and image.", do: list, out: listed{}, hints: readOnly | idempotent},
 		{name: "info", doc: "Tell what there is to know of a sandbox: state, use, limits and config.", do: info, out: described{}, hints: readOnly | idempotent, params: []param{idParam}},
@@ -49,6 +56,53 @@ func tools() []tool {
 			{name: "all", kind: yesno, def: false, doc: "those with a name, too"}}},
 		{name: "fork", doc: "Make a copy of a sandbox, which is stopped: create from it, or resume it.", do: fork, out: stateOf{}, params: []param{idParam,
 			{name: "name", kind: text, must: true, doc: "the copy's name"}, {name: "description", kind: text, doc: "kept in the copy's config"}}},
+		{name: "vm_logs", doc: "Tell the ends of a sandbox's logs: of its MCP servers, its serial line, its driver, and what was refused.", do: vmLog, out: vmLogs{}, hints: readOnly, params: []param{idParam, grepParam, tailParam}},
+		{name: "service_logs", doc: "Tell the end of the service's log.", do: serviceLog, out: logText{}, hints: readOnly, params: []param{grepParam, tailParam}},
+		{name: "host_logs", doc: "Tell the end of a log of the host. Hutch has that of the service.", do: hostLog, out: logText{}, hints: readOnly, params: []param{
+			{name: "name", kind: text, must: true, enum: []string{"service", "mcp", "gateway", "tray", "app"}, doc: "which"}, grepParam, tailParam,
+			{name: "maxBytes", kind: whole, def: logPart, max: maxLogPart, doc: "most of it"}}},
+		{name: "panics", doc: "List crashes of the service, with place and count.", do: panics, out: rows{}, hints: readOnly, params: recentParams},
+		{name: "triage", doc: "Sum up what went wrong lately: crashes, errors, drops, slow operations.", do: triage, out: rows{}, hints: readOnly, params: recentParams},
+		{name: "timeline", doc: "Tell what happened in a sandbox in order of time: calls of tools, commands, files, requests, snapshots, refusals, asks.", do: timeline, out: rows{}, hints: readOnly, params: []param{idParam,
+			{name: "traceId", kind: text, doc: "only what belongs to this trace"}, sinceParam("10m"),
+			{name: "limit", kind: whole, def: 200, max: 2000, doc: "most events"},
+			{name: "layers", kind: texts, doc: "only these: mcp, exec, file, net, snapshot, vm, security, ask"}}},
+		{name: "inspect_schema", doc: "Tell the tables of a sandbox's records, as CREATE TABLE statements.", do: inspectSchema, out: schema{}, hints: readOnly | idempotent},
+		{name: "inspect", doc: "Query a sandbox's records by SQL, which can only read.", do: inspect, out: rows{}, hints: readOnly, params: []param{idParam,
+			{name: "sql", kind: text, must: true, doc: "a SELECT"}}},
 		{name: "version", doc: "Tell the versions of this server and of the service, and whether that is reached.", do: version, out: versions{}, hints: readOnly | idempotent, alone: true},
+		{name: "mcp_connectors", doc: "List the MCP servers of a profile, as its layers together say, without secrets.", do: connectorsOf, out: connectors{}, hints: readOnly | idempotent, params: []param{profileParam}},
+		{name: "mcp_add", doc: "Add an MCP server to a profile, or say it otherwise. Sandboxes of the profile that run have it at once.", do: addConnector, out: changed{}, hints: destructive | idempotent | openWorld, params: []param{
+			{name: "id", kind: text, must: true, doc: "its name"}, profileParam, {name: "disabled", kind: yesno, doc: "keep it from being used"},
+			{name: "type", kind: text, enum: []string{"stdio", "http", "sse"}, doc: "how it is spoken to"},
+			{name: "command", kind: text, doc: "program of one on stdio"}, {name: "args", kind: texts, doc: "of the program"}, {name: "env", kind: textMap, doc: "of the program"},
+			{name: "url", kind: text, doc: "of one over HTTP"}, {name: "headers", kind: textMap, doc: "of requests to the url"}, {name: "bearerToken", kind: text, doc: "of requests to the url"},
+			{name: "credential_refs", kind: texts, doc: "refused: there is no store of credentials"}, {name: "allowed_tools", kind: texts, doc: "the only ones to be called"}}},
+		{name: "mcp_delete", doc: "Delete an MCP server that mcp_add, or somebody, added to a profile as a file of its own.", do: deleteConnector, out: changed{}, hints: destructive | idempotent, params: []param{
+			{name: "id", kind: text, must: true, doc: "its name"}, profileParam}},
+
+		{name: "output", doc: "Read more of what a command printed that exec cut off. The sixteen that were cut off last are there.", do: moreOutput, out: outputPart{}, hints: readOnly | idempotent, params: []param{
+			idParam, {name: "exec", kind: text, must: true, doc: "as exec told"}, {name: "stream", kind: text, def: "stdout", enum: []string{"stdout", "stderr"}, doc: "which"},
+			{name: "offset", kind: whole, def: 0, doc: "byte to begin at"}, {name: "limit", kind: whole, def: 128 << 10, max: maxPart, doc: "most bytes"},
+			{name: "encoding", kind: text, enum: []string{utf8Text, base64Text}, doc: "of the content; if not said, base64 for what is not UTF-8"}}},
+		{name: "fork_live", doc: "Make a copy of a running sandbox with its memory, which runs on where that is.", do: forkLive, out: stateOf{}, params: []param{idParam,
+			{name: "name", kind: text, must: true, doc: "the copy's name"}}},
+		{name: "snapshot", doc: "Take a snapshot of a sandbox's files.", do: takeSnapshot, out: snapshot{}, params: []param{idParam, {name: "name", kind: text, doc: "of the snapshot; the time if not said"}}},
+		{name: "snapshots", doc: "List the snapshots of a sandbox.", do: listSnapshots, out: snapshots{}, hints: readOnly | idempotent, params: []param{idParam}},
+		{name: "diff", doc: "Tell what is different between two snapshots, or a snapshot and now.", do: diff, out: difference{}, hints: readOnly | idempotent, params: []param{idParam,
+			{name: "from", kind: text, must: true, doc: "a snapshot"}, {name: "to", kind: text, def: "now", doc: "another, or now"}}},
+		{name: "revert", doc: "Make a sandbox's files what they were in a snapshot. One that runs is started anew.", do: revert, out: stateOf{}, hints: destructive | idempotent, params: []param{idParam,
+			{name: "name", kind: text, must: true, doc: "of the snapshot"}}},
+		{name: "undos", doc: "List the calls and commands of a sandbox that can be undone, the oldest first; create with undo has them kept.", do: listUndos, out: undos{}, hints: readOnly | idempotent, params: []param{idParam}},
+		{name: "undo", doc: "Make a sandbox's workspace what it was before a call or command. Undo can be undone.", do: undoIn, out: stateOf{}, hints: destructive, params: []param{idParam,
+			{name: "undo", kind: text, must: true, doc: "which, as undos tells; exec-N is the command N of exec"}}},
+		{name: "asks", doc: "List the calls of agents in sandboxes that wait for somebody to decide them.", do: listAsks, out: asks{}, hints: readOnly, params: []param{
+			{name: "wait", kind: whole, def: 0, max: 3600, doc: "seconds to wait for one where there is none"}}},
+		{name: "answer", doc: "Decide what an agent in a sandbox waits for.", do: answer, out: answered{}, hints: destructive, params: []param{
+			{name: "id", kind: text, must: true, doc: "number of the ask"},
+			{name: "answer", kind: text, must: true, enum: []string{"allow", "allow always", "allow always exact", "deny"}, doc: "always is from now on, for the tool; exact, with the same arguments"},
+			{name: "reason", kind: text, doc: "of deny, which the agent is told"}}},
+		{name: "policy_test", doc: "Tell what a sandbox's policy would decide of an event, by which rule and why. Nothing is done.", do: testPolicy, out: judged{}, hints: readOnly | idempotent, params: []param{idParam,
+			{name: "event", kind: object, must: true, doc: `as {"tool": "github__create_issue", "arguments": {…}}; hutch(4) has its names`}}},
 	}
 }

@@ -169,8 +169,10 @@ func (c *call) settings(image string) (messages []string) {
 	if n := c.args.number("cpuCount"); n > 0 {
 		set("cpus", fmt.Sprint(n))
 	}
-	if p := c.args.text("profile"); p != "" {
-		set("profile", p)
+	for _, key := range []string{"profile", "undo"} {
+		if v := c.args.text(key); v != "" {
+			set(key, v)
+		}
 	}
 	return messages
 }

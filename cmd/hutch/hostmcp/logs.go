@@ -1,0 +1,223 @@
+package hostmcp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"hutch/fs"
+)
+
+const (
+	logPart    = 100 << 10 // of the end of a log, if not said
+	maxLogPart = 5 << 20
+)
+
+type (
+	vmLogs struct {
+		Logs     string `json:"logs"` // of the aggregator and the MCP servers
+		Serial   string `json:"serial_logs"`
+		Process  string `json:"process_logs"`
+		Security string `json:"security_logs"`
+	}
+	logText struct {
+		Name string `json:"name"`
+		Logs string `json:"logs"`
+		Size int64  `json:"size"` // of the whole log
+	}
+	rows struct {
+		Rows      []map[string]any `json:"rows"`
+		Count     int              `json:"count"`
+		Truncated bool             `json:"truncated,omitempty"` // there is more
+	}
+)
+
+// hostLogs are the files of the logs that host_logs knows by name; what hutch
+// has not is "".
+var hostLogs = map[string]string{"service": "log/service", "mcp": "", "gateway": "", "tray": "", "app": ""}
+
+func vmLog(ctx context.Context, c *call) (any, error) {
+	_, dir, err := c.vm()
+	if err != nil {
+		return nil, err
+	}
+	var l vmLogs
+	for name, to := range map[string]*string{"agg": &l.Logs, "serial": &l.Serial, "process": &l.Process, "security": &l.Security} {
+		text, _, err := c.t.end(ctx, path.Join(dir, "log", name), logPart)
+		if err != nil {
+			return nil, err
+		}
+		*to = c.narrow(text)
+	}
+	return l, nil
+}
+
+func serviceLog(ctx context.Context, c *call) (any, error) {
+	c.args["name"] = "service"
+	return hostLog(ctx, c)
+}
+
+func hostLog(ctx context.Context, c *call) (any, error) {
+	name := c.args.text("name")
+	file := hostLogs[name]
+	if file == "" {
+		return nil, fmt.Errorf("%w: hutch has no log %q on the host: service is the service's; vm_logs has those of a sandbox and its MCP servers, panics the crashes", fs.ErrUnsupported, name)
+	}
+	limit := c.args.number("maxBytes")
+	if limit == 0 {
+		limit = logPart
+	}
+	text, size, err := c.t.end(ctx, file, limit)
+	if err != nil {
+		return nil, err
+	}
+	return logText{name, c.narrow(text), size}, nil
+}
+
+// narrow leaves of a log what grep and tail say.
+func (c *call) narrow(text string) string {
+	var kept []string
+	grep := strings.ToLower(c.args.text("grep"))
+	for line := range strings.Lines(text) {
+		if strings.Contains(strings.ToLower(line), grep) {
+			kept = append(kept, line)
+		}
+	}
+	if c.args.has("tail") {
+		kept = kept[max(0, len(kept)-c.args.number("tail")):]
+	}
+	return strings.ToValidUTF8(strings.Join(kept, ""), "\uFFFD")
+}
+
+// end reads the end of a log, from the start of a line, and tells how long the
+// whole is.
+func (t *tree) end(ctx context.Context, name string, limit int) (string, int64, error) {
+	f, err := t.open(ctx, name, os.O_RDONLY)
+	if err != nil {
+		return "", 0, err
+	}
+	defer f.close()
+	st, err := f.f.Stat(ctx)
+	if err != nil {
+		return "", 0, t.failed(ctx, "stat", name, err)
+	}
+	size := int64(st.Size)
+	f.off = max(0, size-int64(limit))
+	cut := f.off > 0
+	text := make([]byte, 0, min(int64(limit), size))
+	for p := make([]byte, 64<<10); f.off < size; {
+		n, err := f.read(ctx, p[:min(int64(len(p)), size-f.off)])
+		if err != nil {
+			return "", 0, err
+		}
+		if n == 0 {
+			break
+		}
+		text = append(text, p[:n]...)
+	}
+	if cut {
+		_, text, _ = bytes.Cut(text, []byte{'\n'})
+	}
+	return string(text), size, nil
+}
+
+// A narrowing is a parameter that a file of JSON lines takes as a message.
+type narrowing struct{ param, verb string }
+
+// asked writes what narrows a file of JSON lines, and reads them.
+func (c *call) asked(ctx context.Context, name string, narrow []narrowing) (any, error) {
+	var messages []string
+	for _, n := range narrow {
+		switch v := c.args[n.param].(type) {
+		case string:
+			messages = append(messages, n.verb+" "+fs.Quote(v))
+		case int, float64:
+			messages = append(messages, n.verb+" "+strconv.Itoa(c.args.number(n.param)))
+		case []any:
+			if words := c.args.texts(n.param); len(words) > 0 {
+				messages = append(messages, n.verb+" "+fs.Quote(strings.Join(words, ",")))
+			}
+		}
+	}
+	return c.rows(ctx, name, messages)
+}
+
+// maxRows is the most of JSON lines that a call gives, in bytes.
+const maxRows = 1 << 20
+
+// rows writes messages to a file and reads the JSON lines that it answers.
+func (c *call) rows(ctx context.Context, name string, messages []string) (any, error) {
+	f, err := c.t.open(ctx, name, os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+	for _, m := range messages {
+		if err := f.tell(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	f.off = 0
+	var text []byte
+	for p := make([]byte, 64<<10); len(text) <= maxRows; {
+		n, err := f.read(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			break
+		}
+		text = append(text, p[:n]...)
+	}
+	r := rows{Truncated: len(text) > maxRows}
+	if r.Truncated {
+		text = text[:bytes.LastIndexByte(text[:maxRows], '\n')+1]
+	}
+	r.Rows, err = lines(string(text))
+	r.Count = len(r.Rows)
+	return r, err
+}
+
+func timeline(ctx context.Context, c *call) (any, error) {
+	_, dir, err := c.vm()
+	if err != nil {
+		return nil, err
+	}
+	return c.asked(ctx, dir+"/timeline", []narrowing{{"traceId", "trace"}, {"since", "since"}, {"layers", "layer"}, {"limit", "limit"}})
+}
+
+var recent = []narrowing{{"since", "since"}, {"limit", "limit"}, {"id", "vm"}}
+
+func panics(ctx context.Context, c *call) (any, error) { return c.asked(ctx, "log/panics", recent) }
+func triage(ctx context.Context, c *call) (any, error) { return c.asked(ctx, "log/triage", recent) }
+
+func inspect(ctx context.Context, c *call) (any, error) {
+	_, dir, err := c.vm()
+	if err != nil {
+		return nil, err
+	}
+	return c.rows(ctx, dir+"/db/query", []string{c.args.text("sql")})
+}
+
+type schema struct {
+	Schema string `json:"schema"`
+}
+
+// inspectSchema tells the tables of a sandbox's records, which are those of
+// any other, too.
+func inspectSchema(ctx context.Context, c *call) (any, error) {
+	file := "db/schema"
+	names, err := c.t.folders(ctx, "vm")
+	if err != nil {
+		return nil, err
+	}
+	if len(names) > 0 {
+		file = path.Join("vm", names[0], file)
+	}
+	text, err := c.t.text(ctx, file)
+	return schema{text}, err
+}

@@ -1,0 +1,133 @@
+package hostmcp
+
+import (
+	"context"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"hutch/fs"
+)
+
+type (
+	snapshot struct {
+		ID   string            `json:"id"`
+		Name string            `json:"name"`
+		Info map[string]string `json:"info"`
+	}
+	snapshots struct {
+		Snapshots []snapshot `json:"snapshots"`
+	}
+	undone struct {
+		Undo     string `json:"undo"`
+		Time     string `json:"time"`
+		Snapshot string `json:"snapshot"`
+		What     string `json:"what"`
+	}
+	undos struct {
+		Undos []undone `json:"undos"`
+	}
+	difference struct {
+		From      string   `json:"from"`
+		To        string   `json:"to"`
+		Lines     []string `json:"lines"` // what happened to which file
+		Truncated bool     `json:"truncated,omitempty"`
+	}
+)
+
+func forkLive(ctx context.Context, c *call) (any, error) { return c.fork(ctx, "fork -live ") }
+
+func takeSnapshot(ctx context.Context, c *call) (any, error) {
+	name, dir, err := c.vm()
+	if err != nil {
+		return nil, err
+	}
+	snap := c.args.text("name")
+	if snap == "" {
+		snap = "mcp-" + time.Now().UTC().Format("20060102-150405.000")
+	}
+	if err := c.t.tell(ctx, dir+"/ctl", "snap "+fs.Quote(snap)); err != nil {
+		return nil, err
+	}
+	return c.t.snapshot(ctx, name, snap)
+}
+
+func (t *tree) snapshot(ctx context.Context, vm, name string) (snapshot, error) {
+	text, err := t.text(ctx, path.Join("vm", vm, "snap", name, "info"))
+	return snapshot{vm, name, pairs(text)}, err
+}
+
+func listSnapshots(ctx context.Context, c *call) (any, error) {
+	name, dir, err := c.vm()
+	if err != nil {
+		return nil, err
+	}
+	names, err := c.t.folders(ctx, dir+"/snap")
+	if err != nil {
+		return nil, err
+	}
+	list := snapshots{[]snapshot{}}
+	for _, n := range names {
+		s, err := c.t.snapshot(ctx, name, n)
+		if err == nil { // else it was dropped meanwhile
+			list.Snapshots = append(list.Snapshots, s)
+		}
+	}
+	return list, nil
+}
+
+func revert(ctx context.Context, c *call) (any, error) {
+	return c.control(ctx, "revert "+fs.Quote(c.args.text("name")))
+}
+
+func listUndos(ctx context.Context, c *call) (any, error) {
+	_, dir, err := c.vm()
+	if err != nil {
+		return nil, err
+	}
+	text, err := c.t.text(ctx, dir+"/undo")
+	list := undos{[]undone{}}
+	for line := range strings.Lines(text) {
+		if w := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4); len(w) == 4 {
+			list.Undos = append(list.Undos, undone{w[0], w[1], w[2], w[3]})
+		}
+	}
+	return list, err
+}
+
+func undoIn(ctx context.Context, c *call) (any, error) {
+	return c.control(ctx, "undo "+fs.Quote(c.args.text("undo")))
+}
+
+// maxDiff is the most lines that diff gives.
+const maxDiff = 2000
+
+func diff(ctx context.Context, c *call) (any, error) {
+	_, dir, err := c.vm()
+	if err != nil {
+		return nil, err
+	}
+	d := difference{From: c.args.text("from"), To: c.args.text("to"), Lines: []string{}}
+	f, err := c.t.open(ctx, dir+"/snap/diff", os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+	if err := f.tell(ctx, fs.QuoteAll([]string{d.From, d.To})); err != nil {
+		return nil, err
+	}
+	f.off = 0
+	text, err := f.text(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(text) {
+		if len(d.Lines) == maxDiff {
+			d.Truncated = true
+			break
+		}
+		d.Lines = append(d.Lines, strings.TrimSuffix(line, "\n"))
+	}
+	return d, nil
+}
