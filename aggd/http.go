@@ -1,6 +1,7 @@
 package aggd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
+	"hutch/aggd/trace"
 	"hutch/aggd/wire"
 )
 
@@ -111,6 +113,19 @@ func (p *httpPeer) do(ctx context.Context, method, target string, body io.Reader
 	maps.Copy(req.Header, header)
 	resp, err := p.client.Do(req)
 	return resp, plain(err)
+}
+
+// post posts a message. The trace that it is part of is in a header, too.
+func (p *httpPeer) post(ctx context.Context, target string, msg []byte, header http.Header) (*http.Response, error) {
+	header.Set("Content-Type", "application/json")
+	parent, state := trace.InMeta(rawjson.Get(msg, "params", "_meta"))
+	if _, ok := trace.Parse(parent); ok {
+		header.Set(trace.Parent, parent)
+		if trace.ValidState(state) {
+			header.Set(trace.State, state)
+		}
+	}
+	return p.do(ctx, http.MethodPost, target, bytes.NewReader(msg), header)
 }
 
 // stream opens a stream of events.

@@ -37,6 +37,33 @@ func TestStreamable(t *testing.T) {
 	}
 }
 
+// TestTraceHeader has the trace of a request be in the headers, too, if it is valid.
+func TestTraceHeader(t *testing.T) {
+	const parent, state = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=b"
+	saw := make(chan string, 100)
+	f := &streamableFake{see: func(r *http.Request) {
+		if r.Method == "POST" {
+			saw <- r.Header.Get("Traceparent") + " " + r.Header.Get("Tracestate")
+		}
+	}}
+	h := start(t, Config{}, wire.Server{Name: "s", URL: serveStreamable(t, f).URL})
+	h.awaitState("s", wire.Connected)
+	for meta, want := range map[string]string{
+		`{"traceparent":"` + parent + `","tracestate":"` + state + `"}`: parent + " " + state,
+		`{"traceparent":"` + parent + `","tracestate":"x\r\nY: z"}`:     parent + " ",
+		`{"traceparent":"rubbish","tracestate":"` + state + `"}`:        " ",
+		`{"traceparent":7}`: " ",
+	} {
+		for len(saw) > 0 {
+			<-saw
+		}
+		h.rpc("", "s", "tools/call", `{"name":"x","_meta":`+meta+`}`)
+		if got := <-saw; got != want {
+			t.Errorf("%s: the server saw %q, want %q", meta, got, want)
+		}
+	}
+}
+
 func TestSessionExpiry(t *testing.T) {
 	f := &streamableFake{}
 	h := start(t, Config{}, wire.Server{Name: "s", URL: serveStreamable(t, f).URL})

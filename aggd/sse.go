@@ -74,8 +74,7 @@ func awaitEndpoint(r *eventReader, base *url.URL) (string, error) {
 
 // send posts one message; its answer comes by the stream.
 func (t *sse) send(ctx context.Context, msg []byte, _ *call) error {
-	header := http.Header{"Content-Type": {"application/json"}}
-	resp, err := t.peer.do(ctx, http.MethodPost, t.endpoint, bytes.NewReader(msg), header)
+	resp, err := t.peer.post(ctx, t.endpoint, msg, http.Header{})
 	if err != nil {
 		return err
 	}

@@ -61,11 +61,10 @@ func (t *streamable) send(ctx context.Context, msg []byte, q *call) error {
 		return errClosed
 	}
 	header := t.header()
-	header.Set("Content-Type", "application/json")
 	header.Set("Accept", "application/json, "+eventStream)
 	exchange, cancel := context.WithCancel(t.ctx)
 	abandon := context.AfterFunc(ctx, cancel)
-	resp, err := t.peer.do(exchange, http.MethodPost, t.peer.def.URL, bytes.NewReader(msg), header)
+	resp, err := t.peer.post(exchange, t.peer.def.URL, msg, header)
 	if err == nil {
 		if err = t.accept(resp, q); err != nil {
 			resp.Body.Close()

@@ -26,7 +26,7 @@ var layers = []struct {
 	{"mcpd/...", []string{"aggd/...", "fs/..."}},
 	{"mcpd/redact", nil},
 	{"mcpd/seal", []string{"aggd/rawjson"}},
-	{"relay/...", []string{"mcpd/frame", "mcpd/seal", "aggd/jsonrpc", "aggd/rawjson", "fs/..."}},
+	{"relay/...", []string{"mcpd/frame", "mcpd/seal", "aggd/jsonrpc", "aggd/rawjson", "aggd/trace", "fs/..."}},
 	{"vmm/...", []string{"profiles", "relay/...", "fs/..."}},
 	{"cmd/aggd", []string{"aggd/..."}},
 	{"cmd/locald", []string{"aggd/..."}},

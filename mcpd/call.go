@@ -2,16 +2,13 @@ package mcpd
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"hutch/aggd/jsonrpc"
-	"hutch/aggd/rawjson"
+	"hutch/aggd/trace"
 	"hutch/mcpd/frame"
 )
 
@@ -44,7 +41,7 @@ type call struct {
 	command *commandCall // what it runs in the guest; nil: nothing
 
 	row       row
-	traceID   string
+	trace     trace.Context // that it is part of
 	verdict   verdict
 	rewritten []byte        // the params, where a policy changed them; nil: they are as they came
 	waited    time.Duration // for decisions
@@ -108,21 +105,8 @@ func (c *call) tooLarge(n int) *Error {
 	return failure(jsonrpc.CodeTooLarge, "result too large: %d bytes do not fit a frame of version %d", n, c.version)
 }
 
-// trace returns the W3C trace id that the client gave, or a new one.
-func (c *call) trace() string {
-	parent := rawjson.String(c.meta.get(mTrace))
-	if len(parent) >= 55 && parent[2] == '-' && parent[35] == '-' && isTrace(parent[3:35]) {
-		return parent[3:35]
-	}
-	var b [16]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
-}
-
-// isTrace tells whether s is of the digits of a trace id, and not 0.
-func isTrace(s string) bool {
-	return strings.Trim(s, "0123456789abcdef") == "" && strings.Trim(s, "0") != ""
-}
+// traceOf returns the trace that the client says a request is part of, or a new one.
+func traceOf(p *params) trace.Context { return trace.From(trace.InMeta(p.get(pMeta))) }
 
 // An overdue is the cause of a call's end by its time limit.
 type overdue struct{ limit time.Duration }

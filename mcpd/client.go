@@ -31,8 +31,7 @@ type meta struct {
 }
 
 const (
-	mTrace = iota
-	mToken
+	mToken = iota
 	mRevision
 	mInfo
 	mCapabilities
@@ -40,7 +39,7 @@ const (
 )
 
 var metaNames = [...]string{
-	mTrace: "traceparent", mToken: "progressToken", mRevision: jsonrpc.MetaRevision, mInfo: jsonrpc.MetaClientInfo,
+	mToken: "progressToken", mRevision: jsonrpc.MetaRevision, mInfo: jsonrpc.MetaClientInfo,
 	mCapabilities: jsonrpc.MetaCapabilities, mLevel: jsonrpc.MetaLevel,
 }
 

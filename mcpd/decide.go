@@ -80,7 +80,7 @@ func (e *Endpoint) blocked(r *policy.Event, d policy.Decision) *Error {
 	if r.Answer != nil {
 		what = "result"
 	}
-	e.alert("mcp.violation", d.Rule, fmt.Sprintf("process %s: %s %.200q: %s: %.400s", r.Process, r.Method, cmp.Or(r.Name, r.Server), d.Rule, d.Reason))
+	e.alert("mcp.violation", d.Rule, r.Trace, fmt.Sprintf("process %s: %s %.200q: %s: %.400s", r.Process, r.Method, cmp.Or(r.Name, r.Server), d.Rule, d.Reason))
 	err := invalid("MCP %s blocked by policy: %s: %s", what, d.Rule, d.Reason)
 	if d.Rule == policy.RuleUnregistered {
 		err = notFound(r)
@@ -239,7 +239,7 @@ func (c *call) question(answer []byte) *policy.Event {
 	return &policy.Event{
 		On: on, VM: e.cfg.VM(), Profile: e.cfg.Profile(), Session: c.session.id, Principal: c.who, Process: c.process,
 		Server: c.server, Tool: c.own, Method: c.message.Method, Name: c.tool, Known: !c.missing,
-		Args: c.message.params.get(pArguments), Schema: c.schema, Answer: answer,
+		Args: c.message.params.get(pArguments), Schema: c.schema, Answer: answer, Trace: c.trace.ID(),
 	}
 }
 

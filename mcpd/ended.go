@@ -38,7 +38,7 @@ func (c *call) tellEnded(o ledger.Outcome, err *Error) {
 		Method: c.message.Method, Server: ledgerName(c.server), Name: c.tool, Missing: c.missing,
 		Session: c.session.id, Revision: c.session.client.Load().revision,
 		Decision: cmp.Or(o.Decision, "allowed"), Rule: c.verdict.rule,
-		Began: c.begun, Took: o.Duration, IsError: o.IsError, Trace: c.traceID,
+		Began: c.begun, Took: o.Duration, IsError: o.IsError, Trace: c.trace.ID(),
 	}
 	if c.verdict.denied {
 		x.Decision = "denied"

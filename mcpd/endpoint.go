@@ -65,8 +65,8 @@ type Config struct {
 
 	Log    *slog.Logger
 	AggLog io.Writer
-	// Event is told of security events, and of the rule that one is by, if any.
-	Event func(kind, rule, text string)
+	// Event is told of security events.
+	Event func(Alert)
 	// Trouble is told when the aggregator or a server dies. It must not block.
 	Trouble func(kind, text string)
 	// Ended is told of each call that has its answer. It must not block. Nil is fine.
@@ -185,7 +185,7 @@ func (cfg Config) withDefaults() Config {
 		cfg.Ledger = func() (*ledger.DB, error) { return nil, fmt.Errorf("%w: there is none", fs.ErrUnsupported) }
 	}
 	if cfg.Event == nil {
-		cfg.Event = func(string, string, string) {}
+		cfg.Event = func(Alert) {}
 	}
 	if cfg.Trouble == nil {
 		cfg.Trouble = func(string, string) {}

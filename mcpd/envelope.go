@@ -51,12 +51,12 @@ func (env *envelope) need(e *Endpoint, m message) {
 
 // refusedEnvelope is the error for what came in a bad envelope, or for a key
 // that is not attested, and tells of it.
-func (e *Endpoint) refusedEnvelope(process, method string, err error) *Error {
+func (e *Endpoint) refusedEnvelope(process, method, trace string, err error) *Error {
 	var why *seal.Refusal
 	if !errors.As(err, &why) {
 		return failure(jsonrpc.CodeInternal, "envelope: %s", err)
 	}
-	e.alert("mcp.envelope", ruleSealed, fmt.Sprintf("process %s: %s: %s: %s", process, method, why.Reason(), why.Text))
+	e.alert("mcp.envelope", ruleSealed, trace, fmt.Sprintf("process %s: %s: %s: %s", process, method, why.Reason(), why.Text))
 	refused := invalid("MCP request blocked by policy: %s: %s", ruleSealed, why.Text)
 	refused.Data = why.Data()
 	return refused
@@ -64,7 +64,7 @@ func (e *Endpoint) refusedEnvelope(process, method string, err error) *Error {
 
 // refuseEnvelope has a call come to nothing but its row in the ledger.
 func (c *call) refuseEnvelope(err error) {
-	c.invalid = c.session.e.refusedEnvelope(c.process, c.message.Method, err)
+	c.invalid = c.session.e.refusedEnvelope(c.process, c.message.Method, c.trace.ID(), err)
 	var why *seal.Refusal
 	if errors.As(err, &why) {
 		c.verdict = verdict{denied: true, action: policy.Block, rule: ruleSealed, reason: why.Reason() + ": " + why.Text}
@@ -97,7 +97,7 @@ func planAttest(protocol string) func(context.Context, *call) (step, *Error) {
 			}
 			result, err := e.cfg.Seal.Attest(r)
 			if err != nil {
-				return nil, e.refusedEnvelope(c.process, c.message.Method, err)
+				return nil, e.refusedEnvelope(c.process, c.message.Method, c.trace.ID(), err)
 			}
 			return result, nil
 		}, nil

@@ -96,7 +96,7 @@ func (c *call) recordFile(err *Error) {
 	}
 	r := ledger.Row{
 		"timestamp": c.begun, "operation": op.Name, "path": op.Path, "source": c.tool,
-		"process_name": c.process, "mcp_call_id": c.row.id, "trace_id": c.traceID, "outcome": ledger.OK,
+		"process_name": c.process, "mcp_call_id": c.row.id, "trace_id": c.trace.ID(), "outcome": ledger.OK,
 		"policy_rule": c.verdict.rule, "policy_reason": c.verdict.reason,
 	}
 	switch {

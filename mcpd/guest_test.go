@@ -62,10 +62,10 @@ func newSite(t testing.TB, change func(*Config), servers []wire.Server, lists ..
 		Ledger: func() (*ledger.DB, error) { return st.db, nil },
 		AggLog: logTo{t},
 		Settle: patience,
-		Event: func(kind, rule, text string) {
+		Event: func(a Alert) {
 			st.mu.Lock()
 			defer st.mu.Unlock()
-			st.events = append(st.events, kind+": "+text)
+			st.events = append(st.events, a.Kind+": "+a.Text)
 		},
 	}
 	if change != nil {

@@ -78,13 +78,12 @@ func (q *inquiry) record(ctx context.Context) (err *Error) {
 	if s := q.session; s != nil {
 		q.event.Session, q.event.Principal, q.event.Process = s.id, s.principal, s.process
 	}
-	trace := ""
 	if c := callOf(r.Owner); c != nil {
-		trace = c.traceID
+		q.event.Trace = c.trace.ID()
 	}
 	q.row, err = q.e.record(ctx, ledger.Call{
 		Direction: ledger.FromServer, Server: ledgerName(r.Server), Method: r.Method, Decision: ledger.Pending, Request: r.Params,
-		Process: q.event.Process, Principal: q.event.Principal, BytesSent: int64(len(r.Params)), TraceID: trace,
+		Process: q.event.Process, Principal: q.event.Principal, BytesSent: int64(len(r.Params)), TraceID: q.event.Trace,
 	})
 	return err
 }

@@ -128,7 +128,7 @@ func (l *listen) subscribe(uri []byte) bool {
 	sub := &call{
 		session: c.session, client: older, level: noLevel, ctx: c.ctx, cancel: c.cancel, process: c.process, who: c.who, listen: l,
 		message: message{jsonrpc.Message{ID: c.message.ID, Method: "resources/subscribe"}, p}, version: c.version,
-		begun: c.begun, sent: len(p.raw),
+		begun: c.begun, sent: len(p.raw), trace: c.trace,
 	}
 	_, err = sub.run()
 	c.session.account.Read(sub.lent)

@@ -12,6 +12,14 @@ func (e *Endpoint) redact(text string) string {
 	return db.Redactor().Redact(text)
 }
 
-// alert tells of a security event, by a rule or none, whose text has the guest's
-// words in it.
-func (e *Endpoint) alert(kind, rule, text string) { e.cfg.Event(kind, rule, e.redact(text)) }
+// An Alert is a security event.
+type Alert struct {
+	Kind, Text string
+	Rule       string // that it is by; "": none
+	Trace      string // the id of that which brought it about; "": none
+}
+
+// alert tells of a security event, whose text has the guest's words in it.
+func (e *Endpoint) alert(kind, rule, trace, text string) {
+	e.cfg.Event(Alert{Kind: kind, Text: e.redact(text), Rule: rule, Trace: trace})
+}

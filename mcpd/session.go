@@ -151,7 +151,7 @@ func (s *session) discarded(bad *frame.BadFrame) error {
 // note tells of a security event, each kind once a session.
 func (s *session) note(kind, text string) {
 	if _, told := s.noted.LoadOrStore(kind, true); !told {
-		s.e.alert(kind, "", fmt.Sprintf("process %s: %s", s.process, text))
+		s.e.alert(kind, "", "", fmt.Sprintf("process %s: %s", s.process, text))
 	}
 }
 
@@ -195,7 +195,7 @@ func (s *session) takeNotification(f frame.Frame, m message, merr *Error, env en
 		env.err = s.e.cfg.Seal.Wait(env.ticket)
 	}
 	if env.err != nil {
-		s.e.refusedEnvelope(f.Process, m.Method, env.err)
+		s.e.refusedEnvelope(f.Process, m.Method, "", env.err)
 		return
 	}
 	rawjson.OneLine(f.Payload)
@@ -213,7 +213,7 @@ func (s *session) takeRequest(f frame.Frame, m message, merr *Error, env envelop
 		merr = invalid("invalid request: a request needs an id")
 	}
 	if merr != nil && env.err != nil {
-		merr = s.e.refusedEnvelope(f.Process, m.Method, env.err)
+		merr = s.e.refusedEnvelope(f.Process, m.Method, "", env.err)
 	}
 	if merr != nil {
 		s.out.WriteFrame(frame.Frame{Version: f.Version, Stream: f.Stream, Process: f.Process, Payload: response(m.ID, nil, merr)})
@@ -230,7 +230,7 @@ func (s *session) takeRequest(f frame.Frame, m message, merr *Error, env envelop
 func (s *session) request(f frame.Frame, m message, env envelope, size int) (begun bool) {
 	c := &call{
 		session: s, client: s.client.Load(), level: noLevel, stream: f.Stream, version: f.Version, process: f.Process, who: s.principal, message: m,
-		begun: time.Now(), sent: size, ticket: env.ticket,
+		begun: time.Now(), sent: size, ticket: env.ticket, trace: traceOf(&m.params),
 	}
 	if why := s.begin(c); why != nil {
 		c.reply(nil, why)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"hutch/aggd/jsonrpc"
+	"hutch/aggd/rawjson"
+	"hutch/aggd/trace"
 	"hutch/aggd/wire"
 	"hutch/mcpd/frame"
 	"hutch/mcpd/policy"
@@ -97,7 +100,7 @@ func TestCallThrough(t *testing.T) {
 	got := string(g.ok("tools/call", params))
 	want := `{"content":[{"type":"hologram","x":9007199254740993}],"structuredContent":{"params":` +
 		strings.Replace(params, "one__echo", "echo", 1) + `},"_meta":{"odd":"<&>"},"future":[1.50]}`
-	if got != want {
+	if got = untraced(got); got != want {
 		t.Errorf("got\n%s, want\n%s", got, want)
 	}
 	if got := string(g.ok("tools/call", `{"name":"one__a__b"}`)); !strings.Contains(got, `"name":"a__b"`) {
@@ -167,7 +170,7 @@ func TestRoutes(t *testing.T) {
 			`{"method":"completion/complete","got":{"ref":{"uri":"test://one/t/{id}","type":"ref/resource"}}}`},
 		{"resources/subscribe", `{"uri":"capsem://two/test://two/one"}`, `{"method":"resources/subscribe","got":{"uri":"test://two/one"}}`},
 	} {
-		if got := string(g.ok(tt.method, tt.params)); got != tt.want {
+		if got := untraced(string(g.ok(tt.method, tt.params))); got != tt.want {
 			t.Errorf("%s %s:\n%s, want\n%s", tt.method, tt.params, got, tt.want)
 		}
 	}
@@ -452,7 +455,43 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// untraced returns what a server was sent without what a trace adds to it.
+func untraced(text string) string {
+	text = regexp.MustCompile(`"traceparent":"00-[0-9a-f]{32}-[0-9a-f]{16}-0[0-9a-f]",?`).ReplaceAllString(text, "")
+	return strings.ReplaceAll(text, `"_meta":{},`, "")
+}
+
 func TestTrace(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	g := st.hello(t, 1, `{}`)
+	const id, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+	rows := 1 // of initialize
+	call := func(meta string) (sent json.RawMessage) {
+		rows++
+		result := g.ok("tools/call", `{"name":"one__echo","_meta":`+meta+`}`)
+		return rawjson.Get(result, "structuredContent", "params", "_meta")
+	}
+	check := func(sent json.RawMessage, wantID, wantState string) {
+		t.Helper()
+		parent, state := trace.InMeta(sent)
+		c, ok := trace.Parse(parent)
+		if !ok || wantID != "" && c.ID() != wantID || c.ID() == id && wantID == "" || strings.Contains(parent, span) || state != wantState {
+			t.Errorf("the server got %s", sent)
+		}
+		if r := st.lines(rows)[rows-1]; r["trace_id"] != c.ID() {
+			t.Errorf("the row has %v, the server %s", r["trace_id"], parent)
+		}
+	}
+	check(call(`{"traceparent":"00-`+id+`-`+span+`-01","tracestate":"a=b"}`), id, "a=b")
+	check(call(`{"tracestate":"a=b"}`), "", "")
+	check(call(`{"traceparent":"00-`+id+`-`+span+`-01","tracestate":"a\r\nX: y"}`), id, "")
+	for _, rubbish := range []string{`"rubbish"`, `5`, `null`, `"00-` + strings.ToUpper(id) + `-` + span + `-01"`, `"00-` + id + `-0000000000000000-01"`} {
+		check(call(`{"traceparent":`+rubbish+`}`), "", "")
+	}
+}
+
+func TestTraceOfList(t *testing.T) {
 	t.Parallel()
 	st := newSite(t, nil, nil)
 	g := st.dial(t, 1)
@@ -469,7 +508,7 @@ func TestTree(t *testing.T) {
 	t.Parallel()
 	st := newSite(t, nil, testServers("one"))
 	result, err := st.Call(t.Context(), Caller{Process: "hutch"}, "one__echo", json.RawMessage(`{"a":9007199254740993}`))
-	if err != nil || !strings.Contains(string(result), `"params":{"name":"echo","arguments":{"a":9007199254740993}}`) {
+	if err != nil || !strings.Contains(untraced(string(result)), `"params":{"name":"echo","arguments":{"a":9007199254740993}}`) {
 		t.Errorf("call: %s, %v", result, err)
 	}
 	if result, err = st.ReadResource(t.Context(), Caller{Process: "hutch"}, "capsem://one/test://one/one"); err != nil || !strings.Contains(string(result), "content") {

@@ -166,7 +166,7 @@ func (e *Endpoint) request(ctx context.Context, who Caller, method, member, valu
 		return nil, perr
 	}
 	s := e.local
-	c := &call{session: s, client: s.client.Load(), level: noLevel, process: frame.SanitizeName(who.Process), who: who.Principal, message: message{jsonrpc.Message{Method: method}, p}, begun: time.Now(), sent: len(b)}
+	c := &call{session: s, client: s.client.Load(), level: noLevel, process: frame.SanitizeName(who.Process), who: who.Principal, message: message{jsonrpc.Message{Method: method}, p}, begun: time.Now(), sent: len(b), trace: traceOf(&p)}
 	if why := s.begin(c); why != nil {
 		return nil, fmt.Errorf("%w: %w", fs.ErrBusy, why)
 	}

@@ -141,11 +141,14 @@ func (l *link) send(m *message) bool {
 func (l *link) ask(m *message, a asked) bool {
 	a.id = bytes.Clone(a.id)
 	payload := m.line
+	if m.kind == request && a.own == nil {
+		payload = l.r.traced(m.line)
+	}
 	if l.r.signer != nil && m.kind == request && a.own == nil {
 		if err := l.attest(); err != nil {
 			return l.unsigned(a, err)
 		}
-		payload = l.r.signer.Sign(m.line, time.Now())
+		payload = l.r.signer.Sign(payload, time.Now())
 	}
 	l.mu.Lock()
 	if l.dead {

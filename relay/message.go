@@ -1,7 +1,11 @@
 package relay
 
 import (
+	"bytes"
+
 	"hutch/aggd/jsonrpc"
+	"hutch/aggd/rawjson"
+	"hutch/aggd/trace"
 	"hutch/mcpd/seal"
 )
 
@@ -43,6 +47,24 @@ func parse(line []byte) message {
 		m.kind = response
 	}
 	return m
+}
+
+// traced returns the line of a request as part of the relay's trace, if it says none
+// and there is room.
+func (r *relay) traced(line []byte) []byte {
+	if r.trace.IsZero() || len(line)+trace.Overhead > r.limit {
+		return line
+	}
+	envelope, err := jsonrpc.Parse(line)
+	if parent, _ := trace.InMeta(rawjson.Get(envelope.Params, "_meta")); err != nil || parent != "" {
+		return line
+	}
+	params := trace.Put(envelope.Params, r.trace)
+	if envelope.Params != nil {
+		return rawjson.Set(line, params, "params")
+	}
+	end := bytes.LastIndexByte(line, '}')
+	return rawjson.Splice(line, end, end, append([]byte(`,"params":`), params...))
 }
 
 // failure returns the response to a request that failed.

@@ -24,6 +24,7 @@ import (
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
+	"hutch/aggd/trace"
 	"hutch/mcpd/frame"
 	"hutch/mcpd/seal"
 	"hutch/relay/port"
@@ -37,7 +38,8 @@ type relay struct {
 	version uint8
 	limit   int // of a message
 	name    string
-	signer  *seal.Signer // of requests; nil: they go as they are
+	signer  *seal.Signer  // of requests; nil: they go as they are
+	trace   trace.Context // of requests that say none
 
 	writeMu sync.Mutex // held for the write of one line
 	stdout  io.Writer
@@ -54,11 +56,12 @@ type relay struct {
 // closes stdin then, if that can be closed. The name is that of the program
 // on the other side of stdin, as the host will show it. Frames are those of
 // version 2, or of 1 if $HUTCH_RELAY_VERSION is 1. The requests of the program are
-// signed if the relay is sealed.
+// signed if the relay is sealed. Those that say no trace become part of the one of
+// $TRACEPARENT, if that is valid.
 func Run(ctx context.Context, stdin io.Reader, stdout io.Writer, dial func(context.Context) (net.Conn, error), name string, sealed bool) error {
 	r := &relay{
 		version: frame.Version2, limit: frame.MaxMessage,
-		name: frame.SanitizeName(name), stdout: stdout, came: make(chan struct{}),
+		name: frame.SanitizeName(name), stdout: stdout, came: make(chan struct{}), trace: trace.FromEnv(),
 	}
 	if os.Getenv("HUTCH_RELAY_VERSION") == "1" {
 		r.version, r.limit = frame.Version1, frame.MaxFrame-16-len(r.name)

@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -173,6 +174,36 @@ func TestSession(t *testing.T) {
 		h.say(99, 0, `{"jsonrpc":"2.0","id":"b","result":"nobody asked"}`)
 		h.say(0, frame.Notification, `{"jsonrpc":"2.0","method":"last"}`)
 		c.want(`{"jsonrpc":"2.0","method":"last"}`)
+	}
+}
+
+// TestTrace has the requests that say no trace be part of the environment's, and
+// every other byte stay.
+func TestTrace(t *testing.T) {
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	t.Setenv("TRACEPARENT", parent)
+	t.Setenv("TRACESTATE", "a=b")
+	c := newClient(t, "2")
+	var h *host
+	for _, tt := range []struct{ in, want string }{
+		{`{"id":1,"method":"m"}`, `{"id":1,"method":"m","params":{"_meta":{"traceparent":"P","tracestate":"a=b"}}}`},
+		{`{"params":{ "x":[1e400] },"id":1,"method":"m"}`, `{"params":{"_meta":{"traceparent":"P","tracestate":"a=b"}, "x":[1e400] },"id":1,"method":"m"}`},
+		{`{"id":1,"method":"m","params":{"_meta":{"progressToken":1}}}`, `{"id":1,"method":"m","params":{"_meta":{"traceparent":"P","tracestate":"a=b","progressToken":1}}}`},
+		{`{"id":1,"method":"m","params":{"_meta":{"traceparent":"own"}}}`, ``},
+		{`{"id":1,"method":"m","params":[1]}`, ``},
+		{`{"method":"m"}`, ``},
+		{`{"id":1,"method":"m","params":{"x":"` + strings.Repeat("x", frame.MaxMessage-100) + `"}}`, ``},
+		{`not JSON`, ``},
+	} {
+		want := strings.ReplaceAll(cmp.Or(tt.want, tt.in), `"P"`, `"`+parent+`"`)
+		c.say(tt.in)
+		if h == nil {
+			h = c.accept()
+		}
+		f, err := h.in.Next()
+		if err != nil || string(f.Payload) != want {
+			t.Errorf("%.100s: host got %.200s, %v; want %.200s", tt.in, f.Payload, err, want)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"hutch/aggd/trace"
 	"hutch/aggd/wire"
 )
 
@@ -28,7 +29,7 @@ type exchange struct {
 
 func (s *Server) begin(r *http.Request, p *policy) *exchange {
 	x := &exchange{s: s, policy: p}
-	x.event = wire.NetEvent{ID: s.ids.Add(1), Time: time.Now(), Method: printable(r.Method)}
+	x.event = wire.NetEvent{ID: s.ids.Add(1), Time: time.Now(), Method: printable(r.Method), Trace: traced(r.Header)}
 	if r.Method != http.MethodConnect {
 		x.event.Path = r.URL.EscapedPath()
 	}
@@ -36,6 +37,21 @@ func (s *Server) begin(r *http.Request, p *policy) *exchange {
 		x.event.Process = c.program
 	}
 	return x
+}
+
+// traced returns the id of the trace that a request is part of, or of a new one.
+// A context that is not valid does not get any further.
+func traced(h http.Header) string {
+	c, ok := trace.Parse(h.Get(trace.Parent))
+	if !ok || len(h.Values(trace.Parent)) > 1 {
+		c = trace.New()
+		h.Del(trace.Parent)
+		h.Del(trace.State)
+	}
+	if state := h.Values(trace.State); len(state) > 0 && !trace.ValidState(strings.Join(state, ",")) {
+		h.Del(trace.State)
+	}
+	return c.ID()
 }
 
 // tell writes the exchange's line.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"hutch/aggd/trace"
 	"hutch/aggd/wire"
 )
 
@@ -37,7 +38,10 @@ func TestForward(t *testing.T) {
 			t.Errorf("the server saw %s", saw)
 		}
 		e := g.ended()
-		e.ID, e.Time, e.Duration = 0, time.Time{}, 0
+		if _, ok := trace.ParseID(e.Trace); !ok {
+			t.Errorf("trace id %q", e.Trace)
+		}
+		e.ID, e.Time, e.Duration, e.Trace = 0, time.Time{}, 0, ""
 		port, _ := strconv.Atoi(s.port)
 		want := wire.NetEvent{Ended: true, Host: "127.0.0.1", Port: uint16(port), Method: "PUT", Path: "/a%20b", Decision: "allowed",
 			Rule: "allow " + s.at("127.0.0.1"), Status: 418, Sent: int64(len(body)), Received: int64(len(body)) + 4}

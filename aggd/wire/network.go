@@ -61,4 +61,5 @@ type NetEvent struct {
 	Received int64     `json:"received"`
 	Duration float64   `json:"duration"` // milliseconds
 	Process  string    `json:"process"`  // in the guest, as the guest says
+	Trace    string    `json:"trace"`    // the id of the trace that it is part of
 }

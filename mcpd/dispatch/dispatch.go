@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"hutch/aggd/rawjson"
+	"hutch/aggd/trace"
 	"hutch/aggd/wire"
 )
 
@@ -56,7 +57,8 @@ type Command struct {
 	Dir       string
 	Timeout   time.Duration
 	MaxOutput int64
-	Scrub     []string // what the names of variables begin with that it does not get
+	Scrub     []string      // what the names of variables begin with that it does not get
+	Trace     trace.Context // that it is part of
 }
 
 // A Ran is what came of a Command.

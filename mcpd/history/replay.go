@@ -245,7 +245,7 @@ func Request(e wire.NetEvent) (*policy.Event, error) {
 		return nil, err
 	}
 	r := &policy.Event{
-		On: policy.OnHTTP, Process: e.Process, Method: e.Method, Host: e.Host, Port: int(e.Port), Path: path, Scheme: "http",
+		On: policy.OnHTTP, Process: e.Process, Trace: e.Trace, Method: e.Method, Host: e.Host, Port: int(e.Port), Path: path, Scheme: "http",
 	}
 	if e.Method == http.MethodConnect { // there is TLS in it
 		r.Scheme = "https"

@@ -60,22 +60,24 @@ var tables = []table{
 		{"mcp_call_id", integer}, {"trace_id", word},
 	}},
 	{VMs, []column{
-		{"event", word}, {"state", word}, {"driver", word}, {"image", word}, {"text", text},
+		{"event", word}, {"state", word}, {"driver", word}, {"image", word}, {"text", text}, {"trace_id", word},
 	}},
-	{Security, []column{{"event", word}, {"rule", word}, {"text", text}}},
+	{Security, []column{{"event", word}, {"rule", word}, {"text", text}, {"trace_id", word}}},
 	{Snapshots, []column{
 		{"event", word}, {"name", word}, {"state", word}, {"automatic", integer},
 		{"files", integer}, {"bytes", integer}, {"shared", integer}, {"linked", integer}, {"copied", integer},
-		{"frozen_ms", real}, {"duration_ms", real}, {"text", text},
+		{"frozen_ms", real}, {"duration_ms", real}, {"text", text}, {"trace_id", word},
 	}},
 	{Net, []column{
 		{"host", word}, {"port", integer}, {"method", word}, {"path", text}, {"decision", word},
 		{"rule", word}, {"reason", text}, {"status", integer},
 		{"bytes_sent", integer}, {"bytes_received", integer}, {"duration_ms", real}, {"process_name", word},
+		{"trace_id", word},
 	}},
 	{Asks, []column{
 		{"event", word}, {"ask", integer}, {"mcp_call_id", integer}, {"family", word}, {"rule", word}, {"reason", text},
 		{"answer", word}, {"answer_reason", text}, {"principal", word}, {"waited_ms", real},
+		{"trace_id", word},
 	}},
 	{Files, []column{
 		{"operation", word}, {"path", text}, {"bytes", integer}, {"duration_ms", real}, {"outcome", word},

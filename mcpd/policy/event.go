@@ -54,6 +54,8 @@ type Event struct {
 	Port   int    `json:"port,omitempty"`
 	Scheme string `json:"scheme,omitempty"`
 
+	Trace string `json:"trace_id,omitempty"` // that it is part of; nothing is decided by it
+
 	Trial   bool `json:"-"` // nothing comes of it: it takes nothing from a rate
 	Listing bool `json:"-"` // a trial without arguments: could there be a call that is allowed?
 

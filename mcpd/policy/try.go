@@ -70,7 +70,7 @@ var parts = []struct{ on, has, needs string }{
 }
 
 // ofAll are the members that events of all kinds have.
-var ofAll = []string{"on", "vm", "profile", "session", "principal"}
+var ofAll = []string{"on", "vm", "profile", "session", "principal", "trace_id"}
 
 // checkMembers refuses a member that has no meaning in such an event, as a slip,
 // and the lack of one that it is nothing without. said tells of each of

@@ -18,6 +18,7 @@ import (
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
+	"hutch/aggd/trace"
 	"hutch/fs"
 	"hutch/mcpd/frame"
 	"hutch/mcpd/seal"
@@ -28,7 +29,8 @@ type Client struct {
 	conn   net.Conn
 	w      *frame.Writer
 	name   string
-	signer *seal.Signer // of requests; nil: they go as they are
+	signer *seal.Signer  // of requests; nil: they go as they are
+	trace  trace.Context // of requests; none: they go as they are
 
 	mu      sync.Mutex // guards what follows; held over a write, so that streams are numbered in order
 	stream  uint32
@@ -42,7 +44,7 @@ type Client struct {
 // New starts a session on conn for the program called name, whose requests are
 // signed if the Client is sealed.
 func New(ctx context.Context, conn net.Conn, name string, sealed bool) (*Client, error) {
-	c := &Client{conn: conn, w: frame.NewWriter(conn), name: name, waiting: map[uint32]chan jsonrpc.Message{}}
+	c := &Client{conn: conn, w: frame.NewWriter(conn), name: name, trace: trace.FromEnv(), waiting: map[uint32]chan jsonrpc.Message{}}
 	err := c.w.Preamble(name)
 	if err == nil && sealed {
 		c.signer, err = seal.NewSigner()
@@ -173,6 +175,9 @@ func (c *Client) send(method string, params json.RawMessage, answer chan jsonrpc
 	}
 	c.stream++
 	c.waiting[c.stream] = answer
+	if !c.trace.IsZero() {
+		params = trace.Put(params, c.trace)
+	}
 	request := jsonrpc.Request(uint64(c.stream), method, params)
 	if c.signer != nil && method != seal.Attest {
 		request = c.signer.Sign(request, time.Now())

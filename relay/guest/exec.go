@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 
 	"hutch/fs"
@@ -46,16 +47,19 @@ func (e *Exec) openEarly() {
 	}
 }
 
-// Ctl writes one message to the exec's ctl. The error is the agent's.
-func (e *Exec) Ctl(ctx context.Context, message string) error {
-	if err := fs.CheckMessage(message); err != nil {
-		return err
+// Ctl writes messages to the exec's ctl, at once. The error is the agent's, of the
+// first that failed; those behind it are not done.
+func (e *Exec) Ctl(ctx context.Context, messages ...string) error {
+	for _, m := range messages {
+		if err := fs.CheckMessage(m); err != nil {
+			return err
+		}
 	}
-	err := e.write(ctx, message)
+	err := e.write(ctx, strings.Join(messages, "\n"))
 	return e.g.explain(ctx, err, e.path("err")...)
 }
 
-// write writes a message. One that takes several writes has a file of its
+// write writes messages. What takes several writes has a file of its
 // own: another's would come in between.
 func (e *Exec) write(ctx context.Context, message string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, client.SlowTimes*e.g.limit, client.ErrLate)

@@ -35,6 +35,7 @@ func (v *Sandbox) ask(ctx context.Context, q mcpd.Question) policy.Decision {
 	r := ledger.Row{
 		"event": "answered", "family": q.Event.On, "rule": d.Rule, "reason": d.Reason,
 		"answer": got.Word, "answer_reason": got.Reason, "principal": got.Who, "waited_ms": time.Since(began),
+		"trace_id": q.Event.Trace,
 	}
 	if id != 0 {
 		r["ask"] = id
@@ -98,7 +99,7 @@ func (v *Sandbox) askedOf(ctx context.Context, q mcpd.Question) error {
 	if err != nil {
 		return err
 	}
-	r := ledger.Row{"event": "asked", "family": q.Event.On, "rule": q.Decision.Rule, "reason": q.Decision.Reason}
+	r := ledger.Row{"event": "asked", "family": q.Event.On, "rule": q.Decision.Rule, "reason": q.Decision.Reason, "trace_id": q.Event.Trace}
 	if q.Call != 0 {
 		r["mcp_call_id"] = q.Call
 	}

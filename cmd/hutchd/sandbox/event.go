@@ -17,6 +17,8 @@ type Event struct {
 	Kind string    `json:"event"`
 	Rule string    `json:"rule,omitempty"` // that a refusal is by
 	Text string    `json:"text,omitempty"`
+
+	Trace string `json:"trace_id,omitempty"` // that it is part of
 }
 
 // event is one about the VM that happens now.
@@ -63,7 +65,7 @@ const maxEvents = 1 << 20
 func (v *Sandbox) tell(table string, e Event) {
 	e = v.service.announce(e)
 	if table != ledger.VMs {
-		r := ledger.Row{"timestamp": e.Time, "event": e.Kind, "text": e.Text}
+		r := ledger.Row{"timestamp": e.Time, "event": e.Kind, "text": e.Text, "trace_id": e.Trace}
 		if e.Rule != "" {
 			r["rule"] = e.Rule
 		}
@@ -71,7 +73,7 @@ func (v *Sandbox) tell(table string, e Event) {
 	}
 	c := v.Config()
 	v.record(ledger.VMs, ledger.Row{
-		"timestamp": e.Time, "event": e.Kind, "text": e.Text,
+		"timestamp": e.Time, "event": e.Kind, "text": e.Text, "trace_id": e.Trace,
 		"state": string(v.State()), "driver": c.Driver, "image": c.Image,
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"hutch/aggd/trace"
 	"hutch/fs"
 	"hutch/mcpd/ledger"
 	"hutch/relay/guest"
@@ -29,6 +30,7 @@ type Exec struct {
 	holders     int               // clients that keep it
 	killOnClose bool              // the command is killed when the last of the holders lets go
 	result      *Result           // nil until this service has started the command
+	trace       trace.Context     // that the command is to be part of; none: its environment's, or a new one
 	kept        map[string]string // its cmd and status, from when the VM was suspended
 }
 
@@ -136,9 +138,38 @@ func (v *Sandbox) keepExec(x *guest.Exec, g *guest.Guest, name string, anonymous
 	return v.execs[name]
 }
 
+// Trace has the command be part of a trace: that of a traceparent, or of a trace id.
+func (e *Exec) Trace(text string) error {
+	c, ok := trace.Parse(text)
+	if id, isID := trace.ParseID(text); isID {
+		c, ok = trace.New(), true
+		c.Trace = id
+	}
+	if !ok {
+		return fmt.Errorf("%w: trace %.80q: want a W3C trace id, 32 digits 0-9a-f that are not all 0, or a traceparent", fs.ErrInvalid, text)
+	}
+	e.vm.mu.Lock()
+	defer e.vm.mu.Unlock()
+	e.trace = c
+	return nil
+}
+
+// traceOf returns the trace that the command is to be part of.
+func (e *Exec) traceOf() trace.Context {
+	e.vm.guestEnvMu.Lock()
+	env := e.vm.guestEnv.env
+	e.vm.guestEnvMu.Unlock()
+	e.vm.mu.Lock()
+	defer e.vm.mu.Unlock()
+	if e.trace.IsZero() {
+		return trace.From(env[trace.EnvParent], "")
+	}
+	return e.trace
+}
+
 // Start starts the command by telling the guest's ctl, with the variables of
-// env/ as they are now, and has its end written to the ledger. The ledger has
-// message, which is how the command was asked for.
+// env/ as they are now and the trace that it is part of, and has its end written
+// to the ledger. The ledger has message, which is how the command was asked for.
 func (e *Exec) Start(ctx context.Context, message, tell string) error {
 	if err := e.vm.tellEnv(ctx, e.guest); err != nil {
 		return err
@@ -146,8 +177,9 @@ func (e *Exec) Start(ctx context.Context, message, tell string) error {
 	if err := e.vm.beforeExec(ctx, e.Name, message); err != nil {
 		return err
 	}
+	own := e.traceOf().Child()
 	began := time.Now()
-	if err := e.Ctl(ctx, tell); err != nil {
+	if err := e.Ctl(ctx, fs.QuoteAll([]string{"env", trace.EnvParent, own.String()}), tell); err != nil {
 		return e.vm.WhyGone(err)
 	}
 	r := &Result{done: make(chan struct{})}
@@ -155,7 +187,7 @@ func (e *Exec) Start(ctx context.Context, message, tell string) error {
 	e.result = r
 	e.vm.mu.Unlock()
 	e.vm.service.Count.Execs.Add(1)
-	if e.vm.tasks.begin(func() { e.follow(r, message, began) }) {
+	if e.vm.tasks.begin(func() { e.follow(r, message, began, own) }) {
 		return nil
 	}
 	r.err = fmt.Errorf("%w: vm %s", fs.ErrNotExist, e.vm.Name())
@@ -164,14 +196,14 @@ func (e *Exec) Start(ctx context.Context, message, tell string) error {
 }
 
 // follow waits for the command's end, tells and records it.
-func (e *Exec) follow(r *Result, message string, began time.Time) {
+func (e *Exec) follow(r *Result, message string, began time.Time, own trace.Context) {
 	line, err := e.Wait(e.vm.ctx)
 	if how := e.vm.Ending(); how.Why != "" {
 		line, err = endedByVM(line, err, how, time.Since(began)), nil
 	}
 	r.line, r.err = line, err
 	close(r.done)
-	row := ledger.Row{"timestamp": began, "exec_id": e.Name, "command": message, "duration_ms": time.Since(began), "source": "tree"}
+	row := ledger.Row{"timestamp": began, "exec_id": e.Name, "command": message, "duration_ms": time.Since(began), "source": "tree", "trace_id": own.ID()}
 	how, _, _ := strings.Cut(line, " ")
 	code, notCode := strconv.Atoi(how)
 	switch {

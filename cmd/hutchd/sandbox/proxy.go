@@ -10,6 +10,7 @@ import (
 	"hutch/aggd/egress"
 	"hutch/aggd/wire"
 	"hutch/fs"
+	"hutch/mcpd"
 	"hutch/mcpd/history"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
@@ -87,11 +88,11 @@ func (v *Sandbox) wentOut(e wire.NetEvent) {
 	v.record(ledger.Net, ledger.Row{
 		"timestamp": e.Time, "host": e.Host, "port": int(e.Port), "method": e.Method, "path": e.Path, "decision": e.Decision,
 		"rule": e.Rule, "reason": e.Reason, "status": e.Status,
-		"bytes_sent": e.Sent, "bytes_received": e.Received, "duration_ms": e.Duration, "process_name": e.Process,
+		"bytes_sent": e.Sent, "bytes_received": e.Received, "duration_ms": e.Duration, "process_name": e.Process, "trace_id": e.Trace,
 	})
 	if e.Decision != wire.Denied {
 		return
 	}
 	at := net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
-	v.alert("net.denied", e.Rule, fmt.Sprintf("%s %s: %s", e.Method, at, e.Reason))
+	v.alerted(mcpd.Alert{Kind: "net.denied", Rule: e.Rule, Trace: e.Trace, Text: fmt.Sprintf("%s %s: %s", e.Method, at, e.Reason)})
 }

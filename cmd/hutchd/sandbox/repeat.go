@@ -26,7 +26,12 @@ const notRecorded = "not recorded"
 
 // alert tells of a security event, and of the rule that it is by, if any.
 func (v *Sandbox) alert(kind, rule, text string) {
-	v.report(subject{ledger.Security, kind, rule}, text, 1)
+	v.alerted(mcpd.Alert{Kind: kind, Rule: rule, Text: text})
+}
+
+// alerted tells of a security event.
+func (v *Sandbox) alerted(a mcpd.Alert) {
+	v.report(subject{ledger.Security, a.Kind, a.Rule}, a.Text, a.Trace, 1)
 }
 
 // trouble tells that something is amiss that a guest can bring about: a process
@@ -35,19 +40,19 @@ func (v *Sandbox) trouble(kind, text string) {
 	if kind == mcpd.AggregatorDied {
 		v.LastErr.Say(text)
 	}
-	v.report(subject{table: ledger.VMs, kind: kind}, text, repeatTexts)
+	v.report(subject{table: ledger.VMs, kind: kind}, text, "", repeatTexts)
 }
 
 // report tells of an event, n times at most in a minute.
-func (v *Sandbox) report(s subject, text string, n int) {
+func (v *Sandbox) report(s subject, text, trace string, n int) {
 	if v.repeats.allow(s, text, n) {
-		v.tellOf(s, text)
+		v.tellOf(s, text, trace)
 	}
 }
 
-func (v *Sandbox) tellOf(s subject, text string) {
+func (v *Sandbox) tellOf(s subject, text, trace string) {
 	e := v.event(s.kind, text)
-	e.Rule = s.rule
+	e.Rule, e.Trace = s.rule, trace
 	v.tell(s.table, e)
 }
 
@@ -62,7 +67,7 @@ func (v *Sandbox) repeated(s subject, text string, times int) {
 		v.service.log.Warn(s.kind, "vm", v.Name(), "text", text)
 		return
 	}
-	v.tellOf(s, text)
+	v.tellOf(s, text, "") // they may be of many traces
 }
 
 // A subject is a kind of events, by a rule or none, and the table of the ledger

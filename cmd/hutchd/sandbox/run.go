@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"hutch/aggd/trace"
 	"hutch/fs"
 	"hutch/mcpd/dispatch"
 	"hutch/relay/guest"
@@ -74,15 +75,19 @@ func (v *Sandbox) startCommand(ctx context.Context, g *guest.Guest, e *guest.Exe
 	if err := v.tellEnv(ctx, g); err != nil {
 		return err
 	}
-	messages := [][]string{{"dispatch", c.ID}, append([]string{"scrub"}, c.Scrub...), {"timeout", c.Timeout.String()}}
+	messages := [][]string{
+		{"dispatch", c.ID}, append([]string{"scrub"}, c.Scrub...), {"timeout", c.Timeout.String()}, {"env", trace.EnvParent, c.Trace.String()},
+	}
 	if c.Dir != dispatch.Home { // where it starts anyway
 		messages = append(messages, []string{"dir", c.Dir})
 	}
 	messages = append(messages, append([]string{"exec"}, c.Words...), []string{"eof"})
+	var lines []string
 	for _, words := range messages {
-		if err := e.Ctl(ctx, fs.QuoteAll(words)); err != nil {
-			return err
-		}
+		lines = append(lines, fs.QuoteAll(words))
+	}
+	if err := e.Ctl(ctx, lines...); err != nil {
+		return err
 	}
 	v.service.Count.Execs.Add(1)
 	return nil

@@ -94,7 +94,7 @@ func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 		AggdPath:  s.cfg.Aggd,
 		Log:       s.log.With("vm", m.Name()),
 		AggLog:    v.aggLog(),
-		Event:     v.alert,
+		Event:     v.alerted,
 		Ended:     func(c mcpd.Ended) { s.cfg.Telemetry.Call(m.Name(), c) },
 		Trouble:   v.trouble,
 		Run:       v.run,

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 
+	"hutch/aggd/trace"
 	"hutch/cmd/hutchd/sandbox"
 	"hutch/fs"
 )
@@ -20,7 +21,8 @@ func execVerbs() []verb {
 		{Name: "exec", Args: "WORDS…", Min: 1, Max: -1, Lines: scripts, Do: execWords, Doc: "start a program; fails with the reason when it cannot"},
 		{Name: "sh", Args: "LINE", Raw: true, Shell: true, Lines: scripts, Do: execLine, Doc: "start /bin/sh -c LINE, the rest of the line as it stands"},
 		pass("dir", "PATH", 1, 1, "start it in PATH; /workspace if not said"),
-		pass("env", "K V", 2, 2, "with K=V in its environment"),
+		{Name: "env", Args: "K V", Min: 2, Max: 2, Do: execEnv, Doc: "with K=V in its environment"},
+		{Name: "trace", Args: "ID", Min: 1, Max: 1, Do: execTrace, Doc: "as part of that trace, a W3C trace id or traceparent; it goes on as TRACEPARENT"},
 		pass("user", "UID[:GID]", 1, 1, "as that user"),
 		pass("tty", "ROWS COLS", 2, 2, "on a terminal of that size; later: its new size"),
 		pass("timeout", "TIME", 1, 1, "end it after TIME, as 60s or 5m"),
@@ -51,6 +53,17 @@ func execLine(c call, args []string) error {
 		return fmt.Errorf("%w: sh takes its line without -c; %s", fs.ErrInvalid, scripts)
 	}
 	return c.At.exec.Start(c.Ctx, "sh "+args[0], message("exec", []string{"/bin/sh", "-c", args[0]}))
+}
+
+func execTrace(c call, args []string) error { return c.At.exec.Trace(args[0]) }
+
+// execEnv sets a variable. The one that names a trace says of which the command is
+// part.
+func execEnv(c call, args []string) error {
+	if args[0] == trace.EnvParent {
+		return execTrace(c, args[1:])
+	}
+	return c.At.exec.Ctl(c.Ctx, message("env", args))
 }
 
 func killOnClose(c call, _ []string) error {
