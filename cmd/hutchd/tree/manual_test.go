@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"hutch/mcpd/timeline"
 	"hutch/profiles"
 )
 
@@ -79,6 +80,9 @@ func TestManualHasEveryMessage(t *testing.T) {
 		for _, v := range verbs {
 			inTable = append(inTable, of+": "+strings.ReplaceAll(usage(v), "…", "..."))
 		}
+	}
+	for _, v := range timeline.Words {
+		inTable = append(inTable, "a timeline: "+v.Name+" "+strings.ReplaceAll(v.Args, "…", "..."))
 	}
 	compare(t, inTable, inManual)
 }

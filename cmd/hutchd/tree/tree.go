@@ -98,6 +98,7 @@ func vmRow() []row {
 		{Name: "undo", Perm: 0o444, Read: undoList, Doc: "what can be undone, the oldest first, a line each"},
 		{Name: "exec", Perm: 0o755, Names: execNames, Enter: enterExec, Each: execRow(), Make: makeExec, Drop: dropExec, Doc: "commands; mkdir makes one, rmdir drops it",
 			Rows: []row{{Name: "clone", Perm: 0o600, Open: cloneExec, Doc: "open for reading and writing: an anonymous exec"}}},
+		{Name: "timeline", Perm: 0o644, Open: openTimeline, Doc: "what happened, a JSON line each, in order of time; write trace, since, layer … first to narrow it"},
 		{Name: "policy", Perm: 0o555, Rows: policyRows(), Doc: "what decides what the agent may"},
 		{Name: "mcp", Perm: 0o555, Rows: mcpRows(), Doc: "what the agent asks of the outside world"},
 		{Name: "db", Perm: 0o555, Rows: dbRows(), Doc: "the ledger of this VM, to ask and to copy"},

@@ -1,0 +1,195 @@
+package timeline
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"hutch/aggd/rawjson"
+	"hutch/aggd/trace"
+	"hutch/aggd/wire"
+	"hutch/fs"
+	"hutch/mcpd/ledger"
+)
+
+// A layer is a table, and what the timeline shows of its rows.
+type layer struct {
+	name  string
+	table string
+	show  func(r *record) (status, summary string)
+}
+
+var layers = []layer{
+	{"mcp", ledger.Calls, showCall},
+	{"exec", ledger.Execs, showExec},
+	{"file", ledger.Files, showFile},
+	{"net", ledger.Net, showNet},
+	{"snapshot", ledger.Snapshots, showSnapshot},
+	{"vm", ledger.VMs, showVM},
+	{"security", ledger.Security, showSecurity},
+	{"ask", ledger.Asks, showAsk},
+}
+
+func layerNames() (names []string) {
+	for _, l := range layers {
+		names = append(names, l.name)
+	}
+	return names
+}
+
+// A record is a row of any table: the columns that the timeline looks at.
+type record struct {
+	ID        uint64   `json:"id"`
+	Timestamp string   `json:"timestamp"`
+	Trace     string   `json:"trace_id"`
+	Duration  *float64 `json:"duration_ms"`
+
+	Event    string `json:"event"`
+	Text     string `json:"text"`
+	Rule     string `json:"rule"`
+	Reason   string `json:"reason"`
+	Decision string `json:"decision"`
+	Outcome  string `json:"outcome"`
+	Error    string `json:"error_message"`
+	Method   string `json:"method"`
+	Path     string `json:"path"`
+	State    string `json:"state"`
+	Source   string `json:"source"`
+
+	Server       string `json:"server_name"`
+	Tool         string `json:"tool_name"`
+	Direction    string `json:"direction"`
+	IsError      int    `json:"is_error"`
+	PolicyRule   string `json:"policy_rule"`
+	PolicyReason string `json:"policy_reason"`
+
+	Command  string `json:"command"`
+	ExitCode *int   `json:"exit_code"`
+	Signal   string `json:"signal"`
+
+	Operation string `json:"operation"`
+
+	Host   string `json:"host"`
+	Port   int    `json:"port"`
+	Status int    `json:"status"`
+
+	Name string `json:"name"`
+
+	Family       string   `json:"family"`
+	Answer       string   `json:"answer"`
+	AnswerReason string   `json:"answer_reason"`
+	Principal    string   `json:"principal"`
+	Waited       *float64 `json:"waited_ms"`
+}
+
+// The words for how something ended.
+const (
+	statusOK     = "ok"
+	statusDenied = "denied"
+	statusError  = "error"
+)
+
+// because returns what something was, and why it came to nothing, if it did.
+func because(what string, why ...string) string {
+	for _, w := range why {
+		if w != "" {
+			what += ": " + w
+		}
+	}
+	return what
+}
+
+func showCall(r *record) (status, summary string) {
+	what := strings.TrimSpace(r.Method + " " + r.Tool)
+	if r.Direction == ledger.FromServer {
+		what = "server " + r.Server + " asks " + r.Method
+	}
+	switch {
+	case r.Decision == "denied":
+		return statusDenied, because(what, r.PolicyRule, r.PolicyReason)
+	case r.Outcome == ledger.Interrupted:
+		return r.Outcome, what
+	case r.Outcome == ledger.Failed || r.IsError != 0:
+		return statusError, because(what, r.Error)
+	}
+	return statusOK, what
+}
+
+func showExec(r *record) (status, summary string) {
+	switch {
+	case r.Error != "":
+		return statusError, because(r.Command, r.Error)
+	case r.ExitCode != nil:
+		return "exit " + strconv.Itoa(*r.ExitCode), r.Command
+	}
+	return r.Signal, r.Command
+}
+
+func showFile(r *record) (status, summary string) {
+	what := r.Operation + " " + r.Path
+	if r.Outcome == statusDenied {
+		return r.Outcome, because(what, r.PolicyRule, r.PolicyReason)
+	}
+	return r.Outcome, because(what, r.Error)
+}
+
+func showNet(r *record) (status, summary string) {
+	what := r.Method + " " + net.JoinHostPort(r.Host, strconv.Itoa(r.Port)) + r.Path
+	if r.Decision == wire.Allowed {
+		return strconv.Itoa(r.Status), what
+	}
+	return r.Decision, because(what, r.Rule, r.Reason)
+}
+
+func showSnapshot(r *record) (status, summary string) { return r.Event, r.Name }
+
+func showVM(r *record) (status, summary string) { return r.Event, r.Text }
+
+func showSecurity(r *record) (status, summary string) { return r.Event, r.Text }
+
+func showAsk(r *record) (status, summary string) {
+	what := because(r.Family, r.Rule, r.Reason)
+	if r.Event == "asked" {
+		return r.Event, what
+	}
+	if r.Principal != "" {
+		what += fmt.Sprintf(" (answered by %s)", r.Principal)
+	}
+	return cmp.Or(r.Answer, r.Event), because(what, r.AnswerReason)
+}
+
+// maxSummary is how much of what happened a line tells, in bytes.
+const maxSummary = 400
+
+// line returns an event as a JSON object on a line that a terminal shows as it is.
+func (l *layer) line(r *record) []byte {
+	status, summary := l.show(r)
+	if len(summary) > maxSummary {
+		summary = strings.ToValidUTF8(summary[:maxSummary], "") + "…"
+	}
+	duration := r.Duration
+	if l.table == ledger.Asks {
+		duration = r.Waited
+	}
+	b := make([]byte, 0, 256)
+	b = rawjson.AppendString(append(b, `{"timestamp":`...), r.Timestamp)
+	b = rawjson.AppendString(append(b, `,"layer":`...), l.name)
+	b = strconv.AppendUint(append(b, `,"id":`...), r.ID, 10)
+	b = append(b, `,"trace_id":`...)
+	if _, ok := trace.ParseID(r.Trace); ok {
+		b = rawjson.AppendString(b, r.Trace)
+	} else {
+		b = append(b, "null"...)
+	}
+	b = append(b, `,"duration_ms":`...)
+	if duration != nil {
+		b = strconv.AppendFloat(b, *duration, 'f', 3, 64)
+	} else {
+		b = append(b, "null"...)
+	}
+	b = rawjson.AppendString(append(b, `,"status":`...), status)
+	b = rawjson.AppendString(append(b, `,"summary":`...), summary)
+	return append(fs.EscapeLine(append(b, '}')), '\n')
+}
