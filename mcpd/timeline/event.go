@@ -143,7 +143,7 @@ func showNet(r *record) (status, summary string) {
 	return r.Decision, because(what, r.Rule, r.Reason)
 }
 
-func showSnapshot(r *record) (status, summary string) { return r.Event, r.Name }
+func showSnapshot(r *record) (status, summary string) { return r.Event, because(r.Name, r.Text) }
 
 func showVM(r *record) (status, summary string) { return r.Event, r.Text }
 
