@@ -29,6 +29,9 @@ const (
 	EventPersisted Kind = "persisted" // an anonymous VM got its name; the text is the one it had
 	EventForked    Kind = "forked"    // the text is the copy's name
 
+	EventPacked   Kind = "packed"   // the text says what of it
+	EventUnpacked Kind = "unpacked" // the text says from what
+
 	EventSnapshot Kind = "snapshot" // the text is its name
 	EventReverted Kind = "reverted" // to the snapshot that the text names
 	EventDropped  Kind = "dropped"  // a snapshot was

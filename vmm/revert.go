@@ -132,8 +132,14 @@ func exchange(now, next, old string) error {
 }
 
 // sweep finds what was being made or removed when a process was killed, and
-// finishes a revert that had been decided.
+// finishes a revert or an unpacking that had been decided.
 func (v *VM) sweep() {
+	if v.has(unpacking) {
+		if err := v.finishUnpack(); err != nil {
+			v.seen.err = err
+		}
+		v.load()
+	}
 	if err := v.finishRevert(); err != nil {
 		v.seen.err = err
 	}

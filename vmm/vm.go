@@ -32,6 +32,8 @@ type VM struct {
 	undoing        chan struct{} // while one for undo is, or something is undone
 	comparing      chan struct{} // while folders are compared
 	guestComparing chan struct{} // while they are since the guest asked
+	packs          chan struct{} // has a token for each archive that is made
+	unpacks        chan struct{} // is full while one is unpacked
 
 	posts chan func()   // to the owner goroutine
 	quit  chan struct{} // closed by the owner to end itself
@@ -74,6 +76,7 @@ func newVM(t *Table, name, dir string, s stored) *VM {
 		dir: dir, t: t,
 		posts: make(chan func(), 64), quit: make(chan struct{}), ended: make(chan struct{}), asked: make(chan struct{}, 1),
 		snapping: make(chan struct{}, 1), undoing: make(chan struct{}, 1), comparing: make(chan struct{}, 1), guestComparing: make(chan struct{}, 1),
+		packs: make(chan struct{}, maxPacks), unpacks: make(chan struct{}, 1),
 	}
 	v.life, v.end = context.WithCancel(t.life)
 	v.snaps = snapshot.Open(v.path("snap"))

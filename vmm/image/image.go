@@ -14,8 +14,10 @@
 package image
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -40,6 +42,14 @@ type Image struct {
 
 // A Bind shows the folder or file Host of this machine at Guest in the image.
 type Bind struct{ Host, Guest string }
+
+// Digest returns the digest of the image's manifest, by which it is known
+// everywhere; "" of the host's and of folders.
+func (i Image) Digest() string { return i.record.Digest }
+
+// Architecture returns what processors the image's programs are for, as Go names
+// them.
+func (i Image) Architecture() string { return cmp.Or(i.record.Architecture, runtime.GOARCH) }
 
 // Info returns what the image's info file says.
 func (i Image) Info() string {

@@ -1,0 +1,376 @@
+package vmm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hutch/fs"
+	"hutch/vmm/image"
+	"hutch/vmm/pack"
+	"hutch/vmm/process"
+	"hutch/vmm/replica"
+)
+
+// How a VM is packed:
+//
+//	1. of one that runs, folders are copied as for a fork: while the guest stands
+//	   still what has changed since. Of others nothing is copied.
+//	2. the folders are read into the archive, as fast as that is taken. Of a VM
+//	   that does not run its own are, so it must stay as it is until then.
+//
+// What of a VM is nobody else's, as the keys of its programs, is in no part.
+
+// A Baggage is what goes into an archive, and comes out of it, that is no file
+// of package vmm's. What is nil is nothing.
+type Baggage struct {
+	// Secret says whether a variable of env is secret. Its value stays.
+	Secret func(name, value string) bool
+	// Tables calls add with each table of the records.
+	Tables func(ctx context.Context, add func(name string, size int64, r io.Reader) error) error
+	// Table takes a table of an archive; dir is where the VM's files are made.
+	Table func(ctx context.Context, dir, name string, r io.Reader) error
+	// Tabled is told that there are no more, also after an error.
+	Tabled func(dir string) error
+	// Replace does what replaces the VM's files while nobody has them open.
+	Replace func(do func() error) error
+}
+
+func (b Baggage) withDefaults() Baggage {
+	if b.Secret == nil {
+		b.Secret = func(string, string) bool { return false }
+	}
+	if b.Tables == nil {
+		b.Tables = func(context.Context, func(string, int64, io.Reader) error) error { return nil }
+	}
+	if b.Table == nil {
+		b.Table = func(context.Context, string, string, io.Reader) error { return nil }
+	}
+	if b.Tabled == nil {
+		b.Tabled = func(string) error { return nil }
+	}
+	if b.Replace == nil {
+		b.Replace = func(do func() error) error { return do() }
+	}
+	return b
+}
+
+// A Mover is a Driver whose saved machines can go on on another host.
+type Mover interface {
+	// Carry looks at a folder that Save wrote, and returns what the other host
+	// must have, in words of the driver's, and which of the files there stay
+	// here, by their path, as it has them too.
+	Carry(dir string) (needs map[string]string, stays func(name string) bool, err error)
+	// Receive completes a folder of which another host had what Carry let go, so
+	// that Restore can make a machine for s of it; or says why none can be made
+	// here. It trusts nothing in dir.
+	Receive(s Spec, dir string, needs map[string]string) error
+}
+
+// maxPacks is how many archives of a VM are made at once: those of one that runs
+// have a copy of it each.
+const maxPacks = 4
+
+// A packing is an archive in the making.
+type packing struct {
+	v       *VM
+	want    pack.Options
+	baggage Baggage
+
+	was     seen   // the VM when it was packed
+	dir     string // where its folders are read
+	copied  bool   // which is a copy
+	folders []pack.Folder
+	open    []*os.File // of the VM's own folders
+	release []func()
+	m       pack.Manifest
+}
+
+// Pack writes the VM as an archive to w, with what want says. It ends with ctx,
+// and with the VM, when it closes w, which is to end a Write under way.
+// A VM that does not run must stay so, or it fails.
+func (v *VM) Pack(ctx context.Context, w io.WriteCloser, want pack.Options, b Baggage) error {
+	ctx, done, err := v.errand(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	defer context.AfterFunc(ctx, func() { w.Close() })()
+	select {
+	case v.packs <- struct{}{}:
+		defer func() { <-v.packs }()
+	default:
+		return fmt.Errorf("%w: %d archives of vm %q are being made already", fs.ErrBusy, maxPacks, v.Name())
+	}
+	p := &packing{v: v, want: want, baggage: b.withDefaults(), dir: v.dir}
+	defer p.close()
+	if err = p.freeze(ctx); err == nil {
+		err = p.plan(ctx)
+	}
+	if err == nil {
+		err = p.write(ctx, w)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err == nil {
+		v.event(EventPacked, strings.Join(p.parts(), " "))
+	}
+	return err
+}
+
+func (p *packing) close() {
+	for _, f := range p.release {
+		f()
+	}
+	if p.copied {
+		removeAll(p.dir)
+	}
+}
+
+// freeze does step 1.
+func (p *packing) freeze(ctx context.Context) error {
+	v := p.v
+	if !v.State().alive() {
+		return v.turn(ctx, func() error {
+			p.was = v.look()
+			if p.was.State.alive() {
+				return fmt.Errorf("%w: vm %q has just been started: pack it again", fs.ErrBusy, v.Name())
+			}
+			return nil
+		})
+	}
+	dir, err := os.MkdirTemp(v.dir, ".new-")
+	if err != nil {
+		return err
+	}
+	p.dir, p.copied = dir, true
+	set := replica.NewSet(v.dir, dir, forkedParts...)
+	if err := set.Ahead(ctx); err != nil {
+		return err
+	}
+	return v.turn(ctx, func() error {
+		p.was = v.look()
+		_, err := v.frozen(ctx, func(ctx context.Context) error {
+			_, err := set.Copy(ctx)
+			return err
+		})
+		return err
+	})
+}
+
+// plan looks up what goes into the archive.
+func (p *packing) plan(ctx context.Context) error {
+	v := p.v
+	c := v.t.effective(p.was.config).Config
+	said := p.was.config
+	said.Image, said.Driver = c.Image, c.Driver
+	p.m = pack.Manifest{
+		Version: fs.Version, Name: v.Name(), Taken: time.Now().UTC(), State: string(p.was.State),
+		Config: said.Text(), Driver: c.Driver, Image: v.t.describe(c.Image), Sizes: make(map[string]pack.Size),
+	}
+	secret, err := p.secrets()
+	if err != nil {
+		return err
+	}
+	p.add(pack.Folder{Name: "env", Dir: filepath.Join(p.dir, "env"), Omit: func(name string) bool {
+		return !variable.MatchString(name) || slices.Contains(secret, name)
+	}})
+	p.m.Secrets = secret
+	p.add(pack.Folder{Name: "work", Dir: filepath.Join(p.dir, "work")})
+	p.add(pack.Folder{Name: "layer", Dir: filepath.Join(p.dir, "layer")})
+	if p.want.Logs {
+		p.add(pack.Folder{Name: "log", Dir: v.path("log"), Omit: func(name string) bool { return !slices.Contains(logNames, name) }})
+	}
+	if p.want.Snapshots {
+		if err := p.snapshots(); err != nil {
+			return err
+		}
+	}
+	if p.was.State == Suspended {
+		p.memory()
+	}
+	for _, f := range p.folders {
+		size, sockets, err := pack.Count(ctx, f)
+		if err != nil {
+			return err
+		}
+		p.m.Sizes[f.Name] = size
+		if sockets > 0 {
+			if p.m.Skipped == nil {
+				p.m.Skipped = make(map[string]int64)
+			}
+			p.m.Skipped[f.Name] = sockets
+		}
+	}
+	return nil
+}
+
+func (p *packing) add(f pack.Folder) { p.folders = append(p.folders, f) }
+
+// secrets returns the names of the variables that are secret.
+func (p *packing) secrets() (names []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(p.dir, "env"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		if !variable.MatchString(e.Name()) {
+			continue
+		}
+		value, err := readEnv(filepath.Join(p.dir, "env", e.Name()))
+		if err != nil || p.baggage.Secret(e.Name(), value) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// snapshots adds the snapshots that there are, and keeps them until the end.
+func (p *packing) snapshots() error {
+	list, err := p.v.snaps.List()
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	var names []string
+	for _, i := range list {
+		if _, release, err := p.v.snaps.Hold(i.Name); err == nil {
+			names, p.release = append(names, i.Name), append(p.release, release)
+		}
+	}
+	p.add(pack.Folder{Name: "snap", Dir: p.v.path("snap"), Omit: func(name string) bool {
+		top, rest, below := strings.Cut(name, "/")
+		return !slices.Contains(names, top) || below && strings.HasSuffix(rest, ".seen") && !strings.Contains(rest, "/")
+	}})
+	return nil
+}
+
+// memory adds the memory of a suspended VM, or the reason why it stays.
+func (p *packing) memory() {
+	d, err := p.v.t.driver(p.was.Driver)
+	m, moves := d.(Mover)
+	switch {
+	case p.want.Memory == pack.No:
+		p.m.Without = "it was not asked for"
+	case err != nil || !moves:
+		p.m.Without = fmt.Sprintf("driver %s cannot have it go on elsewhere", p.was.Driver)
+	case len(p.m.Secrets) > 0 && p.want.Memory != pack.Yes:
+		p.m.Without = "it may hold " + strings.Join(p.m.Secrets, " ") + ", and was not asked for by name"
+	}
+	if p.m.Without != "" {
+		return
+	}
+	needs, stays, err := m.Carry(filepath.Join(p.v.path(savedName), savedMachine))
+	if err != nil {
+		p.m.Without = fs.Text(err)
+		return
+	}
+	p.m.Memory = &pack.Memory{Needs: needs, Features: process.Features()}
+	p.add(pack.Folder{Name: "saved", Dir: p.v.path(savedName), Omit: func(name string) bool {
+		below, ok := strings.CutPrefix(name, savedMachine+"/")
+		return ok && stays(below)
+	}})
+}
+
+func (p *packing) parts() (names []string) {
+	for _, f := range p.folders {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// write does step 2.
+func (p *packing) write(ctx context.Context, w io.Writer) error {
+	a, err := pack.NewWriter(w, p.m)
+	if err != nil {
+		return err
+	}
+	defer a.Abandon()
+	tables := func() error {
+		if !p.want.Ledger {
+			return nil
+		}
+		return p.baggage.Tables(ctx, func(name string, size int64, r io.Reader) error {
+			return a.File("ledger/"+name+".jsonl", size, r)
+		})
+	}
+	for _, f := range p.folders {
+		if f.Name != "env" && f.Name != "work" && f.Name != "layer" && tables != nil {
+			if err := tables(); err != nil {
+				return err
+			}
+			tables = nil
+		}
+		if err := p.folder(ctx, a, f); err != nil {
+			return err
+		}
+	}
+	if tables != nil {
+		if err := tables(); err != nil {
+			return err
+		}
+	}
+	return a.Close()
+}
+
+func (p *packing) folder(ctx context.Context, a *pack.Writer, f pack.Folder) error {
+	before, err := inodeAt(f.Dir)
+	if err != nil {
+		return err
+	}
+	if err := a.Folder(ctx, f, p.still); err != nil {
+		return errors.Join(p.still(), err)
+	}
+	if after, err := inodeAt(f.Dir); err != nil || after != before {
+		return p.moved()
+	}
+	return p.still()
+}
+
+// still says whether a VM that did not run is as it was.
+func (p *packing) still() error {
+	if now := p.v.look(); !p.copied && (now.State != p.was.State || !now.Since.Equal(p.was.Since)) {
+		return p.moved()
+	}
+	return nil
+}
+
+func (p *packing) moved() error {
+	return fmt.Errorf("%w: vm %q was started or changed while it was packed: pack it again", fs.ErrBusy, p.v.Name())
+}
+
+// inodeAt returns the number of the file at path.
+func inodeAt(path string) ([2]uint64, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return [2]uint64{}, &os.PathError{Op: "lstat", Path: path, Err: err}
+	}
+	return [2]uint64{uint64(st.Dev), uint64(st.Ino)}, nil
+}
+
+// describe returns what others can know the image called name by. Of one that
+// has gone that is its name.
+func (t *Table) describe(name string) pack.Image {
+	img, err := t.images.Lookup(name)
+	if err != nil {
+		return pack.Image{Name: name, Arch: runtime.GOARCH}
+	}
+	return imageOf(img)
+}
+
+func imageOf(i image.Image) pack.Image {
+	p := pack.Image{Name: i.Name, Kind: i.Kind, Source: i.Source, Digest: i.Digest(), Arch: i.Architecture()}
+	if p.Kind == "folder" || p.Kind == image.Host {
+		p.Source = "" // a path of this machine
+	}
+	return p
+}

@@ -1,0 +1,399 @@
+package vmm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hutch/fs"
+	"hutch/profiles"
+	"hutch/vmm/image/layer"
+	"hutch/vmm/pack"
+	"hutch/vmm/process"
+	"hutch/vmm/replica"
+	"hutch/vmm/snapshot"
+)
+
+// How a VM is unpacked:
+//
+//  1. what the manifest needs is looked for, and the files of the archive are
+//     made in a folder without a name
+//  2. the archive was whole, and ends; what it brought is a VM's
+//  3. the folder is on the disk and is renamed to unpacking, which decides that
+//     it happens
+//  4. each part of it changes places with that of the VM, which is stopped then,
+//     or suspended
+//  5. the folder goes
+//
+// What fails or is interrupted before 3 leaves the VM as it was made; if hutchd
+// is killed after it, the next one does 4 and 5.
+
+const unpacking = "unpacking"
+
+// unpackedParts are what step 4 moves. The state comes last: it says what the
+// rest is.
+var unpackedParts = []string{"env", "work", "layer", "log", "snap", "session.db", savedName, "config", "state"}
+
+// maxUnpackFiles is how many files an archive may bring.
+const maxUnpackFiles = 8 << 20
+
+// An unpack is an archive that is being unpacked.
+type unpack struct {
+	v       *VM
+	want    pack.Options
+	baggage Baggage
+	dir     string
+	m       pack.Manifest
+
+	text   string // of the config
+	config Config
+	state  State
+	reason string
+}
+
+// Unpack makes the VM, which was made and never started, what the archive says
+// that r has; want says what of it is left out. It calls whole when the archive
+// has come to its end, and then needs the end of r, too, before anything is
+// changed.
+func (v *VM) Unpack(ctx context.Context, r io.ReadCloser, want pack.Options, b Baggage, whole func()) error {
+	ctx, done, err := v.errand(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	defer context.AfterFunc(ctx, func() { r.Close() })()
+	if err := v.Fresh(); err != nil {
+		return err
+	}
+	select {
+	case v.unpacks <- struct{}{}:
+		defer func() { <-v.unpacks }()
+	default:
+		return fmt.Errorf("%w: an archive is being unpacked into vm %q already", fs.ErrBusy, v.Name())
+	}
+	u := &unpack{v: v, want: want, baggage: b.withDefaults(), state: Stopped}
+	if u.dir, err = os.MkdirTemp(v.dir, ".new-"); err != nil {
+		return err
+	}
+	defer removeAll(u.dir)
+	err = u.read(ctx, r, whole)
+	if err == nil {
+		err = u.finish()
+	}
+	if err == nil {
+		err = v.turn(ctx, u.install)
+	}
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("vm %q is not unpacked: %w", v.Name(), err)
+	}
+	v.event(EventUnpacked, u.reason)
+	return nil
+}
+
+// Fresh says why the VM cannot be what an archive says.
+func (v *VM) Fresh() error {
+	if s := v.State(); s != Created {
+		return fmt.Errorf("%w: vm %q is %s: an archive is unpacked into a VM that was just made", fs.ErrBusy, v.Name(), s)
+	}
+	return nil
+}
+
+// read does step 1, and sees that the archive was whole.
+func (u *unpack) read(ctx context.Context, r io.Reader, whole func()) error {
+	a, m, err := pack.NewReader(r)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	u.m = m
+	if err := u.fits(); err != nil {
+		return err
+	}
+	x := pack.Extraction{
+		Dir: u.dir, Limits: pack.Limits{Files: maxUnpackFiles, Bytes: room(u.dir), Disk: u.v.t.effective(u.config).Disk}, Skip: u.skip,
+		Ledger: func(name string, r io.Reader) error { return u.baggage.Table(ctx, u.dir, name, r) },
+	}
+	err = x.Extract(ctx, a)
+	if terr := u.baggage.Tabled(u.dir); err == nil {
+		err = terr
+	}
+	if err != nil {
+		return err
+	}
+	whole()
+	return a.Drain()
+}
+
+// fits looks whether this machine has what the archive needs.
+func (u *unpack) fits() error {
+	if err := u.configure(); err != nil {
+		return err
+	}
+	if err := u.findImage(); err != nil {
+		return err
+	}
+	sum := int64(0)
+	for _, s := range u.m.Sizes {
+		sum += max(0, s.Bytes)
+	}
+	if have := room(u.dir); sum > have {
+		return fmt.Errorf("%w: archive has %s, and there is room for %s", fs.ErrNoSpace, mib(sum), mib(have))
+	}
+	return u.remember()
+}
+
+// configure takes the config of the archive, as SetConfig would. Image and driver
+// are in it in any case; what holds without being said is not said.
+func (u *unpack) configure() error {
+	u.text = u.m.Config
+	for _, key := range []string{"image", "driver"} {
+		want, err := profiles.ParseConfig(u.text)
+		if err != nil {
+			return fmt.Errorf("archive: %w", err)
+		}
+		without, err := profiles.ParseConfig(edit(u.text, key, ""))
+		if err == nil && u.v.t.effective(without).Value(key) == want.Value(key) {
+			u.text = edit(u.text, key, "")
+		}
+	}
+	c, err := u.v.t.parse(u.text)
+	if err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	u.config = c
+	return nil
+}
+
+// findImage looks whether the VM's image is here, under whatever name.
+func (u *unpack) findImage() error {
+	want, images := u.m.Image, u.v.t.images
+	if want.Arch != "" && want.Arch != runtime.GOARCH {
+		return fmt.Errorf("%w: archive is for %.32s, and this machine is %s", fs.ErrUnsupported, want.Arch, runtime.GOARCH)
+	}
+	name := u.v.t.effective(u.config).Image
+	img, err := images.Lookup(name)
+	if err == nil && img.Digest() == want.Digest && (want.Digest != "" || img.Kind == want.Kind) {
+		return nil
+	}
+	if list, lerr := images.List(); lerr == nil && want.Digest != "" {
+		for _, other := range list {
+			if i, err := images.Lookup(other); err == nil && i.Digest() == want.Digest {
+				u.text = edit(u.text, "image", other)
+				u.config, err = u.v.t.parse(u.text)
+				return err
+			}
+		}
+	}
+	if err == nil {
+		return fmt.Errorf("%w: image %q is another here: it has digest %s, and the archive needs %s%s", fs.ErrNotExist, name, cmp.Or(img.Digest(), "none"), imageText(want), pullText(want))
+	}
+	return fmt.Errorf("%w: image %q is not here, and the archive needs %s%s", fs.ErrNotExist, name, imageText(want), pullText(want))
+}
+
+func imageText(i pack.Image) string {
+	return fmt.Sprintf("%.100q", cmp.Or(i.Digest, "a "+i.Kind+" of that name"))
+}
+
+func pullText(i pack.Image) string {
+	if i.Source == "" {
+		return ""
+	}
+	return fmt.Sprintf(": get %.200q first", i.Source)
+}
+
+// remember decides whether the memory of a suspended VM is taken.
+func (u *unpack) remember() error {
+	if u.m.Memory == nil {
+		if u.m.State == string(Suspended) {
+			u.reason = "without its memory: " + cmp.Or(plainText(u.m.Without), "the archive has none")
+		}
+		return nil
+	}
+	if u.want.Memory == pack.No {
+		u.reason = "without its memory"
+		return nil
+	}
+	hint := "; write -memory first to unpack the rest"
+	d, err := u.v.t.driver(u.m.Driver)
+	if err != nil {
+		return err
+	}
+	if _, ok := d.(Mover); !ok || u.v.t.effective(u.config).Driver != u.m.Driver {
+		return fmt.Errorf("%w: memory: driver %s cannot have it go on here%s", fs.ErrUnsupported, d.Name(), hint)
+	}
+	have := process.Features()
+	for _, f := range u.m.Memory.Features {
+		if !slices.Contains(have, f) {
+			return fmt.Errorf("%w: memory: it was on a processor with %.32q, which this one has not%s", fs.ErrUnsupported, f, hint)
+		}
+	}
+	u.state = Suspended
+	return nil
+}
+
+func (u *unpack) skip(part string) bool {
+	switch part {
+	case "ledger":
+		return !u.want.Ledger
+	case "log":
+		return !u.want.Logs
+	case "snap":
+		return !u.want.Snapshots
+	case savedName:
+		return u.state != Suspended
+	}
+	return false
+}
+
+// finish does step 2, and what there is of 3 before the rename.
+func (u *unpack) finish() error {
+	if err := u.checkSnapshots(); err != nil {
+		return err
+	}
+	if u.state == Suspended {
+		if err := u.receive(); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"env", "work", "layer"} {
+		if err := os.MkdirAll(filepath.Join(u.dir, name), 0o755); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(u.dir, "config"), []byte(u.text), 0o600); err != nil {
+		return err
+	}
+	return layer.Settle(u.dir)
+}
+
+// checkSnapshots sees to it that what comes as a snapshot is one.
+func (u *unpack) checkSnapshots() error {
+	dir := filepath.Join(u.dir, "snap")
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if err := checkSnapshot(e.Name()); err != nil {
+			return fmt.Errorf("archive: %w", err)
+		}
+		if fi, err := os.Lstat(filepath.Join(dir, e.Name(), "record.json")); err != nil || fi.Size() > 64<<10 {
+			return fmt.Errorf("%w: archive: snapshot %q has no record", fs.ErrInvalid, e.Name())
+		}
+		if _, err := snapshot.Open(dir).Get(e.Name()); err != nil {
+			return fmt.Errorf("archive: %w", err)
+		}
+	}
+	return err
+}
+
+// receive has the driver look at the memory. What the machine was started with
+// is what the config says that was taken.
+func (u *unpack) receive() error {
+	v, saved := u.v, filepath.Join(u.dir, savedName)
+	c := v.t.effective(u.config).Config
+	if err := os.MkdirAll(saved, 0o700); err != nil {
+		return err
+	}
+	os.Remove(filepath.Join(saved, savedConfig))
+	if err := os.WriteFile(filepath.Join(saved, savedConfig), []byte(c.Text()), 0o600); err != nil {
+		return err
+	}
+	p, err := v.plan(c)
+	if err != nil {
+		return err
+	}
+	if err := p.driver.(Mover).Receive(p.spec, filepath.Join(saved, savedMachine), u.m.Memory.Needs); err != nil {
+		return fmt.Errorf("memory: %w; write -memory first to unpack the rest", err)
+	}
+	return nil
+}
+
+// install does steps 3 to 5. It is done by the owner.
+func (u *unpack) install() error {
+	v := u.v
+	if err := v.Fresh(); err != nil {
+		return err
+	}
+	if len(u.m.Secrets) > 0 {
+		u.reason = strings.TrimPrefix(u.reason+"; ", "; ") + "env lacks what is secret: " + plainText(strings.Join(u.m.Secrets, " "))
+	}
+	u.reason = strings.TrimSuffix("unpacked from "+plainText(u.m.Name)+": "+u.reason, ": ")
+	now := v.look().stored
+	s := stored{Name: now.Name, State: u.state, Reason: u.reason, Since: time.Now(), Made: now.Made, Anonymous: now.Anonymous, Driver: u.m.Driver}
+	if u.state == Suspended {
+		s.Saved = treeSize(filepath.Join(u.dir, savedName))
+	}
+	if err := s.save(u.dir, true); err != nil {
+		return err
+	}
+	return u.baggage.Replace(func() error {
+		if err := os.Rename(u.dir, v.path(unpacking)); err != nil {
+			return err
+		}
+		if err := v.finishUnpack(); err != nil {
+			return err
+		}
+		v.change(func(now *seen) {
+			now.stored, now.config, now.text, now.bad, now.err = s, u.config, u.text, "", nil
+		})
+		return nil
+	})
+}
+
+// finishUnpack does steps 4 and 5 where 3 has been done.
+func (v *VM) finishUnpack() error {
+	next := v.path(unpacking)
+	if _, err := os.Lstat(next); err != nil {
+		return nil
+	}
+	for _, part := range unpackedParts {
+		if err := exchange(v.path(part), filepath.Join(next, part), filepath.Join(next, "old-"+part)); err != nil {
+			return fmt.Errorf("%w: vm %q is not unpacked whole: %w", fs.ErrIO, v.Name(), err)
+		}
+	}
+	os.Remove(v.path("config.bad"))
+	if err := layer.Settle(v.dir); err != nil {
+		return err
+	}
+	trash, err := replica.Trash(v.dir, next)
+	if err != nil {
+		return err
+	}
+	return removeAll(trash)
+}
+
+// room returns how many bytes may be written to dir's file system. Of what it has
+// left some stays.
+func room(dir string) int64 {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0
+	}
+	free := int64(st.Bavail) * int64(st.Bsize)
+	return free - free/20
+}
+
+// plainText returns a text of an archive as it can stand in a line for people.
+func plainText(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, s)
+	return s[:min(len(s), 500)]
+}
