@@ -243,6 +243,9 @@ func (p *packing) snapshots() error {
 	}
 	var names []string
 	for _, i := range list {
+		if i.Undo { // which is nothing without what it is to undo
+			continue
+		}
 		if _, release, err := p.v.snaps.Hold(i.Name); err == nil {
 			names, p.release = append(names, i.Name), append(p.release, release)
 		}

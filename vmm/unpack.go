@@ -293,7 +293,11 @@ func (u *unpack) checkSnapshots() error {
 		if fi, err := os.Lstat(filepath.Join(dir, e.Name(), "record.json")); err != nil || fi.Size() > 64<<10 {
 			return fmt.Errorf("%w: archive: snapshot %q has no record", fs.ErrInvalid, e.Name())
 		}
-		if _, err := snapshot.Open(dir).Get(e.Name()); err != nil {
+		i, err := snapshot.Open(dir).Get(e.Name())
+		if err == nil && (i.Undo || i.Boot != "") {
+			err = fmt.Errorf("%w: snapshot %q is one for undo", fs.ErrInvalid, e.Name())
+		}
+		if err != nil {
 			return fmt.Errorf("archive: %w", err)
 		}
 	}

@@ -39,6 +39,8 @@ func commands() []command {
 		{"resume", "VM…", 1, -1, "have suspended VMs go on", control("resume"), ending, false},
 		{"rm", "[FLAGS] VM…", 1, -1, "remove VMs", defineRemove, ending, false},
 		{"fork", "[FLAGS] VM NEW", 2, 2, "make a copy of a VM", defineFork, ending, false},
+		{"pack", "[FLAGS] VM", 1, 1, "put a VM into one archive", definePack, ending, false},
+		{"unpack", "[FLAGS] FILE NEW", 2, 2, "make a VM of an archive; - is our input", defineUnpack, ending, false},
 		{"snap", "[FLAGS] VM [NAME]", 1, 2, "take a snapshot of a VM, or list those it has", defineSnap, ending, false},
 		{"config", "[FLAGS] VM [KEY [VALUE]]", 1, -1, "print or change a VM's config", defineConfig, ending, false},
 		{"profile", "[FLAGS] show|check|sign|keygen [NAME|FILE…]", 1, -1, "show a profile, check files of profiles, or sign those of corp", defineProfile, ending, false},
@@ -81,7 +83,7 @@ func lookup(name string) *command {
 
 // others are names that other programs have for what ours do.
 var others = map[string]string{
-	"attach": "exec", "shell": "exec", "ssh": "exec", "delete": "rm", "inspect": "config", "load": "import",
+	"attach": "exec", "shell": "exec", "ssh": "exec", "delete": "rm", "inspect": "config", "load": "import", "export": "pack", "restore": "unpack",
 	"pause": "suspend", "unpause": "resume", "stats": "ps", "top": "ps", "commit": "snap",
 }
 

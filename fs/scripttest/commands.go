@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -35,6 +36,8 @@ func commands() map[string]command {
 		"fwrite":  {2, (*script).fwrite},
 		"fsync":   {1, func(s *script, w []string) error { return s.open[w[0]].Sync(background) }},
 		"fclose":  {1, (*script).fclose},
+		"pour":    {2, func(s *script, w []string) error { return s.pour(w[0], w[1], math.MaxInt64) }},
+		"cut":     {3, (*script).cut},
 		"bg":      {2, (*script).background},
 		"join":    {1, (*script).join},
 		"cancel":  {1, (*script).cancel},
@@ -162,6 +165,34 @@ func (s *script) fwrite(w []string) error {
 		f.off += int64(len(w[1]))
 	}
 	return err
+}
+
+// pour writes most bytes of what is left of the file kept open as h to name.
+func (s *script) pour(h, name string, most int64) error {
+	ctx, cancel := context.WithTimeout(background, limit)
+	defer cancel()
+	from := s.open[h]
+	to, err := s.f.open(name, os.O_WRONLY|os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	p := make([]byte, 8192)
+	for at := int64(0); at < most && err == nil; {
+		n, rerr := from.ReadAt(ctx, p[:min(int64(len(p)), most-at)], from.off)
+		if err = rerr; n == 0 || err != nil {
+			break
+		}
+		from.off += int64(n)
+		_, err = to.WriteAt(ctx, p[:n], at)
+		at += int64(n)
+	}
+	return errors.Join(err, to.Close())
+}
+
+func (s *script) cut(w []string) error {
+	var n int64
+	fmt.Sscan(w[2], &n)
+	return s.pour(w[0], w[1], n)
 }
 
 func (s *script) fclose(w []string) error {

@@ -23,6 +23,7 @@ import (
 //	pieces P TEXT                       write TEXT a byte at a time through one open file
 //	read P, ls P, stat P                get a file's text, a directory's names, type and size
 //	open H P MODE, fread H, fwrite H T, fclose H    keep a file open as H; MODE r w rw, n for nonblocking
+//	pour H P, cut H P N                 write what H has to its end, or N bytes of it, to P
 //	bg H P                              read P to its end in the background
 //	head P N                            read N lines of a file that may block
 //	join H                              get what bg read

@@ -9,6 +9,9 @@ import (
 	"hutch/mcpd/ledger"
 )
 
+// sessionFile is the ledger, in the VM's folder.
+const sessionFile = "session.db"
+
 // Ledger returns the VM's ledger, opened when it is first needed. A file that is
 // corrupt is set aside, and the VM goes on with a new one.
 func (v *Sandbox) Ledger() (*ledger.DB, error) { return v.openLedger(nil) }
@@ -25,7 +28,7 @@ func (v *Sandbox) openLedger(secrets []string) (*ledger.DB, error) {
 		return v.ledger, nil
 	}
 	v.secrets = append(v.secrets, secrets...)
-	path := filepath.Join(v.Dir(), "session.db")
+	path := filepath.Join(v.Dir(), sessionFile)
 	opt := ledger.Options{
 		Limit: v.LedgerLimit(), Told: v.recordsDropped, Committed: v.service.cfg.Telemetry.Commit,
 		Wrote: func(table string, r ledger.Row) { v.service.cfg.Telemetry.Row(v.Name(), table, r) },

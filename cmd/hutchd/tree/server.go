@@ -138,6 +138,11 @@ func (s *Server) changed(v *sandbox.Sandbox, e vmm.Event) {
 	case vmm.EventReverted:
 		v.ForgetFolder("work")
 		s.gone("vm/" + e.VM + "/work")
+	case vmm.EventUnpacked:
+		for _, name := range []string{"work", "env"} {
+			v.ForgetFolder(name)
+			s.gone("vm/" + e.VM + "/" + name)
+		}
 	case vmm.EventDropped:
 		s.forgetSnap(v, e.Text)
 	}

@@ -96,6 +96,8 @@ func vmRow() []row {
 		{Name: "snap", Perm: 0o755, Names: snapNames, Enter: enterSnap, Each: snapRow(), Make: makeSnap, Drop: dropSnap, Doc: "snapshots; mkdir takes one, rmdir drops it",
 			Rows: []row{{Name: "diff", Perm: 0o600, Open: openDiff, Doc: "write two snapshots' names, read the difference, on one open file"}}},
 		{Name: "undo", Perm: 0o444, Read: undoList, Doc: "what can be undone, the oldest first, a line each"},
+		{Name: "pack", Perm: 0o600, Open: openPack, Doc: "read: the VM as one archive; write first what is to be in it, on one open file"},
+		{Name: "unpack", Perm: 0o200, Open: openUnpack, Doc: "write an archive: the VM, which was just made, is what it says when it is closed"},
 		{Name: "exec", Perm: 0o755, Names: execNames, Enter: enterExec, Each: execRow(), Make: makeExec, Drop: dropExec, Doc: "commands; mkdir makes one, rmdir drops it",
 			Rows: []row{{Name: "clone", Perm: 0o600, Open: cloneExec, Doc: "open for reading and writing: an anonymous exec"}}},
 		{Name: "timeline", Perm: 0o644, Open: openTimeline, Doc: "what happened, a JSON line each, in order of time; write trace, since, layer … first to narrow it"},

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"hutch/fs"
+)
+
+// packParts are what an archive may have or not, by the words of pack and unpack.
+var packParts = []struct{ word, doc string }{
+	{"ledger", "with the VM's records"},
+	{"logs", "with its logs"},
+	{"snapshots", "with its snapshots"},
+	{"memory", "with the memory of one that is suspended"},
+}
+
+// definePacked declares the flags of parts, and returns the words that they come to.
+func definePacked(flags *flag.FlagSet) (words *[]string) {
+	words = new([]string)
+	for _, p := range packParts {
+		flags.BoolFunc(p.word, p.doc+"; -"+p.word+"=false: without", func(value string) error {
+			switch value {
+			case "true":
+				*words = append(*words, p.word)
+			case "false":
+				*words = append(*words, "-"+p.word)
+			default:
+				return errors.New("want true or false")
+			}
+			return nil
+		})
+	}
+	return words
+}
+
+func definePack(flags *flag.FlagSet) action {
+	out := flags.String("o", "-", "write the archive to this `file`; -: our output")
+	words := definePacked(flags)
+	return connected(func(ctx context.Context, c *tree, args []string) error {
+		vm, err := vmDir(args[0])
+		if err != nil {
+			return err
+		}
+		if *out != "-" {
+			return packFile(ctx, c, args[0], vm, *out, *words)
+		}
+		if term.IsTerminal(1) {
+			return misused("pack", "an archive is nothing for a terminal: say -o FILE, or send it elsewhere")
+		}
+		return noVM(c, args[0], pack(ctx, c, vm, os.Stdout, *words))
+	})
+}
+
+// packFile packs a VM into a file, which is not there if that fails.
+func packFile(ctx context.Context, c *tree, name, vm, out string, words []string) error {
+	f, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	err = pack(ctx, c, vm, f, words)
+	if err = cmp.Or(err, f.Close()); err != nil {
+		os.Remove(out)
+	}
+	return noVM(c, name, err)
+}
+
+func pack(ctx context.Context, c *tree, vm string, w io.Writer, words []string) error {
+	f, err := c.open(path.Join(vm, "pack"), os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	defer f.closeWith(ctx)()
+	if len(words) > 0 {
+		if _, err := f.WriteAt([]byte(strings.Join(words, " ")+"\n"), 0); err != nil {
+			return err
+		}
+	}
+	p := newMeter()
+	defer p.end()
+	_, err = io.CopyBuffer(io.MultiWriter(w, p), struct{ io.Reader }{f}, make([]byte, 128<<10))
+	return cmp.Or(ctx.Err(), err)
+}
+
+func defineUnpack(flags *flag.FlagSet) action {
+	words := definePacked(flags)
+	return connected(func(ctx context.Context, c *tree, args []string) error {
+		vm, err := vmDir(args[1])
+		if err != nil {
+			return err
+		}
+		in := os.Stdin
+		if args[0] != "-" {
+			if in, err = os.Open(args[0]); err != nil {
+				return err
+			}
+			defer in.Close()
+		}
+		if err := c.mkdir(vm, 0o755); err != nil {
+			return err
+		}
+		if err := unpack(ctx, c, vm, in, *words); err != nil {
+			if err := c.remove(vm); err != nil && ctx.Err() == nil {
+				fmt.Fprintf(os.Stderr, "hutch: %s\n", fs.Text(err))
+			}
+			return err
+		}
+		return unpacked(c, vm)
+	})
+}
+
+func unpack(ctx context.Context, c *tree, vm string, r io.Reader, words []string) error {
+	f, err := c.open(path.Join(vm, "unpack"), os.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	if len(words) > 0 {
+		r = io.MultiReader(strings.NewReader(strings.Join(words, " ")+"\n"), r)
+	}
+	p := newMeter()
+	_, err = io.CopyBuffer(struct{ io.Writer }{f}, io.TeeReader(r, p), make([]byte, 128<<10))
+	p.end()
+	cerr := f.Close() // which makes the VM
+	return cmp.Or(ctx.Err(), err, cerr)
+}
+
+// unpacked sees that the VM was made, and tells what it lacks.
+func unpacked(c *tree, vm string) error {
+	status, err := readFile(c, path.Join(vm, "status"))
+	if err != nil {
+		return err
+	}
+	state, _, _ := strings.Cut(status, "\n")
+	if state == "created" {
+		text, _ := readFile(c, path.Join(vm, "err"))
+		return fmt.Errorf("%w: nothing was unpacked: %s", fs.ErrIO, strings.TrimSpace(text))
+	}
+	fmt.Fprintf(os.Stderr, "%s: %s\n", state, pairs(status)["reason"])
+	return nil
+}
+
+// A meter tells on a terminal how much has passed.
+type meter struct {
+	shown bool
+	n     int64
+	began time.Time
+	last  time.Time
+}
+
+func newMeter() *meter {
+	return &meter{shown: term.IsTerminal(2), began: time.Now()}
+}
+
+func (p *meter) Write(b []byte) (int, error) {
+	p.n += int64(len(b))
+	if now := time.Now(); p.shown && now.Sub(p.last) > 200*time.Millisecond {
+		p.last = now
+		p.print()
+	}
+	return len(b), nil
+}
+
+func (p *meter) print() {
+	mib := float64(p.n) / (1 << 20)
+	fmt.Fprintf(os.Stderr, "\r%.1f MiB, %.1f MiB/s ", mib, mib/max(time.Since(p.began).Seconds(), 0.001))
+}
+
+func (p *meter) end() {
+	if p.shown {
+		p.print()
+		fmt.Fprintln(os.Stderr)
+	}
+}

@@ -1,0 +1,66 @@
+package sandbox
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+
+	"hutch/mcpd/ledger"
+	"hutch/vmm"
+	"hutch/vmm/pack"
+)
+
+// Pack writes the VM with its records as an archive to w, with what want says.
+func (v *Sandbox) Pack(ctx context.Context, w io.WriteCloser, want pack.Options) error {
+	db, err := v.Ledger()
+	if err != nil {
+		return err
+	}
+	p, err := v.service.Profiles.Get(v.Config().Profile)
+	if err != nil {
+		return err
+	}
+	db.AddSecrets(p.Secrets()...)
+	return v.VM.Pack(ctx, w, want, vmm.Baggage{
+		Secret: func(name, value string) bool {
+			text := name + "=" + value
+			return db.Redactor().Redact(text) != text || db.Redactor().Redact(value) != value
+		},
+		Tables: func(ctx context.Context, add func(string, int64, io.Reader) error) error { return db.Carry(ctx, add) },
+	})
+}
+
+// Unpack makes the VM, which was just made, what the archive says that r has. It
+// calls whole when that has come to its end, and goes on when r has.
+func (v *Sandbox) Unpack(ctx context.Context, r io.ReadCloser, want pack.Options, whole func()) error {
+	var db *ledger.DB
+	return v.VM.Unpack(ctx, r, want, vmm.Baggage{
+		Table: func(ctx context.Context, dir, name string, r io.Reader) (err error) {
+			if db == nil {
+				if db, err = ledger.Open(filepath.Join(dir, sessionFile), ledger.Options{}); err != nil {
+					return err
+				}
+			}
+			return db.Receive(ctx, name, r)
+		},
+		Tabled: func(string) error {
+			if db == nil {
+				return nil
+			}
+			return db.Close()
+		},
+		Replace: v.replaceLedger,
+	}, whole)
+}
+
+// replaceLedger has do replace the file of the ledger. Whoever follows it comes to
+// its end.
+func (v *Sandbox) replaceLedger(do func() error) error {
+	v.ledgerMu.Lock()
+	defer v.ledgerMu.Unlock()
+	if v.ledger != nil {
+		v.ledger.Close()
+		v.ledger = nil
+	}
+	return do()
+}
