@@ -84,13 +84,21 @@ func checkSnapshot(name string) error {
 var partNames = []string{"work", "layer"}
 
 // frozen does f while the guest stands still, if there is one, and returns
-// for how long that was. The guest goes on whatever happens.
+// for how long that was. The guest goes on whatever happens. It is told before
+// to write out what it has.
 func (v *VM) frozen(ctx context.Context, f func(context.Context) error) (time.Duration, error) {
+	if v.machine != nil {
+		v.sync(ctx)
+	}
+	return v.still(ctx, f)
+}
+
+// still is frozen, but does not tell the guest.
+func (v *VM) still(ctx context.Context, f func(context.Context) error) (time.Duration, error) {
 	m := v.machine
 	if m == nil {
 		return 0, f(ctx)
 	}
-	v.sync(ctx)
 	began := time.Now()
 	obeys, done := v.killable(saveLimit) // a kill is not to wait for a guest that does not obey
 	defer done()

@@ -182,7 +182,8 @@ func (v *VM) copyStill(ctx context.Context, d *snapshot.Draft, i *snapshot.Info)
 	if !still {
 		err = v.turn(ctx, func() (err error) {
 			i.Taken = time.Now()
-			i.Frozen, err = v.frozen(ctx, d.Copy)
+			v.syncKernel(ctx)
+			i.Frozen, err = v.still(ctx, d.Copy)
 			return err
 		})
 	}
@@ -303,7 +304,8 @@ func (u *undo) do(ctx context.Context, d *snapshot.Draft, i *snapshot.Info) erro
 		return err
 	}
 	i.Taken, i.State = time.Now(), string(v.State())
-	_, err := v.frozen(ctx, func(ctx context.Context) error {
+	v.syncKernel(ctx)
+	_, err := v.still(ctx, func(ctx context.Context) error {
 		if err := cmp.Or(d.Copy(ctx), d.Commit(*i)); err != nil {
 			return err
 		}

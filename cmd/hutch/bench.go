@@ -70,6 +70,7 @@ var measures = []struct {
 	{"status", (*bencher).status, true},
 	{"stdout", (*bencher).throughput, true},
 	{"snapshot", (*bencher).snapshots, true},
+	{"undo", (*bencher).undos, true},
 	{"suspend", (*bencher).suspends, true},
 	{"fork", (*bencher).forks, true},
 	{"ledger", (*bencher).ledger, false},

@@ -42,6 +42,7 @@ func commands() []command {
 		{"pack", "[FLAGS] VM", 1, 1, "put a VM into one archive", definePack, ending, false},
 		{"unpack", "[FLAGS] FILE NEW", 2, 2, "make a VM of an archive; - is our input", defineUnpack, ending, false},
 		{"snap", "[FLAGS] VM [NAME]", 1, 2, "take a snapshot of a VM, or list those it has", defineSnap, ending, false},
+		{"undo", "[FLAGS] VM [ID]", 1, 2, "make a VM's workspace what it was before a call or command, or list what can be undone", defineUndo, ending, false},
 		{"config", "[FLAGS] VM [KEY [VALUE]]", 1, -1, "print or change a VM's config", defineConfig, ending, false},
 		{"profile", "[FLAGS] show|check|sign|keygen [NAME|FILE…]", 1, -1, "show a profile, check files of profiles, or sign those of corp", defineProfile, ending, false},
 		{"cp", "FROM TO", 2, 2, "copy files into a VM or out of it: VM:PATH is one there", plain(connected(cp)), ending, false},
@@ -84,7 +85,7 @@ func lookup(name string) *command {
 // others are names that other programs have for what ours do.
 var others = map[string]string{
 	"attach": "exec", "shell": "exec", "ssh": "exec", "delete": "rm", "inspect": "config", "load": "import", "export": "pack", "restore": "unpack",
-	"pause": "suspend", "unpause": "resume", "stats": "ps", "top": "ps", "commit": "snap",
+	"pause": "suspend", "unpause": "resume", "stats": "ps", "top": "ps", "commit": "snap", "rollback": "undo",
 }
 
 // suggestion names the command that is nearest to what was typed, if one is near.

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"path"
+	"strings"
+
+	"hutch/fs"
+)
+
+// defineUndo has the command that undoes what was done to a VM's workspace, or
+// lists what can be undone.
+func defineUndo(flags *flag.FlagSet) action {
+	asJSON := flags.Bool("json", false, "list it as JSON")
+	return connected(func(_ context.Context, c *tree, args []string) error {
+		vm, err := vmDir(args[0])
+		switch {
+		case err != nil:
+			return err
+		case len(args) == 1:
+			return noVM(c, args[0], undoList(c, vm, *asJSON))
+		}
+		if err := tellVM(c, args[0], "undo "+fs.Quote(args[1])); err != nil {
+			return err
+		}
+		return tellUndone(c, vm)
+	})
+}
+
+func undoList(c *tree, vm string, asJSON bool) error {
+	text, err := readFile(c, path.Join(vm, "undo"))
+	if err != nil {
+		return err
+	}
+	t := newTable(asJSON, "ID", "TIME", "SNAPSHOT", "WHAT")
+	for line := range strings.Lines(text) {
+		part := strings.SplitN(strings.TrimSpace(line), " ", 4)
+		if len(part) < 4 {
+			continue
+		}
+		info := map[string]string{"id": part[0], "time": part[1], "snapshot": part[2], "what": part[3]}
+		if err := t.row(info, part...); err != nil {
+			return err
+		}
+	}
+	return t.flush()
+}
+
+// tellUndone prints what the last undo did.
+func tellUndone(c *tree, vm string) error {
+	text, err := readFile(c, path.Join(vm, "log/snapshots"))
+	if err != nil {
+		return err
+	}
+	var last struct{ Event, Name, Text string }
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, `"undone"`) {
+			json.Unmarshal([]byte(line), &last)
+		}
+	}
+	if last.Event == "undone" {
+		fmt.Printf("%s: %s\n", last.Name, last.Text)
+	}
+	return nil
+}
