@@ -84,10 +84,10 @@ func (v *VM) Before(ctx context.Context, id, what string) error {
 	defer done()
 	v.syncKernel(ctx)
 	p := snapshot.Point{ID: id, Time: time.Now(), What: what[:min(len(what), whatMost)]}
-	if same, err := v.sameAsLast(ctx, p); same || err != nil {
-		return err
+	same, err := v.sameAsLast(ctx, p)
+	if err == nil && !same {
+		_, err = v.take(ctx, p, func(d *snapshot.Draft, i *snapshot.Info) error { return v.copyStill(ctx, d, i) })
 	}
-	_, err = v.take(ctx, p, func(d *snapshot.Draft, i *snapshot.Info) error { return v.copyStill(ctx, d, i) })
 	if err != nil {
 		return fmt.Errorf("no snapshot to undo it by: %w", err)
 	}
@@ -357,7 +357,7 @@ func (v *VM) dropUnsettled() {
 }
 
 // textMost is how much of what came back is told.
-const textMost = 3 << 10
+const textMost = 1 << 10
 
 // text says what came back, and how that is undone.
 func (u *undo) text() string {

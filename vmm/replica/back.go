@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"hutch/fs"
@@ -129,6 +130,7 @@ func (b *back) folder(s, w *folder, prefix string, made bool) error {
 	if err != nil {
 		return err
 	}
+	slices.Sort(names) // as it is told
 	for _, name := range names {
 		if b.p.ctx.Err() != nil {
 			return context.Cause(b.p.ctx)
