@@ -58,7 +58,9 @@ func benchBefore(b *testing.B, files, change int) {
 		took = append(took, timed(func() { must(b, v.Before(b.Context(), strconv.Itoa(n), "bench")) }))
 		walks = append(walks, timed(func() { walk(v.WorkDir()) }))
 		if n < 5 {
-			copies = append(copies, timed(func() { must(b, exec.Command("cp", "-a", "--reflink=auto", v.WorkDir(), dir+"/copy"+strconv.Itoa(n)).Run()) }))
+			copies = append(copies, timed(func() {
+				must(b, exec.Command("cp", "-a", "--reflink=auto", v.WorkDir(), dir+"/copy"+strconv.Itoa(n)).Run())
+			}))
 		}
 	}
 	for _, r := range []struct {
