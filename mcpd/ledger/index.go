@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ type index struct {
 	bad    int // lines in them that are no records
 }
 
-// A Range says which rows are wanted; more may come. Times are compared as texts.
+// A Range says which rows are wanted. Times are compared as texts.
 type Range struct {
 	MinID, MaxID     uint64
 	MinTime, MaxTime string // MaxTime: empty is no limit
@@ -45,6 +46,12 @@ type Range struct {
 // All is the range of all rows.
 var All = Range{MaxID: 1<<64 - 1}
 
+// holds says whether a row is in it.
+func (r *Range) holds(id uint64, when []byte) bool {
+	return id >= r.MinID && id <= r.MaxID && string(when) >= r.MinTime && (r.MaxTime == "" || string(when) <= r.MaxTime)
+}
+
+// has says whether a block may have rows in it.
 func (r *Range) has(b *block) bool {
 	return b.maxID >= r.MinID && b.minID <= r.MaxID && b.maxTime >= r.MinTime && (r.MaxTime == "" || b.minTime <= r.MaxTime)
 }
@@ -140,7 +147,7 @@ func (l *Log) block(text []byte, start int64) block {
 		r.begin(line[:len(line)-1])
 		id, when, err := r.head()
 		if err == nil {
-			err = r.check()
+			err = cmp.Or(r.check(), checkTime(when))
 		}
 		if err != nil {
 			b.bad = append(b.bad, at)
@@ -156,6 +163,16 @@ func (l *Log) block(text []byte, start int64) block {
 		at += int64(len(line))
 	}
 	return b
+}
+
+// checkTime says whether a time is as appendTime writes it.
+func checkTime(when []byte) error {
+	for i, c := range []byte(timeFormat) {
+		if digit := '0' <= c && c <= '9'; digit && (when[i] < '0' || when[i] > '9') || !digit && when[i] != c {
+			return errRecord
+		}
+	}
+	return nil
 }
 
 // head returns the record's number and time.

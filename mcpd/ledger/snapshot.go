@@ -1,9 +1,7 @@
 package ledger
 
 import (
-	"bytes"
 	"context"
-	"slices"
 
 	"hutch/fs"
 )
@@ -45,7 +43,9 @@ func (db *DB) Unreadable() (n int) {
 // under a transaction of its own, so that who reads slowly holds up nothing.
 type Rows struct {
 	log    *Log
+	within Range
 	blocks []block // that are left
+	sorted *sorted // nil: they come as their lines do
 	buf    []byte
 	text   []byte // of the block at hand
 	at     int    // where its next line begins
@@ -58,39 +58,49 @@ type Rows struct {
 	Time   []byte
 }
 
-// Rows returns the rows of a table, by its place in Tables. Before the first call
-// of Next there is none at hand.
-func (s *Snapshot) Rows(ctx context.Context, table int, r Range) (*Rows, error) {
+// Rows returns the rows of a table, by its place in Tables, that are in a range.
+// Before the first call of Next there is none at hand.
+func (s *Snapshot) Rows(ctx context.Context, table int, within Range, order Order) (*Rows, error) {
 	l, span := s.db.logs[table], s.spans[table]
-	blocks, err := l.index.find(ctx, l, span[0], span[1], r)
-	return &Rows{log: l, blocks: blocks, Record: Record{table: l.table}}, err
+	blocks, err := l.index.find(ctx, l, span[0], span[1], within)
+	if err != nil {
+		return nil, err
+	}
+	r := &Rows{log: l, within: within, blocks: blocks, Record: Record{table: l.table}}
+	if order != ByLine {
+		r.sort(order)
+	}
+	return r, nil
 }
 
 // Next has the next row be at hand, and says whether there is one.
 func (r *Rows) Next() (bool, error) {
+	if r.sorted != nil {
+		return r.sorted.step()
+	}
 	for {
-		if r.at >= len(r.text) {
-			if len(r.blocks) == 0 {
-				return false, nil
+		line := r.line()
+		switch {
+		case line != nil:
+			if r.set(line) == nil && r.within.holds(r.ID, r.Time) {
+				return true, nil
 			}
+		case len(r.blocks) == 0:
+			return false, nil
+		default:
 			if err := r.load(r.blocks[0]); err != nil {
 				return false, err
 			}
 			r.blocks = r.blocks[1:]
 		}
-		rest := r.text[r.at:]
-		size := bytes.IndexByte(rest, '\n') + 1
-		r.Offset = r.start + int64(r.at)
-		r.at += size
-		if r.bad != nil && slices.Contains(r.bad, r.Offset) {
-			continue
-		}
-		r.Record.begin(rest[:size-1])
-		var err error
-		if r.ID, r.Time, err = r.Record.head(); err == nil {
-			return true, nil
-		}
 	}
+}
+
+// set has a line be the row at hand.
+func (r *Rows) set(line []byte) (err error) {
+	r.Record.begin(line)
+	r.ID, r.Time, err = r.Record.head()
+	return err
 }
 
 // load reads a block.

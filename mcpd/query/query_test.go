@@ -1,8 +1,9 @@
 package query
 
 import (
+	"bytes"
 	"context"
-	"fmt"
+	"encoding/json"
 	"io"
 	"path/filepath"
 	"strings"
@@ -84,20 +85,24 @@ func TestAnswers(t *testing.T) {
 	}
 	db.Append(context.Background(), ledger.Execs, ledger.Row{"timestamp": when, "exec_id": "t", "exit_code": 2, "mcp_call_id": 3})
 	for sql, want := range map[string]string{
-		"SELECT count(*), avg(duration_ms) d FROM mcp_calls":                                                `{"count(*)":5,"d":4.5}`,
-		"select id, is_error, principal, duration_ms from mcp_calls where id > 3 -- the last":               `{"id":4,"is_error":1,"principal":null,"duration_ms":6.0}` + "\n" + `{"id":5,"is_error":0,"principal":null,"duration_ms":7.5}`,
-		"SELECT tool_name, request_preview FROM mcp_calls WHERE id = 1":                                     `{"tool_name":"s__\"x\"\u202e","request_preview":"{\"a\":\"ü\\n\"}"}`,
-		"SELECT id FROM mcp_calls WHERE timestamp >= '2026-11-20T09:03' AND timestamp < '2026-11-20T09:04'": `{"id":4}`,
-		"SELECT c.id, e.id, exit_code FROM exec_events e JOIN mcp_calls c ON c.id = e.mcp_call_id":          `{"id":3,"id:1":1,"exit_code":2}`,
-		"SELECT max(id) FROM mcp_calls WHERE id IN (1, 2, 9)":                                               `{"max(id)":2}`,
-		"SELECT count(*) n FROM mcp_calls WHERE id > '3'":                                                   `{"n":2}`,
-		"SELECT count(*) n FROM mcp_calls WHERE id > 3.5":                                                   `{"n":2}`,
-		"SELECT count(*) n FROM mcp_calls WHERE id > NULL":                                                  `{"n":0}`,
-		"SELECT count(*) n FROM mcp_calls WHERE id > -7":                                                    `{"n":5}`,
-		"SELECT x'00ff' b, 1e999 i, 2.0 r, '' e, NULL n":                                                    `{"b":"00ff","i":9e999,"r":2.0,"e":"","n":null}`,
-		"SELECT instr('äbc','c') a, instr('a','z') z, instr(x'0102',x'02') b, replace('aXbX','X','yy') r":   `{"a":3,"z":0,"b":2,"r":"ayybyy"}`,
-		"SELECT value FROM json_each('[1]');":                                                               `{"value":1}`,
-		"SELECT id FROM net_events":                                                                         "",
+		"SELECT count(*), avg(duration_ms) d FROM mcp_calls":                                                    `{"count(*)":5,"d":4.5}`,
+		"select id, is_error, principal, duration_ms from mcp_calls where id > 3 -- the last":                   `{"id":4,"is_error":1,"principal":null,"duration_ms":6.0}` + "\n" + `{"id":5,"is_error":0,"principal":null,"duration_ms":7.5}`,
+		"SELECT tool_name, request_preview FROM mcp_calls WHERE id = 1":                                         `{"tool_name":"s__\"x\"\u202e","request_preview":"{\"a\":\"ü\\n\"}"}`,
+		"SELECT id FROM mcp_calls WHERE timestamp >= '2026-11-20T09:03' AND timestamp < '2026-11-20T09:04'":     `{"id":4}`,
+		"SELECT c.id, e.id, exit_code FROM exec_events e JOIN mcp_calls c ON c.id = e.mcp_call_id":              `{"id":3,"id:1":1,"exit_code":2}`,
+		"SELECT max(id) FROM mcp_calls WHERE id IN (1, 2, 9)":                                                   `{"max(id)":2}`,
+		"SELECT count(*) n FROM mcp_calls WHERE id > '3'":                                                       `{"n":2}`,
+		"SELECT count(*) n FROM mcp_calls WHERE id > 3.5":                                                       `{"n":2}`,
+		"SELECT count(*) n FROM mcp_calls WHERE id > NULL":                                                      `{"n":0}`,
+		"SELECT count(*) n FROM mcp_calls WHERE id > -7":                                                        `{"n":5}`,
+		"SELECT x'00ff' b, 1e999 i, 2.0 r, '' e, NULL n":                                                        `{"b":"00ff","i":9e999,"r":2.0,"e":"","n":null}`,
+		"SELECT instr('äbc','c') a, instr('a','z') z, instr(x'0102',x'02') b, replace('aXbX','X','yy') r":       `{"a":3,"z":0,"b":2,"r":"ayybyy"}`,
+		"SELECT value FROM json_each('[1]');":                                                                   `{"value":1}`,
+		"SELECT id FROM mcp_calls ORDER BY id DESC LIMIT 2":                                                     `{"id":5}` + "\n" + `{"id":4}`,
+		"SELECT group_concat(id) FROM (SELECT id FROM mcp_calls WHERE id < 4 ORDER BY timestamp DESC, id DESC)": `{"group_concat(id)":"3,2,1"}`,
+		"SELECT DISTINCT id > 2 x FROM mcp_calls WHERE id IN (4, 1) ORDER BY id DESC":                           `{"x":1}` + "\n" + `{"x":0}`,
+		"SELECT id FROM mcp_calls WHERE rowid = 'x' OR rowid = -1":                                              "",
+		"SELECT id FROM net_events":                                                                             "",
 	} {
 		if got := answer(t, one(db), sql); got != strings.TrimPrefix(want+"\n", "\n") {
 			t.Errorf("%s:\n%swant\n%s", sql, got, want)
@@ -155,28 +160,52 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-func BenchmarkSQL(b *testing.B) {
-	db := newLedger(b)
-	const calls = 100_000
-	for range calls {
-		call(b, db, ledger.Call{Server: "github", Method: "tools/call", Tool: "search_issues", RequestID: "17",
-			Request: []byte(`{"name":"github__search_issues","arguments":{"query":"is:open label:bug","page":3}}`),
-			Process: "claude", BytesSent: 84, PolicyAction: "allow", PolicyRule: "default", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"},
-			ledger.Outcome{Response: []byte(`{"content":[{"type":"text","text":"nothing found"}],"isError":false}`), BytesReceived: 68})
+// FuzzSQL asks any text. It ends in time, changes nothing, and hands out rows that
+// are lines of JSON.
+func FuzzSQL(f *testing.F) {
+	for _, sql := range []string{
+		"SELECT count(*), avg(duration_ms) FROM mcp_calls WHERE id > 1 AND timestamp < '2027' ORDER BY id DESC",
+		"SELECT * FROM mcp_calls c JOIN exec_events e ON c.id = e.mcp_call_id WHERE c.rowid IN (1, 2)",
+		"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n LIMIT 9) SELECT group_concat(x, '\n') FROM n",
+		"SELECT json_extract(request_preview, '$.a'), instr(method, 'x'), replace(method, 'a', 'b') FROM mcp_calls",
+		"VALUES (1, 2.5, x'00', NULL, 1e999)", "PRAGMA user_version", "ATTACH ':memory:' AS m", "INSERT INTO mcp_calls VALUES (1)", "SELECT '\x00'", "/*",
+		"SELECT row_number() OVER (PARTITION BY method ORDER BY timestamp) FROM mcp_calls",
+	} {
+		f.Add(sql)
+	}
+	db := newLedger(f)
+	for i := range 3 {
+		call(f, db, ledger.Call{Time: when, Method: "tools/call", Request: []byte(`{"a":1}`)}, ledger.Outcome{Duration: time.Duration(i+1) * time.Millisecond})
 	}
 	db.Flush(context.Background())
-	for _, q := range []struct{ name, sql string }{
-		{"one", "SELECT 1"},
-		{"count+avg", "SELECT count(*), avg(duration_ms) FROM mcp_calls"},
-		{"first", fmt.Sprintf("SELECT * FROM mcp_calls WHERE id > %d LIMIT 1", calls*3/4)},
-		{"group", "SELECT tool_name, count(*), avg(duration_ms) FROM mcp_calls GROUP BY tool_name"},
-		{"all", "SELECT * FROM mcp_calls"},
-		{"last", "SELECT * FROM mcp_calls ORDER BY id DESC LIMIT 10"},
-	} {
-		b.Run(q.name, func(b *testing.B) {
-			for b.Loop() {
-				answer(b, one(db), q.sql)
+	size := db.Log(ledger.Calls).Size()
+	f.Fuzz(func(t *testing.T, sql string) {
+		e := new(Engine)
+		e.Check(one(db), sql)
+		began := time.Now()
+		s, err := e.Start(one(db), sql)
+		if err == nil {
+			s.quick(time.Second)
+			var text []byte
+			text, err = io.ReadAll(io.LimitReader(reader{s}, 1<<20))
+			s.Close()
+			for line := range bytes.Lines(text) {
+				if bytes.HasSuffix(line, []byte("\n")) && !json.Valid(line) {
+					t.Errorf("%q: no JSON: %s", sql, line)
+				}
 			}
-		})
-	}
+		}
+		if err != nil && fs.Is(err, fs.ErrIO) {
+			t.Errorf("%q: %v", sql, err)
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("%q: %s", sql, took)
+		}
+		if e.all != 0 || db.Log(ledger.Calls).Size() != size {
+			t.Errorf("%q: %d are left, %d bytes of calls", sql, e.all, db.Log(ledger.Calls).Size())
+		}
+	})
 }
+
+// quick has a statement end soon.
+func (s *Statement) quick(limit time.Duration) { time.AfterFunc(limit, func() { s.cancel(errWork) }) }

@@ -50,12 +50,15 @@ var operators = map[sqlite3.IndexConstraintOp]byte{
 
 // column returns what a column is constrained by, 0 if by nothing.
 func (t *table) column(n int) byte {
-	if t.s.from.All {
+	switch {
+	case n < 0: // the row's own number
+		return 0
+	case t.s.from.All && n == 0:
+		return byVM
+	case t.s.from.All:
 		n--
 	}
 	switch n {
-	case -1:
-		return byVM
 	case 0:
 		return byID
 	case 1:
@@ -84,7 +87,27 @@ func (t *table) BestIndex(info *sqlite3.IndexInfo) error {
 		info.EstimatedCost = max(info.EstimatedCost/float64(less), 100)
 	}
 	info.IdxStr = plan.String()
+	if !t.s.from.All || strings.Contains(info.IdxStr, "v=") {
+		order := t.order(info.OrderBy)
+		info.IdxNum, info.OrderByConsumed = int(order), order != ledger.ByLine
+	}
 	return nil
+}
+
+// order returns the order of the rows that a query wants, or theirs.
+func (t *table) order(by []sqlite3.IndexOrderBy) ledger.Order {
+	var columns string
+	for _, o := range by {
+		if o.Desc != by[0].Desc {
+			return ledger.ByLine
+		}
+		columns += string(t.column(o.Column))
+	}
+	order := map[string]ledger.Order{"i": ledger.ByID, "t": ledger.ByTime, "ti": ledger.ByTime}[columns]
+	if order != ledger.ByLine && by[0].Desc {
+		order++
+	}
+	return order
 }
 
 // Open returns a cursor.
@@ -95,6 +118,7 @@ type cursor struct {
 	*table
 	vm      *string // the only one that is wanted; nil: any
 	within  ledger.Range
+	order   ledger.Order
 	sources []int // that are left
 	source  int   // at hand
 	rows    *ledger.Rows
@@ -103,7 +127,8 @@ type cursor struct {
 }
 
 // Filter begins a search.
-func (c *cursor) Filter(_ int, plan string, args ...sqlite3.Value) error {
+func (c *cursor) Filter(order int, plan string, args ...sqlite3.Value) error {
+	c.order = ledger.Order(order)
 	c.vm, c.within, c.rows, c.ended, c.sources = nil, ledger.All, nil, false, c.sources[:0]
 	for i, arg := range args {
 		c.narrow(plan[2*i], plan[2*i+1], arg)
@@ -157,14 +182,10 @@ func (c *cursor) Next() error {
 		if err != nil {
 			return c.s.failed(c.about(err))
 		}
-		if !more {
-			c.rows = nil
-			continue
-		}
-		w := &c.within
-		if c.rows.ID >= w.MinID && c.rows.ID <= w.MaxID && string(c.rows.Time) >= w.MinTime && (w.MaxTime == "" || string(c.rows.Time) <= w.MaxTime) {
+		if more {
 			return nil
 		}
+		c.rows = nil
 	}
 }
 
@@ -176,7 +197,7 @@ func (c *cursor) open() (bool, error) {
 		c.sources = c.sources[1:]
 		snapshot, err := c.s.snapshot(c.source)
 		if err == nil {
-			c.rows, err = snapshot.Rows(c.s.ctx, c.place, c.within)
+			c.rows, err = snapshot.Rows(c.s.ctx, c.place, c.within, c.order)
 		}
 		switch {
 		case err == nil:
