@@ -200,7 +200,7 @@ func TestSearchDamaged(t *testing.T) {
 			case 4:
 				v = append(bytes.Repeat([]byte{0}, len(v)-1), '\n')
 			case 6:
-				v[len(v)-5]++
+				v = bytes.Replace(v, []byte(`"x"`), []byte(`"xx`), 1)
 			case 8:
 				v = bytes.Replace(v, []byte("T"), []byte(" "), 1)
 			}
