@@ -67,6 +67,7 @@ var measures = []struct {
 	{"exec", (*bencher).execs, true},
 	{"mcp", (*bencher).mcp, true},
 	{"policy", (*bencher).policy, false},
+	{"hostmcp", (*bencher).hostMCP, false},
 	{"status", (*bencher).status, true},
 	{"stdout", (*bencher).throughput, true},
 	{"snapshot", (*bencher).snapshots, true},

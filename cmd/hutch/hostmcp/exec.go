@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -41,8 +42,9 @@ type ended struct {
 	StdoutBytes int64 `json:"stdout_bytes"`
 	StderrBytes int64 `json:"stderr_bytes"`
 
-	Exec      string `json:"exec"`                // its name, for output and undo
-	Truncated bool   `json:"truncated,omitempty"` // output has the rest of it
+	Exec      string `json:"exec"`                  // its name, for output and undo
+	Truncated bool   `json:"truncated,omitempty"`   // output has the rest of it
+	Open      bool   `json:"output_open,omitempty"` // another that it started goes on and may print more
 }
 
 func execIn(ctx context.Context, c *call) (any, error) {
@@ -121,9 +123,12 @@ func (c *call) execMessages(seconds int, env map[string]string) []string {
 	return append(messages, "exec /bin/sh -c "+fs.Quote(c.args.text("command")), "eof")
 }
 
-// lagLimit is how long output may come after a command has ended, which
-// another that it left behind may hold open for ever.
-const lagLimit = 300 * time.Millisecond
+const (
+	// lagLimit is how long output may fail to come after a command has ended:
+	// another that it left behind may hold it open for ever.
+	lagLimit = 2 * time.Second
+	maxLags  = 10 // after which it is given up, though it comes
+)
 
 // attend reads a command's files until it has ended.
 func (c *call) attend(ctx context.Context, dir string) (*ended, error) {
@@ -138,21 +143,52 @@ func (c *call) attend(ctx context.Context, dir string) (*ended, error) {
 		copying.Go(func() { errs[i] = o.fill(reading, c.t, path.Join(dir, o.name), said) })
 	}
 	line, err := c.t.text(ctx, path.Join(dir, "wait"))
-	late := time.AfterFunc(lagLimit, cut)
-	copying.Wait()
-	if late.Stop(); ctx.Err() != nil {
+	over := make(chan struct{})
+	go func() {
+		copying.Wait()
+		close(over)
+	}()
+	left := awaitOutput(over, cut, stdout, stderr)
+	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if reading.Err() == nil {
+	if !left {
 		err = errors.Join(err, errs[0], errs[1])
 	}
 	if err != nil {
 		return nil, err
 	}
-	e := &ended{Stdout: stdout.text(), Stderr: stderr.text(), StdoutBytes: stdout.n, StderrBytes: stderr.n}
-	e.Truncated = stdout.n > int64(len(stdout.kept)) || stderr.n > int64(len(stderr.kept))
+	e := &ended{Stdout: stdout.text(), Stderr: stderr.text(), StdoutBytes: stdout.n.Load(), StderrBytes: stderr.n.Load(), Open: left}
+	e.Truncated = left || stdout.cut() || stderr.cut()
 	e.judge(line, c.args.number("timeout"))
 	return e, nil
+}
+
+// awaitOutput waits for the end of the output of a command that has ended, and
+// cuts it off, and says so, where others hold it open.
+func awaitOutput(over <-chan struct{}, cut func(), of ...*output) (left bool) {
+	tick := time.NewTicker(lagLimit)
+	defer tick.Stop()
+	var had int64
+	for lags := 0; ; lags++ {
+		var has int64
+		telling := false
+		for _, o := range of {
+			has += o.n.Load()
+			telling = telling || o.telling.Load()
+		}
+		if lags > 0 && !telling && (has == had || lags > maxLags) {
+			cut()
+			<-over
+			return true
+		}
+		had = has
+		select {
+		case <-tick.C:
+		case <-over:
+			return false
+		}
+	}
 }
 
 // reporter returns what tells the client of output as it comes, nil if nobody
@@ -173,11 +209,15 @@ func (c *call) reporter() func(p []byte) {
 
 // An output is what a command prints to one of its files.
 type output struct {
-	name  string
-	limit int
-	kept  []byte // of what came, the first
-	n     int64  // how much came
+	name    string
+	limit   int
+	kept    []byte       // of what came, the first
+	n       atomic.Int64 // how much came
+	telling atomic.Bool  // the client reads it just now
 }
+
+// cut says whether not all that came was kept.
+func (o *output) cut() bool { return o.n.Load() > int64(len(o.kept)) }
 
 // fill reads a file until it ends. What is more than the limit is counted, and
 // is hutchd's to keep.
@@ -192,10 +232,12 @@ func (o *output) fill(ctx context.Context, t *tree, name string, said func([]byt
 		if err != nil || n == 0 {
 			return err
 		}
-		o.n += int64(n)
+		o.n.Add(int64(n))
 		if room := min(n, o.limit-len(o.kept)); room > 0 {
 			o.kept = append(o.kept, p[:room]...)
+			o.telling.Store(true)
 			said(p[:room])
+			o.telling.Store(false)
 		}
 	}
 }

@@ -231,7 +231,7 @@ func TestTimeout(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	got = c.call("run", args{"command": "sleep 1000 & echo left"}) // which has the output open
-	if got["stdout"] != "left\n" || got["exit_code"] != 0.0 {
+	if got["stdout"] != "left\n" || got["exit_code"] != 0.0 || got["output_open"] != true {
 		t.Errorf("%v", got)
 	}
 }
