@@ -22,17 +22,14 @@ import (
 
 // Config is what an aggregator is started with.
 type Config struct {
-	MaxRequest int              // the longest line from the host
-	MaxResult  int              // the longest message from a server
-	ListWait   time.Duration    // how long a list waits for servers that are late
-	EndWait    time.Duration    // how long requests under way may go on after the end of the input
-	Programs   *programs.Client // has hutchd start stdio servers; nil: there are none
-	Log        io.Writer
+	Limits   wire.Limits      // until the host says others
+	ListWait time.Duration    // how long a list waits for servers that are late
+	EndWait  time.Duration    // how long requests under way may go on after the end of the input
+	Programs *programs.Client // has hutchd start stdio servers; nil: there are none
+	Log      io.Writer
 }
 
 func (cfg Config) withDefaults() Config {
-	cfg.MaxRequest = cmp.Or(max(cfg.MaxRequest, 0), wire.MaxRequest)
-	cfg.MaxResult = cmp.Or(max(cfg.MaxResult, 0), wire.MaxResult)
 	cfg.ListWait = cmp.Or(max(cfg.ListWait, 0), listWait)
 	cfg.EndWait = cmp.Or(max(cfg.EndWait, 0), endWait)
 	if cfg.Log == nil {
@@ -46,8 +43,9 @@ type aggregator struct {
 	cfg      Config
 	out      *wire.Writer
 	set      atomic.Pointer[set] // the servers in force
-	requests sync.WaitGroup      // being answered
-	tasks    sync.WaitGroup      // what requests and servers leave behind
+	limits   atomic.Pointer[wire.Limits]
+	requests sync.WaitGroup // being answered
+	tasks    sync.WaitGroup // what requests and servers leave behind
 
 	workers sync.WaitGroup
 	waiting atomic.Int32 // workers that wait
@@ -84,16 +82,25 @@ func Run(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error {
 		asked:    make(map[uint64]asked),
 	}
 	a.set.Store(&set{})
+	a.setLimits(cfg.Limits)
 	defer a.workers.Wait()
 	defer close(a.idle)
 	defer a.close()
-	err := a.serve(wire.NewReader(in, a.cfg.MaxRequest))
+	err := a.serve(wire.NewLimitedReader(in, func() int { return a.limits.Load().Line() }))
 	if errors.Is(err, io.EOF) {
 		a.finish(ctx)
 		return nil
 	}
 	return err
 }
+
+func (a *aggregator) setLimits(l wire.Limits) {
+	l = l.WithDefaults()
+	a.limits.Store(&l)
+}
+
+// maxResult returns how long a message of a server may be.
+func (a *aggregator) maxResult() int { return int(a.limits.Load().MaxResult) }
 
 // finish waits for the requests under way.
 func (a *aggregator) finish(ctx context.Context) {

@@ -183,8 +183,8 @@ func (u *upstream) pages(ctx context.Context, c *conn, l *wire.List) ([][]byte, 
 			return nil, fmt.Errorf("%s: %w", l.MCP, err)
 		}
 		items = append(items, rawjson.Elements(rawjson.Get(o.result, l.Result))...)
-		if size += len(o.result); size > u.agg.cfg.MaxResult {
-			return nil, fmt.Errorf("%s: over the limit of %d bytes", l.MCP, u.agg.cfg.MaxResult)
+		if size += len(o.result); size > u.agg.maxResult() {
+			return nil, fmt.Errorf("%s: over the limit of %d bytes", l.MCP, u.agg.maxResult())
 		}
 		cursor := rawjson.Get(o.result, "nextCursor")
 		if rawjson.String(cursor) == "" {

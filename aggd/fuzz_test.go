@@ -22,7 +22,7 @@ func FuzzRequests(f *testing.F) {
 			return // it would start programs
 		}
 		var out bytes.Buffer
-		if err := Run(context.Background(), Config{MaxRequest: 1 << 16}, bytes.NewReader(in), &out); err != nil {
+		if err := Run(context.Background(), Config{}, bytes.NewReader(in), &out); err != nil {
 			t.Fatal(err)
 		}
 		for _, line := range bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n")) {
@@ -36,9 +36,10 @@ func FuzzRequests(f *testing.F) {
 // FuzzReceive feeds messages of a server to a connection with a call under way.
 func FuzzReceive(f *testing.F) {
 	for _, line := range []string{
-		`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"id":"x","method":"sampling/createMessage"}`, `[{"id":1,"error":{}}]`,
-		`{"method":"notifications/progress","params":{"progressToken":1}}`, `{"id":null,"error":{"code":1}}`,
-		`{"method":"notifications/cancelled","params":{"requestId":"x"}}`, `{"method":"notifications/tools/list_changed"}`,
+		`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":"x","method":"sampling/createMessage"}`, `[{"jsonrpc":"2.0","id":1,"error":{}}]`,
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":1}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`,
+		`{"jsonrpc":"2.0","id":1,"result":`, `{"level":"info"}`,
 	} {
 		f.Add([]byte(line))
 	}
@@ -48,6 +49,7 @@ func FuzzReceive(f *testing.F) {
 		}
 		var out bytes.Buffer
 		a := &aggregator{cfg: Config{Log: io.Discard}.withDefaults(), out: wire.NewWriter(&out), asked: make(map[uint64]asked)}
+		a.setLimits(wire.Limits{})
 		u := &upstream{agg: a, name: "s", client: "c1", lists: newLists()}
 		c := newConn(u)
 		c.transport = deafTransport{}

@@ -57,11 +57,11 @@ func (e *httpError) answers(q *call) bool {
 // A httpPeer makes requests of one server with its credentials.
 type httpPeer struct {
 	def    definition
-	limit  int // of a message
+	limit  func() int // of a message
 	client *http.Client
 }
 
-func newHTTPPeer(def definition, limit int) *httpPeer {
+func newHTTPPeer(def definition, limit func() int) *httpPeer {
 	p := &httpPeer{def: def, limit: limit}
 	p.client = &http.Client{
 		CheckRedirect: p.redirect,
@@ -157,12 +157,12 @@ func plain(err error) error {
 // may be an answer of JSON-RPC.
 func (p *httpPeer) failure(resp *http.Response) *httpError {
 	e := &httpError{status: resp.StatusCode}
-	limit := 300
-	if contentType(resp) == "application/json" {
-		limit = p.limit
+	limit, kind := 300, contentType(resp)
+	if kind == "application/json" {
+		limit = p.limit()
 	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, int64(limit)))
-	if m, err := jsonrpc.Parse(rawjson.OneLine(text)); err == nil && limit == p.limit && m.Answers() && m.Error != nil {
+	if m, err := jsonrpc.Parse(rawjson.OneLine(text)); err == nil && kind == "application/json" && m.Answers() && m.Error != nil {
 		e.rpc = m
 	}
 	text = text[:min(len(text), 300)]
@@ -172,8 +172,9 @@ func (p *httpPeer) failure(resp *http.Response) *httpError {
 
 // body reads a whole message. One over the limit is a wire.TooLong.
 func (p *httpPeer) body(resp *http.Response) ([]byte, error) {
-	b := wire.NewBounded(p.limit)
-	if _, err := io.Copy(b, io.LimitReader(resp.Body, int64(p.limit)+wire.Endless)); err != nil {
+	limit := p.limit()
+	b := wire.NewBounded(limit)
+	if _, err := io.Copy(b, io.LimitReader(resp.Body, int64(limit)+wire.Endless)); err != nil {
 		return nil, plain(err)
 	}
 	text, err := b.Bytes()

@@ -271,7 +271,7 @@ func TestStatuses(t *testing.T) {
 func TestHTTPTooLong(t *testing.T) {
 	for _, asJSON := range []bool{true, false} {
 		f := &streamableFake{json: asJSON}
-		h := start(t, Config{MaxResult: 1 << 20}, wire.Server{Name: "s", URL: serveStreamable(t, f).URL})
+		h := start(t, Config{Limits: wire.Limits{MaxResult: 1 << 20}}, wire.Server{Name: "s", URL: serveStreamable(t, f).URL})
 		h.awaitState("s", wire.Connected)
 		wants(t, h.rpc("", "s", "tools/call", `{"name":"medium"}`), `"error":"the answer of the server: message of `, "over the limit of 1048576")
 		wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), `"echo"`)

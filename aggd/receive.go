@@ -26,7 +26,7 @@ func (c *conn) receive(line []byte, from *call) {
 }
 
 func (c *conn) handle(line []byte, from *call) {
-	m, err := jsonrpc.Parse(line)
+	m, err := jsonrpc.ParseTo(c.up.agg.limits.Load().MaxDepth, line)
 	switch {
 	case err != nil:
 		c.unreadable(line, err)

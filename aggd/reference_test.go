@@ -77,7 +77,7 @@ var architecture = []statement{
 			< {"id": 1, "result": {"echo": {"name": "not_listed", "arguments": {}}}}`},
 	{says: "calls are inspected, allowed or blocked before the aggregator receives them", held: "mcpd TestDenied"},
 	{says: "an external server's traffic is outside the guest's path", check: func(t *testing.T) {
-		if newHTTPPeer(definition{}, wire.MaxResult).client.Transport.(*http.Transport).Proxy != nil {
+		if newHTTPPeer(definition{}, nil).client.Transport.(*http.Transport).Proxy != nil {
 			t.Error("it would go through a proxy")
 		}
 	}},

@@ -41,6 +41,7 @@ var quick = map[string]func(*aggregator, request) ([]byte, error){
 	wire.Client:      (*aggregator).declare,
 	wire.Cancel:      (*aggregator).cancel,
 	wire.Reply:       (*aggregator).reply,
+	wire.SetLimits:   (*aggregator).relimit,
 }
 
 var ok = []byte(`"ok":true`)
@@ -213,6 +214,16 @@ func (a *aggregator) refresh(q request) ([]byte, error) {
 	if err := a.define(decodeServers(servers)); err != nil {
 		return nil, fmt.Errorf("refresh: %w", err)
 	}
+	return ok, nil
+}
+
+// relimit answers limits.
+func (a *aggregator) relimit(q request) ([]byte, error) {
+	var l wire.Limits
+	if err := json.Unmarshal(q.Params, &l); err != nil {
+		return nil, fmt.Errorf("limits: %w", err)
+	}
+	a.setLimits(l)
 	return ok, nil
 }
 

@@ -24,7 +24,7 @@ type sse struct {
 
 // openSSE opens the stream and waits for the endpoint.
 func openSSE(ctx context.Context, c *conn, def definition) error {
-	t := &sse{c: c, peer: newHTTPPeer(def, c.up.agg.cfg.MaxResult)}
+	t := &sse{c: c, peer: newHTTPPeer(def, c.up.agg.maxResult)}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	abandon := context.AfterFunc(ctx, t.cancel)
 	resp, err := t.peer.stream(t.ctx, http.Header{})
@@ -32,7 +32,7 @@ func openSSE(ctx context.Context, c *conn, def definition) error {
 		t.cancel()
 		return fmt.Errorf("event stream: %w", err)
 	}
-	r := newEventReader(resp.Body, t.peer.limit)
+	r := newEventReader(resp.Body, t.peer.limit())
 	t.endpoint, err = awaitEndpoint(r, resp.Request.URL)
 	if err != nil || !abandon() {
 		t.cancel()

@@ -71,7 +71,7 @@ func drain(out *os.File, read <-chan struct{}) {
 // read hands on what the program says until it says no more. A program that has
 // closed its output is of no use and is ended.
 func (t *stdio) read() {
-	r := wire.NewReader(t.p.Out, t.c.up.agg.cfg.MaxResult)
+	r := wire.NewLimitedReader(t.p.Out, t.c.up.agg.maxResult)
 	for {
 		line, err := r.Read()
 		var long *wire.TooLong

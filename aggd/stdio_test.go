@@ -43,7 +43,7 @@ func TestStdioBytes(t *testing.T) {
 // TestBadServers has servers that do what they should not, beside a good one that
 // goes on working, and the connection goes on too where it can.
 func TestBadServers(t *testing.T) {
-	h := start(t, Config{MaxResult: 16 << 20}, stdioServer(t, "s", "plain"), stdioServer(t, "good", "plain"))
+	h := start(t, Config{}, stdioServer(t, "s", "plain"), stdioServer(t, "good", "plain"))
 	for _, c := range []struct{ tool, want string }{
 		{"rubbish", `"result":{"ok":1}`},
 		{"noise", `"result":{"ok":1}`},
@@ -79,7 +79,7 @@ func TestBrokenAnswers(t *testing.T) {
 		{`{"jsonrpc":"2.0","result":{"a":01},"id":ID}`, "invalid JSON: unexpected '1' at byte "},
 		{`{"jsonrpc":"2.0","id":ID,"result":{"text":"cut`, "invalid JSON: ends too early"},
 		{`{"jsonrpc":"2.0","error":{"code":1,"message":"cut`, "invalid JSON: ends too early"},
-		{`{"jsonrpc":"2.0","id":ID,"result":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`, "nested deeper than 10000"},
+		{`{"jsonrpc":"2.0","id":ID,"result":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`, "nested deeper than 512"},
 		{`{"jsonrpc":"2.0","id":ID}`, "neither with a result nor with an error"},
 		{`{"jsonrpc":"2.0","id":ID,"error":"text"}`, "neither with a result nor with an error"},
 	} {
@@ -96,7 +96,7 @@ func TestBrokenAnswers(t *testing.T) {
 // TestEndless has a server send a line that never ends: it is ended, and so is
 // nothing else.
 func TestEndless(t *testing.T) {
-	h := start(t, Config{MaxResult: 1 << 20}, stdioServer(t, "s", "plain"), stdioServer(t, "good", "plain"))
+	h := start(t, Config{Limits: wire.Limits{MaxResult: 1 << 20}}, stdioServer(t, "s", "plain"), stdioServer(t, "good", "plain"))
 	pid := h.pid("s")
 	wants(t, h.rpc("", "s", "tools/call", `{"name":"endless"}`), `"error":"the server sent a line without an end, over 6`)
 	wants(t, h.unasked(), `"method":"hutch/lost","params":{"reason":"the server sent a line without an end`)
@@ -310,6 +310,25 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
+// TestLimits changes the limits while servers run.
+func TestLimits(t *testing.T) {
+	h := start(t, Config{}, stdioServer(t, "s", "plain"))
+	deep := func(n int) string {
+		return fmt.Sprintf(`{"name":"broken","line":%s}`, rawjson.Quote(`{"jsonrpc":"2.0","id":ID,"result":{"a":`+strings.Repeat("[", n)+strings.Repeat("]", n)+`}}`))
+	}
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"medium"}`), `"result":{`)
+	wants(t, h.rpc("", "s", "tools/call", deep(100)), `"result":{`)
+	wants(t, h.ask("limits", `{"max_result":1048576,"max_depth":50}`), `"ok":true`)
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"medium"}`), `over the limit of 1048576`)
+	wants(t, h.rpc("", "s", "tools/call", deep(100)), `the answer of the server: nested deeper than 50`)
+	wants(t, h.rpc("", "s", "tools/call", deep(48)), `"result":{`)
+	wants(t, h.ask("limits", `{"max_result":1099511627776,"max_request":4194304,"max_depth":100000}`), `"ok":true`)
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"big"}`), `"result":{`)
+	wants(t, h.rpc("", "s", "tools/call", deep(600)), `nested deeper than 512`)
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"`+strings.Repeat("x", 3<<20)+`"}`), `"echo"`)
+	wants(t, h.ask("limits", `{"max_result":"x"}`), `"error":"limits: `)
+}
+
 // TestRefreshFaults has definitions that mean nothing among one that does.
 func TestRefreshFaults(t *testing.T) {
 	h := start(t, Config{}, stdioServer(t, "a", "plain"))
@@ -437,8 +456,8 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestRequestTooLong(t *testing.T) {
-	h := start(t, Config{MaxRequest: 4096}, stdioServer(t, "s", "plain"))
-	wants(t, h.rpc("", "s", "tools/call", `{"name":"`+strings.Repeat("x", 5000)+`"}`), `"error":"the request: message of 5`, "over the limit of 4096")
+	h := start(t, Config{}, stdioServer(t, "s", "plain"))
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"`+strings.Repeat("x", 1200000)+`"}`), `"error":"the request: message of 12`, "over the limit of 1048576")
 	wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), `"echo"`)
 }
 

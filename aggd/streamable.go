@@ -36,7 +36,7 @@ const (
 )
 
 func openStreamable(c *conn, def definition) error {
-	t := &streamable{c: c, peer: newHTTPPeer(def, c.up.agg.cfg.MaxResult)}
+	t := &streamable{c: c, peer: newHTTPPeer(def, c.up.agg.maxResult)}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	c.transport = t
 	return nil
@@ -140,7 +140,7 @@ func (t *streamable) single(resp *http.Response, q *call) error {
 // events reads the stream that answers q. One that breaks before the answer is
 // resumed, where the server gave its events ids.
 func (t *streamable) events(ctx context.Context, stream io.Reader, q *call) {
-	r := newEventReader(stream, t.peer.limit)
+	r := newEventReader(stream, t.peer.limit())
 	err := t.c.readEvents(r, q)
 	for tries := 0; q != nil && !q.settled.Load() && r.lastID != "" && tries < maxResumes; tries++ {
 		if !pause(resumeAfter(r), ctx.Done(), t.ctx.Done()) {
@@ -201,7 +201,7 @@ func (t *streamable) begin(protocol string) {
 // listen reads that stream, if the server offers one, and opens it again when it
 // breaks.
 func (t *streamable) listen() {
-	r := newEventReader(nil, t.peer.limit)
+	r := newEventReader(nil, t.peer.limit())
 	for failures := 0; ; {
 		next, stop, err := t.resume(t.ctx, r)
 		var refused *httpError

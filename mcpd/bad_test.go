@@ -170,6 +170,42 @@ func TestRubbish(t *testing.T) {
 	}
 }
 
+// TestLimits has limits hold for what passes to a server and from it, and others
+// put in force while both go on.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	g := st.hello(t, 2, `{}`)
+	long := func(n int) string {
+		return `{"name":"one__echo","arguments":{"x":"` + strings.Repeat("x", n) + `"}}`
+	}
+	deep := func(n int) string {
+		return `{"name":"one__echo","arguments":{"x":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}}`
+	}
+	big := func(n int) string { return fmt.Sprintf(`{"name":"one__big","arguments":{"size":%d}}`, n) }
+	g.ok("tools/call", long(1<<20-1000))
+	g.fails("tools/call", long(1<<20), jsonrpc.CodeInternal, "over the limit of 1048576")
+	g.ok("tools/call", deep(400))
+	g.fails("tools/call", deep(520), jsonrpc.CodeParse, "nested deeper than 512")
+	for _, tt := range []struct {
+		limits             wire.Limits
+		long, result, deep int // what passes
+	}{
+		{wire.Limits{MaxRequest: 4 << 10, MaxResult: 100 << 10, MaxDepth: 20}, 3 << 10, 90 << 10, 15},
+		{wire.Limits{MaxRequest: 4 << 20, MaxResult: 20 << 20, MaxDepth: 100}, 4<<20 - 1000, 20<<20 - 1000, 95},
+	} {
+		if err := st.SetLimits(t.Context(), tt.limits); err != nil {
+			t.Fatal(err)
+		}
+		g.ok("tools/call", long(tt.long))
+		g.fails("tools/call", long(tt.long+2000), jsonrpc.CodeInternal, "over the limit of ")
+		g.ok("tools/call", big(tt.result))
+		g.fails("tools/call", big(tt.result+20<<10), jsonrpc.CodeInternal, "over the limit of ")
+		g.ok("tools/call", deep(tt.deep))
+		g.fails("tools/call", deep(tt.deep+10), jsonrpc.CodeInvalid, "nested deeper than ")
+	}
+}
+
 // A guest that does not read what it is sent loses notifications, and nobody
 // else anything.
 func TestFlood(t *testing.T) {

@@ -104,6 +104,8 @@ type Endpoint struct {
 	// rules is what Reload replaces.
 	rules atomic.Pointer[rules]
 
+	limits atomic.Pointer[wire.Limits] // of messages
+
 	refreshing atomic.Bool  // a refresh is about to begin
 	fetching   sync.Mutex   // held by the one that has begun
 	telling    atomic.Int32 // notifications on their way to servers
@@ -167,6 +169,7 @@ func New(cfg Config) *Endpoint {
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.log = &redact.Lines{To: cfg.AggLog, Redact: e.redact}
 	e.rules.Store(newRules(nil, nil))
+	e.SetLimits(e.ctx, wire.Limits{})
 	e.catalogs = catalogs{e: e, byKey: make(map[string]catalog)}
 	e.subs = subscriptions{e: e, topics: make(map[topic]map[subscriber]string)}
 	e.work = workspace.New(cfg.Work, cfg.Snapshots)
@@ -218,7 +221,7 @@ func (e *Endpoint) start() error {
 		return nil
 	}
 	c, err := child.Start(e.ctx, child.Config{
-		Path: e.cfg.AggdPath, Servers: e.rules.Load().list, Log: e.log,
+		Path: e.cfg.AggdPath, Servers: e.rules.Load().list, Limits: *e.limits.Load(), Log: e.log,
 		Notify: e.notified, Request: e.asked, Down: e.down, Up: e.up,
 	})
 	if err != nil {
@@ -269,6 +272,16 @@ func (e *Endpoint) SetPending(n int64) {
 		n = maxPending
 	}
 	e.pending.Set(int(n))
+}
+
+// SetLimits says how long and how deep messages may be.
+func (e *Endpoint) SetLimits(ctx context.Context, l wire.Limits) error {
+	l = l.WithDefaults()
+	e.limits.Store(&l)
+	if c := e.aggregator.Load(); c != nil {
+		return c.SetLimits(ctx, l)
+	}
+	return nil
 }
 
 // Pending returns how many bytes the sessions have pending.

@@ -56,6 +56,18 @@ func parse(data []byte) (message, *Error) {
 	return m, err
 }
 
+// parse is parse for a message that may not be nested deeper than the endpoint's
+// limit.
+func (s *session) parse(data []byte) (message, *Error) {
+	m, err := parse(data)
+	if limit := s.e.limits.Load().MaxDepth; err == nil && limit < rawjson.MaxDepth {
+		if deep := rawjson.Object(data, limit, nil); deep != nil {
+			return m, invalid("invalid request: %s", deep)
+		}
+	}
+	return m, err
+}
+
 // scanParams finds the members of params, which must be an object or absent.
 func scanParams(raw []byte) (params, *Error) {
 	p := params{raw: raw}

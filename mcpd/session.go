@@ -171,7 +171,7 @@ func (s *session) take(f frame.Frame) {
 	if f.Flags&frame.FromHost == 0 {
 		env = s.unseal(&f)
 	}
-	m, merr := parse(f.Payload)
+	m, merr := s.parse(f.Payload)
 	switch {
 	case f.Flags&frame.FromHost != 0:
 		if merr == nil && m.Method == "" {

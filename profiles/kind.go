@@ -141,14 +141,17 @@ func (k *Key) check(v string) error {
 	return nil
 }
 
-// size refuses what is too small, and says so of what is that for want of a unit.
+// size refuses what is too small or too large, and says so of what is that for want of a unit.
 func (k *Key) size(v string) (int64, error) {
 	n, err := quantity.Size(v)
 	if err != nil {
 		return 0, err
 	}
 	least, _ := quantity.Size(k.Min)
+	most, _ := quantity.Size(k.Max)
 	switch {
+	case k.Max != "" && n > most:
+		return 0, fmt.Errorf("is too large: %s > %s", v, k.Max)
 	case n >= least:
 		return n, nil
 	case strings.Trim(v, "0123456789") == "":

@@ -37,6 +37,7 @@ type Profile struct {
 	Storage  Storage
 	// MaxPending is how many bytes the VM's MCP sessions may hold; 0: the default.
 	MaxPending int64
+	Limits     wire.Limits // of messages
 
 	locks []lock
 }

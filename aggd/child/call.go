@@ -105,6 +105,18 @@ func (c *Child) Refresh(ctx context.Context, servers []wire.Server) error {
 	return err
 }
 
+// SetLimits puts other limits in force, for what begins to come from now on.
+func (c *Child) SetLimits(ctx context.Context, l wire.Limits) error {
+	l = l.WithDefaults()
+	if *c.limits.Swap(&l) == l || c.absent() {
+		return nil
+	}
+	_, err := c.ask(ctx, wire.SetLimits, l)
+	return err
+}
+
+func (c *Child) inForce() wire.Limits { return *c.limits.Load() }
+
 // ask makes one of the aggregator's own requests.
 func (c *Child) ask(ctx context.Context, method string, params any) ([]byte, error) {
 	r, err := c.current(ctx)

@@ -26,6 +26,7 @@ import (
 type Config struct {
 	Path    string // the aggregator's program
 	Servers []wire.Server
+	Limits  wire.Limits
 	Log     io.Writer // its stderr
 
 	// Notify is given each notification of a server, in order. It must not block.
@@ -45,6 +46,7 @@ type Child struct {
 	cfg    Config
 	host   *programs.Host // of stdio servers
 	ids    atomic.Uint64
+	limits atomic.Pointer[wire.Limits] // in force
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -77,6 +79,8 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 		clients: make(map[string]json.RawMessage),
 		change:  make(chan struct{}),
 	}
+	limits := cfg.Limits.WithDefaults()
+	c.limits.Store(&limits)
 	go c.supervise(ctx)
 	return c, nil
 }

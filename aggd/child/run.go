@@ -20,6 +20,7 @@ import (
 // A run is one process of the child.
 type run struct {
 	cfg    *Config
+	limits func() wire.Limits
 	p      *process.Process
 	in     *wire.Queue
 	ctx    context.Context // ends with the process; for answers to servers' requests
@@ -46,8 +47,8 @@ type answer struct {
 }
 
 // start starts a process.
-func start(ctx context.Context, cfg *Config, host *programs.Host) (*run, error) {
-	r := &run{cfg: cfg, pending: make(map[uint64]*pending), asked: make(map[uint64]context.CancelFunc)}
+func start(ctx context.Context, cfg *Config, host *programs.Host, limits func() wire.Limits) (*run, error) {
+	r := &run{cfg: cfg, limits: limits, pending: make(map[uint64]*pending), asked: make(map[uint64]context.CancelFunc)}
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	began := make(chan struct{})
 	ours, theirs, err := duplex.Pair()
@@ -60,7 +61,7 @@ func start(ctx context.Context, cfg *Config, host *programs.Host) (*run, error) 
 		Args:  []string{"-programs", "3"},
 		Extra: []*os.File{theirs}, Confined: true,
 		Log:  cfg.Log,
-		Read: func(out io.Reader) { <-began; r.receive(wire.NewReader(out, wire.MaxResult+1<<20)) },
+		Read: func(out io.Reader) { <-began; r.receive(wire.NewReader(out, wire.Most+1<<20)) },
 		Gone: r.gone,
 	})
 	if err != nil {
@@ -130,8 +131,8 @@ func (r *run) request(id uint64, method string, params any) error {
 }
 
 func (r *run) put(line []byte) error {
-	if len(line) > wire.MaxRequest {
-		return fmt.Errorf("the request: %w", &wire.TooLong{Size: int64(len(line)), Limit: wire.MaxRequest})
+	if limit := r.limits().Line(); len(line) > limit {
+		return fmt.Errorf("the request: %w", &wire.TooLong{Size: int64(len(line)), Limit: limit})
 	}
 	if err := r.in.Put(line); err != nil {
 		return fmt.Errorf("%w: the aggregator: %w", fs.ErrIO, err)
@@ -141,6 +142,9 @@ func (r *run) put(line []byte) error {
 
 // exchange writes line, the request id, and waits for its answer.
 func (r *run) exchange(ctx context.Context, id uint64, call wire.Call, line []byte) (answer, error) {
+	if n, limit := int64(len(call.Params)), r.limits().MaxRequest; n > limit {
+		return answer{}, fmt.Errorf("the request: %w", &wire.TooLong{Size: n, Limit: int(limit)})
+	}
 	p := &pending{call: call, answer: make(chan answer, 1)}
 	if err := r.expect(id, p); err != nil {
 		return answer{}, err

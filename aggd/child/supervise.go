@@ -43,7 +43,7 @@ func (c *Child) once(ctx context.Context) error {
 
 // launch starts a process and tells it its servers and the declared clients.
 func (c *Child) launch(ctx context.Context) (*run, error) {
-	r, err := start(ctx, &c.cfg, c.host)
+	r, err := start(ctx, &c.cfg, c.host, c.inForce)
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +61,9 @@ func (c *Child) introduce(r *run) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := r.putServers(c.servers); err != nil {
+		return err
+	}
+	if err := r.request(c.ids.Add(1), wire.SetLimits, c.inForce()); err != nil {
 		return err
 	}
 	for _, capabilities := range c.clients {

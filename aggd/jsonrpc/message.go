@@ -24,9 +24,12 @@ type Message struct {
 // Parse reads an envelope in one pass over the line. Of members that occur
 // twice it takes the last, as most decoders do. What comes before an error is
 // in the Message.
-func Parse(line []byte) (Message, error) {
+func Parse(line []byte) (Message, error) { return ParseTo(rawjson.Deepest, line) }
+
+// ParseTo is Parse for a line that may be nested no deeper than depth.
+func ParseTo(depth int, line []byte) (Message, error) {
 	var m Message
-	err := rawjson.Object(line, rawjson.Deepest, func(name []byte, start, end int) error {
+	err := rawjson.Object(line, depth, func(name []byte, start, end int) error {
 		value := json.RawMessage(line[start:end])
 		switch string(name) {
 		case "jsonrpc":

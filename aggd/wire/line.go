@@ -69,11 +69,17 @@ func (b *Bounded) Bytes() ([]byte, error) {
 // A Reader reads lines up to a limit.
 type Reader struct {
 	in    *bufio.Reader
-	limit int
+	limit func() int
 }
 
 // NewReader returns a Reader of in.
 func NewReader(in io.Reader, limit int) *Reader {
+	return NewLimitedReader(in, func() int { return limit })
+}
+
+// NewLimitedReader returns a Reader of in whose limit may change; each line has
+// the one of when it begins to come.
+func NewLimitedReader(in io.Reader, limit func() int) *Reader {
 	return &Reader{bufio.NewReaderSize(in, 64<<10), limit}
 }
 
@@ -82,7 +88,8 @@ func NewReader(in io.Reader, limit int) *Reader {
 // none and goes on is ErrEndless.
 func (r *Reader) Read() ([]byte, error) {
 	for {
-		b := NewBounded(r.limit)
+		r.in.Peek(1) // whose error ReadLine meets too
+		b := NewBounded(r.limit())
 		err := ReadLine(r.in, b)
 		if err != nil && (err != io.EOF || b.size == 0) { // a line that is cut off is none
 			return nil, err

@@ -20,6 +20,7 @@ const (
 	Notify        = "notify" // any notification of MCP, passed through
 	Cancel        = "cancel" // gives up a request that is under way
 	Reply         = "reply"  // answers a ServerRequest
+	SetLimits     = "limits" // puts other Limits in force
 )
 
 // The params of hutch's own methods; the list_* methods take an optional

@@ -15,12 +15,6 @@ import (
 	"hutch/fs/quantity"
 )
 
-// The limits of a line unless the aggregator is told others.
-const (
-	MaxRequest = 1 << 20
-	MaxResult  = 16 << 20
-)
-
 // Lost is the method of the Notification that a server's connection ended of
 // itself, or its program did. Its params have the reason. No server can send it.
 const Lost = "hutch/lost"

@@ -23,12 +23,14 @@ import (
 func main() {
 	var cfg aggd.Config
 	flag.Usage = usage
-	flag.IntVar(&cfg.MaxRequest, "max-request", number("AGGD_MAX_REQUEST", wire.MaxRequest), "the longest line from the host, in `bytes`")
-	flag.IntVar(&cfg.MaxResult, "max-result", number("AGGD_MAX_RESULT", wire.MaxResult), "the longest message from a server, in `bytes`")
+	limits := &cfg.Limits
+	flag.Int64Var(&limits.MaxRequest, "max-request", number("AGGD_MAX_REQUEST", wire.MaxRequest), "the longest request to a server, in `bytes`")
+	flag.Int64Var(&limits.MaxResult, "max-result", number("AGGD_MAX_RESULT", wire.MaxResult), "the longest message from a server, in `bytes`")
+	flag.IntVar(&limits.MaxDepth, "max-depth", wire.MaxDepth, "how `deep` a message from a server may be nested")
 	flag.DurationVar(&cfg.ListWait, "list-wait", 0, "how long a list waits for servers that are late (5s)")
 	socket := flag.Int("programs", 0, "the `descriptor` of a socket to hutchd, which starts stdio servers (none)")
 	flag.Parse()
-	if flag.NArg() > 0 || cfg.MaxRequest <= 0 || cfg.MaxResult <= 0 {
+	if flag.NArg() > 0 || min(limits.MaxRequest, limits.MaxResult, int64(limits.MaxDepth)) <= 0 {
 		usage()
 		os.Exit(2)
 	}
@@ -62,8 +64,8 @@ func input(ctx context.Context) io.Reader {
 	return in
 }
 
-func number(env string, otherwise int) int {
-	if n, err := strconv.Atoi(os.Getenv(env)); err == nil {
+func number(env string, otherwise int64) int64 {
+	if n, err := strconv.ParseInt(os.Getenv(env), 10, 64); err == nil {
 		return n
 	}
 	return otherwise
@@ -75,6 +77,6 @@ func fail(err error) {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: aggd [-max-request bytes] [-max-result bytes] [-list-wait duration] [-programs descriptor]")
+	fmt.Fprintln(os.Stderr, "usage: aggd [-max-request bytes] [-max-result bytes] [-max-depth deep] [-list-wait duration] [-programs descriptor]")
 	flag.PrintDefaults()
 }

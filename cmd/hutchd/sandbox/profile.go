@@ -56,7 +56,7 @@ func (v *Sandbox) configure(ctx context.Context) error {
 	v.setStorage(p.Storage)
 	v.MCP.SetPending(p.MaxPending)
 	v.MCP.SetCommands(dispatch.Config(p.Commands))
-	return errors.Join(err, v.MCP.Reload(ctx, servers(p, v.service.cfg.Locald), p.Policy))
+	return errors.Join(err, v.MCP.SetLimits(ctx, p.Limits), v.MCP.Reload(ctx, servers(p, v.service.cfg.Locald), p.Policy))
 }
 
 // Policy returns the policy that decides what the VM may, or, while it does
