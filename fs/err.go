@@ -59,6 +59,8 @@ var (
 	ErrNotEmpty = newKind("directory not empty", syscall.ENOTEMPTY)
 	// ErrTimedOut is returned when a guest or a server did not answer in time.
 	ErrTimedOut = newKind("timed out", syscall.ETIMEDOUT)
+	// ErrRefused is returned when nobody listens on a port.
+	ErrRefused = newKind("connection refused", syscall.ECONNREFUSED)
 	// ErrInterrupted is returned when the caller gave up waiting.
 	ErrInterrupted = newKind("interrupted", syscall.EINTR)
 	// ErrAgain is returned by a read that would block, of a file opened with O_NONBLOCK.

@@ -16,7 +16,7 @@ type mounted struct{ dir string }
 // Mounted returns the tree on a FUSE mount of another process.
 func Mounted(dir string) Frontend { return mounted{dir} }
 
-func (m mounted) can(what string) bool { return what != "text" }
+func (m mounted) can(what string) bool { return what != "text" && what != "cancel" }
 
 func (m mounted) path(name string) string { return filepath.Join(m.dir, name) }
 

@@ -29,7 +29,7 @@ type plan9Tree struct{ addr string }
 // the 9fans client cannot flush, so a blocked read ends with its connection.
 func Plan9(addr string) Frontend { return plan9Tree{addr} }
 
-func (t plan9Tree) can(what string) bool { return what == "text" }
+func (t plan9Tree) can(what string) bool { return what == "text" || what == "cancel" }
 
 func (t plan9Tree) fsys() (*classic.Conn, *classic.Fsys, error) {
 	c, err := classic.Dial("unix", strings.TrimPrefix(t.addr, "unix!"))

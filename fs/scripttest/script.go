@@ -30,7 +30,7 @@ import (
 //	cancel H                            interrupt what bg reads, and get what it read so far
 //	want TEXT, match RE, nomatch RE     what was got is TEXT, or has RE in it
 //	! COMMAND                           the command fails
-//	[CAN] COMMAND                       only where clients can: replace (a rename over a file), nonblock
+//	[CAN] COMMAND                       only where clients can: replace (a rename over a file), nonblock, cancel
 //	err TEXT                            the error's kind is that of TEXT, and err files tell TEXT
 //
 // Words are quoted as in ctl messages; \n stands for a newline, $DRIVER for

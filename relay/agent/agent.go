@@ -9,10 +9,13 @@
 //	    ctl cmd status     settings and control; what runs; how it is
 //	    stdin stdout stderr
 //	    wait err           blocks until the end; the last error
+//	net/tcp/NAME/          a connection to a port, made and dropped likewise
+//	    ctl status data err
 //
 // The commands and their output belong to the agent and not to a connection:
 // when that is lost, because hutchd died or the sandbox was restored from a
-// checkpoint, the agent dials again and everything is as it was.
+// checkpoint, the agent dials again and everything is as it was. Connections
+// to ports end with it.
 package agent
 
 import (
@@ -112,16 +115,16 @@ func (a *Agent) Close() error {
 	return a.root.Close()
 }
 
-// newCommand makes a command with a number that was never used.
-func (a *Agent) newCommand(name string) *command {
+// number returns a number that was never used.
+func (a *Agent) number() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.num++
-	return newCommand(a, name, a.num)
+	return a.num
 }
 
 func (a *Agent) add(name string) error {
-	c := a.newCommand(name)
+	c := newCommand(a, name, a.number())
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.commands[name] != nil {

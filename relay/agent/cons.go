@@ -49,7 +49,7 @@ func (c *console) running() (*command, error) {
 			return c.shell, nil
 		}
 	}
-	sh := c.a.newCommand("cons")
+	sh := newCommand(c.a, "cons", c.a.number())
 	sh.stdout = newRing(consKept, at)
 	if err := sh.resize(&size{rows: 24, cols: 80}); err != nil {
 		return nil, err

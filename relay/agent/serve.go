@@ -51,6 +51,7 @@ func (a *Agent) dial(ctx context.Context) (net.Conn, error) {
 // the one before.
 func (a *Agent) Serve(ctx context.Context, conn net.Conn) error {
 	s := &session{Conn: conn}
+	defer s.tcps.close()
 	if old := a.session.Swap(s); old != nil {
 		old.Close()
 	}
@@ -63,6 +64,7 @@ type session struct {
 	net.Conn
 	broken atomic.Bool
 	after  atomic.Pointer[func()] // what the next answer is awaited for
+	tcps   tcps
 }
 
 func (s *session) Read(p []byte) (int, error) {

@@ -13,6 +13,7 @@ type place struct {
 	a    *Agent
 	from *session // the connection the walk came by
 	c    *command // below exec/NAME
+	t    *tcp     // below net/tcp/NAME
 }
 
 type call = fs.Call[place]
@@ -28,10 +29,13 @@ func (a *Agent) tree(from *session) fs.Node {
 }
 
 func ident(at place) uint64 {
-	if at.c == nil {
-		return 0
+	switch {
+	case at.c != nil:
+		return at.c.num
+	case at.t != nil:
+		return at.t.num
 	}
-	return at.c.num
+	return 0
 }
 
 // failed keeps the last error for the err files.
@@ -39,6 +43,9 @@ func failed(at place, err error) {
 	at.a.last.Set(err)
 	if at.c != nil {
 		at.c.last.Set(err)
+	}
+	if at.t != nil {
+		at.t.last.Set(err)
 	}
 }
 
@@ -58,6 +65,7 @@ func rows() []fs.Row[place] {
 		{Name: "load", Perm: 0o400, Doc: "how many processes and commands there are", Read: readLoad},
 		{Name: "cons", Perm: 0o600, Doc: "a login shell", Open: openCons, Size: consSize},
 		{Name: "root", Perm: 0o755, Doc: "the guest's files", Mount: mountRoot},
+		{Name: "net", Perm: 0o755, Doc: "connections into the guest", Rows: netRows()},
 		{Name: "exec", Perm: 0o755, Doc: "commands",
 			Names: execNames, Enter: enterExec, Make: makeExec, Drop: dropExec,
 			Each: []fs.Row[place]{{Name: "NAME", Perm: 0o755, Rows: execRows()}}},
@@ -98,8 +106,11 @@ func makeExec(c call, name string) error {
 func dropExec(c call, name string) error { return c.At.a.remove(name) }
 
 func readErr(c call) (string, error) {
-	if c.At.c != nil {
+	switch {
+	case c.At.c != nil:
 		return c.At.c.last.Text(), nil
+	case c.At.t != nil:
+		return c.At.t.last.Text(), nil
 	}
 	return c.At.a.last.Text(), nil
 }

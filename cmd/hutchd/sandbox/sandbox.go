@@ -49,11 +49,14 @@ type Sandbox struct {
 	mu          sync.Mutex // guards what follows, and the fields of execs that say so
 	execs       map[string]*Exec
 	sessions    map[string]*Session
-	lastSession uint64                    // the number of the last anonymous session
+	lastSession uint64 // the number of the last anonymous session
+	tcps        map[string]*TCP
+	making      int                       // of these
 	folders     map[string]*folder.Folder // nil: the VM is gone
 	holders     int                       // clients that keep it: an anonymous VM goes with the last
 
-	number atomic.Uint64 // of the last anonymous exec
+	number  atomic.Uint64 // of the last anonymous exec
+	lastTCP atomic.Uint64 // the number of the last anonymous connection
 
 	conns    map[uint32]int // connections of the guest, by port; guarded by the mu of the service's limiter
 	refusing atomic.Int32   // connections that are being told why there is no room
@@ -77,7 +80,7 @@ type Sandbox struct {
 func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 	v := &Sandbox{
 		VM: m, ID: s.NextID(), service: s,
-		execs: map[string]*Exec{}, sessions: map[string]*Session{}, folders: map[string]*folder.Folder{},
+		execs: map[string]*Exec{}, sessions: map[string]*Session{}, tcps: map[string]*TCP{}, folders: map[string]*folder.Folder{},
 		conns: map[uint32]int{}, configuring: make(chan struct{}, 1),
 	}
 	v.ctx, v.cancel = context.WithCancel(context.Background())
@@ -120,6 +123,7 @@ func (v *Sandbox) Begin(ctx context.Context) error {
 		clear(v.execs)
 		v.mu.Unlock()
 	}
+	v.dropTCPs()
 	env, _ := v.environment() // an error is told when a command starts
 	v.guestEnvMu.Lock()
 	v.guestEnv = guestEnv{env: env}

@@ -74,6 +74,8 @@ func hold(a at) func() {
 		return a.exec.Hold()
 	case a.session != nil:
 		return a.session.Hold()
+	case a.tcp != nil:
+		return a.tcp.Hold()
 	case a.vm != nil:
 		return a.vm.Hold()
 	}

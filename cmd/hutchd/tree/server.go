@@ -106,6 +106,8 @@ func (s *Server) ident(a at) uint64 {
 	switch {
 	case a.session != nil:
 		return a.session.ID
+	case a.tcp != nil:
+		return a.tcp.ID
 	case a.ask != nil:
 		return a.ask.Ident
 	case a.exec != nil:

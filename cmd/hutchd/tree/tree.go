@@ -14,6 +14,7 @@ type at struct {
 	vm      *sandbox.Sandbox
 	exec    *sandbox.Exec
 	session *sandbox.Session
+	tcp     *sandbox.TCP
 	ask     *asks.Ask
 	name    string
 	snap    string // of a snapshot of the VM
@@ -101,6 +102,9 @@ func vmRow() []row {
 		{Name: "exec", Perm: 0o755, Names: execNames, Enter: enterExec, Each: execRow(), Make: makeExec, Drop: dropExec, Doc: "commands; mkdir makes one, rmdir drops it",
 			Rows: []row{{Name: "clone", Perm: 0o600, Open: cloneExec, Doc: "open for reading and writing: an anonymous exec"}}},
 		{Name: "timeline", Perm: 0o644, Open: openTimeline, Doc: "what happened, a JSON line each, in order of time; write trace, since, layer … first to narrow it"},
+		{Name: "net", Perm: 0o555, Doc: "connections into the guest", Rows: []row{
+			{Name: "tcp", Perm: 0o755, Names: tcpNames, Enter: enterTCP, Each: tcpRow(), Make: makeTCP, Drop: dropTCP, Doc: "TCP connections to its ports; mkdir makes one, rmdir ends it",
+				Rows: []row{{Name: "clone", Perm: 0o600, Open: cloneTCP, Doc: "open for reading and writing: an anonymous connection"}}}}},
 		{Name: "policy", Perm: 0o555, Rows: policyRows(), Doc: "what decides what the agent may"},
 		{Name: "mcp", Perm: 0o555, Rows: mcpRows(), Doc: "what the agent asks of the outside world"},
 		{Name: "db", Perm: 0o555, Rows: dbRows(), Doc: "the ledger of this VM, to ask and to copy"},
@@ -130,6 +134,14 @@ func execRow() []row {
 		{Name: "stdout", Perm: 0o444, Open: execStream("stdout"), Doc: "standard output; blocks until the command ends"},
 		{Name: "stderr", Perm: 0o444, Open: execStream("stderr"), Doc: "standard error; blocks until the command ends"},
 		{Name: "wait", Perm: 0o444, Open: openWait, Doc: "blocks; exit status or signal, user, system and real seconds"},
+	}}}
+}
+
+func tcpRow() []row {
+	return []row{{Name: "N", Perm: 0o755, Doc: "a connection", Rows: []row{
+		{Name: "ctl", Perm: 0o600, Read: tcpName, Verbs: tcpVerbs(), Doc: "control the connection; read: its name"},
+		{Name: "status", Perm: 0o444, Read: tcpStatus, Doc: "state, then key value lines"},
+		{Name: "data", Perm: 0o600, Open: openTCP, Doc: "what is sent and received; blocks"},
 	}}}
 }
 

@@ -16,7 +16,7 @@ var numbers = map[syscall.Errno]uint32{
 	syscall.ENOSPC: 28, syscall.ESPIPE: 29, syscall.EROFS: 30, syscall.EMLINK: 31,
 	syscall.EPIPE: 32, syscall.ERANGE: 34, syscall.ENAMETOOLONG: 36, syscall.ENOSYS: 38,
 	syscall.ENOTEMPTY: 39, syscall.ELOOP: 40, syscall.EPROTO: 71, syscall.EOVERFLOW: 75, syscall.EMSGSIZE: 90,
-	syscall.EOPNOTSUPP: 95, syscall.ECONNRESET: 104, syscall.ETIMEDOUT: 110,
+	syscall.EOPNOTSUPP: 95, syscall.ENETUNREACH: 101, syscall.EHOSTUNREACH: 113, syscall.ECONNRESET: 104, syscall.ETIMEDOUT: 110,
 	syscall.ECONNREFUSED: 111, syscall.ESTALE: 116, syscall.EDQUOT: 122,
 }
 
