@@ -75,7 +75,7 @@ func (v *VM) Undoes(call, exec bool) bool {
 // workspace can be put back to what it was when Before was called, or to what
 // else was changed until it returned.
 func (v *VM) Before(ctx context.Context, id, what string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, undoTime, fmt.Errorf("%w: the workspace is too large for a snapshot within %v", fs.ErrTimedOut, undoTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, undoTime, fmt.Errorf("%w: the workspace is too large for a snapshot within %v: remove files from it, or set undo none", fs.ErrTimedOut, undoTime))
 	defer cancel()
 	ctx, done, err := v.errandAlone(ctx, v.undoing)
 	if err != nil {
@@ -197,10 +197,13 @@ func (v *VM) thinUndo() {
 	if err != nil {
 		return
 	}
-	keep, files := v.Config().UndoKeep, 0
+	c, files, later := v.Config(), 0, int64(0)
 	for n, i := range slices.Backward(list) {
 		files += i.Cost.Files + i.Cost.Folders
-		if age := len(list) - 1 - n; age < keep && (age == 0 || files <= undoMost) {
+		bytes := later + i.Cost.Linked + i.Cost.Copied // that this one and all later ones have, each once
+		later += i.Cost.Copied
+		full := files > undoMost || c.Disk > 0 && bytes > 2*c.Disk
+		if age := len(list) - 1 - n; age == 0 || age < c.UndoKeep && !full {
 			continue
 		}
 		gone, err := v.snaps.Unname(i.Name)
