@@ -88,7 +88,7 @@ func (n *newest) take(i int, line []byte, q *bounds) {
 	case ledger.VMs, ledger.Security:
 		e.twin = r.Event + " " + r.Text
 	case ledger.Snapshots:
-		e.twin = r.Event + " " + r.Name
+		e.twin = r.Event + " " + because(r.Name, r.Text) // as the text of the other has it
 	}
 	n.add(e)
 }
