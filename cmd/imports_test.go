@@ -33,7 +33,7 @@ var layers = []struct {
 	{"cmd/guest", []string{"relay/..."}},
 	{"cmd/hutch", []string{"cmd/hutch/...", "fs/...", "mcpd/ledger", "mcpd/policy", "profiles"}},
 	{"cmd/hutch/hostmcp", []string{"fs/..."}},
-	{"cmd/hutchd/telemetry", []string{"mcpd", "mcpd/ledger", "fs"}},
+	{"cmd/hutchd/telemetry", []string{"aggd/trace", "fs", "mcpd", "mcpd/ledger"}},
 	{"cmd/hutchd/sandbox", []string{"cmd/hutchd/telemetry", "vmm/...", "relay/...", "mcpd/...", "profiles", "aggd/...", "fs/..."}},
 	{"cmd/hutchd/tree", []string{"cmd/hutchd/sandbox", "cmd/hutchd/telemetry", "vmm", "vmm/pack", "mcpd/...", "aggd/...", "fs/..."}},
 	{"cmd/hutchd", []string{"cmd/hutchd/...", "vmm/...", "profiles", "aggd/confine", "fs/..."}},

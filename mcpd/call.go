@@ -41,7 +41,7 @@ type call struct {
 	command *commandCall // what it runs in the guest; nil: nothing
 
 	row       row
-	trace     trace.Context // that it is part of
+	trace     trace.Context // its own place in it
 	verdict   verdict
 	rewritten []byte        // the params, where a policy changed them; nil: they are as they came
 	waited    time.Duration // for decisions
@@ -105,8 +105,9 @@ func (c *call) tooLarge(n int) *Error {
 	return failure(jsonrpc.CodeTooLarge, "result too large: %d bytes do not fit a frame of version %d", n, c.version)
 }
 
-// traceOf returns the trace that the client says a request is part of, or a new one.
-func traceOf(p *params) trace.Context { return trace.From(trace.InMeta(p.get(pMeta))) }
+// traceOf returns the place of a request in the trace that the client says it is
+// part of, or in a new one.
+func traceOf(p *params) trace.Context { return trace.From(trace.InMeta(p.get(pMeta))).Child() }
 
 // An overdue is the cause of a call's end by its time limit.
 type overdue struct{ limit time.Duration }

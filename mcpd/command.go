@@ -125,7 +125,7 @@ func (c *call) recordCommand() {
 	r := ledger.Row{
 		"timestamp": x.began, "exec_id": x.ran.Exec, "command": fs.QuoteAll(x.Words), "duration_ms": time.Since(x.began),
 		"stdout_preview": x.ran.Stdout, "stderr_preview": x.ran.Stderr, "stdout_bytes": x.ran.StdoutBytes, "stderr_bytes": x.ran.StderrBytes,
-		"source": dispatch.Tool, "process_name": c.process, "mcp_call_id": c.row.id, "trace_id": c.trace.ID(),
+		"source": dispatch.Tool, "process_name": c.process, "mcp_call_id": c.row.id, "trace_id": x.Trace,
 	}
 	switch {
 	case x.err != nil:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"hutch/aggd/trace"
 	"hutch/mcpd/ledger"
 )
 
@@ -22,7 +23,7 @@ type Ended struct {
 	Took    time.Duration // without waiting for a person
 	Code    int           // of the JSON-RPC error that is the answer; 0: it is none
 	IsError bool          // the tool says that it failed
-	Trace   string        // 32 hexadecimal digits
+	Trace   trace.Context // its place there
 }
 
 // maxRequestID is more than an id of any client has.
@@ -38,7 +39,7 @@ func (c *call) tellEnded(o ledger.Outcome, err *Error) {
 		Method: c.message.Method, Server: ledgerName(c.server), Name: c.tool, Missing: c.missing,
 		Session: c.session.id, Revision: c.session.client.Load().revision,
 		Decision: cmp.Or(o.Decision, "allowed"), Rule: c.verdict.rule,
-		Began: c.begun, Took: o.Duration, IsError: o.IsError, Trace: c.trace.ID(),
+		Began: c.begun, Took: o.Duration, IsError: o.IsError, Trace: c.trace,
 	}
 	if c.verdict.denied {
 		x.Decision = "denied"

@@ -51,7 +51,7 @@ func (c *call) reach(ctx context.Context, server, method string, params json.Raw
 	c.upstream.Store(&server)
 	defer c.upstream.Store(nil)
 	result, rpcError, err := aggregator.Call(ctx, wire.Call{
-		Client: c.client.key, Server: server, Method: method, Params: trace.Put(params, c.trace.Child()), Owner: owner, Progress: progress,
+		Client: c.client.key, Server: server, Method: method, Params: trace.Put(params, c.trace), Owner: owner, Progress: progress,
 	})
 	switch {
 	case err != nil:

@@ -23,10 +23,11 @@ const (
 
 // A Context is a place in a trace. The zero Context is none.
 type Context struct {
-	Trace [16]byte
-	Span  [8]byte // of what asks
-	Flags byte
-	State string // what tracers before have added for themselves; "": nothing
+	Trace  [16]byte
+	Span   [8]byte // of what asks; zero: nothing has yet
+	Parent [8]byte // of what has asked for that; zero: nobody knows
+	Flags  byte
+	State  string // what tracers before have added for themselves; "": nothing
 }
 
 // The flags that are known. The others are not passed on.
@@ -35,16 +36,15 @@ const (
 	Random  = 2 // the trace id is random
 )
 
-// New returns a place in a new trace.
+// New returns a new trace, in which nothing has a place yet.
 func New() Context {
 	c := Context{Flags: Sampled | Random}
 	rand.Read(c.Trace[:])
-	rand.Read(c.Span[:])
 	return c
 }
 
 // From returns the place that a guest says it is at, or where that is no valid
-// traceparent one in a new trace. A tracestate that is not valid is left out.
+// traceparent a new trace. A tracestate that is not valid is left out.
 func From(parent, state string) Context {
 	c, ok := Parse(parent)
 	if !ok {
@@ -130,6 +130,7 @@ func (c Context) String() string {
 
 // Child returns another place in the same trace: that of what c has asked for.
 func (c Context) Child() Context {
+	c.Parent = c.Span
 	rand.Read(c.Span[:])
 	return c
 }

@@ -80,7 +80,7 @@ func TestFrom(t *testing.T) {
 	if a.ID() == b.ID() || a.State != "" || len(a.ID()) != 32 || a.Flags&Sampled == 0 {
 		t.Errorf("%v %v", a, b)
 	}
-	if c := a.Child(); c.ID() != a.ID() || c.Span == a.Span {
+	if c := a.Child(); c.ID() != a.ID() || c.Span == a.Span || c.Parent != a.Span || c.Child().Parent != c.Span {
 		t.Errorf("%v is a child of %v", c, a)
 	}
 	if (Context{}).ID() != "" || !(Context{}).IsZero() {
@@ -134,7 +134,7 @@ func FuzzTrace(f *testing.F) {
 				t.Fatalf("%q: the id %q", parent, c.ID())
 			}
 		}
-		c := From(parent, state)
+		c := From(parent, state).Child()
 		if c.IsZero() || strings.ContainsAny(c.String()+c.State, "\r\n\x00") {
 			t.Fatalf("%q %q: %v", parent, state, c)
 		}

@@ -7,12 +7,13 @@ import (
 	"strconv"
 	"time"
 
+	"hutch/aggd/trace"
 	"hutch/fs"
 	"hutch/mcpd/redact"
 )
 
 // A Row is a record of any table but mcp_calls, by column. A column that is
-// left out is null. Text columns take a string or []byte, the others an integer,
+// left out is null. Text columns take a string, []byte or trace.Context, the others an integer,
 // a bool (1 or 0), a float64 or a time.Duration (milliseconds). The key
 // "timestamp" takes the time.Time of the event; without it, it is now.
 type Row map[string]any
@@ -73,6 +74,8 @@ func (c *column) append(b []byte, red *redact.Redactor, v any) ([]byte, error) {
 		limit = textMax
 	}
 	switch v := v.(type) {
+	case trace.Context:
+		return appendText(b, v.ID()), nil
 	case string:
 		return appendText(b, red.PreviewString(v, limit)), nil
 	case []byte:

@@ -203,7 +203,7 @@ func (e *Exec) follow(r *Result, message string, began time.Time, own trace.Cont
 	}
 	r.line, r.err = line, err
 	close(r.done)
-	row := ledger.Row{"timestamp": began, "exec_id": e.Name, "command": message, "duration_ms": time.Since(began), "source": "tree", "trace_id": own.ID()}
+	row := ledger.Row{"timestamp": began, "exec_id": e.Name, "command": message, "duration_ms": time.Since(began), "source": "tree", "trace_id": own}
 	how, _, _ := strings.Cut(line, " ")
 	code, notCode := strconv.Atoi(how)
 	switch {

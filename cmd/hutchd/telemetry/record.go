@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	place "hutch/aggd/trace"
 	"hutch/mcpd"
 	"hutch/mcpd/ledger"
 )
@@ -25,7 +26,7 @@ func (t *Telemetry) Call(vm string, c mcpd.Ended) {
 	}
 	s := span{
 		name: c.Method, kind: trace.SpanKindServer, began: c.Began, took: c.Took,
-		trace: c.Trace, failed: c.Code != 0 || c.IsError,
+		at: c.Trace, failed: c.Code != 0 || c.IsError,
 		attributes: append(make([]attribute.KeyValue, 0, 12),
 			attribute.String("mcp.method.name", c.Method), attribute.String("network.transport", "pipe"),
 			attribute.String("hutch.vm.name", vm), attribute.String("hutch.decision", c.Decision)),
@@ -106,7 +107,12 @@ func (t *Telemetry) Row(vm, table string, r ledger.Row) {
 	if table == ledger.Snapshots { // of which the row tells when they were done
 		s.began = s.began.Add(-took)
 	}
-	s.trace, _ = r["trace_id"].(string)
+	switch at := r["trace_id"].(type) {
+	case place.Context:
+		s.at = at
+	case string:
+		s.at.Trace, _ = place.ParseID(at)
+	}
 	if what.named != "" {
 		s.name += text(r[what.named])
 	}

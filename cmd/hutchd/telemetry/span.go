@@ -8,6 +8,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+
+	place "hutch/aggd/trace"
 )
 
 // A span is what was done, as it is sent when it is over.
@@ -16,8 +18,7 @@ type span struct {
 	kind       trace.SpanKind
 	began      time.Time
 	took       time.Duration
-	trace      string // 32 hexadecimal digits; "": one of its own
-	id, parent string // 16 each; "": a new one, and none
+	at         place.Context // none: in a trace of its own
 	attributes []attribute.KeyValue
 	failed     bool
 }
@@ -27,12 +28,9 @@ func (t *Telemetry) send(s span) {
 	if t.tracer == nil {
 		return
 	}
-	var c trace.SpanContextConfig
-	c.TraceID, _ = trace.TraceIDFromHex(s.trace) // zero, which is none, unless it is well-formed
-	c.SpanID, _ = trace.SpanIDFromHex(s.parent)
-	c.Remote = true
-	ctx := trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(c))
-	if id, err := trace.SpanIDFromHex(s.id); err == nil {
+	parent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: s.at.Trace, SpanID: s.at.Parent, Remote: true})
+	ctx := trace.ContextWithSpanContext(context.Background(), parent)
+	if id := trace.SpanID(s.at.Span); id.IsValid() {
 		ctx = context.WithValue(ctx, given{}, id)
 	}
 	_, out := t.tracer.Start(ctx, s.name, trace.WithTimestamp(s.began), trace.WithSpanKind(s.kind), trace.WithAttributes(s.attributes...))

@@ -1,7 +1,7 @@
 package telemetry_test
 
 import (
-	"encoding/hex"
+	"bytes"
 	"io"
 	"log/slog"
 	"net/http"
@@ -17,6 +17,7 @@ import (
 	v1 "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"hutch/aggd/trace"
 	"hutch/cmd/hutchd/telemetry"
 	"hutch/mcpd"
 	"hutch/mcpd/ledger"
@@ -84,6 +85,11 @@ func (c *collector) span(t *testing.T, name string) (*v1.Span, map[string]string
 	return nil, nil
 }
 
+// isAt says whether a span is at the place at.
+func isAt(s *v1.Span, at trace.Context) bool {
+	return bytes.Equal(s.TraceId, at.Trace[:]) && bytes.Equal(s.SpanId, at.Span[:]) && bytes.Equal(s.ParentSpanId, at.Parent[:])
+}
+
 func newTelemetry(t *testing.T, log io.Writer) *telemetry.Telemetry {
 	t.Helper()
 	tel := telemetry.New(slog.New(slog.NewTextHandler(log, nil)))
@@ -93,7 +99,12 @@ func newTelemetry(t *testing.T, log io.Writer) *telemetry.Telemetry {
 	return tel
 }
 
-const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+// call is a call's place under a guest's, and command one's that the call runs.
+var (
+	guest, _ = trace.Parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+	call     = guest.Child()
+	command  = call.Child()
+)
 
 func TestSpans(t *testing.T) {
 	c := collect(t)
@@ -101,13 +112,13 @@ func TestSpans(t *testing.T) {
 	began := time.Now().Add(-time.Second)
 	tel.Call("dev", mcpd.Ended{
 		Method: "tools/call", Server: "github", Name: "github__search", RequestID: "7", Session: "3", Revision: "2025-11-25",
-		Decision: "allowed", Rule: "rules.a", Began: began, Took: 300 * time.Millisecond, IsError: true, Trace: trace,
+		Decision: "allowed", Rule: "rules.a", Began: began, Took: 300 * time.Millisecond, IsError: true, Trace: call,
 	})
-	tel.Call("dev", mcpd.Ended{Method: "tools/call", Name: "made\nup", Missing: true, Decision: "denied", Began: began, Code: -32602, Trace: "rubbish"})
+	tel.Call("dev", mcpd.Ended{Method: "tools/call", Name: "made\nup", Missing: true, Decision: "denied", Began: began, Code: -32602, Trace: trace.New().Child()})
 	tel.Row("dev", ledger.Execs, ledger.Row{
-		"timestamp": began, "exec_id": "t", "command": "exec secret", "duration_ms": 2 * time.Second, "source": "tree", "exit_code": 3, "trace_id": trace,
+		"timestamp": began, "exec_id": "t", "command": "exec secret", "duration_ms": 2 * time.Second, "source": "tree", "exit_code": 3, "trace_id": command,
 	})
-	tel.Row("dev", ledger.Net, ledger.Row{"timestamp": began, "method": "GET", "host": "a.test", "port": 443, "path": "/secret", "decision": "denied", "duration_ms": 1.5})
+	tel.Row("dev", ledger.Net, ledger.Row{"timestamp": began, "method": "GET", "host": "a.test", "port": 443, "path": "/secret", "decision": "denied", "duration_ms": 1.5, "trace_id": guest.ID()})
 	tel.Row("dev", ledger.Snapshots, ledger.Row{"timestamp": began, "event": "snapshot", "name": "a", "duration_ms": time.Millisecond})
 	tel.Row("dev", ledger.Snapshots, ledger.Row{"timestamp": began, "event": "dropped", "name": "a"})
 	tel.Boot("dev", "gvisor", began, time.Second, false)
@@ -115,7 +126,7 @@ func TestSpans(t *testing.T) {
 	tel.Close()
 
 	s, a := c.span(t, "tools/call github__search")
-	if got := hex.EncodeToString(s.TraceId); got != trace || s.Kind != v1.Span_SPAN_KIND_SERVER || s.Status.Code != v1.Status_STATUS_CODE_ERROR {
+	if !isAt(s, call) || s.Kind != v1.Span_SPAN_KIND_SERVER || s.Status.Code != v1.Status_STATUS_CODE_ERROR {
 		t.Errorf("call: %v", s)
 	}
 	if d := time.Duration(s.EndTimeUnixNano - s.StartTimeUnixNano); d != 300*time.Millisecond || int64(s.StartTimeUnixNano) != began.UnixNano() {
@@ -129,13 +140,13 @@ func TestSpans(t *testing.T) {
 			t.Errorf("call: %s is %q, want %q", k, a[k], want)
 		}
 	}
-	if s, a := c.span(t, "tools/call"); a["error.type"] != "-32602" || a["gen_ai.tool.name"] != "" || hex.EncodeToString(s.TraceId) == "" {
+	if s, a := c.span(t, "tools/call"); a["error.type"] != "-32602" || a["gen_ai.tool.name"] != "" || len(s.ParentSpanId) != 0 {
 		t.Errorf("call of nothing: %v", s)
 	}
-	if s, a := c.span(t, "exec"); a["process.exit.code"] != "3" || a["hutch.exec.id"] != "t" || strings.Contains(s.String(), "secret") {
+	if s, a := c.span(t, "exec"); a["process.exit.code"] != "3" || a["hutch.exec.id"] != "t" || strings.Contains(s.String(), "secret") || !isAt(s, command) {
 		t.Errorf("exec: %v", s)
 	}
-	if s, a := c.span(t, "GET"); a["server.address"] != "a.test" || s.Status.Code != v1.Status_STATUS_CODE_ERROR || strings.Contains(s.String(), "secret") {
+	if s, a := c.span(t, "GET"); a["server.address"] != "a.test" || s.Status.Code != v1.Status_STATUS_CODE_ERROR || strings.Contains(s.String(), "secret") || [16]byte(s.TraceId) != guest.Trace {
 		t.Errorf("request: %v", s)
 	}
 	if s, _ := c.span(t, "snapshot"); int64(s.EndTimeUnixNano) != began.UnixNano() {
@@ -209,7 +220,7 @@ func TestEnvironment(t *testing.T) {
 
 // BenchmarkCall is what telling of a call costs.
 func BenchmarkCall(b *testing.B) {
-	x := mcpd.Ended{Method: "tools/call", Server: "s", Name: "s__t", RequestID: "7", Session: "3", Decision: "allowed", Began: time.Now(), Trace: trace}
+	x := mcpd.Ended{Method: "tools/call", Server: "s", Name: "s__t", RequestID: "7", Session: "3", Decision: "allowed", Began: time.Now(), Trace: call}
 	b.Run("metrics", func(b *testing.B) {
 		tel := telemetry.New(slog.New(slog.DiscardHandler))
 		b.ReportAllocs()
