@@ -196,11 +196,10 @@ func (t *table) carried(key string, v any) (any, error) {
 		if isText {
 			break
 		}
-		if n, err := v.Int64(); err == nil {
-			return n, nil
-		}
-		if f, err := v.Float64(); err == nil {
-			return f, nil
+		_, ierr := v.Int64()
+		_, ferr := v.Float64()
+		if ierr == nil || ferr == nil && t.columns[i].kind == real && len(v) < 40 {
+			return v, nil
 		}
 	}
 	return nil, fmt.Errorf("%w: column %s is a %T", fs.ErrInvalid, key, v)

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
@@ -104,6 +105,8 @@ func appendNumber(b []byte, v any) ([]byte, error) {
 		return strconv.AppendFloat(b, v, 'g', -1, 64), nil
 	case time.Duration:
 		return appendMillis(b, v), nil
+	case json.Number: // of a record that is made anew
+		return append(b, v...), nil
 	}
 	return nil, fmt.Errorf("%w: a %v is not a number", fs.ErrInvalid, reflect.TypeOf(v))
 }
