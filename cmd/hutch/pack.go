@@ -109,13 +109,14 @@ func defineUnpack(flags *flag.FlagSet) action {
 		if err := c.mkdir(vm, 0o755); err != nil {
 			return err
 		}
-		if err := unpack(ctx, c, vm, in, *words); err != nil {
-			if err := c.remove(vm); err != nil && ctx.Err() == nil {
-				fmt.Fprintf(os.Stderr, "hutch: %s\n", fs.Text(err))
-			}
-			return err
+		err = unpack(ctx, c, vm, in, *words)
+		if err == nil {
+			err = unpacked(c, vm)
 		}
-		return unpacked(c, vm)
+		if err != nil && ctx.Err() == nil {
+			c.remove(vm) // unless it cannot be: what went wrong is what to tell
+		}
+		return err
 	})
 }
 
@@ -142,8 +143,7 @@ func unpacked(c *tree, vm string) error {
 	}
 	state, _, _ := strings.Cut(status, "\n")
 	if state == "created" {
-		text, _ := readFile(c, path.Join(vm, "err"))
-		return fmt.Errorf("%w: nothing was unpacked: %s", fs.ErrIO, strings.TrimSpace(text))
+		return fmt.Errorf("%w: this is no archive: nothing was unpacked", fs.ErrInvalid)
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s\n", state, pairs(status)["reason"])
 	return nil

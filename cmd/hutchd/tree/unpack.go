@@ -30,7 +30,6 @@ type unpackHandle struct {
 
 	turn chan struct{} // is full while somebody uses what follows
 	to   *feed         // nil until something is written
-	base int64         // offset of the first byte
 	at   int64         // how much was taken
 	late int           // bytes of the last write, whose writer gave up waiting
 }
@@ -50,13 +49,12 @@ func (h *unpackHandle) WriteAt(ctx context.Context, p []byte, off int64) (int, e
 		return 0, err
 	}
 	defer give(h.turn)
-	if h.to == nil {
-		h.begin(off)
-	}
-	off -= h.base
 	again := h.late > 0 && off == h.at-int64(h.late) && len(p) == h.late // who was interrupted, as the system has it
 	if off != h.at && !again {
-		return 0, fmt.Errorf("%w: an archive is written in order: offset %d, not %d", fs.ErrInvalid, h.at+h.base, off+h.base)
+		return 0, fmt.Errorf("%w: an archive is written in order: offset %d, not %d", fs.ErrInvalid, h.at, off)
+	}
+	if h.to == nil {
+		h.begin()
 	}
 	over, err := h.to.settle(ctx)
 	if err != nil {
@@ -77,8 +75,8 @@ func (h *unpackHandle) WriteAt(ctx context.Context, p []byte, off int64) (int, e
 }
 
 // begin has what is written be unpacked.
-func (h *unpackHandle) begin(off int64) {
-	h.to, h.base = newFeed(), off
+func (h *unpackHandle) begin() {
+	h.to = newFeed()
 	from := h.to
 	h.done.Go(func() { from.end(h.unpack(from.reader(h.life))) })
 }
@@ -96,7 +94,7 @@ func (h *unpackHandle) unpack(r io.Reader) error {
 			err = want.Set(words)
 		}
 		if err != nil {
-			return fmt.Errorf("%w: this is no archive, and no line of words before one: %w", fs.ErrInvalid, err)
+			return fmt.Errorf("%w: this is no archive, nor a line of words before one: %w", fs.ErrInvalid, err)
 		}
 	}
 	return h.make(h.life, closing{Reader: in, close: h.end}, want, func() { h.whole.Store(true) })

@@ -1,0 +1,164 @@
+package vmm_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hutch/fs"
+	"hutch/vmm"
+	"hutch/vmm/pack"
+)
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+// packed returns the archive of a VM.
+func (w *world) packed(v *vmm.VM, o pack.Options, b vmm.Baggage) []byte {
+	w.Helper()
+	var data bytes.Buffer
+	if err := v.Pack(w.limit(), nopCloser{&data}, o, b); err != nil {
+		w.Fatal(err)
+	}
+	return data.Bytes()
+}
+
+func (w *world) unpack(name string, data []byte, o pack.Options) (*vmm.VM, error) {
+	w.Helper()
+	v, err := w.table.Make(w.limit(), name)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return v, v.Unpack(w.limit(), io.NopCloser(bytes.NewReader(data)), o, vmm.Baggage{}, func() {})
+}
+
+// TestPackSuspended has a suspended VM go on as another one.
+func TestPackSuspended(t *testing.T) {
+	w := newWorld(t)
+	v, err := w.table.Make(w.limit(), "dev")
+	if err == nil {
+		err = errors.Join(v.Start(w.limit()), os.WriteFile(filepath.Join(v.Dir(), "env", "TOKEN"), []byte("x"), 0o600))
+	}
+	if err == nil {
+		err = v.Suspend(w.limit())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := w.packed(v, pack.Usual(), vmm.Baggage{})
+	n, err := w.unpack("new", data, pack.All())
+	if err != nil || n.State() != vmm.Suspended {
+		t.Fatalf("%s, %v", n.State(), err)
+	}
+	w.close()
+	w.open()
+	if n, err = w.table.Lookup("new"); err == nil {
+		err = n.Resume(w.limit())
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	// What may hold a secret is asked for by name.
+	secret := vmm.Baggage{Secret: func(name, _ string) bool { return name == "TOKEN" }}
+	if v, err = w.table.Lookup("dev"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		want  pack.Choice
+		took  pack.Choice
+		state vmm.State
+	}{{pack.Maybe, pack.Maybe, vmm.Stopped}, {pack.Yes, pack.Maybe, vmm.Suspended}, {pack.Yes, pack.No, vmm.Stopped}} {
+		n, err := w.unpack("other", w.packed(v, pack.Options{Memory: c.want}, secret), pack.Options{Memory: c.took})
+		if err != nil || n.State() != c.state || !strings.Contains(n.Status(), "env lacks what is secret: TOKEN") {
+			t.Errorf("memory %v and %v: %v\n%s", c.want, c.took, err, n.Status())
+		}
+		if err := n.Destroy(w.limit()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestUnpackWhatCannotBe has archives of VMs that cannot be here.
+func TestUnpackWhatCannotBe(t *testing.T) {
+	for text, m := range map[string]pack.Manifest{
+		`no driver "qemu" here`:                 {Config: "driver qemu\n", Image: pack.Image{Kind: "host"}},
+		`unknown key "owner"`:                   {Config: "owner root\n", Image: pack.Image{Kind: "host"}},
+		`image "deb" is not here`:               {Config: "image deb\n", Image: pack.Image{Name: "deb", Digest: "sha256:12", Source: "docker.io/deb"}},
+		`the archive needs "sha256:12"`:         {Image: pack.Image{Name: "host", Digest: "sha256:12"}},
+		`archive is for vax`:                    {Image: pack.Image{Kind: "host", Arch: "vax"}},
+		`and there is room for`:                 {Image: pack.Image{Kind: "host"}, Sizes: map[string]pack.Size{"work": {Bytes: 1 << 60}}},
+		`a processor with "flying", which this`: {Image: pack.Image{Kind: "host"}, Driver: "fake", Memory: &pack.Memory{Features: []string{"flying"}}},
+		`memory: fake: saved state needs map[]`: {Image: pack.Image{Kind: "host"}, Driver: "fake", Memory: &pack.Memory{}},
+	} {
+		w := newWorld(t)
+		var data bytes.Buffer
+		a, err := pack.NewWriter(&data, m)
+		if err == nil {
+			err = a.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := w.unpack("new", data.Bytes(), pack.All())
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v, want %q", err, text)
+		}
+		if left, _ := filepath.Glob(filepath.Join(v.Dir(), ".new-*")); v.State() != vmm.Created || len(left) > 0 {
+			t.Errorf("left is %s, %v", v.State(), left)
+		}
+	}
+}
+
+// TestUnpackFinished kills the process after it was decided that a VM becomes what
+// an archive says: the next one sees to it.
+func TestUnpackFinished(t *testing.T) {
+	w := newWorld(t)
+	v, err := w.table.Make(w.limit(), "dev")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(v.WorkDir(), "f"), []byte("text"), 0o600)
+	}
+	if err == nil {
+		err = v.Set(w.limit(), "cpus", "2")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.unpack("whole", w.packed(v, pack.Usual(), vmm.Baggage{}), pack.All()); err != nil {
+		t.Fatal(err)
+	}
+	n, err := w.table.Make(w.limit(), "half")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.close()
+	// It has come as far as the workspace.
+	from, next := filepath.Join(w.dir, "vm", "whole"), filepath.Join(n.Dir(), "unpacking")
+	err = os.Mkdir(next, 0o700)
+	for _, name := range []string{"env", "layer", "config", "state"} {
+		err = errors.Join(err, os.Rename(filepath.Join(from, name), filepath.Join(next, name)))
+	}
+	err = errors.Join(err, os.Rename(n.WorkDir(), filepath.Join(next, "old-work")), os.Rename(filepath.Join(from, "work"), n.WorkDir()))
+	state, rerr := os.ReadFile(filepath.Join(next, "state"))
+	if err = errors.Join(err, rerr, os.RemoveAll(from)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(next, "state"), bytes.Replace(state, []byte("whole"), []byte("half"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.open()
+	if n, err = w.table.Lookup("half"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(n.WorkDir(), "f"))
+	if err != nil || string(text) != "text" || n.State() != vmm.Stopped || n.Config().CPUs != 2 {
+		t.Errorf("%q, %v, %s", text, err, n.Status())
+	}
+	if err := n.Unpack(w.limit(), io.NopCloser(strings.NewReader("")), pack.All(), vmm.Baggage{}, func() {}); !errors.Is(err, fs.ErrBusy) {
+		t.Errorf("unpacked once more: %v", err)
+	}
+}
