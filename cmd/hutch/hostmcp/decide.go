@@ -17,14 +17,14 @@ import (
 
 type (
 	asks struct {
-		Asks []map[string]any `json:"asks"`
+		Asks []json.RawMessage `json:"asks"`
 	}
 	answered struct {
 		ID     string `json:"id"`
 		Answer string `json:"answer"`
 	}
 	judged struct {
-		Decision map[string]any `json:"decision"`
+		Decision json.RawMessage `json:"decision"`
 	}
 )
 
@@ -40,9 +40,9 @@ func listAsks(ctx context.Context, c *call) (any, error) {
 	return asks{list}, err
 }
 
-func (c *call) waiting(ctx context.Context) ([]map[string]any, error) {
+func (c *call) waiting(ctx context.Context) ([]json.RawMessage, error) {
 	names, err := c.t.folders(ctx, "asks")
-	list := []map[string]any{}
+	list := []json.RawMessage{}
 	slices.SortFunc(names, func(a, b string) int { return number(a) - number(b) })
 	for _, name := range names {
 		line, err := c.t.text(ctx, path.Join("asks", name, "request"))

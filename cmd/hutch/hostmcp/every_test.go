@@ -20,6 +20,8 @@ var good = []use{
 	{"info", args{"id": "dev"}, `"config":{"cpus":"1","undo":"execs"}`},
 	{"exec", args{"id": "dev", "command": "seq 100; echo err >&2", "limit": 10}, `"truncated":true`},
 	{"output", args{"id": "dev", "exec": "1", "offset": 285}, `"content":"99\n100\n"`},
+	{"spawn", args{"id": "dev", "command": "echo up; sleep 1000"}, `"exec":"d2"`},
+	{"signal", args{"id": "dev", "exec": "d2"}, `"signal":"TERM"`},
 	{"run", args{"command": "echo $A", "env": args{"A": "b"}}, `"stdout":"b\n"`},
 	{"write_file", args{"id": "dev", "path": "f", "content": "text"}, `"bytes":4`},
 	{"read_file", args{"id": "dev", "path": "f"}, `"content":"text"`},
@@ -39,7 +41,7 @@ var good = []use{
 	{"host_logs", args{"name": "service", "maxBytes": 10}, `"name":"service"`},
 	{"inspect_schema", nil, `CREATE TABLE`},
 	{"inspect", args{"id": "dev", "sql": "SELECT 41 + 1 AS n"}, `"rows":[{"n":42}]`},
-	//LATER {"timeline", args{"id": "dev", "layers": []string{"exec", "vm"}, "limit": 3}, `"count":3`},
+	{"timeline", args{"id": "dev", "layers": []string{"exec", "vm"}, "limit": 3}, `"count":3`},
 	//LATER {"panics", args{"since": "1h"}, `"count":0`},
 	//LATER {"triage", nil, `"rows":[`},
 	{"mcp_add", args{"id": "web", "url": "http://127.0.0.1:1/", "bearerToken": "verysecret"}, `"id":"web"`},
@@ -64,6 +66,8 @@ var bad = []use{
 	{"info", args{"id": "none"}, `file does not exist: no vm "none"`},
 	{"exec", args{"id": "none", "command": "true"}, `file does not exist: no vm "none"`},
 	{"output", args{"id": "none", "exec": "1"}, `file does not exist: no vm "none"`},
+	{"spawn", args{"id": "none", "command": "true"}, `file does not exist: no vm "none"`},
+	{"signal", args{"id": "none", "exec": "d1"}, `file does not exist: no vm "none"`},
 	{"run", args{"command": 1}, `invalid argument: run: "command" is to be a string`},
 	{"write_file", args{"id": "none", "path": "f", "content": ""}, `file does not exist: no vm "none"`},
 	{"read_file", args{"id": "none", "path": "f"}, `file does not exist: no vm "none"`},
@@ -80,7 +84,7 @@ var bad = []use{
 	{"host_logs", args{"name": "tray"}, `not supported: hutch has no log "tray"`},
 	{"inspect_schema", args{"id": "none"}, "invalid argument: inspect_schema takes no"},
 	{"inspect", args{"id": "none", "sql": "SELECT 1"}, `file does not exist: no vm "none"`},
-	//LATER {"timeline", args{"id": "none"}, `file does not exist: no vm "none"`},
+	{"timeline", args{"id": "none"}, `file does not exist: no vm "none"`},
 	//LATER {"panics", args{"since": "ever"}, "invalid argument: "},
 	//LATER {"triage", args{"limit": 1000}, `invalid argument: triage: "limit" is to be a whole number from 0 to 200`},
 	{"mcp_add", args{"id": "a__b"}, "invalid argument: "},
@@ -103,7 +107,7 @@ var bad = []use{
 // which call checks. Answer needs somebody who asks: TestAnswer has that.
 func TestEveryTool(t *testing.T) {
 	c := newSite(t).connect()
-	seen := map[string]int{"timeline": 3, "panics": 3, "triage": 3}
+	seen := map[string]int{"panics": 3, "triage": 3}
 	for _, u := range bad {
 		c.fails(u.tool, u.args, u.want)
 		seen[u.tool] |= 1

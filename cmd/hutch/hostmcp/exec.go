@@ -44,7 +44,7 @@ type ended struct {
 
 	Exec      string `json:"exec"`                  // its name, for output and undo
 	Truncated bool   `json:"truncated,omitempty"`   // output has the rest of it
-	Open      bool   `json:"output_open,omitempty"` // another that it started goes on and may print more
+	Open      bool   `json:"output_open,omitempty"` // others that it left running had it open, and were ended
 }
 
 func execIn(ctx context.Context, c *call) (any, error) {
@@ -86,7 +86,7 @@ const hangLimit = 15 * time.Second
 // execute runs the command of a call. It goes with the connection, so when the
 // call is cancelled.
 func (c *call) execute(ctx context.Context, vm string, env map[string]string, keep bool) (any, error) {
-	seconds := c.args.number("timeout")
+	seconds := max(c.args.number("timeout"), 1)
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(seconds)*time.Second+hangLimit,
 		fmt.Errorf("%w: the sandbox does not end the command within %v after its %d s", fs.ErrTimedOut, hangLimit, seconds))
 	defer cancel()
@@ -109,8 +109,12 @@ func (c *call) execute(ctx context.Context, vm string, env map[string]string, ke
 	return *e, nil
 }
 
+// execMessages are the control messages that have a call's command run.
 func (c *call) execMessages(seconds int, env map[string]string) []string {
-	messages := []string{fmt.Sprintf("timeout %ds", max(seconds, 1))}
+	var messages []string
+	if seconds > 0 {
+		messages = append(messages, fmt.Sprintf("timeout %ds", seconds))
+	}
 	if d := c.args.text("dir"); d != "" {
 		messages = append(messages, "dir "+fs.Quote(d))
 	}
@@ -159,7 +163,7 @@ func (c *call) attend(ctx context.Context, dir string) (*ended, error) {
 		return nil, err
 	}
 	e := &ended{Stdout: stdout.text(), Stderr: stderr.text(), StdoutBytes: stdout.n.Load(), StderrBytes: stderr.n.Load(), Open: left}
-	e.Truncated = left || stdout.cut() || stderr.cut()
+	e.Truncated = stdout.cut() || stderr.cut()
 	e.judge(line, c.args.number("timeout"))
 	return e, nil
 }
@@ -270,7 +274,9 @@ func (e *ended) judge(line string, seconds int) {
 }
 
 type outputPart struct {
-	Exec string `json:"exec"`
+	Exec    string `json:"exec"`
+	Running bool   `json:"running"`
+	Result  string `json:"result,omitempty"` // exit status or signal, and times, of what has ended
 	page
 }
 
@@ -308,5 +314,6 @@ func moreOutput(ctx context.Context, c *call) (any, error) {
 		part = append(part, p[:n]...)
 	}
 	told, err := c.page(part, max(whole, f.off))
-	return outputPart{name, told}, err
+	said := pairs(status)
+	return outputPart{name, strings.HasPrefix(status, "running\n"), said["result"], told}, err
 }

@@ -3,6 +3,7 @@ package hostmcp
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path"
@@ -30,9 +31,9 @@ type (
 		Size int64  `json:"size"` // of the whole log
 	}
 	rows struct {
-		Rows      []map[string]any `json:"rows"`
-		Count     int              `json:"count"`
-		Truncated bool             `json:"truncated,omitempty"` // there is more
+		Rows      []json.RawMessage `json:"rows"`
+		Count     int               `json:"count"`
+		Truncated bool              `json:"truncated,omitempty"` // there is more
 	}
 )
 

@@ -81,8 +81,12 @@ func tools() []tool {
 		{name: "mcp_delete", doc: "Delete an MCP server that mcp_add, or somebody, added to a profile as a file of its own.", do: deleteConnector, out: changed{}, hints: destructive | idempotent, params: []param{
 			{name: "id", kind: text, must: true, doc: "its name"}, profileParam}},
 
-		{name: "output", doc: "Read more of what a command printed that exec cut off. The sixteen that were cut off last are there.", do: moreOutput, out: outputPart{}, hints: readOnly | idempotent, params: []param{
-			idParam, {name: "exec", kind: text, must: true, doc: "as exec told"}, {name: "stream", kind: text, def: "stdout", enum: []string{"stdout", "stderr"}, doc: "which"},
+		{name: "spawn", doc: "Start a shell command in a running sandbox that goes on when the call has ended, as a server; output tells what it prints.", do: spawn, out: spawned{}, hints: destructive | openWorld, params: []param{idParam, commandParam,
+			{name: "timeout", kind: whole, max: 1 << 31, doc: "seconds after which it is killed; if not said it is not"}, envParam, execParams[0], execParams[1]}},
+		{name: "signal", doc: "Send a signal to a command and what it started.", do: signalCommand, out: signaled{}, hints: destructive, params: []param{idParam,
+			{name: "exec", kind: text, must: true, doc: "as spawn told"}, {name: "signal", kind: text, def: "TERM", doc: "its name"}}},
+		{name: "output", doc: "Read what a command of spawn prints, or more of what one of exec printed that was cut off. Of the latter the last sixteen are there.", do: moreOutput, out: outputPart{}, hints: readOnly | idempotent, params: []param{
+			idParam, {name: "exec", kind: text, must: true, doc: "as spawn or exec told"}, {name: "stream", kind: text, def: "stdout", enum: []string{"stdout", "stderr"}, doc: "which"},
 			{name: "offset", kind: whole, def: 0, doc: "byte to begin at"}, {name: "limit", kind: whole, def: 128 << 10, max: maxPart, doc: "most bytes"},
 			{name: "encoding", kind: text, enum: []string{utf8Text, base64Text}, doc: "of the content; if not said, base64 for what is not UTF-8"}}},
 		{name: "fork_live", doc: "Make a copy of a running sandbox with its memory, which runs on where that is.", do: forkLive, out: stateOf{}, params: []param{idParam,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"reflect"
@@ -111,7 +112,9 @@ func (p param) schema() map[string]any {
 }
 
 func outputSchema(zero any) json.RawMessage {
-	s, err := jsonschema.ForType(reflect.TypeOf(zero), &jsonschema.ForOptions{})
+	s, err := jsonschema.ForType(reflect.TypeOf(zero), &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[json.RawMessage](): {Type: "object"},
+	}})
 	if err != nil {
 		panic(err) // of a type that is in our table
 	}
@@ -270,17 +273,19 @@ func progressOf(ctx context.Context, q mcp.CallToolRequest) func(int, string) {
 	}
 }
 
-// lines parses JSON lines.
-func lines(text string) ([]map[string]any, error) {
-	list := []map[string]any{}
+// lines parts JSON lines. Their members stay in the order in which they come,
+// and their numbers exact.
+func lines(text string) ([]json.RawMessage, error) {
+	list := []json.RawMessage{}
 	dec := json.NewDecoder(strings.NewReader(text))
-	dec.UseNumber() // ids and byte counts may not fit a float
-	for dec.More() {
-		var row map[string]any
-		if err := dec.Decode(&row); err != nil {
+	for {
+		var row json.RawMessage
+		switch err := dec.Decode(&row); {
+		case err == io.EOF:
+			return list, nil
+		case err != nil || row[0] != '{':
 			return nil, fmt.Errorf("%w: not a JSON object a line: %w", fs.ErrIO, err)
 		}
 		list = append(list, row)
 	}
-	return list, nil
 }
