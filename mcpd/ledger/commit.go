@@ -92,6 +92,7 @@ func (db *DB) commit(ops []op) error {
 	}
 	began := time.Now()
 	defer func() { db.opt.Committed(time.Since(began)) }()
+	db.commits.Add(1)
 	adds := make([]addition, len(tables))
 	err := guard(func() error { return db.store(ops, adds) })
 	if errors.Is(err, ErrCorrupt) {

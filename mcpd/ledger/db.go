@@ -52,6 +52,7 @@ type DB struct {
 	limit    atomic.Int64 // of the file's size
 
 	nextCall atomic.Uint64 // the last number that was given to a call
+	commits  atomic.Uint64 // that were begun
 	wake     chan struct{} // there is something in the batch
 	soon     chan struct{} // what there is in the batch can wait a little
 	ran      chan struct{} // closed when the committer has ended

@@ -11,8 +11,17 @@ import (
 // says what there was. Only a full file loses rows, the oldest, and a read of
 // those fails.
 type Snapshot struct {
-	db    *DB
-	spans [][2]int64 // by table
+	db      *DB
+	spans   [][2]int64 // by table
+	commits uint64     // when Written was asked last
+}
+
+// Written says whether the database was written to since it was asked last.
+func (s *Snapshot) Written() bool {
+	n := s.db.commits.Load()
+	written := n != s.commits
+	s.commits = n
+	return written
 }
 
 // Snapshot returns one of all that was written until now.
@@ -51,6 +60,8 @@ type Rows struct {
 	at     int    // where its next line begins
 	start  int64  // its offset
 	bad    []int64
+
+	Blocks int // that were read
 
 	Record Record // the row at hand
 	Offset int64  // of its line in the table: no other row's
@@ -109,6 +120,7 @@ func (r *Rows) load(b block) error {
 	if len(r.buf) < size {
 		r.buf = make([]byte, max(size, blockSize))
 	}
+	r.Blocks++
 	if _, err := r.log.stored(r.buf[:size], b.start); err != nil {
 		return gone(err)
 	}

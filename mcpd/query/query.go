@@ -54,6 +54,8 @@ type Engine struct {
 	mu    sync.Mutex     // guards what follows
 	under map[string]int // statements under way, by key
 	all   int
+
+	idle time.Duration // in the place of MaxIdle, for tests; 0: none
 }
 
 // enter counts a statement in.

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,10 @@ type Statement struct {
 	rows   int
 	bytes  int
 	left   time.Duration // that it may work
+	began  time.Time     // when it went on
+	limit  *time.Timer   // ends it when nothing is left
+	turn   time.Time     // when it gave way last
+	debt   time.Duration // that it owes to those who append
 	chunks chan []byte
 	done   chan struct{} // closed when it has ended and all it had is free
 	err    error         // why it ended early; set before chunks is closed
@@ -120,11 +125,22 @@ func (s *Statement) run() {
 	close(s.chunks)
 }
 
+// work has the time count that the statement takes, and pause not.
+func (s *Statement) work() {
+	s.began = time.Now()
+	s.limit = time.AfterFunc(max(s.left, 0), func() { s.cancel(errWork) })
+}
+
+func (s *Statement) pause() {
+	s.limit.Stop()
+	s.left -= time.Since(s.began)
+}
+
 func (s *Statement) answer() (err error) {
 	defer recovered(&err)
-	began := time.Now()
-	limit := time.AfterFunc(s.left, func() { s.cancel(errWork) })
-	defer func() { limit.Stop() }()
+	s.work()
+	s.turn = s.began
+	defer func() { s.limit.Stop() }()
 	chunk := make([]byte, 0, chunkSize)
 	for s.stmt.Step() {
 		n := len(chunk)
@@ -138,23 +154,48 @@ func (s *Statement) answer() (err error) {
 		if len(chunk) < chunkSize {
 			continue
 		}
-		limit.Stop()
-		s.left -= time.Since(began)
 		if err := s.give(chunk); err != nil {
 			return err
 		}
-		began = time.Now()
-		limit = time.AfterFunc(max(s.left, 0), func() { s.cancel(errWork) })
 		chunk = make([]byte, 0, chunkSize)
 	}
 	err = s.told(s.stmt.Err())
-	limit.Stop()
 	if len(chunk) > 0 {
 		if gerr := s.give(chunk); gerr != nil {
 			return gerr
 		}
 	}
 	return err
+}
+
+// share is how many times as long as it works a statement waits while the ledger
+// that it reads is written to, and leastWait what a timer can tell apart.
+const (
+	share     = 9
+	leastWait = time.Millisecond
+)
+
+// giveWay lets those go first who append: they wait for a disk, and would then
+// wait for a processor, too. It is called for each block of lines.
+func (s *Statement) giveWay(source int) {
+	worked := time.Since(s.turn)
+	s.turn = s.turn.Add(worked)
+	if !s.snapshots[source].Written() {
+		s.debt = 0
+		return
+	}
+	if s.debt += share * worked; s.debt < leastWait {
+		return
+	}
+	s.pause()
+	wait := time.NewTimer(s.debt)
+	select {
+	case <-wait.C:
+	case <-s.ctx.Done():
+		wait.Stop()
+	}
+	s.work()
+	s.turn, s.debt = s.began, 0
 }
 
 // enough says why there are no more rows.
@@ -170,7 +211,12 @@ func (s *Statement) enough() error {
 
 // give hands the reader a chunk, and waits until it takes it.
 func (s *Statement) give(chunk []byte) error {
-	idle := time.NewTimer(MaxIdle)
+	s.pause()
+	defer func() {
+		s.work()
+		s.turn = s.began
+	}()
+	idle := time.NewTimer(cmp.Or(s.e.idle, MaxIdle))
 	defer idle.Stop()
 	select {
 	case s.chunks <- chunk:

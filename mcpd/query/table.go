@@ -122,6 +122,7 @@ type cursor struct {
 	sources []int // that are left
 	source  int   // at hand
 	rows    *ledger.Rows
+	blocks  int // of rows that were read
 	ended   bool
 	text    []byte // of a value
 }
@@ -129,6 +130,7 @@ type cursor struct {
 // Filter begins a search.
 func (c *cursor) Filter(order int, plan string, args ...sqlite3.Value) error {
 	c.order = ledger.Order(order)
+	c.blocks = 0
 	c.vm, c.within, c.rows, c.ended, c.sources = nil, ledger.All, nil, false, c.sources[:0]
 	for i, arg := range args {
 		c.narrow(plan[2*i], plan[2*i+1], arg)
@@ -183,9 +185,13 @@ func (c *cursor) Next() error {
 			return c.s.failed(c.about(err))
 		}
 		if more {
+			if c.rows.Blocks != c.blocks {
+				c.blocks = c.rows.Blocks
+				c.s.giveWay(c.source)
+			}
 			return nil
 		}
-		c.rows = nil
+		c.rows, c.blocks = nil, 0
 	}
 }
 
