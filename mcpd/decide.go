@@ -184,6 +184,7 @@ func (c *call) rewrite(args []byte) (err *Error) {
 		return nil
 	}
 	c.file.Call = c.session.e.work.Plan(c.tool, args)
+	c.file.Trace = c.trace.ID()
 	return c.refuseTraversal(c.question(nil))
 }
 

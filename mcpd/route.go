@@ -63,7 +63,7 @@ func planWorkspace(_ context.Context, c *call) (step, *Error) {
 	c.server, c.own = workspace.Server, c.tool
 	c.schema = c.catalog()[wire.Tools].schema(c.tool)
 	f := &fileCall{Call: c.session.e.work.Plan(c.tool, c.message.params.get(pArguments))}
-	c.file = f
+	f.Trace, c.file = c.trace.ID(), f
 	return func(ctx context.Context) (result json.RawMessage, _ *Error) {
 		began := time.Now()
 		result, f.done = f.Run(ctx)

@@ -31,6 +31,9 @@ func (r *Record) Value(column int) []byte {
 	return r.spans[column].Of(r.line)
 }
 
+// Line returns the line that the record is, without its end, until the next is at hand.
+func (r *Record) Line() []byte { return r.line }
+
 // begin has the record be a line, without its end.
 func (r *Record) begin(line []byte) { r.line, r.at, r.next, r.known = line, 0, 0, 0 }
 

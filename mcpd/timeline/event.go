@@ -150,14 +150,11 @@ func showVM(r *record) (status, summary string) { return r.Event, r.Text }
 func showSecurity(r *record) (status, summary string) { return r.Event, r.Text }
 
 func showAsk(r *record) (status, summary string) {
-	what := because(r.Family, r.Rule, r.Reason)
-	if r.Event == "asked" {
-		return r.Event, what
-	}
+	what := because(r.Family, r.Rule, r.Reason, r.AnswerReason)
 	if r.Principal != "" {
 		what += fmt.Sprintf(" (answered by %s)", r.Principal)
 	}
-	return cmp.Or(r.Answer, r.Event), because(what, r.AnswerReason)
+	return cmp.Or(r.Answer, r.Event), what
 }
 
 // maxSummary is how much of what happened a line tells, in bytes.

@@ -83,7 +83,7 @@ func narrowUntil(c fs.Call[*Query], args []string) (err error) {
 
 // moment returns the time that a word says: a time of the clock, or how long ago.
 func (q *Query) moment(name, text string) (time.Time, error) {
-	if t, err := time.Parse(time.RFC3339, text); err == nil && t.UTC().Year() > 0 && t.UTC().Year() < 10000 {
+	if t, err := time.Parse(time.RFC3339, text); err == nil && t.UTC().Year() > 1 && t.UTC().Year() < 10000 {
 		return t, nil
 	}
 	ago, err := quantity.Time(text)

@@ -10,6 +10,8 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
+	"time"
 
 	"hutch/mcpd/ledger"
 )
@@ -46,7 +48,9 @@ func (n *newest) Pop() any {
 }
 
 // full says whether an event of that time is older than all that are kept.
-func (n *newest) full(when string) bool { return len(n.events) >= n.most && when < n.events[0].time }
+func (n *newest) full(when []byte) bool {
+	return len(n.events) >= n.most && string(when) < n.events[0].time
+}
 
 func (n *newest) add(e event) {
 	if heap.Push(n, e); len(n.events) > n.most {
@@ -57,33 +61,20 @@ func (n *newest) add(e event) {
 // timeFormat is that of the ledger.
 const timeFormat = "2006-01-02T15:04:05.000000Z"
 
-var (
-	stampKey = []byte(`,"timestamp":"`)
-	traceKey = []byte(`"trace_id":"`)
-)
-
-// stamp returns the time of a row, "" if the line is none.
-func stamp(line []byte) string {
-	i := bytes.Index(line, stampKey)
-	if i < 0 || len(line) < i+len(stampKey)+len(timeFormat) {
-		return ""
-	}
-	i += len(stampKey)
-	return string(line[i : i+len(timeFormat)])
-}
+var traceKey = []byte(`"trace_id":"`)
 
 // take keeps the event of a row, if it is wanted. Most rows are ruled out before
 // they are decoded.
-func (n *newest) take(i int, line []byte, q *bounds) {
-	when := stamp(line)
-	if when == "" || when < q.since || q.until != "" && when > q.until || n.full(when) || q.trace != nil && !bytes.Contains(line, q.trace) {
+func (n *newest) take(i int, row *ledger.Rows, q *bounds) {
+	line := row.Record.Line()
+	if string(row.Time) < q.since || q.until != "" && string(row.Time) > q.until || n.full(row.Time) || q.trace != nil && !bytes.Contains(line, q.trace) {
 		return
 	}
 	var r record
 	if json.Unmarshal(line, &r) != nil || q.trace != nil && r.Trace != q.id {
 		return
 	}
-	e := event{time: when, layer: i, id: r.ID, line: layers[i].line(&r)}
+	e := event{time: string(row.Time), layer: i, id: r.ID, line: layers[i].line(&r)}
 	switch layers[i].table {
 	case ledger.VMs, ledger.Security:
 		e.twin = r.Event + " " + r.Text
@@ -113,6 +104,13 @@ func (q *Query) bounds() (b bounds) {
 	return b
 }
 
+// times is the range of rows that are looked at.
+func (b *bounds) times() ledger.Range {
+	r := ledger.All
+	r.MinTime, r.MaxTime = b.since, b.until
+	return r
+}
+
 // single drops the events of the VM that have a layer of their own, too: its table
 // has all that is told of it.
 func single(events []event) []event {
@@ -128,28 +126,73 @@ func single(events []event) []event {
 	})
 }
 
+// Times are looked at from the newest on, back to ever longer ago, until there are
+// as many events as are wanted: most who ask want to know of the last minutes.
+const (
+	firstWindow = time.Minute
+	widen       = 8
+	widest      = 100 * 365 * 24 * time.Hour
+)
+
 // Read returns the events that a Query wants, a line each. Calls and commands are
-// among them when they have ended.
+// among them when they have ended. It holds no more of them than are wanted, twice,
+// however many there are.
 func Read(ctx context.Context, db *ledger.DB, q Query) (string, error) {
-	limit, b := cmp.Or(q.Limit, Lines), q.bounds()
-	n := &newest{most: 2 * limit} // of which half may be told twice
+	snap, err := db.Snapshot(ctx)
+	if err != nil {
+		return "", err
+	}
+	limit, top := cmp.Or(q.Limit, Lines), q.Until
+	if top.IsZero() {
+		top = time.Now()
+	}
+	for window := firstWindow; ; window *= widen {
+		b, from := q.bounds(), top.Add(-window).UTC()
+		since := from.Format(timeFormat)
+		last := q.Trace != "" || window > widest || from.Year() < 1 || since <= b.since
+		if !last {
+			b.since = since
+		}
+		events, err := q.collect(ctx, snap, &b, 2*limit) // of which half may be told twice
+		if err != nil {
+			return "", err
+		}
+		if last || len(events) >= limit {
+			return text(events[max(0, len(events)-limit):]), nil
+		}
+	}
+}
+
+// collect returns the newest events within bounds, in order.
+func (q *Query) collect(ctx context.Context, snap *ledger.Snapshot, b *bounds, most int) ([]event, error) {
+	n := &newest{most: most}
 	for i := range layers {
-		l := &layers[i]
-		if q.Layers != nil && !slices.Contains(q.Layers, l.name) {
+		if q.Layers != nil && !slices.Contains(q.Layers, layers[i].name) {
 			continue
 		}
-		if err := db.Lines(ctx, l.table, func(line []byte) error {
-			n.take(i, line, &b)
-			return ctx.Err()
-		}); err != nil {
-			return "", err
+		rows, err := snap.Rows(ctx, tableOf(layers[i].table), b.times())
+		for more := true; more && err == nil; err = cmp.Or(err, ctx.Err()) {
+			if more, err = rows.Next(); more && err == nil {
+				n.take(i, rows, b)
+			}
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	slices.SortFunc(n.events, func(a, b event) int { return a.compare(&b) })
-	events := single(n.events)
-	var out bytes.Buffer
-	for _, e := range events[max(0, len(events)-limit):] {
+	return single(n.events), nil
+}
+
+// tableOf returns the place of a table.
+func tableOf(name string) int {
+	return slices.IndexFunc(ledger.Tables, func(t ledger.Table) bool { return t.Name == name })
+}
+
+func text(events []event) string {
+	var out strings.Builder
+	for _, e := range events {
 		out.Write(e.line)
 	}
-	return out.String(), nil
+	return out.String()
 }

@@ -18,6 +18,8 @@ type Call struct {
 	// Admits says whether what a search finds below the call's path may be
 	// looked into: a folder, or a file that fs.grep reads. Nil: all may.
 	Admits func(path string) bool
+
+	Trace string // the id of the trace that it is part of; "": nobody says
 }
 
 // Plan reads the arguments of a call. What is wrong with them is told by the
@@ -119,12 +121,12 @@ func (c *Call) run(ctx context.Context) (*result, error) {
 		return nil, context.Cause(ctx)
 	}
 	if room == far {
-		return c.do(ctx, place{store: *store, snaps: w.snaps, admits: c.admits})
+		return c.do(ctx, place{store: *store, snaps: w.snaps, trace: c.Trace, admits: c.admits})
 	}
 	root, err := os.OpenRoot(w.dir)
 	if err != nil {
 		return nil, fmt.Errorf("workspace: %w", bare(err))
 	}
 	defer root.Close()
-	return c.do(ctx, place{root, &local{root}, w.snaps, c.admits})
+	return c.do(ctx, place{root, &local{root}, w.snaps, c.Trace, c.admits})
 }

@@ -17,9 +17,9 @@ func TestAtOnce(t *testing.T) {
 		a := &album{dir: t.TempDir()}
 		s := a.snapshots()
 		take := s.Take
-		s.Take = func(ctx context.Context, name string) error {
+		s.Take = func(ctx context.Context, name, _ string) error {
 			time.Sleep(time.Second)
-			return take(ctx, name)
+			return take(ctx, name, "")
 		}
 		s.Changes = func(ctx context.Context, _, _ string) (string, error) {
 			<-ctx.Done()

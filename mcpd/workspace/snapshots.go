@@ -10,10 +10,10 @@ import (
 
 // Snapshots are what the tools ask of the VM. The zero value has none.
 type Snapshots struct {
-	Take    func(ctx context.Context, name string) error
-	List    func() ([]Snapshot, error) // the oldest first
+	Take    func(ctx context.Context, name, trace string) error // for a call of that trace id
+	List    func() ([]Snapshot, error)                          // the oldest first
 	Changes func(ctx context.Context, from, to string) (string, error)
-	Drop    func(ctx context.Context, name string) error
+	Drop    func(ctx context.Context, name, trace string) error
 	// Hold returns the workspace of a snapshot, which stays until release is called.
 	Hold func(name string) (dir string, release func(), err error)
 }
@@ -69,7 +69,7 @@ func snapshotsCreate(ctx context.Context, in place, a takeArgs) (*result, error)
 		return nil, fmt.Errorf("there are %d snapshots taken by tools: delete one first", own)
 	}
 	name := agentPrefix + a.Name
-	if err := in.snaps.Take(ctx, name); err != nil {
+	if err := in.snaps.Take(ctx, name, in.trace); err != nil {
 		return nil, err
 	}
 	return &result{Content: []any{text("took %s", name)}, Structured: map[string]string{"snapshot": name}}, nil
@@ -83,7 +83,7 @@ func snapshotsDelete(ctx context.Context, in place, a dropArgs) (*result, error)
 	if !strings.HasPrefix(a.Snapshot, agentPrefix) {
 		return nil, fmt.Errorf("snapshot %q was not taken by a tool: only those can be deleted by one", a.Snapshot)
 	}
-	if err := in.snaps.Drop(ctx, a.Snapshot); err != nil {
+	if err := in.snaps.Drop(ctx, a.Snapshot, in.trace); err != nil {
 		return nil, err
 	}
 	return &result{Content: []any{text("deleted %s", a.Snapshot)}}, nil

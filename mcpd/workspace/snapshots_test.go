@@ -20,7 +20,7 @@ type album struct {
 
 func (a *album) snapshots() Snapshots {
 	return Snapshots{
-		Take: func(_ context.Context, name string) error {
+		Take: func(_ context.Context, name, _ string) error {
 			a.names = append(a.names, name)
 			return os.MkdirAll(filepath.Join(a.dir, name), 0o755)
 		},
@@ -40,7 +40,7 @@ func (a *album) snapshots() Snapshots {
 			}
 			return "changed work/" + from + "\nadded work/" + to + "\n", nil
 		},
-		Drop: func(_ context.Context, name string) error {
+		Drop: func(_ context.Context, name, _ string) error {
 			a.names = slices.DeleteFunc(a.names, func(n string) bool { return n == name })
 			return nil
 		},

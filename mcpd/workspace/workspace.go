@@ -50,6 +50,7 @@ type place struct {
 	root  *os.Root
 	store storage.Storage
 	snaps Snapshots
+	trace string // the id of the call's
 
 	admits func(name string) bool // whether a search may look into what is below its path
 }

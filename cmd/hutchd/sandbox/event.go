@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -38,10 +39,11 @@ func (v *Sandbox) Event(e vmm.Event) {
 			v.LastErr.Set(err)
 		}
 	}
-	v.tell(ledger.VMs, Event{Time: e.Time, VM: e.VM, Kind: string(e.Kind), Text: e.Text})
+	trace := v.causeOf(e.Text)
+	v.tell(ledger.VMs, Event{Time: e.Time, VM: e.VM, Kind: string(e.Kind), Text: e.Text, Trace: trace})
 	switch e.Kind {
 	case vmm.EventSnapshot, vmm.EventReverted, vmm.EventDropped, vmm.EventUndone:
-		v.recordSnapshot(e)
+		v.recordSnapshot(e, trace)
 	case vmm.EventStarting:
 		v.starting.Store(&e.Time)
 	case vmm.EventRunning, vmm.EventFailed, vmm.EventStopped:
@@ -89,8 +91,8 @@ func (s *Service) announce(e Event) Event {
 }
 
 // recordSnapshot records that a snapshot was taken, dropped or reverted to.
-func (v *Sandbox) recordSnapshot(e vmm.Event) {
-	r := ledger.Row{"timestamp": e.Time, "event": string(e.Kind), "name": e.Text}
+func (v *Sandbox) recordSnapshot(e vmm.Event, trace string) {
+	r := ledger.Row{"timestamp": e.Time, "event": string(e.Kind), "name": e.Text, "trace_id": trace}
 	if e.Kind == vmm.EventUndone {
 		id, text, _ := strings.Cut(e.Text, ": ")
 		r["name"], r["text"] = id, text
@@ -107,10 +109,33 @@ func (v *Sandbox) recordSnapshot(e vmm.Event) {
 	v.record(ledger.Snapshots, r)
 }
 
-// snapshotsOf is what the MCP tools can do with the snapshots of m.
-func snapshotsOf(m *vmm.VM) workspace.Snapshots {
+// causing returns do as something that a call of a trace does to a snapshot.
+func (v *Sandbox) causing(do func(ctx context.Context, name string) error) func(ctx context.Context, name, trace string) error {
+	return func(ctx context.Context, name, trace string) error {
+		v.mu.Lock()
+		v.causes[name] = trace
+		v.mu.Unlock()
+		defer func() {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			delete(v.causes, name)
+		}()
+		return do(ctx, name)
+	}
+}
+
+// causeOf returns the trace id of the call that does something to a snapshot now.
+func (v *Sandbox) causeOf(name string) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.causes[name]
+}
+
+// snapshotsFor is what the MCP tools can do with the VM's snapshots.
+func (v *Sandbox) snapshotsFor() workspace.Snapshots {
+	m := v.VM
 	return workspace.Snapshots{
-		Take: m.Snap, Changes: m.GuestDiff, Drop: m.DropSnapshot,
+		Take: v.causing(m.Snap), Changes: m.GuestDiff, Drop: v.causing(m.DropSnapshot),
 		List: func() ([]workspace.Snapshot, error) {
 			all, err := m.Snapshots().List()
 			var list []workspace.Snapshot

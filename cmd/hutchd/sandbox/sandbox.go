@@ -48,6 +48,7 @@ type Sandbox struct {
 
 	mu          sync.Mutex // guards what follows, and the fields of execs that say so
 	execs       map[string]*Exec
+	causes      map[string]string // the trace ids of the calls that take or drop a snapshot now, by its name
 	sessions    map[string]*Session
 	lastSession uint64 // the number of the last anonymous session
 	tcps        map[string]*TCP
@@ -80,7 +81,7 @@ type Sandbox struct {
 func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 	v := &Sandbox{
 		VM: m, ID: s.NextID(), service: s,
-		execs: map[string]*Exec{}, sessions: map[string]*Session{}, tcps: map[string]*TCP{}, folders: map[string]*folder.Folder{},
+		execs: map[string]*Exec{}, causes: map[string]string{}, sessions: map[string]*Session{}, tcps: map[string]*TCP{}, folders: map[string]*folder.Folder{},
 		conns: map[uint32]int{}, configuring: make(chan struct{}, 1),
 	}
 	v.ctx, v.cancel = context.WithCancel(context.Background())
@@ -91,7 +92,7 @@ func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 		VM:        m.Name,
 		Profile:   func() string { return v.profile.Load().Name },
 		Work:      m.WorkDir(),
-		Snapshots: snapshotsOf(m),
+		Snapshots: v.snapshotsFor(),
 		Ledger:    v.Ledger,
 		Seal:      v.Attest,
 		AggdPath:  s.cfg.Aggd,
