@@ -170,7 +170,7 @@ func (q *Query) collect(ctx context.Context, snap *ledger.Snapshot, b *bounds, m
 		if q.Layers != nil && !slices.Contains(q.Layers, layers[i].name) {
 			continue
 		}
-		rows, err := snap.Rows(ctx, tableOf(layers[i].table), b.times())
+		rows, err := snap.Rows(ctx, tableOf(layers[i].table), b.times(), ledger.ByLine)
 		for more := true; more && err == nil; err = cmp.Or(err, ctx.Err()) {
 			if more, err = rows.Next(); more && err == nil {
 				n.take(i, rows, b)
