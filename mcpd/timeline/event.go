@@ -21,13 +21,14 @@ type layer struct {
 	show  func(r *record) (status, summary string)
 }
 
+// layers are in the order of what happened at one moment.
 var layers = []layer{
+	{"vm", ledger.VMs, showVM},
 	{"mcp", ledger.Calls, showCall},
 	{"exec", ledger.Execs, showExec},
 	{"file", ledger.Files, showFile},
 	{"net", ledger.Net, showNet},
 	{"snapshot", ledger.Snapshots, showSnapshot},
-	{"vm", ledger.VMs, showVM},
 	{"security", ledger.Security, showSecurity},
 	{"ask", ledger.Asks, showAsk},
 }

@@ -6,193 +6,122 @@ package timeline
 import (
 	"bytes"
 	"cmp"
-	"container/heap"
 	"context"
 	"encoding/json"
 	"slices"
 	"strings"
-	"time"
 
 	"hutch/mcpd/ledger"
 )
 
-// An event is one of the timeline, and its line.
-type event struct {
-	time  string // which compares as the time does
-	layer int
-	id    uint64
-	twin  string // what it has in common with the same event in another table
-	line  []byte
-}
-
-func (e *event) compare(o *event) int {
-	return cmp.Or(cmp.Compare(e.time, o.time), cmp.Compare(e.layer, o.layer), cmp.Compare(e.id, o.id))
-}
-
-// newest are the newest events, the oldest of them first in the heap: what is
-// kept of any number.
-type newest struct {
-	events []event
-	most   int
-}
-
-func (n *newest) Len() int           { return len(n.events) }
-func (n *newest) Less(i, j int) bool { return n.events[i].compare(&n.events[j]) < 0 }
-func (n *newest) Swap(i, j int)      { n.events[i], n.events[j] = n.events[j], n.events[i] }
-func (n *newest) Push(x any)         { n.events = append(n.events, x.(event)) }
-func (n *newest) Pop() any {
-	last := len(n.events) - 1
-	e := n.events[last]
-	n.events = n.events[:last]
-	return e
-}
-
-// full says whether an event of that time is older than all that are kept.
-func (n *newest) full(when []byte) bool {
-	return len(n.events) >= n.most && string(when) < n.events[0].time
-}
-
-func (n *newest) add(e event) {
-	if heap.Push(n, e); len(n.events) > n.most {
-		heap.Pop(n)
-	}
-}
-
 // timeFormat is that of the ledger.
 const timeFormat = "2006-01-02T15:04:05.000000Z"
 
-var traceKey = []byte(`"trace_id":"`)
-
-// take keeps the event of a row, if it is wanted. Most rows are ruled out before
-// they are decoded.
-func (n *newest) take(i int, row *ledger.Rows, q *bounds) {
-	line := row.Record.Line()
-	if string(row.Time) < q.since || q.until != "" && string(row.Time) > q.until || n.full(row.Time) || q.trace != nil && !bytes.Contains(line, q.trace) {
-		return
-	}
-	var r record
-	if json.Unmarshal(line, &r) != nil || q.trace != nil && r.Trace != q.id {
-		return
-	}
-	e := event{time: string(row.Time), layer: i, id: r.ID, line: layers[i].line(&r)}
-	switch layers[i].table {
-	case ledger.VMs, ledger.Security:
-		e.twin = r.Event + " " + r.Text
-	case ledger.Snapshots:
-		e.twin = r.Event + " " + because(r.Name, r.Text) // as the text of the other has it
-	}
-	n.add(e)
+// A stream is the rows of a layer that may be wanted, the newest first; one is at
+// hand.
+type stream struct {
+	layer int
+	rows  *ledger.Rows
 }
 
-// bounds are a Query as a row is compared with it.
-type bounds struct {
-	since, until string
-	trace        []byte
-	id           string
-}
-
-func (q *Query) bounds() (b bounds) {
-	if !q.Since.IsZero() {
-		b.since = q.Since.UTC().Format(timeFormat)
-	}
-	if !q.Until.IsZero() {
-		b.until = q.Until.UTC().Format(timeFormat)
-	}
-	if q.Trace != "" {
-		b.id, b.trace = q.Trace, append(bytes.Clone(traceKey), q.Trace...)
-	}
-	return b
-}
-
-// times is the range of rows that are looked at.
-func (b *bounds) times() ledger.Range {
-	r := ledger.All
-	r.MinTime, r.MaxTime = b.since, b.until
-	return r
-}
-
-// single drops the events of the VM that have a layer of their own, too: its table
-// has all that is told of it.
-func single(events []event) []event {
-	type key struct{ time, twin string }
-	own := map[key]bool{}
-	for _, e := range events {
-		if e.twin != "" && layers[e.layer].table != ledger.VMs {
-			own[key{e.time, e.twin}] = true
+// next has the next row be at hand that is within bounds and of the trace, and says
+// whether there is one. Most others are ruled out before they are decoded.
+func (s *stream) next(ctx context.Context, within *ledger.Range, traced []byte) (bool, error) {
+	for {
+		more, err := s.rows.Next()
+		if !more || err != nil || ctx.Err() != nil {
+			return false, cmp.Or(err, ctx.Err())
+		}
+		when := string(s.rows.Time)
+		if when >= within.MinTime && (within.MaxTime == "" || when <= within.MaxTime) && bytes.Contains(s.rows.Record.Line(), traced) {
+			return true, nil
 		}
 	}
-	return slices.DeleteFunc(events, func(e event) bool {
-		return layers[e.layer].table == ledger.VMs && own[key{e.time, e.twin}]
-	})
 }
 
-// Times are looked at from the newest on, back to ever longer ago, until there are
-// as many events as are wanted: most who ask want to know of the last minutes.
-const (
-	firstWindow = time.Minute
-	widen       = 8
-	widest      = 100 * 365 * 24 * time.Hour
-)
+// compare orders the rows at hand. Of one moment the VM's are the oldest.
+func compare(a, b *stream) int {
+	return cmp.Or(bytes.Compare(a.rows.Time, b.rows.Time), cmp.Compare(a.layer, b.layer))
+}
 
-// Read returns the events that a Query wants, a line each. Calls and commands are
-// among them when they have ended. It holds no more of them than are wanted, twice,
-// however many there are.
-func Read(ctx context.Context, db *ledger.DB, q Query) (string, error) {
+// open opens the streams that a Query wants, but for those without a row.
+func (q *Query) open(ctx context.Context, db *ledger.DB, within *ledger.Range, traced []byte) (open []*stream, err error) {
 	snap, err := db.Snapshot(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	limit, top := cmp.Or(q.Limit, Lines), q.Until
-	if top.IsZero() {
-		top = time.Now()
-	}
-	for window := firstWindow; ; window *= widen {
-		b, from := q.bounds(), top.Add(-window).UTC()
-		since := from.Format(timeFormat)
-		last := q.Trace != "" || window > widest || from.Year() < 1 || since <= b.since
-		if !last {
-			b.since = since
-		}
-		events, err := q.collect(ctx, snap, &b, 2*limit) // of which half may be told twice
-		if err != nil {
-			return "", err
-		}
-		if last || len(events) >= limit {
-			return text(events[max(0, len(events)-limit):]), nil
-		}
-	}
-}
-
-// collect returns the newest events within bounds, in order.
-func (q *Query) collect(ctx context.Context, snap *ledger.Snapshot, b *bounds, most int) ([]event, error) {
-	n := &newest{most: most}
 	for i := range layers {
 		if q.Layers != nil && !slices.Contains(q.Layers, layers[i].name) {
 			continue
 		}
-		rows, err := snap.Rows(ctx, tableOf(layers[i].table), b.times(), ledger.ByLine)
-		for more := true; more && err == nil; err = cmp.Or(err, ctx.Err()) {
-			if more, err = rows.Next(); more && err == nil {
-				n.take(i, rows, b)
-			}
-		}
-		if err != nil {
+		s := &stream{layer: i}
+		table := slices.IndexFunc(ledger.Tables, func(t ledger.Table) bool { return t.Name == layers[i].table })
+		if s.rows, err = snap.Rows(ctx, table, *within, ledger.ByTimeDown); err != nil {
 			return nil, err
 		}
+		if more, err := s.next(ctx, within, traced); err != nil {
+			return nil, err
+		} else if more {
+			open = append(open, s)
+		}
 	}
-	slices.SortFunc(n.events, func(a, b event) int { return a.compare(&b) })
-	return single(n.events), nil
+	return open, nil
 }
 
-// tableOf returns the place of a table.
-func tableOf(name string) int {
-	return slices.IndexFunc(ledger.Tables, func(t ledger.Table) bool { return t.Name == name })
+// Read returns the newest events that a Query wants, a line each, in order of
+// time. Calls and commands are among them when they have ended. It merges the
+// tables from their newest rows on, and reads no more of them than that takes.
+func Read(ctx context.Context, db *ledger.DB, q Query) (string, error) {
+	within, traced := ledger.All, []byte(nil)
+	if !q.Since.IsZero() {
+		within.MinTime = q.Since.UTC().Format(timeFormat)
+	}
+	if !q.Until.IsZero() {
+		within.MaxTime = q.Until.UTC().Format(timeFormat)
+	}
+	if q.Trace != "" {
+		traced = []byte(`"trace_id":"` + q.Trace + `"`)
+	}
+	open, err := q.open(ctx, db, &within, traced)
+	if err != nil {
+		return "", err
+	}
+	var lines []string
+	told := twins{}
+	for limit := cmp.Or(q.Limit, Lines); len(open) > 0 && len(lines) < limit; {
+		s := slices.MaxFunc(open, compare)
+		var r record
+		if json.Unmarshal(s.rows.Record.Line(), &r) == nil && (q.Trace == "" || r.Trace == q.Trace) && !told.again(s.layer, &r) {
+			lines = append(lines, string(layers[s.layer].line(&r)))
+		}
+		if more, err := s.next(ctx, &within, traced); err != nil {
+			return "", err
+		} else if !more {
+			open = slices.DeleteFunc(open, func(o *stream) bool { return o == s })
+		}
+	}
+	slices.Reverse(lines)
+	return strings.Join(lines, ""), nil
 }
 
-func text(events []event) string {
-	var out strings.Builder
-	for _, e := range events {
-		out.Write(e.line)
+// twins are the events of one moment that the table of the VM's has, too.
+type twins struct {
+	at   string
+	told map[string]bool
+}
+
+// again says whether an event of the VM was told as one of another layer.
+func (t *twins) again(layer int, r *record) bool {
+	if t.at != r.Timestamp {
+		*t = twins{at: r.Timestamp, told: map[string]bool{}}
 	}
-	return out.String()
+	switch layers[layer].table {
+	case ledger.Security:
+		t.told[r.Event+" "+r.Text] = true
+	case ledger.Snapshots:
+		t.told[r.Event+" "+because(r.Name, r.Text)] = true // as the text of the other has it
+	case ledger.VMs:
+		return t.told[r.Event+" "+r.Text]
+	}
+	return false
 }
