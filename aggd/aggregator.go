@@ -62,8 +62,9 @@ type aggregator struct {
 
 // asked is a request of a server that the host has not answered yet.
 type asked struct {
-	c  *conn
-	id json.RawMessage
+	c     *conn
+	id    json.RawMessage
+	batch *batch // that it came in, if any
 }
 
 // endWait is how long requests under way may go on after the end of the input.
@@ -216,12 +217,12 @@ const maxAsked = 64
 
 // expectReply notes a request of a server that the host is to answer, and returns
 // its rid, or 0 if too many wait.
-func (a *aggregator) expectReply(c *conn, id json.RawMessage) uint64 {
+func (a *aggregator) expectReply(next asked) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	waiting := 0
 	for _, q := range a.asked {
-		if q.c == c {
+		if q.c == next.c {
 			waiting++
 		}
 	}
@@ -229,7 +230,7 @@ func (a *aggregator) expectReply(c *conn, id json.RawMessage) uint64 {
 		return 0
 	}
 	a.rid++
-	a.asked[a.rid] = asked{c, id}
+	a.asked[a.rid] = next
 	return a.rid
 }
 
@@ -242,6 +243,9 @@ func (a *aggregator) dropReplies(c *conn, id []byte) (rids []uint64) {
 		if q.c == c && (id == nil || bytes.Equal(q.id, id)) {
 			delete(a.asked, rid)
 			rids = append(rids, rid)
+			if q.batch != nil && id != nil {
+				q.batch.answer(nil)
+			}
 		}
 	}
 	return rids

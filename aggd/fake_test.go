@@ -143,7 +143,7 @@ func (f *fake) line(line []byte, write func(string)) {
 	case "notifications/roots/list_changed":
 		write(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"roots changed"}}`)
 	case "":
-		fmt.Fprintf(os.Stderr, "answer %s\n", line)
+		fmt.Fprintf(os.Stderr, "answer %.200s\n", line)
 		write(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":` + string(line) + `}}`)
 	case "notifications/initialized":
 	default:
@@ -218,6 +218,14 @@ func (f *fake) call(id string, params []byte, result func(string, ...any), write
 	case "askstop":
 		write(`{"jsonrpc":"2.0","id":5,"method":"elicitation/create","params":{}}`)
 		write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5,"reason":"late"}}`)
+		result(`{}`)
+	case "askbatch":
+		write(`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":"a","method":"sampling/createMessage","params":{}},{"jsonrpc":"2.0","id":"b","method":"roots/list"},` +
+			`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"in a batch"}},{"jsonrpc":"2.0","id":` + id + `,"result":{"batch":true}}]`)
+	case "askbatches":
+		write(`[` + strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"ping"},`, 1024) + `{"jsonrpc":"2.0","id":1,"method":"ping"}]`)
+		write(`[{"jsonrpc":"2.0","id":5,"method":"roots/list"},{"jsonrpc":"2.0","id":6,"method":"ping"}]`)
+		write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
 		result(`{}`)
 	case "askping":
 		write(`{"jsonrpc":"2.0","id":77,"method":"ping"}`)

@@ -17,15 +17,14 @@ import (
 // call in whose answer it came, where the transport knows.
 func (c *conn) receive(line []byte, from *call) {
 	if len(line) > 0 && line[0] == '[' && json.Valid(line) {
-		for _, element := range rawjson.Elements(line) {
-			c.handle(element, from)
-		}
+		c.receiveBatch(line, from)
 		return
 	}
-	c.handle(line, from)
+	c.handle(line, from, nil)
 }
 
-func (c *conn) handle(line []byte, from *call) {
+// handle takes one message, of a batch where that is not nil.
+func (c *conn) handle(line []byte, from *call, b *batch) {
 	m, err := jsonrpc.ParseTo(c.up.agg.limits.Load().MaxDepth, line)
 	switch {
 	case err != nil:
@@ -33,7 +32,8 @@ func (c *conn) handle(line []byte, from *call) {
 	case !m.V2:
 		c.noise(line, errors.New("not JSON-RPC 2.0"))
 	case m.Method != "" && m.HasID():
-		c.request(m, from)
+		b.expect()
+		c.request(m, from, b)
 	case m.Method != "":
 		c.throttle()
 		c.notification(m, from)
@@ -166,13 +166,14 @@ func (c *conn) cancelled(m jsonrpc.Message) {
 }
 
 // request passes a request of the server on to the host, or answers it.
-func (c *conn) request(m jsonrpc.Message, from *call) {
+func (c *conn) request(m jsonrpc.Message, from *call, b *batch) {
+	q := asked{c, m.ID, b}
 	switch {
 	case m.Method == "ping":
-		c.reply(m.ID, []byte("{}"), nil)
+		q.reply([]byte("{}"), nil)
 		return
 	case c.up.client == "":
-		c.reply(m.ID, nil, jsonrpc.Errorf(jsonrpc.CodeMethod, "this client offers no %s", m.Method).Raw())
+		q.reply(nil, jsonrpc.Errorf(jsonrpc.CodeMethod, "this client offers no %s", m.Method).Raw())
 		return
 	}
 	if from == nil {
@@ -181,10 +182,10 @@ func (c *conn) request(m jsonrpc.Message, from *call) {
 	if from == nil || from.request == nil {
 		from = c.latestCall(false)
 	}
-	rid := c.up.agg.expectReply(c, m.ID)
+	rid := c.up.agg.expectReply(q)
 	switch {
 	case rid == 0:
-		c.reply(m.ID, nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "too many requests wait for answers").Raw())
+		q.reply(nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "too many requests wait for answers").Raw())
 	case c.isOver():
 		c.up.agg.dropReplies(c, nil)
 	default:
@@ -231,8 +232,17 @@ func (c *conn) clientOf(q *call) string {
 }
 
 // reply answers a request of the server.
-func (c *conn) reply(id, result, rpcError []byte) {
-	line := jsonrpc.Response(id, result, rpcError)
+func (q asked) reply(result, rpcError []byte) {
+	line := jsonrpc.Response(q.id, result, rpcError)
+	if q.batch != nil {
+		q.batch.answer(line)
+		return
+	}
+	q.c.answer(line)
+}
+
+// answer sends an answer to the server.
+func (c *conn) answer(line []byte) {
 	c.up.agg.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), c.up.def.connectTimeout())
 		defer cancel()

@@ -289,6 +289,6 @@ func (a *aggregator) reply(q request) ([]byte, error) {
 	if !known {
 		return nil, fmt.Errorf("nobody waits for an answer to %d", p.RID)
 	}
-	to.c.reply(to.id, p.Result, p.Error)
+	to.reply(p.Result, p.Error)
 	return ok, nil
 }

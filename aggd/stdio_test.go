@@ -224,6 +224,27 @@ func TestServerRequests(t *testing.T) {
 	_ = answer
 }
 
+// TestBatches has a server send batches: what answers one is a batch.
+func TestBatches(t *testing.T) {
+	h := start(t, Config{}, stdioServer(t, "s", "plain"))
+	client := h.client(`{"sampling":{},"roots":{}}`)
+	wants(t, h.rpc(client, "s", "tools/call", `{"name":"askbatch"}`), `"result":{"batch":true}`)
+	a, b := h.unasked(), h.unasked()
+	wants(t, a, `"method":"sampling/createMessage"`)
+	wants(t, b, `"method":"roots/list"`)
+	wants(t, h.unasked(), `"data":"in a batch"`)
+	h.ask("reply", `{"rid":`+string(rawjson.Get([]byte(b), "request", "rid"))+`,"result":{"roots":[]}}`)
+	h.ask("reply", `{"rid":`+string(rawjson.Get([]byte(a), "request", "rid"))+`,"error":{"code":-1,"message":"no"}}`)
+	wants(t, h.unasked(), `"data":[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":"b","result":{"roots":[]}},{"jsonrpc":"2.0","id":"a","error":{"code":-1,"message":"no"}}]`)
+
+	// one that is too long is noise; of another the server gives up a part
+	wants(t, h.rpc(client, "s", "tools/call", `{"name":"askbatches"}`), `"result":{}`)
+	wants(t, h.unasked(), `"method":"roots/list"`)
+	wants(t, h.unasked(), `"method":"notifications/cancelled"`)
+	wants(t, h.unasked(), `"data":[{"jsonrpc":"2.0","id":6,"result":{}}]`)
+	wants(t, h.log.String(), "a batch of 1025 messages: at most 1024")
+}
+
 func TestNotify(t *testing.T) {
 	h := start(t, Config{}, stdioServer(t, "s", "plain"))
 	wants(t, h.ask("notify", rpcParams("", "s", "notifications/roots/list_changed", "")), `"ok":true`)

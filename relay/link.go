@@ -37,6 +37,7 @@ type asked struct {
 	silent bool          // the relay's own, whose answer the client does not see
 	done   chan struct{} // closed at the answer, if not nil
 	first  bool          // initialize
+	part   *part         // of a batch, or nil
 	own    func([]byte)  // takes the answer, to a request that the client knows nothing of; or nil
 }
 
@@ -122,6 +123,7 @@ func (l *link) send(m *message) bool {
 	switch m.kind {
 	case notice:
 		f.Flags = frame.Notification
+		l.giveUp(m)
 	case response:
 		l.mu.Lock()
 		stream, ok := l.asked[string(m.id)]
@@ -132,7 +134,7 @@ func (l *link) send(m *message) bool {
 		}
 		f.Version, f.Stream, f.Flags = frame.Version2, stream, frame.FromHost
 	default:
-		return l.ask(m, asked{id: m.id, first: m.method == "initialize"})
+		return l.ask(m, asked{id: m.id, first: m.method == "initialize", part: m.part})
 	}
 	return l.out.WriteFrame(f) == nil
 }
@@ -217,16 +219,14 @@ func (l *link) answer(f frame.Frame) {
 		return
 	}
 	l.renew(f.Payload)
+	if a.first { // before the client knows and goes on
+		l.r.agreed(f.Payload)
+	}
 	switch {
 	case a.own != nil:
 		a.own(f.Payload)
 	case !a.silent:
-		l.r.print(f.Payload)
-	}
-	if a.first {
-		l.r.mu.Lock()
-		l.r.answered = true
-		l.r.mu.Unlock()
+		l.r.answer(a.part, f.Payload)
 	}
 	l.finished(f.Stream, a)
 }
@@ -243,7 +243,7 @@ func (l *link) waits(stream uint32) (asked, bool) {
 func (l *link) answered(stream uint32) {
 	if a, ok := l.waits(stream); ok {
 		if a.own == nil {
-			l.r.fail(a.id, jsonrpc.CodeLost, "the host's answer was malformed")
+			l.r.answer(a.part, failure(a.id, jsonrpc.CodeLost, "the host's answer was malformed"))
 		}
 		l.finished(stream, a)
 	}
@@ -270,7 +270,7 @@ func (l *link) fail() {
 	l.mu.Unlock()
 	for stream, a := range lost {
 		if !a.first && a.own == nil {
-			l.r.fail(a.id, jsonrpc.CodeLost, "connection to the host lost")
+			l.r.answer(a.part, failure(a.id, jsonrpc.CodeLost, "connection to the host lost"))
 		}
 		l.finished(stream, a)
 	}

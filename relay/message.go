@@ -25,6 +25,7 @@ type message struct {
 	kind   kind
 	id     []byte // as it stands in line, nil if there is none
 	method string
+	part   *part // of a batch; nil: it stands alone
 }
 
 // parse reads the envelope. What comes before an error in it still counts. Of a

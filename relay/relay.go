@@ -50,6 +50,8 @@ type relay struct {
 	initialize  []byte        // the client's request, as it was
 	initialized []byte        // and its notification
 	answered    bool          // initialize was
+	batches     bool          // there may be batches
+	kept        int           // bytes of answers that batches keep
 }
 
 // Run relays until stdin ends and everything is answered, or ctx is done; it
@@ -97,8 +99,10 @@ func (r *relay) read(ctx context.Context, stdin io.Reader) error {
 		line, size, err := readLine(in, r.limit)
 		if size > len(line) {
 			r.refuse(line, size)
+		} else if len(line) > 0 && r.isBatch(line) {
+			r.sendBatch(ctx, line)
 		} else if len(line) > 0 {
-			r.send(ctx, line)
+			r.pass(ctx, parse(line))
 		}
 		switch {
 		case errors.Is(err, io.EOF):
@@ -149,9 +153,8 @@ func (r *relay) refuse(start []byte, size int) {
 	r.print(why)
 }
 
-// send sends a message on the connection there is, or the next one.
-func (r *relay) send(ctx context.Context, line []byte) {
-	m := parse(line)
+// pass sends a message on the connection there is, or the next one.
+func (r *relay) pass(ctx context.Context, m message) {
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for kept := false; ; kept = true {
@@ -159,7 +162,7 @@ func (r *relay) send(ctx context.Context, line []byte) {
 		switch {
 		case err != nil:
 			if m.kind == request || m.kind == opaque {
-				r.fail(m.id, jsonrpc.CodeLost, "no connection to the host")
+				r.answer(m.part, failure(m.id, jsonrpc.CodeLost, "no connection to the host"))
 			}
 			return
 		case !kept:

@@ -35,7 +35,7 @@ func (l *link) unsigned(a asked, why error) bool {
 	if a.done != nil || errors.Is(why, errLost) || l.ctx.Err() != nil {
 		return false
 	}
-	l.r.fail(a.id, jsonrpc.CodeInternal, "the request is not signed: "+why.Error())
+	l.r.answer(a.part, failure(a.id, jsonrpc.CodeInternal, "the request is not signed: "+why.Error()))
 	return true
 }
 

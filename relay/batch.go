@@ -1,0 +1,145 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"hutch/aggd/jsonrpc"
+	"hutch/aggd/rawjson"
+)
+
+// batching is the revision of MCP that has batches.
+const batching = "2025-03-26"
+
+// maxBatch is how many messages a batch may have.
+const maxBatch = 128
+
+// A batch is an array of messages. Each of them goes to the host by itself; what
+// answers them is kept until all are answered, and is an array too.
+type batch struct {
+	r *relay
+
+	mu      sync.Mutex // guards what follows
+	open    int        // parts without an answer
+	answers [][]byte
+	size    int
+}
+
+// A part is a request of a batch.
+type part struct {
+	of   *batch
+	over bool // it is answered, or given up
+}
+
+// isBatch reports whether a line is a batch where there may be one.
+func (r *relay) isBatch(line []byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.batches && line[0] == '[' && json.Valid(line)
+}
+
+// agreed notes the revision that the answer to initialize says.
+func (r *relay) agreed(answer []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answered = true
+	r.batches = rawjson.GetString(answer, "result", "protocolVersion") == batching
+}
+
+// sendBatch sends the messages of a batch.
+func (r *relay) sendBatch(ctx context.Context, line []byte) {
+	elements := rawjson.Elements(line)
+	if len(elements) == 0 || len(elements) > maxBatch {
+		r.fail(nil, jsonrpc.CodeInvalid, fmt.Sprintf("invalid request: a batch of %d messages, from 1 to %d", len(elements), maxBatch))
+		return
+	}
+	b := &batch{r: r}
+	messages := make([]message, len(elements))
+	for i, element := range elements {
+		m := parse(bytes.Clone(element))
+		if m.kind == request || m.kind == opaque {
+			m.part = &part{of: b}
+			b.open++
+		}
+		messages[i] = m
+	}
+	for _, m := range messages {
+		if m.method == "initialize" {
+			r.answer(m.part, failure(m.id, jsonrpc.CodeInvalid, "invalid request: initialize stands in no batch"))
+			continue
+		}
+		r.pass(ctx, m)
+	}
+}
+
+// answer prints the answer to a request, or keeps it for its batch. No answer is
+// one that will not come.
+func (r *relay) answer(p *part, line []byte) {
+	if p == nil {
+		r.print(line)
+		return
+	}
+	if whole := p.of.add(p, line); whole != nil {
+		r.print(whole)
+	}
+}
+
+// add adds an answer, and returns the array with the last.
+func (b *batch) add(p *part, line []byte) []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p.over {
+		return nil
+	}
+	p.over = true
+	b.open--
+	if line != nil {
+		if !b.r.keep(len(line)) {
+			m, _ := jsonrpc.Parse(line)
+			line = failure(m.ID, jsonrpc.CodeTooLarge, "the answers of batches are too large together")
+		} else {
+			b.size += len(line)
+		}
+		b.answers = append(b.answers, bytes.Clone(line))
+	}
+	if b.open > 0 || len(b.answers) == 0 {
+		return nil
+	}
+	b.r.keep(-b.size)
+	return append(append([]byte("["), bytes.Join(b.answers, []byte(","))...), ']')
+}
+
+// keep counts what the batches keep, of which there may be as much as of one
+// message.
+func (r *relay) keep(n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.kept+n > r.limit {
+		return false
+	}
+	r.kept += n
+	return true
+}
+
+// giveUp notes that a request that the client cancels has no answer any more: the
+// others of its batch do not wait for one.
+func (l *link) giveUp(m *message) {
+	id := rawjson.Get(m.line, "params", "requestId")
+	if m.method != "notifications/cancelled" || id == nil {
+		return
+	}
+	l.mu.Lock()
+	var given []*part
+	for _, a := range l.pending {
+		if a.part != nil && bytes.Equal(a.id, id) {
+			given = append(given, a.part)
+		}
+	}
+	l.mu.Unlock()
+	for _, p := range given {
+		l.r.answer(p, nil)
+	}
+}
