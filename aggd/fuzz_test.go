@@ -118,6 +118,31 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// An endless reader repeats a text for ever.
+type endless string
+
+func (e endless) Read(p []byte) (n int, err error) {
+	for n < len(p) {
+		n += copy(p[n:], e)
+	}
+	return n, nil
+}
+
+// TestEndlessEvents has streams with a line, an event, that never ends: reading
+// ends, and comments are neither.
+func TestEndlessEvents(t *testing.T) {
+	for _, stream := range []endless{"data: x", "data: x\n", "id: x\n", "event: x\r\n"} {
+		r := newEventReader(stream, 100)
+		var err error
+		for err == nil || errors.As(err, new(*wire.TooLong)) {
+			_, err = r.next()
+		}
+		if !errors.Is(err, wire.ErrEndless) {
+			t.Errorf("%q: %v", stream, err)
+		}
+	}
+}
+
 func TestBackOff(t *testing.T) {
 	for failures := range 100 {
 		if d := backOff(failures); d > lastPause || d < firstPause/2 {
