@@ -251,7 +251,7 @@ func (d *door) inward(m jsonrpc.Message, body []byte) []byte {
 	path = append([]string{"params"}, path...)
 	name := rawjson.GetString(body, path...)
 	switch {
-	case name == "" || d.st.work.Has(name): // which the endpoint has itself
+	case name == "" || d.st.Endpoint.work.Has(name): // which the endpoint has itself
 		return body
 	case path[len(path)-1] == "uri":
 		name = jsonrpc.URI(d.server, name)
