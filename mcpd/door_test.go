@@ -29,6 +29,7 @@ type door struct {
 	mu       sync.Mutex // guards what follows
 	sessions map[string]*lane
 	made     int
+	free     []*lane // of requests that stand for themselves
 }
 
 // openDoor returns the URL of a door.
@@ -41,8 +42,7 @@ func openDoor(t *testing.T, st *site, server string) string {
 
 // A lane is one relay, and who waits for what it says.
 type lane struct {
-	in    io.WriteCloser
-	alone bool // of one request
+	in io.WriteCloser
 
 	mu    sync.Mutex // guards what follows
 	posts []*post    // under way, the latest last
@@ -55,9 +55,36 @@ type post struct {
 	lines     chan []byte // the last is the answer
 }
 
-func (d *door) open(alone bool) *lane {
+// lane returns a lane for a request that stands for itself: one in which no other
+// of its id is under way. What the endpoint keeps for the next request is there.
+func (d *door) lane(p *post) *lane {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.free {
+		if l.add(p) {
+			return l
+		}
+	}
+	l := d.open()
+	l.add(p)
+	d.free = append(d.free, l)
+	return l
+}
+
+// add adds a post, unless one of its id is there.
+func (l *lane) add(p *post) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if slices.ContainsFunc(l.posts, func(o *post) bool { return bytes.Equal(o.id, p.id) }) {
+		return false
+	}
+	l.posts = append(l.posts, p)
+	return true
+}
+
+func (d *door) open() *lane {
 	out, in := d.st.program(d.t, "conformance")
-	l := &lane{in: in, alone: alone, get: make(chan []byte, 100)}
+	l := &lane{in: in, get: make(chan []byte, 100)}
 	go l.read(bufio.NewReader(out))
 	return l
 }
@@ -90,12 +117,14 @@ func (l *lane) whose(line []byte) *post {
 		case m.Method == "" && bytes.Equal(m.ID, p.id):
 			l.posts = slices.Delete(l.posts, i, i+1)
 			return p
+		case m.Method != "" && bytes.Equal(rawjson.Get(m.Params, "_meta", "io.modelcontextprotocol/subscriptionId"), p.id):
+			return p
 		case m.Method == "notifications/progress" && bytes.Equal(rawjson.Get(m.Params, "progressToken"), p.token):
 			return p
 		}
 	}
 	unasked := strings.HasSuffix(m.Method, "/list_changed") || m.Method == "notifications/resources/updated"
-	if n := len(l.posts); n > 0 && m.Method != "" && (l.alone || !unasked) {
+	if n := len(l.posts); n > 0 && m.Method != "" && !unasked {
 		return l.posts[n-1]
 	}
 	return nil
@@ -146,40 +175,44 @@ func (d *door) post(w http.ResponseWriter, r *http.Request, l *lane) {
 		w.Write(jsonrpc.Response(nil, nil, jsonrpc.Errorf(jsonrpc.CodeParse, "parse error").Raw()))
 		return
 	}
-	if l == nil {
-		l = d.open(modern(r))
-		if m.Method == "initialize" && !modern(r) {
-			d.mu.Lock()
-			d.made++
-			id := strconv.Itoa(d.made)
-			d.sessions[id] = l
-			d.mu.Unlock()
-			w.Header().Set("Mcp-Session-Id", id)
-		} else {
-			defer l.in.Close()
-		}
+	p := &post{id: bytes.Clone(m.ID), token: bytes.Clone(rawjson.Get(m.Params, "_meta", "progressToken")), lines: make(chan []byte, 1000)}
+	asks := m.Method != "" && m.HasID()
+	switch {
+	case l == nil && m.Method == "initialize" && !modern(r):
+		l = d.open()
+		d.mu.Lock()
+		d.made++
+		id := strconv.Itoa(d.made)
+		d.sessions[id] = l
+		d.mu.Unlock()
+		w.Header().Set("Mcp-Session-Id", id)
+		l.add(p)
+	case l == nil && !asks:
+		w.WriteHeader(http.StatusAccepted) // it is about nothing
+		return
+	case l == nil:
+		l = d.lane(p)
+	case asks:
+		l.add(p)
 	}
-	line := append(rawjson.OneLine(d.inward(m, body)), '\n')
-	if m.Method == "" || !m.HasID() {
-		l.in.Write(line)
+	l.in.Write(append(rawjson.OneLine(d.inward(m, body)), '\n'))
+	if !asks {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	p := &post{id: bytes.Clone(m.ID), token: bytes.Clone(rawjson.Get(m.Params, "_meta", "progressToken")), lines: make(chan []byte, 1000)}
-	l.mu.Lock()
-	l.posts = append(l.posts, p)
-	l.mu.Unlock()
-	l.in.Write(line)
+	defer l.drop(p)
 	select {
 	case first := <-p.lines:
-		d.answer(w, r, l, p, first)
+		d.answer(w, r, p, first)
 	case <-r.Context().Done():
-		l.drop(p)
+	}
+	if modern(r) && r.Context().Err() != nil { // which gives the request up
+		fmt.Fprintf(l.in, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`+"\n", p.id)
 	}
 }
 
 // answer answers a post, by a stream of events unless its status tells of an error.
-func (d *door) answer(w http.ResponseWriter, r *http.Request, l *lane, p *post, first []byte) {
+func (d *door) answer(w http.ResponseWriter, r *http.Request, p *post, first []byte) {
 	m, _ := jsonrpc.Parse(first)
 	if code := status(r, m); code != http.StatusOK {
 		w.Header().Set("Content-Type", "application/json")
@@ -192,7 +225,6 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request, l *lane, p *post, 
 	if m.Method != "" {
 		d.follow(w, r, p.lines)
 	}
-	l.drop(p)
 }
 
 // follow sends lines until one is an answer or the client is gone.
