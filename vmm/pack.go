@@ -266,8 +266,10 @@ func (p *packing) memory() {
 		p.m.Without = "it was not asked for"
 	case err != nil || !moves:
 		p.m.Without = fmt.Sprintf("driver %s cannot have it go on elsewhere", p.was.Driver)
-	case len(p.m.Secrets) > 0 && p.want.Memory != pack.Yes:
-		p.m.Without = "it may hold " + strings.Join(p.m.Secrets, " ") + ", and was not asked for by name"
+	case p.want.Memory != pack.Yes:
+		if held := p.held(); len(held) > 0 {
+			p.m.Without = "it may hold " + strings.Join(held, " ") + ", and was not asked for by name"
+		}
 	}
 	if p.m.Without != "" {
 		return
@@ -282,6 +284,19 @@ func (p *packing) memory() {
 		below, ok := strings.CutPrefix(name, savedMachine+"/")
 		return ok && stays(below)
 	}})
+}
+
+// held returns the variables that the guest was given and that are secret, by
+// whomever they are set.
+func (p *packing) held() []string {
+	names := slices.Clone(p.m.Secrets)
+	given, _ := p.v.GivenEnv() // of an image that is gone nothing is known
+	for _, kv := range given {
+		if name, value, _ := strings.Cut(kv, "="); p.baggage.Secret(name, value) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (p *packing) parts() (names []string) {

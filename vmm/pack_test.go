@@ -114,6 +114,23 @@ func TestUnpackWhatCannotBe(t *testing.T) {
 	}
 }
 
+// TestUnpackTells has a VM say what its config would have of this machine.
+func TestUnpackTells(t *testing.T) {
+	w := newWorld(t)
+	var data bytes.Buffer
+	a, err := pack.NewWriter(&data, pack.Manifest{Name: "x\ny", Config: "mount /etc:/mnt/etc:ro\n", Image: pack.Image{Kind: "host"}})
+	if err == nil {
+		err = a.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := w.unpack("new", data.Bytes(), pack.All())
+	if want := "reason unpacked from x?y; its config has mount /etc:/mnt/etc:ro\n"; err != nil || !strings.Contains(v.Status(), want) {
+		t.Errorf("%v, %s", err, v.Status())
+	}
+}
+
 // TestUnpackFinished kills the process after it was decided that a VM becomes what
 // an archive says: the next one sees to it.
 func TestUnpackFinished(t *testing.T) {

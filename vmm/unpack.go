@@ -332,10 +332,7 @@ func (u *unpack) install() error {
 	if err := v.Fresh(); err != nil {
 		return err
 	}
-	if len(u.m.Secrets) > 0 {
-		u.reason = strings.TrimPrefix(u.reason+"; ", "; ") + "env lacks what is secret: " + plainText(strings.Join(u.m.Secrets, " "))
-	}
-	u.reason = strings.TrimSuffix("unpacked from "+plainText(u.m.Name)+": "+u.reason, ": ")
+	u.explain()
 	now := v.look().stored
 	s := stored{Name: now.Name, State: u.state, Reason: u.reason, Since: time.Now(), Made: now.Made, Anonymous: now.Anonymous, Driver: u.m.Driver}
 	if u.state == Suspended {
@@ -356,6 +353,24 @@ func (u *unpack) install() error {
 		})
 		return nil
 	})
+}
+
+// explain has the reason say what is to be known of the VM before it runs: what it
+// lacks, and what of this machine it would be given.
+func (u *unpack) explain() {
+	list := []string{"unpacked from " + plainText(u.m.Name)}
+	if u.reason != "" {
+		list[0] += ": " + u.reason
+	}
+	if len(u.m.Secrets) > 0 {
+		list = append(list, "env lacks what is secret: "+plainText(strings.Join(u.m.Secrets, " ")))
+	}
+	for _, key := range []string{"mount", "kernel"} {
+		if value := u.config.Value(key); value != "" {
+			list = append(list, "its config has "+key+" "+plainText(value))
+		}
+	}
+	u.reason = strings.Join(list, "; ")
 }
 
 // finishUnpack does steps 4 and 5 where 3 has been done.

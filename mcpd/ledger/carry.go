@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -34,7 +35,7 @@ func (db *DB) Carry(ctx context.Context, take func(name string, size int64, r io
 }
 
 func (db *DB) carry(ctx context.Context, name string, take func(string, int64, io.Reader) error) error {
-	f, err := os.CreateTemp("", "hutch-ledger-")
+	f, err := os.CreateTemp(filepath.Dir(db.path), ".new-carry-") // a leftover, should we be killed here
 	if err != nil {
 		return err
 	}
