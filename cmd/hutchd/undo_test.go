@@ -27,16 +27,34 @@ func (s *service) lastPoint(says string) string {
 // can all be undone.
 func undoing(t *testing.T, mounted bool) *service {
 	s := serve(t, mounted)
+	s.undoing()
+	return s
+}
+
+func (s *service) undoing() {
+	s.t.Helper()
 	s.mkdir("vm/dev")
 	s.write("vm/dev/ctl", "set undo all\nstart\n")
-	return s
 }
 
 // TestUndo undoes what a guest and its tools did while a command of it runs on,
 // with a folder of the workspace for its own and a file open.
 func TestUndo(t *testing.T) {
 	t.Parallel()
-	s := undoing(t, true)
+	t.Run("root", func(t *testing.T) {
+		t.Parallel()
+		undo(t, serve(t, true))
+	})
+	t.Run("user", func(t *testing.T) {
+		t.Parallel()
+		s := ordinary(t)
+		s.start()
+		undo(t, s)
+	})
+}
+
+func undo(t *testing.T, s *service) {
+	s.undoing()
 	s.run(`echo one >f; mkdir -p d/deep; echo kept >d/kept; ln d/kept d/name; ln -s f link; mkfifo pipe; chmod 751 d; truncate -s 1G sparse; setfattr -n user.a -v b f 2>/dev/null || true`)
 	s.mkdir("vm/dev/exec/editor")
 	s.write("vm/dev/exec/editor/ctl", "sh cd d; exec 3<../f; echo ready; while ! test -e /tmp/end; do :; done; cat <&3; cat ../f; ls; cat kept; echo mine >new\n")
@@ -48,7 +66,7 @@ func TestUndo(t *testing.T) {
 		t.Fatalf("the tool says %s", text)
 	}
 	s.run(`rm -r link d/name d/deep; echo x >>d/kept; chmod 700 d; mkdir came; echo y >came/z; rm pipe; echo pipe >pipe; rm sparse`)
-	held, err := os.Open(s.path("vm/dev/work/f"))
+	held, err := s.client().Open("vm/dev/work/f", os.O_RDONLY)
 	if err != nil {
 		t.Fatal(err)
 	}
