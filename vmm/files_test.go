@@ -13,7 +13,7 @@ func TestConfigIsKeptAsWritten(t *testing.T) {
 	w := newWorld(t)
 	v := w.make("dev")
 	const mark = "# default: "
-	defaults := mark + "profile default\n" + mark + "driver fake\n" + mark + "pids 512\n" + mark + "records 256MiB\n" + mark + "net none\n"
+	defaults := mark + "profile default\n" + mark + "driver fake\n" + mark + "pids 512\n" + mark + "records 256MiB\n" + mark + "net none\n" + mark + "undo none\n" + mark + "undo_keep 20\n"
 	if got := v.ConfigText(); got != mark+"image host\n"+defaults {
 		t.Errorf("new config %q", got)
 	}
@@ -24,20 +24,20 @@ func TestConfigIsKeptAsWritten(t *testing.T) {
 		}
 	}
 	bad := "cpus 1\nfrobs 3\n"
-	wantErr(t, v.SetConfig(w.limit(), bad), `invalid argument: config line 2: unknown key "frobs": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap`)
-	wantErr(t, v.Err(), `invalid argument: config line 2: unknown key "frobs": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap`)
+	wantErr(t, v.SetConfig(w.limit(), bad), `invalid argument: config line 2: unknown key "frobs": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap undo undo_keep`)
+	wantErr(t, v.Err(), `invalid argument: config line 2: unknown key "frobs": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap undo undo_keep`)
 	wantErr(t, v.SetConfig(w.limit(), "driver fake\ndriver warp\n"), `invalid argument: config line 2: no driver "warp" here: see drivers`)
 	v.SetConfig(w.limit(), bad)
 	for range 2 { // and after a restart
 		if v.ConfigText() != bad || v.Config().CPUs != 1 {
 			t.Errorf("config %q means %+v", v.ConfigText(), v.Config())
 		}
-		wantErr(t, v.Start(w.limit()), `invalid argument: config line 2: unknown key "frobs": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap: mend config first`)
+		wantErr(t, v.Start(w.limit()), `invalid argument: config line 2: unknown key "frobs": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap undo undo_keep: mend config first`)
 		w.close()
 		w.open()
 		v = w.lookup("dev")
 	}
-	wantErr(t, v.Set(w.limit(), "cpus", "2"), `invalid argument: config line 2: unknown key "frobs": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap: mend that first, set changed nothing`)
+	wantErr(t, v.Set(w.limit(), "cpus", "2"), `invalid argument: config line 2: unknown key "frobs": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap undo undo_keep: mend that first, set changed nothing`)
 	if v.ConfigText() != bad {
 		t.Errorf("a refused set left %q", v.ConfigText())
 	}
@@ -48,7 +48,7 @@ func TestConfigIsKeptAsWritten(t *testing.T) {
 	if want := "# mine\nimage  host\n\ncpus 2\n" + defaults; v.ConfigText() != want {
 		t.Errorf("config %q, want %q", v.ConfigText(), want)
 	}
-	wantErr(t, v.Set(w.limit(), "frobs", "3"), `invalid argument: unknown key "frobs": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap`)
+	wantErr(t, v.Set(w.limit(), "frobs", "3"), `invalid argument: unknown key "frobs": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap undo undo_keep`)
 	wantErr(t, v.Set(w.limit(), "driver", "warp"), `invalid argument: no driver "warp" here: see drivers`)
 	if v.Config().CPUs != 2 || v.ConfigErr() != nil {
 		t.Error("a refused set changed the config")

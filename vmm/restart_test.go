@@ -132,8 +132,8 @@ func TestBrokenStateFiles(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	wantErr(t, w.lookup("badconfig").Err(), `invalid argument: config line 1: unknown key "nonsense": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap`)
-	wantErr(t, w.lookup("edited").Err(), `invalid argument: config line 1: unknown key "colour": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap`)
+	wantErr(t, w.lookup("badconfig").Err(), `invalid argument: config line 1: unknown key "nonsense": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap undo undo_keep`)
+	wantErr(t, w.lookup("edited").Err(), `invalid argument: config line 1: unknown key "colour": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap undo undo_keep`)
 	if got := len(w.table.List()); got != 5 {
 		t.Errorf("%d VMs, want 5", got)
 	}

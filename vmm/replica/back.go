@@ -164,6 +164,7 @@ func (b *back) clear(s, w *folder, prefix string) error {
 	if err != nil {
 		return err
 	}
+	slices.Sort(names)
 	for _, name := range names {
 		var st, now unix.Stat_t
 		if err := unix.Fstatat(s.fd(), name, &st, unix.AT_SYMLINK_NOFOLLOW); !errors.Is(err, unix.ENOENT) {
