@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"hutch/cmd/hutchd/tree"
 	"hutch/fs"
 )
 
@@ -151,6 +153,7 @@ func openLogs(o options) *logs {
 		out = append(out, file) // the disk, which may be full, comes last
 	}
 	l.log = slog.New(slog.NewTextHandler(io.MultiWriter(out...), &slog.HandlerOptions{Level: l.level}))
+	dateCrash(l.crash)
 	crash, cerr := appendTo(l.crash)
 	if cerr == nil {
 		cerr = debug.SetCrashOutput(crash, debug.CrashOptions{})
@@ -160,6 +163,25 @@ func openLogs(o options) *logs {
 		l.log.Warn("no log on the disk", "err", err)
 	}
 	return l
+}
+
+// dateCrash has the crash log say when the last run crashed, if it did: that was
+// when the Go runtime wrote to it, which says no time.
+func dateCrash(path string) {
+	st, err := os.Stat(path)
+	if err != nil || st.Size() == 0 {
+		return
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	line := tree.Crashed + st.ModTime().UTC().Format("2006-01-02T15:04:05.000000Z") + "\n"
+	end := make([]byte, min(st.Size(), int64(len(line))))
+	if _, err := f.ReadAt(end, st.Size()-int64(len(end))); err == nil && !bytes.HasPrefix(end, []byte(tree.Crashed)) {
+		f.WriteString(line)
+	}
 }
 
 func appendTo(path string) (*os.File, error) {

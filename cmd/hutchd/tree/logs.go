@@ -1,13 +1,7 @@
 package tree
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"maps"
-	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -23,41 +17,6 @@ func serviceLog(follow bool) func(call, int) (fs.Handle, error) {
 }
 
 func serviceLogSize(c call) uint64 { return c.At.s.cfg.ServiceLog.Size() }
-
-// panics gives what the Go runtime wrote when hutchd crashed, in this run
-// (goroutines that were saved) and in former ones.
-func panics(c call) (string, error) {
-	text, err := os.ReadFile(c.At.s.cfg.CrashLog)
-	if os.IsNotExist(err) {
-		return "", nil
-	}
-	return string(text), err
-}
-
-var logLevel = regexp.MustCompile(`level=(WARN|ERROR) msg=("(?:[^"\\]|\\.)*"|\S+)`)
-
-// triage counts the warnings and errors of the service's log by message, the
-// most frequent first, and tells of crashes.
-func triage(c call) (string, error) {
-	counts := map[string]int{}
-	text := readLog(c.At.s.cfg.ServiceLog)
-	for line := range strings.Lines(text) {
-		if m := logLevel.FindStringSubmatch(line); m != nil {
-			counts[strings.ToLower(m[1])+" "+m[2]]++
-		}
-	}
-	keys := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
-	})
-	var b strings.Builder
-	for _, k := range keys {
-		fmt.Fprintf(&b, "%d %s\n", counts[k], k)
-	}
-	if crash, err := panics(c); err == nil && crash != "" {
-		fmt.Fprintf(&b, "%d crashes, see log/panics\n", strings.Count(crash, "\ngoroutine ")+1)
-	}
-	return b.String(), nil
-}
 
 func readLog(l *fs.Log) string {
 	h := l.Open(false, false)

@@ -56,8 +56,8 @@ func logRows() []row {
 	return []row{
 		{Name: "service", Perm: 0o444, Open: serviceLog(false), Size: serviceLogSize, Doc: "the log of hutchd"},
 		{Name: "follow", Perm: 0o444, Open: serviceLog(true), Doc: "the same; blocks at the end"},
-		{Name: "panics", Perm: 0o444, Read: panics, Doc: "crashes of hutchd with their stacks"},
-		{Name: "triage", Perm: 0o444, Read: triage, Doc: "what went wrong lately, counted"},
+		{Name: "panics", Perm: 0o644, Open: openPanics, Doc: "crashes of hutchd with their stacks, a JSON line each; write since or limit first to narrow them"},
+		{Name: "triage", Perm: 0o644, Open: openTriage, Doc: "what went wrong, was dropped or was slow lately, a JSON line each, counted; write since or limit first to narrow it"},
 	}
 }
 

@@ -1,0 +1,190 @@
+package tree
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"hutch/fs"
+	"hutch/mcpd/redact"
+	"hutch/mcpd/timeline"
+)
+
+// A crash is what is known of all crashes with the same message at the same place.
+type crash struct {
+	First  string   `json:"first"`
+	Last   string   `json:"last"`
+	Count  int      `json:"count"`
+	Panic  string   `json:"panic"`
+	Place  string   `json:"place"`
+	Frames []string `json:"frames"` // of the goroutine that crashed last
+}
+
+// What is read and told of crashes at most.
+const (
+	maxCrashes = 1 << 20 // bytes of the file, its end
+	maxFrames  = 16
+	maxTold    = 400 // bytes of a message or a frame
+)
+
+// Crashed is what a line of the crash log begins with that says when what stands
+// above it was written: the Go runtime, which writes the rest, does not.
+const Crashed = "hutchd: crashed "
+
+// openPanics opens the crashes of hutchd, this run's and former ones'.
+func openPanics(c call, flags int) (fs.Handle, error) {
+	return openNarrowed(flags, timeline.Few, func(_ context.Context, q timeline.Query) (string, error) {
+		text, written, err := crashText(c.At.s.cfg.CrashLog)
+		if err != nil {
+			return "", err
+		}
+		crashes := slices.DeleteFunc(crashesOf(text, written), func(c crash) bool { return c.Last < stampOf(q.Since) })
+		return linesOf(crashes, q.Limit)
+	})
+}
+
+// crashText returns the end of the crash log, and when it was last written to.
+func crashText(path string) (string, time.Time, error) {
+	f, err := os.Open(path)
+	if os.IsNotExist(err) {
+		return "", time.Time{}, nil
+	} else if err != nil {
+		return "", time.Time{}, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	text, err := io.ReadAll(io.NewSectionReader(f, max(0, st.Size()-maxCrashes), maxCrashes))
+	return string(text), st.ModTime(), err
+}
+
+var (
+	crashHead = regexp.MustCompile(`^(panic|fatal error|runtime|SIG[A-Z]+): ?(.*)`)
+	crashLine = regexp.MustCompile(`^\t(.*:[0-9]+)( \+0x[0-9a-f]+)?$`)
+)
+
+// crashesOf returns the crashes that the Go runtime told of, those that were last
+// the last. What has no line that says when it was is of the time written.
+func crashesOf(text string, written time.Time) []crash {
+	var all []crash
+	var now crash
+	in, started, undated := false, false, 0
+	end := func() {
+		if started && now.Panic != "" {
+			now.Place = placeOf(now.Frames)
+			all = append(all, now)
+		}
+		now, in, started = crash{}, false, false
+	}
+	fun := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		head := crashHead.FindStringSubmatch(strings.TrimLeft(line, "\t "))
+		switch {
+		case strings.HasPrefix(line, Crashed):
+			end()
+			for ; undated < len(all); undated++ {
+				all[undated].Last = strings.TrimPrefix(line, Crashed)
+			}
+		case head != nil && (!in || line[0] != '\t'):
+			if started {
+				end()
+			}
+			if now.Panic != "" {
+				now.Panic += "; "
+			}
+			now.Panic += head[2]
+		case strings.HasPrefix(line, "goroutine ") && strings.HasSuffix(line, ":"):
+			in, started = !started && now.Panic != "", started || now.Panic != ""
+		case line == "":
+			in = false
+		case in && crashLine.MatchString(line):
+			if len(now.Frames) < maxFrames && fun != "" {
+				now.Frames = append(now.Frames, plainWords(fun+" "+crashLine.FindStringSubmatch(line)[1]))
+			}
+			fun = ""
+		case in:
+			fun = funcName(line)
+		}
+	}
+	end()
+	for ; undated < len(all); undated++ {
+		all[undated].Last = stampOf(written)
+	}
+	return alike(all)
+}
+
+// funcName returns the name of the function in a line of a stack, without its
+// arguments.
+func funcName(line string) string {
+	line, _, _ = strings.Cut(strings.TrimPrefix(line, "created by "), " in goroutine ")
+	if i := strings.LastIndexByte(line, '('); i > 0 && strings.HasSuffix(line, ")") {
+		line = line[:i]
+	}
+	return line
+}
+
+// placeOf returns the frame that is to blame: the first that is not the runtime's.
+func placeOf(frames []string) string {
+	for _, f := range frames {
+		if !strings.HasPrefix(f, "runtime.") && !strings.HasPrefix(f, "runtime/") && !strings.HasPrefix(f, "panic ") {
+			return f
+		}
+	}
+	return ""
+}
+
+// alike joins the crashes of the same message at the same place.
+func alike(all []crash) (kinds []crash) {
+	for _, c := range all {
+		c.First, c.Count = c.Last, 1
+		c.Panic = plainWords(c.Panic)
+		i := slices.IndexFunc(kinds, func(k crash) bool { return k.Panic == c.Panic && k.Place == c.Place })
+		if i >= 0 {
+			c.First, c.Count = min(kinds[i].First, c.First), kinds[i].Count+1
+			kinds = slices.Delete(kinds, i, i+1)
+		}
+		kinds = append(kinds, c)
+	}
+	slices.SortStableFunc(kinds, func(a, b crash) int { return strings.Compare(a.Last, b.Last) })
+	return kinds
+}
+
+// plainWords returns a text that anybody may have had a part in: without secrets,
+// and not too long.
+func plainWords(text string) string {
+	text = new(redact.Redactor).Redact(text)
+	if len(text) > maxTold {
+		text = strings.ToValidUTF8(text[:maxTold], "") + "…"
+	}
+	return text
+}
+
+// stampOf returns a time as lines have it; "" for none.
+func stampOf(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000000Z")
+}
+
+// linesOf returns the last of list, a JSON line each.
+func linesOf[T any](list []T, limit int) (string, error) {
+	var b bytes.Buffer
+	for _, v := range list[max(0, len(list)-cmp.Or(limit, timeline.Lines)):] {
+		line, err := fs.MarshalLine(v)
+		if err != nil {
+			return "", err
+		}
+		b.Write(append(line, '\n'))
+	}
+	return b.String(), nil
+}
