@@ -47,6 +47,7 @@ func commands() []command {
 		{"profile", "[FLAGS] show|check|sign|keygen [NAME|FILE…]", 1, -1, "show a profile, check files of profiles, or sign those of corp", defineProfile, ending, false},
 		{"cp", "FROM TO", 2, 2, "copy files into a VM or out of it: VM:PATH is one there", plain(connected(cp)), ending, false},
 		{"logs", "[FLAGS] VM [NAME]", 1, 2, "print a log of a VM, or what a command in it printed", defineLogs, ending, false},
+		{"timeline", "[FLAGS] VM", 1, 1, "print what happened in a VM, in order of time", defineTimeline, ending, false},
 		{"calls", "VM", 1, 1, "print what a VM's agent asks, as it asks", plain(connected(calls)), ending, false},
 		{"mcp-session", "VM", 1, 1, "be an MCP server on standard input and output that has a VM's tools", plain(connected(mcpSession)), ending, false},
 		{"asks", "[FLAGS]", 0, 0, "list what waits for a person to decide it, or ask", defineAsks, ending, false},

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"hutch/fs"
+)
+
+// A happening is what a line of timeline tells.
+type happening struct {
+	Time     time.Time `json:"timestamp"`
+	Layer    string    `json:"layer"`
+	Trace    string    `json:"trace_id"`
+	Duration *float64  `json:"duration_ms"`
+	Status   string    `json:"status"`
+	Summary  string    `json:"summary"`
+}
+
+// defineTimeline has the command that prints what happened in a VM.
+func defineTimeline(flags *flag.FlagSet) action {
+	var messages []string
+	for _, w := range []struct{ flag, doc string }{
+		{"trace", "what is part of the trace `ID`"},
+		{"since", "what began no longer ago than `TIME`, as 10m, or at a time as 2006-01-02T15:04:05Z or after it"},
+		{"until", "what began by `TIME`"},
+		{"layer", "what is of the layers `LAYER,…`: vm mcp exec file net snapshot security ask"},
+		{"limit", "the newest `N` lines, 1000 if not said, at most 10000"},
+	} {
+		flags.Func(w.flag, w.doc, func(value string) error {
+			messages = append(messages, w.flag+" "+fs.Quote(value))
+			return nil
+		})
+	}
+	asJSON := flags.Bool("json", false, "print a JSON object a line")
+	return connected(func(ctx context.Context, c *tree, args []string) error {
+		vm, err := vmDir(args[0])
+		if err != nil {
+			return err
+		}
+		f, err := c.open(path.Join(vm, "timeline"), os.O_RDWR)
+		if err != nil {
+			return noVM(c, args[0], err)
+		}
+		defer f.closeWith(ctx)()
+		for _, m := range messages {
+			if err := tell(f, m); err != nil {
+				return err
+			}
+		}
+		text := io.NewSectionReader(f, 0, 1<<62)
+		if *asJSON {
+			_, err := io.Copy(os.Stdout, text)
+			return err
+		}
+		return printTimeline(text)
+	})
+}
+
+// printTimeline prints lines of a timeline as a table, in the time of the place.
+func printTimeline(text io.Reader) error {
+	t := newTable(false, "TIME", "LAYER", "STATUS", "MS", "TRACE", "WHAT")
+	lines := bufio.NewScanner(text)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var h happening
+		if err := json.Unmarshal(lines.Bytes(), &h); err != nil {
+			return fmt.Errorf("timeline: %w", err)
+		}
+		took := "-"
+		if h.Duration != nil {
+			took = strconv.FormatFloat(*h.Duration, 'f', 1, 64)
+		}
+		if h.Trace == "" {
+			h.Trace = "-"
+		}
+		when := h.Time.Local().Format("2006-01-02 15:04:05.000")
+		if err := t.row(nil, when, h.Layer, fs.PlainLine(h.Status), took, h.Trace, strings.ReplaceAll(fs.PlainLine(h.Summary), "\t", " ")); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	return t.flush()
+}
