@@ -36,7 +36,7 @@ func (e *Endpoint) record(ctx context.Context, c ledger.Call) (row, *Error) {
 // record begins the call's row. Nothing is decided yet.
 func (c *call) record(ctx context.Context) (err *Error) {
 	c.row, err = c.session.e.record(ctx, ledger.Call{
-		Server: ledgerName(c.server), Method: c.message.Method, Tool: c.tool, RequestID: string(c.message.ID),
+		Time: c.begun, Server: ledgerName(c.server), Method: c.message.Method, Tool: c.tool, RequestID: string(c.message.ID),
 		Decision: ledger.Pending, Request: c.message.params.raw, Process: c.process, BytesSent: int64(c.sent),
 		TraceID: c.trace.ID(), Principal: c.who,
 	})

@@ -51,6 +51,35 @@ func TestForward(t *testing.T) {
 	}
 }
 
+// TestTraced has requests be part of the trace that they say, and what is no
+// trace get no further.
+func TestTraced(t *testing.T) {
+	const id = "4bf92f3577b34da6a3ce929d0e0e4736"
+	s := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "saw ", r.Header["Traceparent"], r.Header["Tracestate"])
+	})
+	g := start(t, wire.Network{Allow: []string{s.at("127.0.0.1")}, Private: []string{"127.0.0.0/8"}})
+	for _, tt := range []struct{ head, saw, id string }{
+		{"", "saw [] []", ""},
+		{"traceparent: 00-" + id + "-00f067aa0ba902b7-01\r\ntracestate: a=b\r\ntracestate: c=d\r\n", "saw [00-" + id + "-00f067aa0ba902b7-01] [a=b c=d]", id},
+		{"traceparent: 00-" + id + "-00f067aa0ba902b7-01\r\ntracestate: rubbish\r\n", "saw [00-" + id + "-00f067aa0ba902b7-01] []", id},
+		{"traceparent: rubbish\r\ntracestate: a=b\r\n", "saw [] []", ""},
+		{strings.Repeat("traceparent: 00-"+id+"-00f067aa0ba902b7-01\r\n", 2), "saw [] []", ""},
+	} {
+		answer := g.raw("GET " + s.URL + "/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + tt.head + "\r\n")
+		if !strings.Contains(answer, tt.saw) {
+			t.Errorf("%q: the server %q, want %q", tt.head, answer, tt.saw)
+		}
+		if got := g.ended().Trace; tt.id != "" && got != tt.id || tt.id == "" && (got == id || len(got) != 32) {
+			t.Errorf("%q: trace id %q, want %q", tt.head, got, tt.id)
+		}
+	}
+	g.raw("CONNECT none.example:443 HTTP/1.1\r\nHost: x\r\ntraceparent: 00-" + id + "-00f067aa0ba902b7-01\r\n\r\n")
+	if e := g.ended(); e.Trace != id || e.Decision != wire.Denied {
+		t.Errorf("a tunnel: %+v", e)
+	}
+}
+
 // TestRefused asks for what is not to be had.
 func TestRefused(t *testing.T) {
 	s := serve(t, false, echo)
