@@ -86,6 +86,11 @@ const hangLimit = 15 * time.Second
 // execute runs the command of a call. It goes with the connection, so when the
 // call is cancelled.
 func (c *call) execute(ctx context.Context, vm string, env map[string]string, keep bool) (any, error) {
+	give, err := c.take(ctx, 2*c.args.number("limit"))
+	if err != nil {
+		return nil, err
+	}
+	defer give()
 	seconds := max(c.args.number("timeout"), 1)
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(seconds)*time.Second+hangLimit,
 		fmt.Errorf("%w: the sandbox does not end the command within %v after its %d s", fs.ErrTimedOut, hangLimit, seconds))
@@ -286,6 +291,11 @@ func moreOutput(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	give, err := c.take(ctx, c.args.number("limit"))
+	if err != nil {
+		return nil, err
+	}
+	defer give()
 	name := c.args.text("exec")
 	if _, err := vmDir(name); err != nil {
 		return nil, fmt.Errorf("%w: %q is not the name of a command", fs.ErrInvalid, name)
@@ -299,10 +309,11 @@ func moreOutput(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	size, _, _ := strings.Cut(pairs(status)[c.args.text("stream")], " ")
-	whole, _ := strconv.ParseInt(size, 10, 64)
+	said := pairs(status)
+	whole, from := extent(said[c.args.text("stream")])
+	start := max(int64(c.args.number("offset")), from)
 	var part []byte
-	for f.off = int64(c.args.number("offset")); len(part) < c.args.number("limit"); {
+	for f.off = start; len(part) < c.args.number("limit"); {
 		p := make([]byte, min(64<<10, c.args.number("limit")-len(part)))
 		n, err := f.read(ctx, p)
 		if again(err) || err == nil && n == 0 {
@@ -313,7 +324,19 @@ func moreOutput(ctx context.Context, c *call) (any, error) {
 		}
 		part = append(part, p[:n]...)
 	}
-	told, err := c.page(part, max(whole, f.off))
-	said := pairs(status)
+	told, err := c.page(part, start, max(whole, f.off))
 	return outputPart{name, strings.HasPrefix(status, "running\n"), said["result"], told}, err
+}
+
+// extent returns how much came of an output, and from where on it is kept, as a
+// command's status says: "20000000 from 3222784".
+func extent(of string) (whole, from int64) {
+	words := strings.Fields(of)
+	if len(words) > 0 {
+		whole, _ = strconv.ParseInt(words[0], 10, 64)
+	}
+	if len(words) == 3 {
+		from, _ = strconv.ParseInt(words[2], 10, 64)
+	}
+	return whole, from
 }

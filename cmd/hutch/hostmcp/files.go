@@ -21,8 +21,9 @@ const (
 	base64Text = "base64"
 )
 
-// maxPart is the most of a file that one call gives.
-const maxPart = 16 << 20
+// maxPart is the most of a file that one call gives, in bytes. A result has it
+// twice, and clients take lines of 16 MiB.
+const maxPart = 4 << 20
 
 type (
 	fileRead struct {
@@ -120,24 +121,30 @@ func readFile(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	give, err := c.take(ctx, c.args.number("limit"))
+	if err != nil {
+		return nil, err
+	}
+	defer give()
 	var r fileRead
 	err = c.resolved(ctx, dir, c.args.text("path"), func(name string) error {
-		part, size, err := c.t.part(ctx, name, int64(c.args.number("offset")), c.args.number("limit"))
+		off := int64(c.args.number("offset"))
+		part, size, err := c.t.part(ctx, name, off, c.args.number("limit"))
 		if err != nil {
 			return err
 		}
 		r.Path = guestPath(c.args.text("path"))
-		r.page, err = c.page(part, size)
+		r.page, err = c.page(part, off, size)
 		return err
 	})
 	return r, err
 }
 
-// page is a part of size bytes that was read for a call, in the encoding that
-// it wants, or one that fits.
-func (c *call) page(part []byte, size int64) (page, error) {
+// page is a part, from off on, of size bytes that was read for a call, in the
+// encoding that it wants, or one that fits.
+func (c *call) page(part []byte, off, size int64) (page, error) {
 	encoding := c.args.text("encoding")
-	r := page{Size: size, Offset: int64(c.args.number("offset"))}
+	r := page{Size: size, Offset: off}
 	end := r.Offset + int64(len(part))
 	if encoding != base64Text {
 		if whole := wholeRunes(part); end < r.Size && utf8.Valid(part[:whole]) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+	"golang.org/x/sync/semaphore"
 )
 
 // A Config says which hutchd is served, and to whom.
@@ -30,6 +31,7 @@ type Config struct {
 type host struct {
 	service *service
 	version string
+	room    *semaphore.Weighted // bytes that the results of calls under way may have
 
 	mu    sync.Mutex       // guards what follows
 	vms   map[string]*tree // the anonymous VMs that we made, with what holds them
@@ -50,7 +52,7 @@ const instructions = `Sandboxes (VMs) of hutch on this machine. Make one with cr
 // Serve is an MCP server on in and out until in ends, or ctx. What it made
 // without a name goes with it; a hutchd that it started stays.
 func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
-	h := &host{service: newService(c), version: c.Version, vms: map[string]*tree{}}
+	h := &host{service: newService(c), version: c.Version, room: semaphore.NewWeighted(maxResults), vms: map[string]*tree{}}
 	defer h.close()
 	s := h.server(c.Prefix)
 	ctx, cancel := context.WithCancel(ctx)
@@ -129,6 +131,17 @@ func (c *call) end() {
 	if c.t != nil {
 		c.t.close()
 	}
+}
+
+// maxResults is how many bytes the results of calls under way may have together.
+const maxResults = 128 << 20
+
+// take waits for room for a result of so many bytes, which give gives back.
+func (c *call) take(ctx context.Context, bytes int) (give func(), err error) {
+	if err := c.h.room.Acquire(ctx, int64(bytes)); err != nil {
+		return nil, err
+	}
+	return func() { c.h.room.Release(int64(bytes)) }, nil
 }
 
 // hold has what the call has open stay open when it has ended.

@@ -193,8 +193,29 @@ func timeline(ctx context.Context, c *call) (any, error) {
 
 var recent = []narrowing{{"since", "since"}, {"limit", "limit"}, {"id", "vm"}}
 
-func panics(ctx context.Context, c *call) (any, error) { return c.asked(ctx, "log/panics", recent) }
-func triage(ctx context.Context, c *call) (any, error) { return c.asked(ctx, "log/triage", recent) }
+func panics(ctx context.Context, c *call) (any, error) { return c.recent(ctx, "log/panics") }
+func triage(ctx context.Context, c *call) (any, error) { return c.recent(ctx, "log/triage") }
+
+// recent reads what the service sums up of its log: JSON lines where it takes
+// words that narrow them, else the lines of a text.
+func (c *call) recent(ctx context.Context, name string) (any, error) {
+	st, err := c.t.stat(ctx, name)
+	if err != nil || st.Mode&0o222 != 0 {
+		return c.asked(ctx, name, recent)
+	}
+	text, err := c.t.text(ctx, name) // it has no length
+	if err != nil {
+		return nil, err
+	}
+	r := rows{Rows: []json.RawMessage{}}
+	for line := range strings.Lines(text) {
+		r.Rows = append(r.Rows, encoded(map[string]string{"line": strings.TrimSuffix(line, "\n")}))
+	}
+	r.Truncated = len(r.Rows) > c.args.number("limit")
+	r.Rows = r.Rows[:min(len(r.Rows), c.args.number("limit"))]
+	r.Count = len(r.Rows)
+	return r, nil
+}
 
 func inspect(ctx context.Context, c *call) (any, error) {
 	_, dir, err := c.vm()

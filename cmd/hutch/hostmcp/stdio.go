@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	maxLine  = 64 << 20 // bytes of a message
+	maxLine  = 32 << 20 // bytes of a message
 	maxCalls = 256      // requests under way
+	maxBytes = 64 << 20 // of them together
 )
 
 // A session is the one client, on a pair of streams. It is our own beside
@@ -40,11 +41,13 @@ type session struct {
 
 	mu    sync.Mutex          // guards what follows
 	calls map[string]*request // under way, by id
+	bytes int                 // of these
 	all   sync.WaitGroup
 }
 
 type request struct {
 	cancel  context.CancelCauseFunc
+	bytes   int
 	listens bool // it is answered when nobody wants it any more
 }
 
@@ -176,7 +179,7 @@ func (s *session) take(ctx context.Context, line []byte) {
 	}
 	id := string(e.ID)
 	ctx, cancel := context.WithCancelCause(ctx)
-	r := &request{cancel, e.Method == string(mcp.MethodSubscriptionsListen)}
+	r := &request{cancel, len(line), e.Method == string(mcp.MethodSubscriptionsListen)}
 	if why := s.enter(id, r); why != "" {
 		cancel(nil)
 		s.refuse(e.ID, why)
@@ -216,7 +219,10 @@ func (s *session) enter(id string, r *request) (why string) {
 		return "a request with this id is under way"
 	case len(s.calls) >= maxCalls:
 		return fmt.Sprintf("%d requests are under way: wait for an answer", maxCalls)
+	case s.bytes+r.bytes > maxBytes:
+		return fmt.Sprintf("requests of %d bytes are under way: wait for an answer", s.bytes)
 	}
+	s.bytes += r.bytes
 	s.calls[id] = r
 	return ""
 }
@@ -224,6 +230,7 @@ func (s *session) enter(id string, r *request) (why string) {
 func (s *session) leave(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.bytes -= s.calls[id].bytes
 	delete(s.calls, id)
 }
 

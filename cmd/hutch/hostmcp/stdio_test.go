@@ -259,6 +259,37 @@ func TestMuch(t *testing.T) {
 	if len(got["stdout"].(string)) != 3000000 || got["truncated"] != nil {
 		t.Errorf("%d bytes", len(got["stdout"].(string)))
 	}
+	got = c.call("exec", args{"id": "dev", "command": "seq 3000000", "limit": 3})
+	if got["stdout"] != "1\n2" || got["truncated"] != true {
+		t.Errorf("%v", got)
+	}
+	read := args{"id": "dev", "exec": got["exec"], "offset": 0, "limit": maxPart}
+	var text strings.Builder
+	for first := true; ; first = false {
+		part := c.call("output", read)
+		if off := part["offset"].(float64); first && off < 1e6 || !first && off != read["offset"] {
+			t.Fatalf("a part begins at %v: %v", off, read)
+		}
+		text.WriteString(part["content"].(string))
+		next, more := part["next_offset"]
+		if !more {
+			break
+		}
+		read["offset"] = next
+	}
+	if !strings.HasSuffix(text.String(), "\n2999999\n3000000\n") || text.Len() < 15<<20 {
+		t.Errorf("the last of much: %d bytes", text.Len())
+	}
+}
+
+// TestHeavy has more bytes of requests under way than there may be.
+func TestHeavy(t *testing.T) {
+	w := newSite(t).wire()
+	pad := strings.Repeat("x", 25<<20)
+	for id := range 3 {
+		w.send(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"hutch_asks","arguments":{"wait":3600},"_meta":{"pad":"%s"}}}`, id, pad)
+	}
+	w.line(`"id":2`, "bytes are under way")
 }
 
 // TestSlowReader leaves answers and progress unread for long: nothing is lost,

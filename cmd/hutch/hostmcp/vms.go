@@ -356,7 +356,9 @@ func purge(ctx context.Context, c *call) (any, error) {
 		if err != nil || !c.args.flag("all") && pairs(status)["anonymous"] == "" {
 			continue
 		}
-		if err := c.remove(ctx, name, dir); err != nil {
+		if err := c.remove(ctx, name, dir); errors.Is(err, fs.ErrNotExist) {
+			continue // it was going
+		} else if err != nil {
 			failed = errors.Join(failed, err)
 			continue
 		}
