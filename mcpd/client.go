@@ -50,7 +50,7 @@ func (m *meta) get(member int) []byte { return m.members[member].Of(m.raw) }
 func (c *call) introduce() *Error {
 	raw := c.message.params.get(pMeta)
 	if len(raw) == 0 || raw[0] != '{' {
-		return nil
+		return c.unversioned()
 	}
 	c.meta.raw = raw
 	if err := rawjson.Members(raw, metaNames[:], c.meta.members[:]); err != nil {
@@ -59,7 +59,7 @@ func (c *call) introduce() *Error {
 	}
 	revision := c.meta.get(mRevision)
 	if revision == nil {
-		return nil
+		return c.unversioned()
 	}
 	if asked := rawjson.String(revision); asked != jsonrpc.Stateless {
 		return notSpoken(revision)
@@ -77,6 +77,15 @@ func (c *call) introduce() *Error {
 	var err *Error
 	c.client, err = c.session.statelessClient(capabilities)
 	return err
+}
+
+// unversioned says what is wrong with a request that says no revision: nothing,
+// unless it is of those that have to, and no session has one.
+func (c *call) unversioned() *Error {
+	if c.client.revision == "" && methods[c.message.Method].of == stateless {
+		return missing("_meta " + jsonrpc.MetaRevision)
+	}
+	return nil
 }
 
 // notSpoken is the error for a request of a revision that is not spoken without a

@@ -49,7 +49,7 @@ func TestStateless(t *testing.T) {
 		{"initialize", `{"protocolVersion":"2025-11-25","capabilities":{},` + offering(`{}`) + `}`, jsonrpc.CodeMethod, "initialize is not in"},
 		{"logging/setLevel", `{"level":"info",` + offering(`{}`) + `}`, jsonrpc.CodeMethod, ""},
 		{"resources/subscribe", `{"uri":"capsem://one/test://one/one",` + offering(`{}`) + `}`, jsonrpc.CodeMethod, ""},
-		{"server/discover", `{}`, jsonrpc.CodeMethod, ""},
+		{"server/discover", `{}`, jsonrpc.CodeParams, "protocolVersion"},
 		{"tools/list", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`, jsonrpc.CodeParams, "clientCapabilities"},
 		{"tools/list", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":[]}}`, jsonrpc.CodeParams, "clientCapabilities"},
 		{"tools/list", `{` + strings.Replace(offering(`{}`), "2026-07-28", "2099-01-01", 1) + `}`, jsonrpc.CodeRevision, "2099-01-01"},
