@@ -53,8 +53,8 @@ type aggregator struct {
 
 	logMu sync.Mutex // guards cfg.Log
 
-	mu       sync.Mutex                 // guards what follows
-	clients  map[string]json.RawMessage // capabilities, by key
+	mu       sync.Mutex                   // guards what follows
+	clients  map[string]wire.ClientParams // by key
 	inFlight map[string]context.CancelCauseFunc
 	asked    map[uint64]asked
 	rid      uint64
@@ -78,7 +78,7 @@ func Run(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error {
 		cfg:      cfg.withDefaults(),
 		out:      wire.NewWriter(out),
 		idle:     make(chan func()),
-		clients:  make(map[string]json.RawMessage),
+		clients:  make(map[string]wire.ClientParams),
 		inFlight: make(map[string]context.CancelCauseFunc),
 		asked:    make(map[uint64]asked),
 	}
@@ -252,7 +252,7 @@ func (a *aggregator) dropReplies(c *conn, id []byte) (rids []uint64) {
 }
 
 // capabilities returns what a client key stands for.
-func (a *aggregator) capabilities(client string) (json.RawMessage, bool) {
+func (a *aggregator) capabilities(client string) (wire.ClientParams, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c, ok := a.clients[client]

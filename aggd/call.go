@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 )
@@ -36,12 +37,46 @@ func (u *upstream) attempt(ctx context.Context, request json.RawMessage, client,
 		return outcome{err: err}
 	}
 	defer u.release()
+	if !c.stateless.Load() {
+		params = u.level(ctx, c, params)
+	} else if o, done := u.emulate(ctx, c, method, params); done {
+		return u.noted(method, params, o)
+	}
 	o := c.call(ctx, request, client, method, params)
+	if o.stateless && method == "tools/call" && mismatched(o) { // the tool may have changed
+		u.invalidate(wire.Tools)
+		u.fetch(ctx, c, wire.Tools)
+		o = c.call(ctx, request, client, method, params)
+	}
 	u.discard(c, o.err)
+	return u.noted(method, params, o)
+}
+
+// noted remembers what a request with that outcome has for a lasting effect.
+func (u *upstream) noted(method string, params json.RawMessage, o outcome) outcome {
 	if o.result != nil {
 		u.remember(method, params)
 	}
 	return o
+}
+
+// level has a server of an older revision send the log messages that a request of
+// 2026-07-28 wants, and returns the params without that.
+func (u *upstream) level(ctx context.Context, c *conn, params json.RawMessage) json.RawMessage {
+	meta := rawjson.Get(params, "_meta")
+	want := rawjson.Get(meta, jsonrpc.MetaLevel)
+	if want == nil {
+		return params
+	}
+	u.mu.Lock()
+	has, logs := rawjson.GetString(u.sticky.level, "level"), u.session.offers("logging")
+	u.mu.Unlock()
+	if level := slices.Index(jsonrpc.Levels, rawjson.String(want)); logs && level >= 0 && (has == "" || level < slices.Index(jsonrpc.Levels, has)) {
+		const method = "logging/setLevel"
+		set := slices.Concat([]byte(`{"level":`), want, []byte("}"))
+		u.noted(method, set, c.call(ctx, nil, u.client, method, set))
+	}
+	return rawjson.Set(params, rawjson.Delete(meta, jsonrpc.MetaLevel), "_meta")
 }
 
 // notify sends a notification to the server.

@@ -158,11 +158,18 @@ func (u *upstream) fetch(ctx context.Context, c *conn, l *wire.List) {
 	if err != nil {
 		u.logf("%v", err)
 	}
+	var headers map[string][]headerParam
+	if _, http := c.transport.(*streamable); http && l == wire.Tools && c.stateless.Load() {
+		items, headers = u.headed(items)
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s.err = err
 	if err != nil {
 		return
+	}
+	if l == wire.Tools {
+		u.headers = headers
 	}
 	s.items, s.filled, s.fresh = items, true, epoch == s.epoch
 }

@@ -34,15 +34,21 @@ type call struct {
 	id      uint64          // at the server, and its progress token there
 	request json.RawMessage // its id at the host; nil for the aggregator's own
 	client  string          // the key of the client it was made for
-	token   json.RawMessage // the progress token it came with
-	outcome chan outcome
-	settled atomic.Bool
+	method  string
+	params  json.RawMessage // as they are sent
+
+	stateless    bool                 // of 2026-07-28
+	acknowledged chan json.RawMessage // of a subscriptions/listen: what the server agreed to
+	token        json.RawMessage      // the progress token it came with
+	outcome      chan outcome
+	settled      atomic.Bool
 }
 
 // An outcome is what became of a call: one of the three.
 type outcome struct {
 	result, rpcError json.RawMessage
 	err              error
+	stateless        bool // of 2026-07-28
 }
 
 // failure returns why a call has no result, or nil.
@@ -64,6 +70,10 @@ type conn struct {
 	complaints *rate.Limiter // about lines that are passed over
 	passed     atomic.Int64  // how many there were
 
+	stateless atomic.Bool // the server speaks 2026-07-28
+	listening listening
+	probe     *call // asks what the server speaks, while a session goes on; nil: nobody does
+
 	mu    sync.Mutex // guards what follows
 	last  uint64
 	calls map[uint64]*call
@@ -78,26 +88,24 @@ func newConn(up *upstream) *conn {
 
 		complaints: rate.NewLimiter(rate.Every(10*time.Second), 5),
 		calls:      make(map[uint64]*call),
+		listening:  listening{open: make(map[string]context.CancelFunc)},
 	}
 }
 
 // call makes a request and waits for its outcome. request is the host's id of it.
 func (c *conn) call(ctx context.Context, request json.RawMessage, client, method string, params json.RawMessage) outcome {
-	q := &call{request: request, client: client, outcome: make(chan outcome, 1)}
-	if err := c.enter(q); err != nil {
+	return c.run(ctx, &call{request: request, client: client}, method, params)
+}
+
+// run is call for a call that is begun already.
+func (c *conn) run(ctx context.Context, q *call, method string, params json.RawMessage) outcome {
+	if err := c.send(ctx, q, method, params); err != nil {
 		return outcome{err: err}
 	}
 	defer c.leave(q)
-	if token := rawjson.Get(params, "_meta", "progressToken"); token != nil {
-		q.token = token
-		params = rawjson.Set(params, strconv.AppendUint(nil, q.id, 10), "_meta", "progressToken")
-	}
-	err := c.transport.send(ctx, jsonrpc.Request(q.id, method, params), q)
-	if err != nil && ctx.Err() == nil {
-		q.settle(outcome{err: err})
-	}
 	select {
 	case o := <-q.outcome:
+		o.stateless = q.stateless
 		return o
 	case <-ctx.Done():
 		if method != "initialize" {
@@ -105,6 +113,34 @@ func (c *conn) call(ctx context.Context, request json.RawMessage, client, method
 		}
 		return outcome{err: context.Cause(ctx)}
 	}
+}
+
+// start makes a request of which nobody waits for the outcome yet. The caller has it
+// leave.
+func (c *conn) start(ctx context.Context, request json.RawMessage, client, method string, params json.RawMessage) (*call, error) {
+	q := &call{request: request, client: client}
+	return q, c.send(ctx, q, method, params)
+}
+
+// send sends a request. What goes wrong once it has an id is its outcome.
+func (c *conn) send(ctx context.Context, q *call, method string, params json.RawMessage) error {
+	q.outcome = make(chan outcome, 1)
+	if err := c.enter(q); err != nil {
+		return err
+	}
+	if q.stateless = c.stateless.Load() || method == methodDiscover; q.stateless {
+		params = c.up.stamp(params)
+	}
+	if token := rawjson.Get(params, "_meta", "progressToken"); token != nil {
+		q.token = token
+		params = rawjson.Set(params, strconv.AppendUint(nil, q.id, 10), "_meta", "progressToken")
+	}
+	q.method, q.params = method, params
+	err := c.transport.send(ctx, jsonrpc.Request(q.id, method, params), q)
+	if err != nil && ctx.Err() == nil {
+		q.settle(outcome{err: err})
+	}
+	return nil
 }
 
 func (c *conn) enter(q *call) error {

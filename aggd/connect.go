@@ -8,7 +8,6 @@ import (
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
-	"hutch/fs"
 )
 
 // A session is what a server said of itself at initialize.
@@ -29,13 +28,22 @@ func (u *upstream) connect(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, u.def.connectTimeout(),
 		fmt.Errorf("no answer within %v; connect_timeout in its profile allows more", u.def.connectTimeout()))
 	defer cancel()
-	c, err := u.establish(ctx)
-	if err != nil {
-		return nil, err
+	for {
+		c, err := u.establish(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if c.stateless.Load() {
+			u.beginListening(ctx, c)
+		} else {
+			u.replay(ctx, c)
+		}
+		u.fetchAll(ctx, c)
+		if !u.probed(c) {
+			return c, nil
+		}
+		c.end(errProbed)
 	}
-	u.replay(ctx, c)
-	u.fetchAll(ctx, c)
-	return c, nil
 }
 
 // establish tries the transports that the server may speak, one after the other.
@@ -45,7 +53,7 @@ func (u *upstream) establish(ctx context.Context) (*conn, error) {
 		c := newConn(u)
 		err := open(ctx, c)
 		if err == nil {
-			err = u.initialize(ctx, c)
+			err = u.agree(ctx, c)
 		}
 		if err == nil {
 			return c, nil
@@ -53,10 +61,10 @@ func (u *upstream) establish(ctx context.Context) (*conn, error) {
 		if c.transport != nil {
 			c.end(err)
 		}
-		if first == nil {
+		if first == nil || errors.Is(first, errProbed) {
 			first = err
 		}
-		if !errors.Is(err, errNotSpoken) {
+		if !errors.Is(err, errNotSpoken) && !errors.Is(err, errProbed) {
 			break
 		}
 	}
@@ -74,7 +82,7 @@ func (u *upstream) transports() []func(context.Context, *conn) error {
 	type list = []func(context.Context, *conn) error
 	switch {
 	case u.def.Stdio():
-		return list{stdio}
+		return list{stdio, stdio} // again if it died of being asked what it speaks
 	case u.def.Type == "sse":
 		return list{sse}
 	case u.def.Type == "streamable-http" || u.def.Type == "streamable":
@@ -85,13 +93,11 @@ func (u *upstream) transports() []func(context.Context, *conn) error {
 
 // initialize makes the handshake.
 func (u *upstream) initialize(ctx context.Context, c *conn) error {
-	capabilities := u.capabilities
-	if len(capabilities) == 0 {
-		capabilities = json.RawMessage("{}")
-	}
-	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"hutch","version":%s}}`,
-		jsonrpc.Newest, rawjson.Line(capabilities), rawjson.Quote(fs.Version))
-	o := c.call(ctx, nil, u.client, "initialize", params)
+	return u.initialized(ctx, c, c.call(ctx, nil, u.client, "initialize", u.hello()))
+}
+
+// initialized takes in the answer to initialize.
+func (u *upstream) initialized(ctx context.Context, c *conn, o outcome) error {
 	if err := o.failure(); err != nil {
 		return fmt.Errorf("initialize: %w", err)
 	}

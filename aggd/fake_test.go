@@ -116,6 +116,14 @@ func (f *fake) line(line []byte, write func(string)) {
 		write(`{"result":` + fmt.Sprintf(format, args...) + `,"jsonrpc":"2.0","id":` + id + `}`)
 	}
 	switch method {
+	case "server/discover":
+		switch f.mode {
+		case "touchy":
+			os.Exit(9)
+		case "mute":
+			return
+		}
+		write(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32601,"message":"method not found"}}`)
 	case "initialize":
 		f.caps.Store(string(rawjson.Get(params, "capabilities")))
 		version := "2025-06-18"

@@ -108,11 +108,12 @@ func TestListsDoNotWaitAgain(t *testing.T) {
 	again, end := make(chan struct{}), make(chan struct{})
 	var tries atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if tries.Add(1) == 1 {
+		n := tries.Add(1)
+		if n <= 2 { // of discover and initialize
 			http.Error(w, "not yet", http.StatusInternalServerError)
 			return
 		}
-		if tries.Load() == 2 {
+		if n == 3 {
 			close(again)
 		}
 		<-end
@@ -143,8 +144,8 @@ func TestResume(t *testing.T) {
 		}
 	}))
 	t.Cleanup(s.Close)
-	// after initialize and the five pages of lists, the next id is 7
-	h := start(t, Config{}, wire.Server{Name: "s", URL: s.URL, Headers: map[string]string{"X-Break": "1", "X-Want": "7"}})
+	// after discover, initialize and the five pages of lists, the next id is 8
+	h := start(t, Config{}, wire.Server{Name: "s", URL: s.URL, Headers: map[string]string{"X-Break": "1", "X-Want": "8"}})
 	h.awaitState("s", wire.Connected)
 	line := h.rpc("", "s", "tools/call", `{"name":"x","pad":"`+strings.Repeat("x", 200)+`"}`)
 	wants(t, line, `"result":{"late":true}`)

@@ -129,6 +129,17 @@ func (c *conn) notification(m jsonrpc.Message, from *call) {
 	case "notifications/cancelled":
 		c.cancelled(m)
 		return
+	case "notifications/subscriptions/acknowledged":
+		if q := c.find(rawjson.Get(m.Params, "_meta", jsonrpc.MetaSubscription)); q != nil && q.acknowledged != nil {
+			select {
+			case q.acknowledged <- rawjson.Get(m.Params, "notifications"):
+			default:
+			}
+		}
+		return
+	}
+	if c.stateless.Load() {
+		m.Params = unmark(m.Params)
 	}
 	ofCall := m.Method != "notifications/resources/updated"
 	for _, l := range wire.Lists {
@@ -159,6 +170,9 @@ func (c *conn) cancelled(m jsonrpc.Message) {
 	if id == nil {
 		return
 	}
+	if q := c.find(id); q != nil && q.acknowledged != nil { // a listen that it ends
+		q.settle(outcome{err: errors.New("the server ended it")})
+	}
 	for _, rid := range c.up.agg.dropReplies(c, id) {
 		params := rawjson.Set(m.Params, strconv.AppendUint(nil, rid, 10), "requestId")
 		c.up.agg.tell("notification", 0, c.up.client, c.up.name, m.Method, params, nil)
@@ -169,6 +183,9 @@ func (c *conn) cancelled(m jsonrpc.Message) {
 func (c *conn) request(m jsonrpc.Message, from *call, b *batch) {
 	q := asked{c, m.ID, b}
 	switch {
+	case c.stateless.Load():
+		c.noise(nil, fmt.Errorf("a request, %.40q, which %s does not have", m.Method, jsonrpc.Stateless))
+		return
 	case m.Method == "ping":
 		q.reply([]byte("{}"), nil)
 		return

@@ -191,7 +191,11 @@ func (q request) forward(ctx context.Context, to address) ([]byte, error) {
 	if err := o.failure(); err != nil {
 		return nil, err
 	}
-	return append(append(make([]byte, 0, len(o.result)+16), `"result":`...), o.result...), nil
+	fields := make([]byte, 0, len(o.result)+64)
+	if o.stateless {
+		fields = append(fields, `"stateless":true,`...)
+	}
+	return append(append(fields, `"result":`...), o.result...), nil
 }
 
 // connection returns the server that an address names, and its connection for
@@ -244,18 +248,20 @@ func (a *aggregator) notify(ctx context.Context, q request) ([]byte, error) {
 
 // declare answers client.
 func (a *aggregator) declare(q request) ([]byte, error) {
-	capabilities := rawjson.Get(q.Params, "capabilities")
-	key, err := wire.ClientKey(capabilities)
+	p := wire.ClientParams{
+		Capabilities: rawjson.Get(q.Params, "capabilities"), Stateless: string(rawjson.Get(q.Params, "stateless")) == "true",
+	}
+	key, err := p.Key()
 	if err != nil {
 		return nil, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if key != "" && a.clients[key] == nil {
+	if _, known := a.clients[key]; key != "" && !known {
 		if len(a.clients) >= wire.MaxClients {
 			return nil, fmt.Errorf("more than %d sets of client capabilities", wire.MaxClients)
 		}
-		a.clients[key] = capabilities
+		a.clients[key] = p
 	}
 	return fmt.Appendf(nil, `"client":%q`, key), nil
 }

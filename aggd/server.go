@@ -17,6 +17,7 @@ type server struct {
 	agg   *aggregator
 	state string // of one that is not to be connected, with the fault that it has
 	fault error
+	era   atomic.Uint32              // what it was seen to speak
 	def   atomic.Pointer[definition] // of which AllowedTools and Source may change
 
 	mu     sync.Mutex // guards what follows
@@ -33,14 +34,14 @@ func newServer(agg *aggregator, def definition) *server {
 	}
 	s.state, s.fault = checkDefinition(def)
 	if s.state == "" {
-		s.ups[""] = newUpstream(agg, def, "", nil, def.Stdio())
+		s.ups[""] = newUpstream(agg, def, &s.era, "", wire.ClientParams{Stateless: true}, def.Stdio())
 	}
 	return s
 }
 
 // upstream returns the connection for a client.
 func (s *server) upstream(client string) (*upstream, error) {
-	capabilities, declared := s.agg.capabilities(client)
+	offered, declared := s.agg.capabilities(client)
 	d := s.def.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +59,7 @@ func (s *server) upstream(client string) (*upstream, error) {
 	if !declared {
 		return nil, fmt.Errorf("unknown client: %.40s", client)
 	}
-	u := newUpstream(s.agg, *d, client, capabilities, true)
+	u := newUpstream(s.agg, *d, &s.era, client, offered, true)
 	s.ups[client] = u
 	return u, nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/wire"
 )
 
@@ -61,6 +62,12 @@ func (t *streamable) send(ctx context.Context, msg []byte, q *call) error {
 		return errClosed
 	}
 	header := t.header()
+	switch {
+	case q != nil && q.stateless:
+		t.c.up.mirror(header, q.method, q.params)
+	case header.Get(protocolHeader) == jsonrpc.Stateless:
+		return nil // in which clients only make requests, and cancel them by hanging up
+	}
 	header.Set("Accept", "application/json, "+eventStream)
 	exchange, cancel := context.WithCancel(t.ctx)
 	abandon := context.AfterFunc(ctx, cancel)
@@ -81,7 +88,7 @@ func (t *streamable) send(ctx context.Context, msg []byte, q *call) error {
 			defer resp.Body.Close()
 			t.events(ctx, resp.Body, q)
 		})
-		if abandon() { // the stream ends with the call, or a little later
+		if !(q != nil && q.stateless) && abandon() { // the stream ends with the call, or a little later
 			context.AfterFunc(ctx, func() { time.AfterFunc(lingerEvents, cancel) })
 		}
 		return nil
@@ -102,7 +109,7 @@ func (t *streamable) accept(resp *http.Response, q *call) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if id := resp.Header.Get(sessionHeader); id != "" && t.session == "" {
+	if id := resp.Header.Get(sessionHeader); id != "" && t.session == "" && !(q != nil && q.stateless) {
 		t.session = id
 	}
 	switch {
@@ -142,7 +149,7 @@ func (t *streamable) single(resp *http.Response, q *call) error {
 func (t *streamable) events(ctx context.Context, stream io.Reader, q *call) {
 	r := newEventReader(stream, t.peer.limit())
 	err := t.c.readEvents(r, q)
-	for tries := 0; q != nil && !q.settled.Load() && r.lastID != "" && tries < maxResumes; tries++ {
+	for tries := 0; q != nil && !q.stateless && !q.settled.Load() && r.lastID != "" && tries < maxResumes; tries++ {
 		if !pause(resumeAfter(r), ctx.Done(), t.ctx.Done()) {
 			return
 		}
@@ -195,7 +202,9 @@ func (t *streamable) begin(protocol string) {
 	t.mu.Lock()
 	t.protocol = protocol
 	t.mu.Unlock()
-	t.tasks.Go(t.listen)
+	if protocol != jsonrpc.Stateless {
+		t.tasks.Go(t.listen)
+	}
 }
 
 // listen reads that stream, if the server offers one, and opens it again when it

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"hutch/aggd/rawjson"
@@ -35,8 +36,10 @@ type upstream struct {
 	agg          *aggregator
 	name         string
 	def          definition
-	client       string // the key of the capabilities
+	era          *atomic.Uint32 // what the server was seen to speak; of all its connections
+	client       string         // the key of the capabilities
 	capabilities json.RawMessage
+	newer        bool // speaks 2026-07-28 where the server has a choice
 	lazy         bool // connects when it is needed, and not before
 	timedOut     error
 	cancel       context.CancelFunc
@@ -56,6 +59,7 @@ type upstream struct {
 	busy     int           // users of conn
 	used     time.Time     // when the last one left
 	lists    map[*wire.List]*cachedList
+	headers  map[string][]headerParam // of the tools, by name
 	sticky   sticky
 }
 
@@ -72,14 +76,16 @@ var (
 	errNotSent = errors.New("not reached")
 )
 
-func newUpstream(agg *aggregator, def definition, client string, capabilities json.RawMessage, lazy bool) *upstream {
+func newUpstream(agg *aggregator, def definition, era *atomic.Uint32, client string, offered wire.ClientParams, lazy bool) *upstream {
 	ctx, cancel := context.WithCancel(context.Background())
 	u := &upstream{
 		agg:          agg,
 		name:         def.Name,
 		def:          def,
+		era:          era,
 		client:       client,
-		capabilities: capabilities,
+		capabilities: offered.Capabilities,
+		newer:        offered.Stateless || client == "",
 		lazy:         lazy,
 		timedOut:     fmt.Errorf("timed out: server %s did not answer within %v", def.Name, def.callTimeout()),
 		cancel:       cancel,

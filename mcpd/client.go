@@ -8,6 +8,7 @@ import (
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
 )
 
 // A client is what a session's client said of itself, at initialize or, from
@@ -69,7 +70,7 @@ func (c *call) introduce() *Error {
 		return missing("_meta " + jsonrpc.MetaCapabilities)
 	}
 	if level := c.meta.get(mLevel); level != nil {
-		c.level = int32(slices.Index(levels, rawjson.String(level)))
+		c.level = int32(slices.Index(jsonrpc.Levels, rawjson.String(level)))
 		if c.level < 0 {
 			return failure(jsonrpc.CodeParams, "invalid level: %.40s", level)
 		}
@@ -127,6 +128,6 @@ func (cl *client) offer(e *Endpoint, capabilities []byte) *Error {
 		return failure(jsonrpc.CodeParams, "capabilities of %d bytes: at most %d", len(capabilities), maxCapabilities)
 	}
 	cl.capabilities = bytes.Clone(capabilities) // which stays when the rest goes
-	cl.key = e.key(cl.capabilities)
+	cl.key = e.key(wire.ClientParams{Capabilities: cl.capabilities, Stateless: cl.revision == jsonrpc.Stateless})
 	return nil
 }

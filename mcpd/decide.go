@@ -138,6 +138,9 @@ func (c *call) decide() (err *Error) {
 		err = c.rewrite(c.verdict.rewritten)
 	}
 	if err == nil {
+		err = c.decideAnswers()
+	}
+	if err == nil {
 		err = c.decideFile()
 	}
 	if err == nil {

@@ -17,7 +17,6 @@ package mcpd
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -116,7 +115,7 @@ type Endpoint struct {
 	mu       sync.Mutex // guards what follows
 	sessions map[*session]struct{}
 	listens  map[*listen]struct{}
-	declared map[string]json.RawMessage // sets of client capabilities, by key
+	declared map[string]wire.ClientParams // sets of client capabilities, by key
 	closed   bool
 
 	subs subscriptions
@@ -165,7 +164,7 @@ func (r *rules) askTime() time.Duration {
 // and Stop.
 func New(cfg Config) *Endpoint {
 	cfg = cfg.withDefaults()
-	e := &Endpoint{cfg: cfg, pending: frame.NewBudget(maxPending), sessions: make(map[*session]struct{}), listens: make(map[*listen]struct{}), declared: make(map[string]json.RawMessage)}
+	e := &Endpoint{cfg: cfg, pending: frame.NewBudget(maxPending), sessions: make(map[*session]struct{}), listens: make(map[*listen]struct{}), declared: make(map[string]wire.ClientParams)}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.log = &redact.Lines{To: cfg.AggLog, Redact: e.redact}
 	e.rules.Store(newRules(nil, nil))
@@ -227,8 +226,8 @@ func (e *Endpoint) start() error {
 	if err != nil {
 		return fmt.Errorf("aggregator: %w", err)
 	}
-	for _, capabilities := range e.declared {
-		c.Client(capabilities) // of sessions that outlived the last one
+	for _, p := range e.declared {
+		c.Client(p) // of sessions that outlived the last one
 	}
 	e.aggregator.Store(c)
 	return nil

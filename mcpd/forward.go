@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"hutch/aggd/child"
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/trace"
@@ -50,18 +51,31 @@ func (c *call) reach(ctx context.Context, server, method string, params json.Raw
 	}
 	c.upstream.Store(&server)
 	defer c.upstream.Store(nil)
-	result, rpcError, err := aggregator.Call(ctx, wire.Call{
-		Client: c.client.key, Server: server, Method: method, Params: trace.Put(params, c.trace), Owner: owner, Progress: progress,
+	params = trace.Put(params, c.trace)
+	request := wire.Call{Client: c.client.key, Server: server, Method: method, Params: params, Owner: owner, Progress: progress}
+	answer, rerr := c.request(ctx, aggregator, request)
+	if rerr != nil || !answer.Stateless {
+		return answer.Result, rerr
+	}
+	return c.bridge(ctx, server, answer.Result, func(more []byte) (json.RawMessage, *Error) {
+		request.Params = joinMembers(more, rawjson.Delete(params, "inputResponses", "requestState"))
+		answer, err := c.request(ctx, aggregator, request)
+		return answer.Result, err
 	})
+}
+
+// request makes one request of a server.
+func (c *call) request(ctx context.Context, aggregator *child.Child, request wire.Call) (wire.Answer, *Error) {
+	answer, err := aggregator.Call(ctx, request)
 	switch {
 	case err != nil:
-		return nil, c.failed(ctx, err)
-	case rpcError != nil:
-		return nil, jsonrpc.Received(rpcError)
-	case result == nil:
-		return json.RawMessage(`{}`), nil
+		return answer, c.failed(ctx, err)
+	case answer.Error != nil:
+		return answer, jsonrpc.Received(answer.Error)
+	case answer.Result == nil:
+		answer.Result = json.RawMessage(`{}`)
 	}
-	return result, nil
+	return answer, nil
 }
 
 // ours returns the params of a request that speaks for itself as one of the

@@ -38,25 +38,25 @@ func (s *session) hello(c *call) *Error {
 }
 
 // key returns the aggregator's key for a set of client capabilities.
-func (e *Endpoint) key(capabilities json.RawMessage) string {
-	key, err := wire.ClientKey(capabilities)
-	if err != nil || key == "" || !e.declare(key, capabilities) {
+func (e *Endpoint) key(p wire.ClientParams) string {
+	key, err := p.Key()
+	if err != nil || key == "" || !e.declare(key, p) {
 		return ""
 	}
 	if c, err := e.child(); err == nil { // else Start declares it
-		c.Client(capabilities)
+		c.Client(p)
 	}
 	return key
 }
 
 // declare remembers a set of client capabilities, unless there are too many.
-func (e *Endpoint) declare(key string, capabilities json.RawMessage) bool {
+func (e *Endpoint) declare(key string, p wire.ClientParams) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.declared[key] == nil && len(e.declared) >= maxKeys {
+	if _, known := e.declared[key]; !known && len(e.declared) >= maxKeys {
 		return false
 	}
-	e.declared[key] = capabilities
+	e.declared[key] = p
 	return true
 }
 

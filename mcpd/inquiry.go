@@ -31,21 +31,26 @@ func (e *Endpoint) asked(ctx context.Context, r wire.ServerRequest) (result, rpc
 	if r.Method == "ping" {
 		return json.RawMessage(`{}`), nil
 	}
-	if askable[r.Method] == "" {
-		return nil, noMethod(r.Method).Raw()
-	}
 	if given := contextOf(r.Owner); given != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = joined(ctx, given)
 		defer cancel()
 	}
-	q := &inquiry{e: e, request: r, begun: time.Now()}
-	q.to, q.session = e.answerer(r)
-	result, err := q.run(ctx)
+	result, err := e.inquire(ctx, r)
 	if err != nil {
 		return nil, err.Raw()
 	}
 	return result, nil
+}
+
+// inquire has a server's request answered by whom it is for.
+func (e *Endpoint) inquire(ctx context.Context, r wire.ServerRequest) (json.RawMessage, *Error) {
+	to, s := e.answerer(r)
+	return e.inquiry(r, to, s).run(ctx)
+}
+
+func (e *Endpoint) inquiry(r wire.ServerRequest, to answerer, s *session) *inquiry {
+	return &inquiry{e: e, to: to, session: s, request: r, begun: time.Now()}
 }
 
 func noMethod(method string) *Error {
@@ -53,6 +58,9 @@ func noMethod(method string) *Error {
 }
 
 func (q *inquiry) run(ctx context.Context) (json.RawMessage, *Error) {
+	if askable[q.request.Method] == "" {
+		return nil, noMethod(q.request.Method)
+	}
 	if err := q.record(ctx); err != nil {
 		return nil, err
 	}
@@ -102,7 +110,7 @@ func (q *inquiry) decide(ctx context.Context) (err *Error) {
 
 // judge decides whether the server may have the guest's answer.
 func (q *inquiry) judge(ctx context.Context, result json.RawMessage, err *Error) (json.RawMessage, *Error) {
-	if !q.e.rules.Load().judges {
+	if !q.e.rules.Load().judges || result == nil && err == nil { // it comes later
 		return result, err
 	}
 	q.event.On, q.event.Answer = policy.OnResponse, result

@@ -12,9 +12,6 @@ import (
 	"hutch/mcpd/policy"
 )
 
-// levels are those of logging, the most talkative first.
-var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
 // noLevel is the level of a session that has set none: it gets everything.
 const noLevel = -1
 
@@ -24,7 +21,7 @@ func planLevel(_ context.Context, c *call) (step, *Error) {
 	if !ok {
 		return nil, missing("level")
 	}
-	level := slices.Index(levels, name)
+	level := slices.Index(jsonrpc.Levels, name)
 	if level < 0 {
 		return nil, failure(jsonrpc.CodeParams, "invalid level: %s", name)
 	}
@@ -52,7 +49,7 @@ func (c *call) fanOutLevel(ctx context.Context) *Error {
 	if err != nil {
 		return c.failed(ctx, err)
 	}
-	params := c.message.params.with(pLevel, levels[level])
+	params := c.message.params.with(pLevel, jsonrpc.Levels[level])
 	var each sync.WaitGroup
 	for _, s := range all {
 		if s.State == wire.Connected && rawjson.Get(s.Capabilities, "logging") != nil {
@@ -65,9 +62,9 @@ func (c *call) fanOutLevel(ctx context.Context) *Error {
 
 // logged passes a log message on to the sessions that want its level.
 func (e *Endpoint) logged(n wire.Notification) {
-	level := int32(slices.Index(levels, rawjson.GetString(n.Params, "level")))
+	level := int32(slices.Index(jsonrpc.Levels, rawjson.GetString(n.Params, "level")))
 	for _, s := range e.recipients(n) {
-		if want := s.wants(n); level >= want || level < 0 && want < int32(len(levels)) {
+		if want := s.wants(n); level >= want || level < 0 && want < int32(len(jsonrpc.Levels)) {
 			if params := e.told(tellsLog, func() *policy.Event { return s.toldBy(n) }, n.Params); params != nil {
 				s.notify(n.Method, params)
 			}
@@ -83,7 +80,7 @@ func (s *session) wants(n wire.Notification) int32 {
 	case c == nil || !c.stateless():
 		return s.level.Load()
 	case c.level == noLevel:
-		return int32(len(levels)) // none
+		return int32(len(jsonrpc.Levels)) // none
 	}
 	return c.level
 }

@@ -126,6 +126,9 @@ func testMCPGo(t *testing.T, revision string, options []mcpgo.ClientOption) {
 		{"sdk__echo", "hé <&>", "hé <&>"}, {"sdk__sample", "this", "sampled this"}, {"sdk__elicit", "?", "decline"},
 		{"sdk__roots", "", "file:///workspace"},
 	} {
+		if revision == jsonrpc.Stateless && tt.tool != "sdk__echo" {
+			continue // these tools ask in ways that this SDK refuses a client of this revision
+		}
 		got, err := c.call(ctx, tt.tool, nil, map[string]any{"text": tt.in})
 		if want := `{"text":` + quote(tt.want) + `}`; err != nil || strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(got) != want {
 			t.Errorf("%s: %s, %v, want %s", tt.tool, got, err, want)

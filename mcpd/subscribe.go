@@ -98,7 +98,7 @@ func (e *Endpoint) tell(ctx context.Context, t topic, method string) {
 		return
 	}
 	params := append(rawjson.AppendString([]byte(`{"uri":`), t.uri), '}')
-	if _, _, err := c.Call(ctx, wire.Call{Client: t.key, Server: t.server, Method: method, Params: params}); err != nil {
+	if _, err := c.Call(ctx, wire.Call{Client: t.key, Server: t.server, Method: method, Params: params}); err != nil {
 		e.cfg.Log.Debug(method, "vm", e.cfg.VM(), "server", t.server, "err", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/mcpd/policy"
 )
@@ -33,7 +34,7 @@ var (
 
 func isScalar(value []byte) bool { return value[0] != '{' && value[0] != '[' }
 func isNumber(value []byte) bool { return value[0] == '-' || value[0] >= '0' && value[0] <= '9' }
-func isLevel(value []byte) bool  { return slices.Contains(levels, rawjson.String(value)) }
+func isLevel(value []byte) bool  { return slices.Contains(jsonrpc.Levels, rawjson.String(value)) }
 
 // told returns the params of a notification as the guest may have them, nil if it
 // may not. about makes the event of the call that it belongs to.

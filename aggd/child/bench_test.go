@@ -31,11 +31,11 @@ func BenchmarkHop(b *testing.B) {
 			c, _ := begin(b, Config{Servers: []wire.Server{fake(b, "s")}})
 			ctx := b.Context()
 			call := wire.Call{Server: "s", Method: "tools/call", Params: json.RawMessage(`{"name":"x","arguments":{"text":"hello"}}`)}
-			if _, _, err := c.Call(ctx, call); err != nil {
+			if _, err := c.Call(ctx, call); err != nil {
 				b.Fatal(err)
 			}
 			measure(b, callers, func() error {
-				_, _, err := c.Call(ctx, call)
+				_, err := c.Call(ctx, call)
 				return err
 			})
 		})
@@ -48,7 +48,7 @@ func BenchmarkLarge(b *testing.B) {
 	params := `{"name":"x","arguments":{"text":"` + strings.Repeat("hello\\n", 32<<10) + `"}}`
 	b.SetBytes(int64(len(params)))
 	measure(b, 1, func() error {
-		_, _, err := c.Call(b.Context(), wire.Call{Server: "s", Method: "tools/call", Params: json.RawMessage(params)})
+		_, err := c.Call(b.Context(), wire.Call{Server: "s", Method: "tools/call", Params: json.RawMessage(params)})
 		return err
 	})
 }

@@ -14,8 +14,8 @@ import (
 // Client declares the capabilities an MCP client offers and returns the key for
 // its calls. The same set has the same key always; the empty set has "". What
 // is declared stays so over restarts of the child.
-func (c *Child) Client(capabilities json.RawMessage) (key string, err error) {
-	key, err = wire.ClientKey(capabilities)
+func (c *Child) Client(p wire.ClientParams) (key string, err error) {
+	key, err = p.Key()
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", fs.ErrInvalid, err)
 	}
@@ -30,20 +30,19 @@ func (c *Child) Client(capabilities json.RawMessage) (key string, err error) {
 	if len(c.clients) >= wire.MaxClients {
 		return "", fmt.Errorf("%w: more than %d sets of client capabilities", fs.ErrNoSpace, wire.MaxClients)
 	}
-	c.clients[key] = capabilities
+	c.clients[key] = p
 	if c.run != nil { // a later one is told when it starts
-		err = c.run.request(c.ids.Add(1), wire.Client, wire.ClientParams{Capabilities: capabilities})
+		err = c.run.request(c.ids.Add(1), wire.Client, p)
 	}
 	return key, err
 }
 
-// Call makes a request of MCP and returns what the server answered, byte for
-// byte: a result or an error object. err tells of everything else: a server
-// that is not there, a time limit, a child that died. When ctx ends, the server is
-// told that the request is cancelled.
-func (c *Child) Call(ctx context.Context, call wire.Call) (result, rpcError json.RawMessage, err error) {
+// Call makes a request of MCP and returns what the server answered. err tells of
+// everything else: a server that is not there, a time limit, a child that died. When
+// ctx ends, the server is told that the request is cancelled.
+func (c *Child) Call(ctx context.Context, call wire.Call) (wire.Answer, error) {
 	a, err := c.send(ctx, wire.RPC, call)
-	return a.result, a.rpcError, err
+	return a.Answer, err
 }
 
 // Notify sends a notification of MCP to a server.

@@ -52,7 +52,7 @@ type Child struct {
 
 	mu      sync.Mutex    // guards what follows
 	servers []wire.Server // as the aggregator is told them
-	clients map[string]json.RawMessage
+	clients map[string]wire.ClientParams
 	run     *run          // the process that runs, or nil
 	cause   error         // why there is none
 	change  chan struct{} // closed when run or cause changes
@@ -76,7 +76,7 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 		cancel:  cancel,
 		done:    make(chan struct{}),
 		servers: host.Define(cfg.Servers),
-		clients: make(map[string]json.RawMessage),
+		clients: make(map[string]wire.ClientParams),
 		change:  make(chan struct{}),
 	}
 	limits := cfg.Limits.WithDefaults()

@@ -182,27 +182,27 @@ func TestCatalogAndCalls(t *testing.T) {
 	}
 	params := json.RawMessage("{ \"x\" :\n12345678901234567890,\"_meta\":{\"progressToken\":\"p\"}}")
 	var progress []string
-	result, rpcError, err := c.Call(ctx, wire.Call{Server: "s", Method: "tools/call", Params: params, Owner: "me",
+	answer, err := c.Call(ctx, wire.Call{Server: "s", Method: "tools/call", Params: params, Owner: "me",
 		Progress: func(p json.RawMessage) { progress = append(progress, string(p)) }})
 	want := `{"echo":{ "x" : 12345678901234567890,"_meta":{"progressToken":1}}}`
-	got := rawjson.Set(result, []byte("1"), "echo", "_meta", "progressToken")
-	if string(got) != want || rpcError != nil || err != nil {
-		t.Errorf("%s %s %v, want %s", result, rpcError, err, want)
+	got := rawjson.Set(answer.Result, []byte("1"), "echo", "_meta", "progressToken")
+	if string(got) != want || answer.Error != nil || err != nil {
+		t.Errorf("%s %s %v, want %s", answer.Result, answer.Error, err, want)
 	}
 	if len(progress) != 1 || progress[0] != `{"progressToken":"p","progress":1}` {
 		t.Errorf("progress %v", progress)
 	}
-	if _, _, err := c.Call(ctx, wire.Call{Server: "nobody", Method: "x"}); fs.Errno(err) != syscall.EIO || !strings.Contains(err.Error(), "server not found: nobody") {
+	if _, err := c.Call(ctx, wire.Call{Server: "nobody", Method: "x"}); fs.Errno(err) != syscall.EIO || !strings.Contains(err.Error(), "server not found: nobody") {
 		t.Error(err)
 	}
-	if _, _, err := c.Call(ctx, wire.Call{Server: "s", Method: "x", Params: json.RawMessage(`{"`)}); !errors.Is(err, fs.ErrInvalid) {
+	if _, err := c.Call(ctx, wire.Call{Server: "s", Method: "x", Params: json.RawMessage(`{"`)}); !errors.Is(err, fs.ErrInvalid) {
 		t.Error(err)
 	}
 	var long *wire.TooLong
-	if _, _, err := c.Call(ctx, wire.Call{Server: "s", Method: "x", Params: json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)}); !errors.As(err, &long) {
+	if _, err := c.Call(ctx, wire.Call{Server: "s", Method: "x", Params: json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)}); !errors.As(err, &long) {
 		t.Error(err)
 	}
-	if _, _, err := c.Call(ctx, tool("big")); err == nil || !strings.Contains(err.Error(), "over the limit") {
+	if _, err := c.Call(ctx, tool("big")); err == nil || !strings.Contains(err.Error(), "over the limit") {
 		t.Error(err)
 	}
 	if err := c.Notify(ctx, "", "s", "notifications/x", nil); err != nil {
@@ -223,7 +223,7 @@ func TestCancelAndOwner(t *testing.T) {
 	call := tool("hang")
 	call.Owner = 42
 	go func() {
-		_, _, err := c.Call(ctx, call)
+		_, err := c.Call(ctx, call)
 		done <- err
 	}()
 	if n := <-r.notes; n.Owner != 42 {
@@ -249,13 +249,13 @@ func TestRequests(t *testing.T) {
 		},
 	})
 	ctx := soon(t)
-	key, err := c.Client(json.RawMessage(`{"roots":{}}`))
+	key, err := c.Client(wire.ClientParams{Capabilities: json.RawMessage(`{"roots":{}}`)})
 	if err != nil || key == "" {
 		t.Fatal(key, err)
 	}
 	call := tool("ask")
 	call.Client, call.Owner = key, "me"
-	if _, _, err := c.Call(ctx, call); err != nil {
+	if _, err := c.Call(ctx, call); err != nil {
 		t.Fatal(err)
 	}
 	if q := <-asked; q.Method != "roots/list" || q.Client != key || q.Server != "s" {
@@ -264,11 +264,11 @@ func TestRequests(t *testing.T) {
 	if n := <-r.notes; string(n.Params) != `{"got":{"roots":[12345678901234567890]}}` {
 		t.Errorf("%+v", n)
 	}
-	if _, err := c.Client(json.RawMessage(`[]`)); !errors.Is(err, fs.ErrInvalid) {
+	if _, err := c.Client(wire.ClientParams{Capabilities: json.RawMessage(`[]`)}); !errors.Is(err, fs.ErrInvalid) {
 		t.Error(err)
 	}
 	for i := range wire.MaxClients {
-		_, err = c.Client(json.RawMessage(fmt.Sprintf(`{"x":%d}`, i)))
+		_, err = c.Client(wire.ClientParams{Capabilities: json.RawMessage(fmt.Sprintf(`{"x":%d}`, i))})
 	}
 	if !errors.Is(err, fs.ErrNoSpace) {
 		t.Errorf("one set too many: %v", err)
@@ -281,7 +281,7 @@ func TestRequests(t *testing.T) {
 func TestDeath(t *testing.T) {
 	c, r := begin(t, Config{Servers: []wire.Server{fake(t, "s")}})
 	ctx := soon(t)
-	key, err := c.Client(json.RawMessage(`{"roots":{}}`))
+	key, err := c.Client(wire.ClientParams{Capabilities: json.RawMessage(`{"roots":{}}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,12 +289,12 @@ func TestDeath(t *testing.T) {
 	for range 3 {
 		call := tool("parent")
 		call.Client = key
-		result, _, err := c.Call(ctx, call)
+		got, err := c.Call(ctx, call)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var pids struct{ Parent, Self int }
-		json.Unmarshal(result, &pids)
+		json.Unmarshal(got.Result, &pids)
 		aggregator := c.PID()
 		if got := c.Programs(); pids.Parent != os.Getpid() || !slices.Contains(got, programs.Process{Server: "s", PID: pids.Self}) {
 			t.Errorf("server %d of %d: not started here, or not among %v", pids.Self, pids.Parent, got)
@@ -303,7 +303,7 @@ func TestDeath(t *testing.T) {
 		go func() {
 			call := tool("hang")
 			call.Client = key
-			_, _, err := c.Call(ctx, call)
+			_, err := c.Call(ctx, call)
 			done <- err
 		}()
 		<-r.notes
@@ -346,7 +346,7 @@ func TestMissing(t *testing.T) {
 	if tools, err := c.List(ctx, wire.Tools, ""); len(tools) != 0 || err != nil {
 		t.Error(tools, err)
 	}
-	if _, _, err := c.Call(ctx, tool("x")); err == nil || !strings.Contains(err.Error(), "the aggregator "+path+" is missing") {
+	if _, err := c.Call(ctx, tool("x")); err == nil || !strings.Contains(err.Error(), "the aggregator "+path+" is missing") {
 		t.Error(err)
 	}
 	if states, err := c.Servers(ctx); err != nil || len(states) != 1 || states[0].State != wire.Failed || !strings.Contains(states[0].Error, "missing") {
@@ -386,8 +386,8 @@ func TestRefresh(t *testing.T) {
 	if err := c.Refresh(ctx, []wire.Server{fake(t, "s")}); err != nil {
 		t.Fatal(err)
 	}
-	if result, _, err := c.Call(ctx, tool("x")); err != nil || string(result) != `{"echo":{"name":"x"}}` {
-		t.Error(string(result), err)
+	if got, err := c.Call(ctx, tool("x")); err != nil || string(got.Result) != `{"echo":{"name":"x"}}` {
+		t.Error(string(got.Result), err)
 	}
 }
 
@@ -401,11 +401,11 @@ func TestHangingChild(t *testing.T) {
 	<-r.ups
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	if _, _, err := c.Call(ctx, tool("x")); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := c.Call(ctx, tool("x")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	c.Close()
-	if _, _, err := c.Call(context.Background(), tool("x")); err == nil || !strings.Contains(err.Error(), "closed") {
+	if _, err := c.Call(context.Background(), tool("x")); err == nil || !strings.Contains(err.Error(), "closed") {
 		t.Error(err)
 	}
 }

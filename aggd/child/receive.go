@@ -40,9 +40,11 @@ func (r *run) line(line []byte) {
 		case "id":
 			id = value
 		case "result":
-			a.result = value
+			a.Result = value
+		case "stateless":
+			a.Stateless = true
 		case "rpc_error":
-			a.rpcError = value
+			a.Error = value
 		case "error":
 			a.err = fmt.Errorf("%w: %w", fs.ErrIO, errors.New(rawjson.String(value)))
 		case "notification":
@@ -69,7 +71,7 @@ func (r *run) answer(id []byte, a answer) {
 	if !ok {
 		return
 	}
-	if a.rpcError != nil {
+	if a.Error != nil {
 		a.err = nil // which says the same
 	}
 	r.mu.Lock()

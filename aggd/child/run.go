@@ -2,7 +2,6 @@ package child
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -41,9 +40,9 @@ type pending struct {
 
 // An answer is the line that answers a request, and what of it counts.
 type answer struct {
-	line             []byte
-	result, rpcError json.RawMessage
-	err              error // of the aggregator, not of a server
+	wire.Answer
+	line []byte
+	err  error // of the aggregator, not of a server
 }
 
 // start starts a process.

@@ -66,8 +66,8 @@ func (c *Child) introduce(r *run) error {
 	if err := r.request(c.ids.Add(1), wire.SetLimits, c.inForce()); err != nil {
 		return err
 	}
-	for _, capabilities := range c.clients {
-		r.request(c.ids.Add(1), wire.Client, wire.ClientParams{Capabilities: capabilities})
+	for _, p := range c.clients {
+		r.request(c.ids.Add(1), wire.Client, p)
 	}
 	c.run, c.cause = r, nil
 	close(c.change)

@@ -45,3 +45,6 @@ func Spoken() json.RawMessage {
 	b, _ := rawjson.Encode(list) // strings
 	return b
 }
+
+// Levels are those of logging, the most talkative first.
+var Levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}

@@ -193,3 +193,50 @@ func decode(t *testing.T, data []byte) map[string]any {
 	}
 	return v
 }
+
+func TestDeleteMerge(t *testing.T) {
+	for _, tt := range []struct{ in, names, want string }{
+		{`{"a":1, "b" : [2] ,"c":3}`, "b", `{"a":1,"c":3}`},
+		{`{"a":1,"b":2}`, "a", `{"b":2}`},
+		{` { "a" : 1 } `, "a", `{}`},
+		{`{"a":1,"\u0061":2}`, "a", `{}`},
+		{`{"a":1}`, "x", `{"a":1}`},
+		{`{}`, "x", `{}`},
+	} {
+		if got := Delete([]byte(tt.in), tt.names); string(got) != tt.want {
+			t.Errorf("%s without %s: %s, want %s", tt.in, tt.names, got, tt.want)
+		}
+	}
+	for _, tt := range []struct{ obj, more, want string }{
+		{``, `{"x":1}`, `{"m":{"x":1}}`},
+		{`{}`, `{"x":1}`, `{"m":{"x":1}}`},
+		{`{"a":1e400}`, `{"x":1}`, `{"m":{"x":1},"a":1e400}`},
+		{`{"a":1,"m":{"y":2,"x":0}}`, `{"x":1}`, `{"a":1,"m":{"x":1,"y":2}}`},
+		{`{"m":null}`, `{"x":1}`, `{"m":{"x":1}}`},
+		{`{"m":{}}`, `{}`, `{"m":{}}`},
+	} {
+		if got := Merge([]byte(tt.obj), []byte(tt.more), "m"); string(got) != tt.want {
+			t.Errorf("%s and %s: %s, want %s", tt.obj, tt.more, got, tt.want)
+		}
+	}
+	for in, want := range map[string]string{`{"b": [1e400, {"d":1,"c":"<"}],"a":1}`: `{"a":1,"b":[1e400,{"c":"\u003c","d":1}]}`, ``: ``} {
+		if got, err := Canonical([]byte(in)); err != nil || string(got) != want {
+			t.Errorf("%s: %s %v, want %s", in, got, err, want)
+		}
+	}
+}
+
+func FuzzDeleteMerge(f *testing.F) {
+	f.Add([]byte(`{"a":{"b":1},"c":2}`), []byte(`{"b":3}`), "a")
+	f.Fuzz(func(t *testing.T, obj, more []byte, name string) {
+		isObject := func(b []byte) bool { return json.Valid(b) && bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) }
+		if !isObject(obj) || !isObject(more) {
+			return
+		}
+		for _, got := range [][]byte{Delete(obj, name), Merge(obj, more, name)} {
+			if !isObject(got) {
+				t.Errorf("%s, %s, %q: %s", obj, more, name, got)
+			}
+		}
+	})
+}

@@ -11,9 +11,10 @@ import (
 // MaxClients is the most sets of client capabilities that are kept.
 const MaxClients = 64
 
-// ClientKey returns the key of a set of client capabilities: the same for the
-// same set however it is spelled, and "" for the empty set.
-func ClientKey(capabilities json.RawMessage) (string, error) {
+// Key returns the key of a set of client capabilities: the same for the same set
+// however it is spelled, and "" for the empty set.
+func (p ClientParams) Key() (string, error) {
+	capabilities := p.Capabilities
 	if len(capabilities) == 0 {
 		return "", nil
 	}
@@ -31,5 +32,9 @@ func ClientKey(capabilities json.RawMessage) (string, error) {
 		return "", fmt.Errorf("client capabilities: %w", err)
 	}
 	sum := sha256.Sum256(canonical)
-	return "c" + hex.EncodeToString(sum[:8]), nil
+	kind := "c"
+	if p.Stateless {
+		kind = "s"
+	}
+	return kind + hex.EncodeToString(sum[:8]), nil
 }

@@ -26,9 +26,11 @@ const (
 // The params of hutch's own methods; the list_* methods take an optional
 // {"client": key} too.
 type (
-	// ClientParams declares the capabilities an MCP client offers its servers.
+	// ClientParams declares the capabilities an MCP client offers its servers, and
+	// whether it speaks 2026-07-28: servers that speak both are spoken to as it is.
 	ClientParams struct {
 		Capabilities json.RawMessage `json:"capabilities"`
+		Stateless    bool            `json:"stateless,omitempty"`
 	}
 	// CancelParams names the request to give up.
 	CancelParams struct {
@@ -64,6 +66,12 @@ type Notification struct {
 type ServerRequest struct {
 	RID uint64 `json:"rid"`
 	Notification
+}
+
+// An Answer is what a server answered, byte for byte: a result or an error object.
+type Answer struct {
+	Result, Error json.RawMessage
+	Stateless     bool // of 2026-07-28
 }
 
 // A Call is a request of MCP that the host makes through its child.

@@ -80,7 +80,7 @@ func TestServerJSON(t *testing.T) {
 
 func TestClientKey(t *testing.T) {
 	key := func(s string) string {
-		k, err := ClientKey(json.RawMessage(s))
+		k, err := ClientParams{Capabilities: json.RawMessage(s)}.Key()
 		if err != nil {
 			t.Error(err)
 		}
@@ -92,7 +92,7 @@ func TestClientKey(t *testing.T) {
 	if key(`{"a":{},"b":1}`) != key(` {"b":1, "a":{}}`) || key(`{"a":{}}`) == key(`{"b":{}}`) {
 		t.Error("keys do not tell sets apart")
 	}
-	if _, err := ClientKey(json.RawMessage(`[1]`)); err == nil {
+	if _, err := (ClientParams{Capabilities: json.RawMessage(`[1]`)}).Key(); err == nil {
 		t.Error("an array is no set")
 	}
 }

@@ -34,9 +34,9 @@ func TestProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	result, rpcError, err := c.Call(t.Context(), wire.Call{Server: wire.Local, Method: "tools/call", Params: []byte(`{"name":"echo","arguments":{"text":"hello"}}`)})
-	if err != nil || !strings.Contains(string(result), `{"content":[{"type":"text","text":"hello"}]}`) {
-		t.Errorf("%s %s %v", result, rpcError, err)
+	answer, err := c.Call(t.Context(), wire.Call{Server: wire.Local, Method: "tools/call", Params: []byte(`{"name":"echo","arguments":{"text":"hello"}}`)})
+	if err != nil || !strings.Contains(string(answer.Result), `{"content":[{"type":"text","text":"hello"}]}`) {
+		t.Errorf("%s %s %v", answer.Result, answer.Error, err)
 	}
 	if runtime.GOOS == "linux" {
 		hardened(t, c.PID())
