@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"hutch/aggd/jsonrpc"
@@ -68,6 +69,10 @@ func (u *upstream) discover(ctx context.Context, c *conn) (outcome, error) {
 	limit, cancel := context.WithTimeout(ctx, u.def.connectTimeout()/2)
 	defer cancel()
 	o := c.call(limit, nil, u.client, methodDiscover, nil)
+	var said *jsonrpc.Error
+	if err := o.failure(); errors.As(err, &said) && said.Code == jsonrpc.CodeRevision && supports(said.Sent) {
+		o = c.call(limit, nil, u.client, methodDiscover, nil) // it did not take what it says that it takes
+	}
 	var refused *httpError
 	if o.err == nil || errors.As(o.err, &refused) || ctx.Err() == nil && limit.Err() != nil {
 		return o, nil
@@ -88,6 +93,13 @@ func (u *upstream) discovered(c *conn, o outcome) error {
 	u.mu.Unlock()
 	c.transport.begin(jsonrpc.Stateless)
 	return nil
+}
+
+// supports reports whether an error says that 2026-07-28 is supported.
+func supports(rpcError []byte) bool {
+	return slices.ContainsFunc(rawjson.Elements(rawjson.Get(rpcError, "data", "supported")), func(raw []byte) bool {
+		return rawjson.String(raw) == jsonrpc.Stateless
+	})
 }
 
 // spoken returns what a server says that it speaks.

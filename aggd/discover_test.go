@@ -38,6 +38,7 @@ type statelessFake struct {
 	mu    sync.Mutex
 	seen  []string // the headers and the body of each request
 	calls int
+	shy   bool // refuses the first server/discover
 }
 
 func (f *statelessFake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -64,6 +65,10 @@ func (f *statelessFake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != "POST" || rawjson.GetString(meta, jsonrpc.MetaRevision) != jsonrpc.Stateless ||
 		rawjson.Get(meta, jsonrpc.MetaCapabilities) == nil || r.Header.Get("Mcp-Protocol-Version") != jsonrpc.Stateless:
 		refuse(400, jsonrpc.CodeHeader, "no revision")
+	case method == "server/discover" && f.shy:
+		f.shy = false
+		w.WriteHeader(400)
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"not yet","data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}`, id)
 	case method == "server/discover":
 		result(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"public"}`)
 	case method == "tools/list":
@@ -188,5 +193,15 @@ func TestUnmark(t *testing.T) {
 		if got := unmark([]byte(in)); string(got) != want {
 			t.Errorf("%s: %s, want %s", in, got, want)
 		}
+	}
+}
+
+// A server that refuses what it says that it supports is asked once more.
+func TestDiscoverAgain(t *testing.T) {
+	s := httptest.NewServer(&statelessFake{shy: true})
+	t.Cleanup(s.Close)
+	h := start(t, Config{}, wire.Server{Name: "s", URL: s.URL})
+	if st := h.awaitState("s", wire.Connected); st.ProtocolVersion != jsonrpc.Stateless {
+		t.Errorf("%+v", st)
 	}
 }
