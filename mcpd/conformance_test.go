@@ -18,7 +18,7 @@ import (
 )
 
 // revisions are those that the suite tries.
-var revisions = []string{"2025-11-25"}
+var revisions = []string{"2025-11-25", "2026-07-28"}
 
 // TestConformanceServer has MCP's conformance suite try a server, and the same
 // server behind hutch: what passes directly passes through hutch, but for what
