@@ -131,8 +131,9 @@ func (e endless) Read(p []byte) (n int, err error) {
 // TestEndlessEvents has streams with a line, an event, that never ends: reading
 // ends, and comments are neither.
 func TestEndlessEvents(t *testing.T) {
-	for _, stream := range []endless{"data: x", "data: x\n", "id: x\n", "event: x\r\n"} {
-		r := newEventReader(stream, 100)
+	x := endless(strings.Repeat("x", 1000))
+	for _, stream := range []endless{"data: " + x, "data: " + x + "\n", "id: " + x + "\n", "event: " + x + "\r\n"} {
+		r := newEventReader(stream, 2000)
 		var err error
 		for err == nil || errors.As(err, new(*wire.TooLong)) {
 			_, err = r.next()
