@@ -24,7 +24,7 @@ const (
 	MaxIdle   = time.Minute     // that it waits for its reader
 	MaxRows   = 1_000_000       // of its answer
 	MaxBytes  = 256 << 20       // of its answer
-	MaxValue  = 1 << 20         // bytes of one value
+	MaxValue  = 128 << 10       // bytes of one value: some functions take its square
 	MaxMemory = 64 << 20        // bytes that SQLite may take for it
 
 	maxRow = 16 << 20 // bytes of a row of the answer

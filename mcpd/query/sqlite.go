@@ -29,8 +29,8 @@ var lengths = map[sqlite3.LimitCategory]int{
 	sqlite3.LIMIT_WORKER_THREADS:      0,
 }
 
-// forbidden are functions that do more than compute.
-var forbidden = []string{"load_extension", "fts3_tokenizer", "sqlite_log"}
+// forbidden are functions that do more than compute, or compute for too long.
+var forbidden = []string{"load_extension", "fts3_tokenizer", "sqlite_log", "json_patch", "jsonb_patch"}
 
 // prepare opens the statement's database, takes from it what a reader does not
 // need, and compiles the statement there.
@@ -119,7 +119,7 @@ func (s *Statement) told(err error) error {
 	case s.ended(err):
 		return context.Cause(s.ctx)
 	case s.refused != "":
-		return fmt.Errorf("%w: sql: %s is not allowed: a statement may only read", fs.ErrPermission, s.refused)
+		return fmt.Errorf("%w: sql: %s is not allowed: a statement may only read, and not for long", fs.ErrPermission, s.refused)
 	case strings.HasSuffix(text, " may not be modified"):
 		return fmt.Errorf("%w: sql: %s", fs.ErrPermission, text)
 	case errors.Is(err, sqlite3.TOOBIG):
