@@ -74,13 +74,21 @@ func (s *session) admit(o *op) bool {
 	return true
 }
 
-// vacate gives a slot and room back, and starts those that waited for them.
+// vacate gives a slot and room back.
 func (s *session) vacate(cost int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.slots++
 	s.held -= cost
 	s.srv.held.Add(-int64(cost))
+}
+
+// next starts those that wait for a slot, as far as they get one. It is called
+// when any request is done, with or without a slot: they may have waited for the
+// client to take its reply, while all that have slots are reads that last.
+func (s *session) next() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for len(s.queue) > 0 && s.admit(s.queue[0]) {
 		o := s.queue[0]
 		s.queue = s.queue[1:]

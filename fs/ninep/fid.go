@@ -161,6 +161,7 @@ func (s *session) dropQueued(f *fid) {
 		}
 		o.queued = false
 		s.queued -= len(o.in.b)
+		s.c.add(load{queued: -1})
 		go s.interrupt(o)
 	}
 	s.queue = kept
@@ -169,6 +170,7 @@ func (s *session) dropQueued(f *fid) {
 // interrupt answers an op that was cancelled before it started.
 func (s *session) interrupt(o *op) {
 	s.finish(o, context.Canceled)
+	s.next()
 	s.running.Done()
 }
 

@@ -212,6 +212,7 @@ func (s *session) run(o *op) {
 		}
 		s.vacate(cost)
 	}
+	s.next()
 	s.running.Done()
 }
 
