@@ -58,6 +58,18 @@ func entryOf(dir, kind, name string) (string, error) {
 	return path.Join(dir, name), nil
 }
 
+// mustRun says why what needs a running VM cannot be done.
+func mustRun(c *tree, vm string) error {
+	status, err := readFile(c, path.Join("vm", vm, "status"))
+	if err != nil {
+		return noVM(c, vm, err)
+	}
+	if state, _, _ := strings.Cut(status, "\n"); state != "running" {
+		return fmt.Errorf("%w: vm %q does not run, it is %s: hutch start or resume has it run", fs.ErrBusy, vm, state)
+	}
+	return nil
+}
+
 // noVM tells that there is no such VM, if that is why err is.
 func noVM(c *tree, vm string, err error) error {
 	return missing(c, path.Join("vm", vm), err, fmt.Sprintf("no vm %q; hutch ps lists them", vm))

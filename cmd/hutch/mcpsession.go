@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"strings"
 
 	"hutch/fs"
 )
@@ -21,12 +20,8 @@ func mcpSession(ctx context.Context, c *tree, args []string) error {
 	if err != nil {
 		return err
 	}
-	status, err := readFile(c, path.Join(vm, "status"))
-	if err != nil {
-		return noVM(c, args[0], err)
-	}
-	if state, _, _ := strings.Cut(status, "\n"); state != "running" {
-		return fmt.Errorf("%w: vm %q does not run, it is %s: hutch start or resume has it run", fs.ErrBusy, args[0], state)
+	if err := mustRun(c, args[0]); err != nil {
+		return err
 	}
 	ctl, n, err := clone(c, path.Join(vm, "mcp/sessions"))
 	if err != nil {

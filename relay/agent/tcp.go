@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	maxTCP      = 256              // connections that the host may have
+	maxTCP      = 512              // connections that the host may have: twice its own limit, as it goes on before they are gone
 	tcpBuffer   = 256 << 10        // bytes that came and the host has not read; then the other side waits
 	connectTime = 10 * time.Second // that the other side has to answer
 )

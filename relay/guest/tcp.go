@@ -111,9 +111,11 @@ func (t *TCP) Ctl(ctx context.Context, message string) error {
 		return err
 	}
 	return t.use(func() error {
-		ctx, cancel := t.g.limited(ctx)
+		// What is Quick or Slow takes one of few turns, and ends the connection to
+		// the agent if it is late: but who does not answer a connect is another.
+		ctx, cancel := context.WithTimeout(ctx, 2*t.g.limit)
 		defer cancel()
-		return t.explain(ctx, writeMessage(ctx, client.Slow, t.ctl, message))
+		return t.explain(ctx, writeMessage(ctx, client.Stream, t.ctl, message))
 	})
 }
 
