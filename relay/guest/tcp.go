@@ -18,7 +18,6 @@ type TCP struct {
 	g    *Guest
 	conn *client.Conn
 	name string
-	ctl  *client.Fid
 	data *client.Fid
 
 	turn chan struct{} // holds a token: whoever has it reads, and uses at
@@ -41,7 +40,7 @@ func (g *Guest) MakeTCP(ctx context.Context, name string) (*TCP, error) {
 
 func (t *TCP) path(file string) []string { return []string{"net", "tcp", t.name, file} }
 
-// open makes the connection's directory and opens its files.
+// open makes the connection's directory and opens its data.
 func (t *TCP) open(ctx context.Context, c *client.Conn) error {
 	dir, err := c.Walk(ctx, []string{"net", "tcp"})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,12 +53,7 @@ func (t *TCP) open(ctx context.Context, c *client.Conn) error {
 	if err := dir.Mkdir(ctx, t.name, 0o755); err != nil {
 		return err
 	}
-	if t.ctl, err = c.Open(ctx, t.path("ctl"), os.O_WRONLY); err == nil {
-		if t.data, err = c.Open(ctx, t.path("data"), os.O_RDWR); err != nil {
-			t.ctl.Clunk()
-		}
-	}
-	if err != nil {
+	if t.data, err = c.Open(ctx, t.path("data"), os.O_RDWR); err != nil {
 		dir.Remove(ctx, t.name, true)
 		return err
 	}
@@ -67,7 +61,7 @@ func (t *TCP) open(ctx context.Context, c *client.Conn) error {
 	return nil
 }
 
-// use does f with the files, which stay meanwhile.
+// use does f with data, which stays open meanwhile.
 func (t *TCP) use(f func() error) error {
 	t.mu.Lock()
 	if t.closed {
@@ -95,17 +89,17 @@ var ErrTCPLost = fmt.Errorf("%w: the connection was lost with the one to the gue
 // errTCPClosed is the error of what comes after Close.
 var errTCPClosed = fmt.Errorf("%w: the connection was removed", fs.ErrNotExist)
 
-// release gives the files of a closed TCP back, when nobody uses them. It is
-// called with mu held.
+// release gives data of a closed TCP back, when nobody uses it. It is called
+// with mu held.
 func (t *TCP) release() {
-	if t.closed && t.users == 0 && t.ctl != nil {
-		t.ctl.Clunk()
+	if t.closed && t.users == 0 && t.data != nil {
 		t.data.Clunk()
-		t.ctl = nil
+		t.data = nil
 	}
 }
 
-// Ctl writes one message to the connection's ctl. The error is the agent's.
+// Ctl writes one message to the connection's ctl, each on an open file of its
+// own: a hangup does not wait for the connect before it. The error is the agent's.
 func (t *TCP) Ctl(ctx context.Context, message string) error {
 	if err := fs.CheckMessage(message); err != nil {
 		return err
@@ -115,7 +109,7 @@ func (t *TCP) Ctl(ctx context.Context, message string) error {
 		// the agent if it is late: but who does not answer a connect is another.
 		ctx, cancel := context.WithTimeout(ctx, 2*t.g.limit)
 		defer cancel()
-		return t.explain(ctx, writeMessage(ctx, client.Stream, t.ctl, message))
+		return t.explain(ctx, tell(ctx, t.conn, client.Stream, t.path("ctl"), message))
 	})
 }
 
