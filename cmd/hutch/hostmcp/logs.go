@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -191,28 +192,30 @@ func timeline(ctx context.Context, c *call) (any, error) {
 	return c.asked(ctx, dir+"/timeline", []narrowing{{"traceId", "trace"}, {"since", "since"}, {"layers", "layer"}, {"limit", "limit"}})
 }
 
-var recent = []narrowing{{"since", "since"}, {"limit", "limit"}, {"id", "vm"}}
+var recent = []narrowing{{"since", "since"}, {"limit", "limit"}}
 
-func panics(ctx context.Context, c *call) (any, error) { return c.recent(ctx, "log/panics") }
-func triage(ctx context.Context, c *call) (any, error) { return c.recent(ctx, "log/triage") }
+// panics lists crashes of the service, which are of no sandbox.
+func panics(ctx context.Context, c *call) (any, error) { return c.asked(ctx, "log/panics", recent) }
 
-// recent reads what the service sums up of its log: JSON lines where it takes
-// words that narrow them, else the lines of a text.
-func (c *call) recent(ctx context.Context, name string) (any, error) {
-	st, err := c.t.stat(ctx, name)
-	if err != nil || st.Mode&0o222 != 0 {
-		return c.asked(ctx, name, recent)
+// triage lists what went wrong, of one sandbox where the call says one.
+func triage(ctx context.Context, c *call) (any, error) {
+	id := c.args.text("id")
+	if id == "" {
+		return c.asked(ctx, "log/triage", recent)
 	}
-	text, err := c.t.text(ctx, name) // it has no length
+	if _, err := vmDir(id); err != nil {
+		return nil, err
+	}
+	all, err := c.asked(ctx, "log/triage", recent[:1]) // the newest of the one are not among the newest of all
 	if err != nil {
 		return nil, err
 	}
-	r := rows{Rows: []json.RawMessage{}}
-	for line := range strings.Lines(text) {
-		r.Rows = append(r.Rows, encoded(map[string]string{"line": strings.TrimSuffix(line, "\n")}))
-	}
-	r.Truncated = len(r.Rows) > c.args.number("limit")
-	r.Rows = r.Rows[:min(len(r.Rows), c.args.number("limit"))]
+	r := all.(rows)
+	r.Rows = slices.DeleteFunc(r.Rows, func(row json.RawMessage) bool {
+		var of struct{ VM string }
+		return json.Unmarshal(row, &of) != nil || of.VM != id
+	})
+	r.Rows = r.Rows[max(0, len(r.Rows)-c.args.number("limit")):]
 	r.Count = len(r.Rows)
 	return r, nil
 }

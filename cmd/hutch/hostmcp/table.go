@@ -8,7 +8,7 @@ var (
 	grepParam    = param{name: "grep", kind: text, doc: "only lines that have this text in them, in capitals or not"}
 	tailParam    = param{name: "tail", kind: whole, doc: "only so many of the last lines"}
 	profileParam = param{name: "profile", kind: text, def: defaultProfile, doc: "the profile"}
-	recentParams = []param{sinceParam("30m"), {name: "limit", kind: whole, def: 20, max: 200, doc: "most of them"}, {name: "id", kind: text, doc: "only of this sandbox"}}
+	recentParams = []param{sinceParam("30m"), {name: "limit", kind: whole, def: 20, max: 200, doc: "most of them"}, {name: "id", kind: text, doc: "only of this sandbox; crashes are of none"}}
 	envParam     = param{name: "env", kind: textMap, doc: "environment variables"}
 )
 
