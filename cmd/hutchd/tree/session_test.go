@@ -3,6 +3,9 @@ package tree_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,5 +62,57 @@ func TestSessionOfVMThatGoes(t *testing.T) {
 	}
 	if list, err := sessions.List(t.Context()); len(list) > 1 {
 		t.Errorf("listed: %v, %v", list, err)
+	}
+}
+
+// TestDataLasts takes more through a session than it keeps, and finds none of it
+// missing; what was read makes room.
+func TestDataLasts(t *testing.T) {
+	h := newHouse(t)
+	h.start("x")
+	if _, err := h.walk("vm/x/mcp/sessions").Mkdir(t.Context(), "s", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	data, err := h.walk("vm/x/mcp/sessions/s/data").Open(t.Context(), os.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	say := func(line string) {
+		t.Helper()
+		if n, err := data.WriteAt(t.Context(), []byte(line+"\n"), 0); err != nil || n != len(line)+1 {
+			t.Fatal(n, err)
+		}
+	}
+	p := make([]byte, 64<<10)
+	hear := func() (line string) {
+		t.Helper()
+		for !strings.HasSuffix(line, "\n") {
+			n, err := data.ReadAt(t.Context(), p, 0)
+			if err != nil || n == 0 {
+				t.Fatalf("%d bytes, %v", n, err)
+			}
+			line += string(p[:n])
+		}
+		return line
+	}
+	say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	hear()
+	text := strings.Repeat("long ", 50_000)
+	say(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"file_write","arguments":{"path":"f","content":%q}}}`, text))
+	hear()
+	for id := 2; id < 42; id++ {
+		say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"file_read","arguments":{"path":"f"}}}`, id))
+		if line := hear(); !strings.HasPrefix(line, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,`, id)) || !strings.Contains(line, text) || strings.Count(line, "\n") != 1 {
+			t.Fatalf("answer %d: %.200s of %d bytes", id, line, len(line))
+		}
+	}
+	out, err := h.walk("vm/x/mcp/sessions/s/out").Open(t.Context(), os.O_RDONLY)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if n, err := out.ReadAt(t.Context(), p, 0); err != nil || n == 0 || strings.HasPrefix(string(p[:n]), `{"jsonrpc":"2.0","id":0,`) {
+		t.Errorf("out begins with %.50q, %v", p[:n], err)
 	}
 }
