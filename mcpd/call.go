@@ -48,6 +48,7 @@ type call struct {
 	releases  []func()      // end it for what counts calls that are under way
 
 	upstream atomic.Pointer[string] // the server that it is under way to
+	task     *task                  // that it is about, or nil
 	listen   *listen                // that it is a part of, or nil
 	exchange *exchange              // that it belongs to; nil: nobody asks its client for anything
 }

@@ -201,7 +201,23 @@ func (c *call) block(r *policy.Event, d policy.Decision) *Error {
 var ownResults = map[string]bool{"initialize": true, "server/discover": true, "logging/setLevel": true, "subscriptions/listen": true, seal.Attest: true, seal.AttestSMCP: true}
 
 // judge decides whether the guest may have the call's answer.
-func (c *call) judge(result json.RawMessage, err *Error) (json.RawMessage, *Error) {
+func (c *call) judge(ctx context.Context, result json.RawMessage, err *Error) (json.RawMessage, *Error) {
+	method := c.message.Method
+	if method == "tasks/result" {
+		method = "tools/call" // whose result it is
+	}
+	result, err = c.judgeAs(method, result, err)
+	if err == nil && c.task != nil && c.message.Method == "tasks/get" {
+		result, err = c.judgeTask(ctx, result)
+	}
+	if err == nil {
+		c.noteTask(result)
+	}
+	return result, err
+}
+
+// judgeAs is judge for the answer to a request of that method.
+func (c *call) judgeAs(method string, result json.RawMessage, err *Error) (json.RawMessage, *Error) {
 	answer := result
 	if err != nil {
 		answer = err.Sent // nil if no server said it
@@ -211,6 +227,7 @@ func (c *call) judge(result json.RawMessage, err *Error) (json.RawMessage, *Erro
 	}
 	defer c.wait(time.Now())
 	r := c.question(answer)
+	r.Method = method
 	r.Failed = err != nil || c.isError(result)
 	v, why := c.session.e.decide(c.ctx, r, &c.row)
 	if v.denied || v.asked || v.action == policy.Observe || v.rewritten != nil {

@@ -119,6 +119,7 @@ type Endpoint struct {
 	closed   bool
 
 	subs subscriptions
+	made tasks
 
 	number   atomic.Uint64 // of the last session
 	count    counters
@@ -170,6 +171,7 @@ func New(cfg Config) *Endpoint {
 	e.rules.Store(newRules(nil, nil))
 	e.SetLimits(e.ctx, wire.Limits{})
 	e.catalogs = catalogs{e: e, byKey: make(map[string]catalog)}
+	e.made.byID = make(map[string]*task)
 	e.subs = subscriptions{e: e, topics: make(map[topic]map[subscriber]string)}
 	e.work = workspace.New(cfg.Work, cfg.Snapshots)
 	e.local = newSession(e, nil)
@@ -251,7 +253,9 @@ func (e *Endpoint) Reload(ctx context.Context, servers []wire.Server, p *policy.
 	if p != nil {
 		p = p.Use(e.rules.Load().policy)
 	}
-	e.rules.Store(newRules(slices.Clone(servers), p))
+	now := newRules(slices.Clone(servers), p)
+	e.rules.Store(now)
+	e.made.keep(now.servers)
 	var err error
 	if c := e.aggregator.Load(); c != nil {
 		err = c.Refresh(ctx, servers)

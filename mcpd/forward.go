@@ -24,7 +24,7 @@ func (c *call) forward(member int) step {
 
 // send makes the request of a server and waits for its answer.
 func (c *call) send(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, *Error) {
-	if d := c.session.e.rules.Load().servers[server].CallTimeout; d > 0 && method == "tools/call" {
+	if d := c.session.e.rules.Load().servers[server].CallTimeout; d > 0 && (method == "tools/call" || method == "tasks/result") {
 		// aggd keeps to this limit as well, with an error of its own.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(d), &overdue{time.Duration(d)})
@@ -34,7 +34,7 @@ func (c *call) send(ctx context.Context, server, method string, params json.RawM
 		params = c.ours(params)
 	}
 	switch {
-	case !c.stateless() || c.client.key == "":
+	case !c.stateless() || c.client.key == "" || c.task != nil:
 		return c.reach(ctx, server, method, params, c, c.progress)
 	case c.exchange == nil:
 		c.exchange = c.exchanging(server, method, params)
@@ -52,7 +52,7 @@ func (c *call) reach(ctx context.Context, server, method string, params json.Raw
 	c.upstream.Store(&server)
 	defer c.upstream.Store(nil)
 	params = trace.Put(params, c.trace)
-	request := wire.Call{Client: c.client.key, Server: server, Method: method, Params: params, Owner: owner, Progress: progress}
+	request := wire.Call{Client: c.connection(), Server: server, Method: method, Params: params, Owner: owner, Progress: progress}
 	answer, rerr := c.request(ctx, aggregator, request)
 	if rerr != nil || !answer.Stateless {
 		return answer.Result, rerr

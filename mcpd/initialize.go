@@ -63,7 +63,7 @@ func (e *Endpoint) declare(key string, p wire.ClientParams) bool {
 func planInitialize(_ context.Context, c *call) (step, *Error) {
 	return func(ctx context.Context) (json.RawMessage, *Error) {
 		b := append([]byte(`{"protocolVersion":`), quote(c.client.revision)...)
-		b = append(c.session.e.about(ctx, b), `,"serverInfo":`...)
+		b = append(c.session.e.about(ctx, c.stateless(), b), `,"serverInfo":`...)
 		return append(append(b, serverInfo...), '}'), nil
 	}, nil
 }
@@ -73,20 +73,24 @@ func planInitialize(_ context.Context, c *call) (step, *Error) {
 func planDiscover(_ context.Context, c *call) (step, *Error) {
 	return func(ctx context.Context) (json.RawMessage, *Error) {
 		b := append([]byte(`{"supportedVersions":`), jsonrpc.Spoken()...)
-		return append(c.session.e.about(ctx, b), '}'), nil
+		return append(c.session.e.about(ctx, c.stateless(), b), '}'), nil
 	}, nil
 }
 
 // serverInfo is what hutch tells clients of itself.
 var serverInfo = append(append([]byte(`{"name":"hutch","title":"hutch","version":`), rawjson.Quote(fs.Version)...), '}')
 
-// about appends what the servers offer and want clients to know.
-func (e *Endpoint) about(ctx context.Context, b []byte) []byte {
+// about appends what the servers offer and want clients to know, to those of
+// 2026-07-28 or older ones.
+func (e *Endpoint) about(ctx context.Context, newer bool, b []byte) []byte {
 	all := e.settled(ctx, e.cfg.Settle)
-	b = append(append(b, `,"capabilities":`...), offer(all)...)
+	b = append(append(b, `,"capabilities":`...), offer(all, newer)...)
+	extensions := union(all, "extensions", func(name string) bool { return newer || name != taskExtension })
 	if e.cfg.Seal != nil {
-		b = append(append(b[:len(b)-1], `,"extensions":{"seal":`...), e.offerSeal()...)
-		b = append(b, "}}"...)
+		extensions = joinMembers(append(append([]byte(`{"seal":`), e.offerSeal()...), ','), extensions)
+	}
+	if more := rawjson.Inside(extensions); len(more) > 0 {
+		b = append(append(append(b[:len(b)-1], `,"extensions":{`...), more...), "}}"...)
 	}
 	if text := instructions(all); text != "" {
 		b = rawjson.AppendString(append(b, `,"instructions":`...), text)
@@ -121,7 +125,7 @@ func unknown(s wire.Status) bool {
 
 // offer returns the capabilities that the guest is told: what any server
 // offers. What is not known yet is offered, since it cannot be later.
-func offer(all []wire.Status) []byte {
+func offer(all []wire.Status, newer bool) []byte {
 	has := func(path ...string) bool {
 		return slices.ContainsFunc(all, func(s wire.Status) bool {
 			if s.Capabilities == nil {
@@ -142,7 +146,52 @@ func offer(all []wire.Status) []byte {
 	if has("completions") {
 		b = append(b, `,"completions":{}`...)
 	}
+	if more := rawjson.Inside(union(all, "experimental", func(string) bool { return true })); len(more) > 0 {
+		b = append(append(append(b, `,"experimental":{`...), more...), '}')
+	}
+	if !newer {
+		b = append(b, offerTasks(all)...)
+	}
 	return append(b, '}')
+}
+
+// offerTasks is the capability of clients' tasks, if a server has it.
+func offerTasks(all []wire.Status) []byte {
+	has := func(path ...string) bool {
+		return slices.ContainsFunc(all, func(s wire.Status) bool { return rawjson.Get(s.Capabilities, path...) != nil })
+	}
+	if !has("tasks", "requests", "tools", "call") {
+		return nil
+	}
+	b := []byte(`,"tasks":{`)
+	for _, word := range []string{"list", "cancel"} {
+		if has("tasks", word) {
+			b = append(b, `"`+word+`":{},`...)
+		}
+	}
+	return append(b, `"requests":{"tools":{"call":{}}}}`...)
+}
+
+// union returns the members that servers have in a capability, and that pass the
+// test. Of one that several have it is the first's.
+func union(all []wire.Status, capability string, test func(name string) bool) []byte {
+	b := []byte("{")
+	seen := make(map[string]bool)
+	for _, s := range all {
+		found := rawjson.Get(s.Capabilities, capability)
+		rawjson.Walk(found, func(key []byte, start, end int) {
+			if name := string(key); !seen[name] && test(name) {
+				seen[name] = true
+				b = append(append(rawjson.AppendString(b, name), ':'), found[start:end]...)
+				b = append(b, ',')
+			}
+		})
+	}
+	if len(b) == 1 {
+		return []byte("{}")
+	}
+	b[len(b)-1] = '}'
+	return b
 }
 
 // instructions joins what the servers want clients to know.

@@ -37,6 +37,8 @@ const (
 	pType
 	pRequestState
 	pInputResponses
+	pTask
+	pTaskID
 )
 
 var paramNames = [...]string{
@@ -44,6 +46,7 @@ var paramNames = [...]string{
 	pArguments: "arguments", pRequestID: "requestId", pReason: "reason",
 	pProtocolVersion: "protocolVersion", pCapabilities: "capabilities", pProgressToken: "progressToken",
 	pType: "type", pRequestState: "requestState", pInputResponses: "inputResponses",
+	pTask: "task", pTaskID: "taskId",
 }
 
 // parse reads a message. On an error it has the id, if one could be made out.

@@ -58,7 +58,7 @@ func (c *call) run() (json.RawMessage, *Error) {
 		}
 		if err == nil {
 			result, err = step(ctx)
-			result, err = c.judge(result, err)
+			result, err = c.judge(ctx, result, err)
 			result = c.dress(result)
 		}
 	}
@@ -88,7 +88,7 @@ const unnoticed = 10 * time.Millisecond
 // timed returns a context that ends when the call's time is over.
 func (c *call) timed() (context.Context, context.CancelFunc) {
 	limit := timeout
-	if c.message.Method == "tools/call" {
+	if m := c.message.Method; m == "tools/call" || m == "tasks/result" { // which waits for one
 		limit = c.session.e.cfg.CallTimeout
 	}
 	return context.WithTimeoutCause(c.ctx, limit-c.took(), &overdue{limit})

@@ -25,6 +25,8 @@ func (e *Endpoint) notified(n wire.Notification) {
 		e.updated(n)
 	case "notifications/message":
 		e.logged(n)
+	case "notifications/tasks/status":
+		e.taskChanged(n)
 	default:
 		for _, s := range e.recipients(n) {
 			if e.mayTell(func() *policy.Event { return s.toldBy(n) }, n.Params) {

@@ -150,6 +150,7 @@ func (p *Policy) decide(e *Event) Decision {
 // for what is allowed.
 var unasked = map[string]bool{
 	"initialize": true, "server/discover": true, "seal/attest": true, "smcp/attest": true, "logging/setLevel": true,
+	"tasks/get": true, "tasks/result": true, "tasks/list": true, "tasks/cancel": true, "tasks/update": true, // of calls that were allowed
 	"subscriptions/listen": true, // each resource in it is asked about as resources/subscribe
 	"tools/list":           true, "prompts/list": true, "resources/list": true, "resources/templates/list": true,
 }

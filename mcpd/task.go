@@ -1,0 +1,215 @@
+package mcpd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"sync"
+
+	"hutch/aggd/jsonrpc"
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+	"hutch/mcpd/policy"
+)
+
+// maxTasks is how many tasks of a VM's calls are known at once; the oldest are
+// forgotten for new ones.
+const maxTasks = 4096
+
+// taskExtension is the capability of clients and servers of 2026-07-28 that have
+// tasks.
+const taskExtension = "io.modelcontextprotocol/tasks"
+
+// A task is one that a server has made of a call of a tool.
+type task struct {
+	id        string
+	server    string
+	key       string // of the connection that it was made on
+	principal string // whose it is; "": the guest's
+	session   *session
+	tool, own string // that was called
+	schema    []byte
+}
+
+// tasks are those of a VM, by their ids.
+type tasks struct {
+	mu    sync.Mutex // guards what follows
+	byID  map[string]*task
+	order []string // the oldest first
+}
+
+// add notes a task. An id that another server's task has already stays that one's.
+func (ts *tasks) add(t *task) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if was := ts.byID[t.id]; was != nil {
+		if was.server == t.server && was.principal == t.principal {
+			ts.byID[t.id] = t
+		}
+		return
+	}
+	for len(ts.order) >= maxTasks {
+		delete(ts.byID, ts.order[0])
+		ts.order = ts.order[1:]
+	}
+	ts.byID[t.id] = t
+	ts.order = append(ts.order, t.id)
+}
+
+func (ts *tasks) find(id string) *task {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return ts.byID[id]
+}
+
+// keep forgets the tasks of servers that there are no more.
+func (ts *tasks) keep(servers map[string]wire.Server) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	order := ts.order[:0]
+	for _, id := range ts.order {
+		if s, ok := servers[ts.byID[id].server]; ok && s.Enabled {
+			order = append(order, id)
+		} else {
+			delete(ts.byID, id)
+		}
+	}
+	ts.order = order
+}
+
+// maxTaskID is how long the id of a task may be.
+const maxTaskID = 1 << 10
+
+// noteTask notes the task that the call was made one of, if it was.
+func (c *call) noteTask(result json.RawMessage) {
+	id := ""
+	switch {
+	case c.message.Method != "tools/call":
+		return
+	case c.stateless():
+		if rawjson.GetString(result, resultNames[rType]) == "task" {
+			id = rawjson.GetString(result, "taskId")
+		}
+	case c.message.params.get(pTask) != nil:
+		id = rawjson.GetString(result, "task", "taskId")
+	}
+	if id == "" || len(id) > maxTaskID {
+		return
+	}
+	c.session.e.made.add(&task{
+		id: id, server: c.server, key: c.client.key, principal: c.who, session: c.session, tool: c.tool, own: c.own, schema: c.schema,
+	})
+}
+
+// planTask plans a request about a task: it is for the server that made it, on the
+// connection where it did.
+func planTask(_ context.Context, c *call) (step, *Error) {
+	if c.stateless() && rawjson.Get(c.client.capabilities, "extensions", taskExtension) == nil {
+		err := failure(jsonrpc.CodeCapability, "missing required client capability: extensions %s", taskExtension)
+		err.Data = json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + taskExtension + `":{}}}}`)
+		return nil, err
+	}
+	id, ok := c.message.params.str(pTaskID)
+	if !ok {
+		return nil, missing("taskId")
+	}
+	t := c.session.e.made.find(id)
+	if t == nil || t.principal != c.who || !c.goesTo(t.server, t.own) {
+		c.server, c.own, c.missing = "", "", false
+		return nil, failure(jsonrpc.CodeParams, "task not found: %.100s", id)
+	}
+	c.tool, c.schema, c.task = t.tool, t.schema, t
+	return func(ctx context.Context) (json.RawMessage, *Error) {
+		return c.send(ctx, t.server, c.message.Method, c.message.params.raw)
+	}, nil
+}
+
+// connection is the key of the connection that the call's requests go by.
+func (c *call) connection() string {
+	if c.task != nil {
+		return c.task.key
+	}
+	return c.client.key
+}
+
+// judgeTask decides what the client may have of a task's state: what it asks, and
+// the result in it, as if that were its call's.
+func (c *call) judgeTask(ctx context.Context, state json.RawMessage) (json.RawMessage, *Error) {
+	state, err := c.handOver(ctx, c.server, state)
+	if err != nil {
+		return nil, err
+	}
+	result := json.RawMessage(rawjson.Get(state, "result"))
+	if result == nil {
+		return state, nil
+	}
+	judged, err := c.judgeAs("tools/call", result, nil)
+	if err != nil || bytes.Equal(judged, result) {
+		return state, err
+	}
+	return rawjson.Set(state, judged, "result"), nil
+}
+
+// What is read of one server's tasks at most.
+const (
+	maxTaskPages = 16
+	maxTaskList  = 4 << 20 // bytes
+)
+
+// planTasks plans a tasks/list: what is the caller's of all servers, on one page.
+func planTasks(_ context.Context, c *call) (step, *Error) {
+	if cursor, ok := c.message.params.str(pCursor); ok && cursor != "" {
+		return nil, failure(jsonrpc.CodeParams, "invalid cursor: lists have one page")
+	}
+	return func(ctx context.Context) (json.RawMessage, *Error) {
+		aggregator, err := c.session.e.child()
+		if err != nil {
+			return nil, c.failed(ctx, err)
+		}
+		all, err := aggregator.Servers(ctx)
+		if err != nil {
+			return nil, c.failed(ctx, err)
+		}
+		b := []byte(`{"tasks":[`)
+		for _, s := range all {
+			if s.State == wire.Connected && rawjson.Get(s.Capabilities, "tasks", "list") != nil {
+				b = c.appendTasks(ctx, b, s.Name)
+			}
+		}
+		return append(bytes.TrimSuffix(b, []byte(",")), "]}"...), nil
+	}, nil
+}
+
+// appendTasks appends the caller's tasks at a server.
+func (c *call) appendTasks(ctx context.Context, b []byte, server string) []byte {
+	params := json.RawMessage(`{}`)
+	for page, size := 0, 0; page < maxTaskPages && size < maxTaskList; page++ {
+		result, err := c.send(ctx, server, "tasks/list", params)
+		if err != nil {
+			return b
+		}
+		size += len(result)
+		for _, raw := range rawjson.Elements(rawjson.Get(result, "tasks")) {
+			if t := c.session.e.made.find(rawjson.GetString(raw, "taskId")); t != nil && t.server == server && t.principal == c.who {
+				b = append(append(b, raw...), ',')
+			}
+		}
+		cursor := rawjson.Get(result, "nextCursor")
+		if rawjson.String(cursor) == "" {
+			return b
+		}
+		params = append(append([]byte(`{"cursor":`), cursor...), '}')
+	}
+	return b
+}
+
+// taskChanged passes the news of a task on to the session that it was made for.
+func (e *Endpoint) taskChanged(n wire.Notification) {
+	t := e.made.find(rawjson.GetString(n.Params, "taskId"))
+	if t == nil || t.server != n.Server || t.key != n.Client {
+		return
+	}
+	if t.session.ctx.Err() == nil && e.mayTell(func() *policy.Event { return t.session.toldBy(n) }, n.Params) {
+		t.session.notify(n.Method, n.Params)
+	}
+}

@@ -1,0 +1,197 @@
+package mcpd
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"hutch/aggd/jsonrpc"
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+	"hutch/mcpd/policy"
+)
+
+func init() {
+	otherServers["tasker"] = func() int { return serveTasks(false) }
+	otherServers["newtasker"] = func() int { return serveTasks(true) }
+}
+
+// serveTasks is a server that makes tasks of calls: as 2025-11-25 has it, or as the
+// extension of 2026-07-28.
+func serveTasks(newer bool) int {
+	in := bufio.NewScanner(os.Stdin)
+	for made := 0; in.Scan(); {
+		q := in.Bytes()
+		id, params := rawjson.Get(q, "id"), rawjson.Get(q, "params")
+		task := rawjson.GetString(params, "taskId")
+		state := func(status string) string { return fmt.Sprintf(`"taskId":%q,"status":%q,"ttl":9007199254740993`, task, status) }
+		result := ""
+		switch method := rawjson.GetString(q, "method"); {
+		case id == nil:
+			continue
+		case newer && method == "server/discover":
+			result = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{"c":1e400}}}}`
+		case !newer && method == "initialize":
+			result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"experimental":{"x":{"n":9007199254740993}},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"t","version":"1"}}`
+		case method == "tools/list":
+			result = `{"tools":[{"name":"slow","inputSchema":{"type":"object"}}]}`
+		case method == "tools/call":
+			made++
+			task = "task-" + strconv.Itoa(made)
+			if result = `{"task":{` + state("working") + `}}`; newer {
+				result = `{"resultType":"task",` + state("working") + `}`
+			}
+		case method == "tasks/get" && newer && task == "task-1":
+			result = `{"resultType":"complete",` + state("completed") + `,"result":{"content":[{"type":"text","text":"the secret"}]}}`
+		case method == "tasks/get" && newer && task == "task-2":
+			result = `{"resultType":"complete",` + state("input_required") + `,"inputRequests":{"a":{"method":"sampling/createMessage","params":{}}}}`
+		case method == "tasks/get" && newer && task == "task-3":
+			result = `{"resultType":"complete",` + state("completed") + `,"result":{"content":[]}}`
+		case method == "tasks/get":
+			fmt.Printf("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tasks/status\",\"params\":{%s}}\n", state("working"))
+			result = `{` + state("working") + `}`
+		case method == "tasks/result":
+			result = `{"content":[{"type":"text","text":"result of ` + task + `"}]}`
+		case method == "tasks/list":
+			result = `{"tasks":[{"taskId":"task-1"},{"taskId":"of-nobody"},{"taskId":"task-2","n":9007199254740993}]}`
+		case method == "tasks/cancel", method == "tasks/update":
+			result = `{"resultType":"complete","got":` + string(params) + `}`
+		}
+		if result == "" {
+			fmt.Printf("{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":-32601,\"message\":\"no\"}}\n", id)
+			continue
+		}
+		fmt.Printf("{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n", id, result)
+	}
+	return 0
+}
+
+// Tasks of 2025-11-25 are asked about at the server that made them.
+func TestTasks(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("tasker", "one"))
+	g := st.dial(t, 2)
+	hello := string(g.ok("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`))
+	for _, want := range []string{`"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`, `"experimental":{"x":{"n":9007199254740993}}`} {
+		if !strings.Contains(hello, want) {
+			t.Errorf("initialize: %s, want %s", hello, want)
+		}
+	}
+	g.fails("tasks/get", `{"taskId":"task-1"}`, jsonrpc.CodeParams, "task not found")
+	for _, tt := range []struct{ method, params, want string }{
+		{"tools/call", `{"name":"tasker__slow","arguments":{},"task":{"ttl":1}}`, `{"task":{"taskId":"task-1","status":"working","ttl":9007199254740993}}`},
+		{"tools/call", `{"name":"tasker__slow","arguments":{},"task":{}}`, `"taskId":"task-2"`},
+		{"tasks/get", `{"taskId":"task-1"}`, `{"taskId":"task-1","status":"working","ttl":9007199254740993}`},
+		{"tasks/result", `{"taskId":"task-1"}`, `"text":"result of task-1"`},
+		{"tasks/list", `{}`, `{"tasks":[{"taskId":"task-1"},{"taskId":"task-2","n":9007199254740993}]}`},
+		{"tasks/cancel", `{"taskId":"task-2"}`, `"taskId":"task-2"`},
+	} {
+		if got := string(g.ok(tt.method, tt.params)); !strings.Contains(got, tt.want) {
+			t.Errorf("%s %s: %s, want %s", tt.method, tt.params, got, tt.want)
+		}
+	}
+	if n := g.note("notifications/tasks/status"); !strings.Contains(string(n.Params), `"taskId":"task-1"`) {
+		t.Errorf("status: %s", n.Params)
+	}
+	other := st.hello(t, 2, `{}`)
+	other.ok("tasks/get", `{"taskId":"task-1"}`) // of the same VM
+	if told := other.told("notifications/tasks/status"); len(told) > 0 {
+		t.Errorf("another session was told of %s", told[0].Params)
+	}
+	if row := st.lines(4)[3]; row["server_name"] != "tasker" || row["tool_name"] != "tasker__slow" {
+		t.Errorf("row: %v", row)
+	}
+	// What somebody asks through the tree has tasks of its own.
+	if _, err := st.request(t.Context(), Caller{Principal: "somebody"}, "tasks/get", "taskId", "task-1", nil); err == nil || !strings.Contains(err.Error(), "task not found") {
+		t.Errorf("another's task: %v", err)
+	}
+	// A result is judged as that of its tool, whichever way it comes.
+	st.decideBy(func(_ context.Context, r *policy.Event) policy.Decision {
+		if r.On == policy.OnResponse && r.Method == "tools/call" && r.Tool == "slow" && strings.Contains(string(r.Answer), "result of") {
+			return policy.Decision{Action: policy.Block, Rule: "results", Reason: "not that"}
+		}
+		return policy.Decision{Action: policy.Allow}
+	})
+	g.fails("tasks/result", `{"taskId":"task-1"}`, jsonrpc.CodeInvalid, "blocked by policy: results")
+	// A server that there is no more has no tasks.
+	if err := st.Reload(t.Context(), testServers("one"), st.Policy()); err != nil {
+		t.Fatal(err)
+	}
+	g.fails("tasks/get", `{"taskId":"task-1"}`, jsonrpc.CodeParams, "task not found")
+}
+
+// The tasks of 2026-07-28 are an extension, whose results come with their state.
+func TestTasksExtension(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("newtasker"))
+	g := st.dial(t, 2)
+	able := offering(`{"sampling":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`)
+	st.decideBy(func(_ context.Context, r *policy.Event) policy.Decision {
+		switch {
+		case r.On == policy.OnResponse && r.Method == "tools/call" && strings.Contains(string(r.Answer), "secret") && !strings.Contains(string(r.Answer), "taskId"):
+			return policy.Decision{Action: policy.Rewrite, Rewritten: []byte(`{"content":[]}`)}
+		case r.On == policy.OnAsk:
+			return policy.Decision{Action: policy.Block, Rule: "asks", Reason: "servers do not ask"}
+		case r.On == policy.OnResponse && r.Method == "elicitation/create":
+			return policy.Decision{Action: policy.Block, Rule: "answers", Reason: "nor are they answered"}
+		}
+		return policy.Decision{Action: policy.Allow}
+	})
+	if got := string(g.ok("server/discover", `{`+able+`}`)); !strings.Contains(got, `"extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{"c":1e400}}`) {
+		t.Errorf("discover: %s", got)
+	}
+	for i := range 3 {
+		got := string(g.ok("tools/call", `{"name":"newtasker__slow","arguments":{},`+able+`}`))
+		if !strings.Contains(got, fmt.Sprintf(`"resultType":"task","taskId":"task-%d","status":"working","ttl":9007199254740993}`, i+1)) {
+			t.Errorf("call: %s", got)
+		}
+	}
+	if got := string(g.ok("tasks/get", `{"taskId":"task-1",`+able+`}`)); !strings.Contains(got, `"status":"completed"`) || !strings.Contains(got, `"result":{"content":[]}`) || strings.Contains(got, "secret") {
+		t.Errorf("get: %s", got)
+	}
+	g.fails("tasks/get", `{"taskId":"task-2",`+able+`}`, jsonrpc.CodeInvalid, "servers do not ask")
+	g.fails("tasks/update", `{"taskId":"task-2","inputResponses":{"a":{"action":"accept"}},`+able+`}`, jsonrpc.CodeInvalid, "nor are they answered")
+	if got := string(g.ok("tasks/update", `{"taskId":"task-2","inputResponses":{"a":{"role":"user","n":1e400}},`+able+`}`)); !strings.Contains(got, `"a":{"role":"user","n":1e400}`) {
+		t.Errorf("update: %s", got)
+	}
+	g.ok("tasks/cancel", `{"taskId":"task-3",`+able+`}`)
+	for _, tt := range []struct {
+		method, params string
+		code           int
+	}{
+		{"tasks/get", `{"taskId":"task-1",` + offering(`{}`) + `}`, jsonrpc.CodeCapability},
+		{"tasks/get", `{"taskId":"task-9",` + able + `}`, jsonrpc.CodeParams},
+		{"tasks/get", `{` + able + `}`, jsonrpc.CodeParams},
+		{"tasks/list", `{` + able + `}`, jsonrpc.CodeMethod},
+		{"tasks/result", `{"taskId":"task-1",` + able + `}`, jsonrpc.CodeMethod},
+		{"tasks/update", `{"taskId":"task-1"}`, jsonrpc.CodeParams},
+	} {
+		g.fails(tt.method, tt.params, tt.code, "")
+	}
+	// An older client sees no extension that it cannot know.
+	if old := string(st.dial(t, 2).ok("initialize", `{"protocolVersion":"2025-11-25","capabilities":{}}`)); strings.Contains(old, "tasks") || !strings.Contains(old, `"extensions":{"a/b":{"c":1e400}}`) {
+		t.Errorf("initialize: %s", old)
+	}
+}
+
+func TestTaskTable(t *testing.T) {
+	ts := tasks{byID: make(map[string]*task)}
+	ts.add(&task{id: "a", server: "one"})
+	ts.add(&task{id: "a", server: "two"}) // which another server has already
+	if got := ts.find("a"); got.server != "one" {
+		t.Errorf("a is of %s", got.server)
+	}
+	for i := range maxTasks {
+		ts.add(&task{id: strconv.Itoa(i), server: "two"})
+	}
+	if len(ts.byID) != maxTasks || len(ts.order) != maxTasks || ts.find("a") != nil || ts.find("0") == nil {
+		t.Errorf("%d tasks", len(ts.byID))
+	}
+	if ts.keep(map[string]wire.Server{"two": {}}); len(ts.byID) != 0 || len(ts.order) != 0 {
+		t.Errorf("%d tasks of no server", len(ts.byID))
+	}
+}
