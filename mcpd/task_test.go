@@ -28,7 +28,9 @@ func serveTasks(newer bool) int {
 		q := in.Bytes()
 		id, params := rawjson.Get(q, "id"), rawjson.Get(q, "params")
 		task := rawjson.GetString(params, "taskId")
-		state := func(status string) string { return fmt.Sprintf(`"taskId":%q,"status":%q,"ttl":9007199254740993`, task, status) }
+		state := func(status string) string {
+			return fmt.Sprintf(`"taskId":%q,"status":%q,"ttl":9007199254740993`, task, status)
+		}
 		result := ""
 		switch method := rawjson.GetString(q, "method"); {
 		case id == nil:

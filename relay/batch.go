@@ -133,13 +133,21 @@ func (l *link) giveUp(m *message) {
 	}
 	l.mu.Lock()
 	var given []*part
-	for _, a := range l.pending {
-		if a.part != nil && bytes.Equal(a.id, id) {
+	var alone uint32
+	for stream, a := range l.pending {
+		switch {
+		case !bytes.Equal(a.id, id):
+		case a.part != nil:
 			given = append(given, a.part)
+		case !a.first && a.own == nil && a.done == nil:
+			alone = max(alone, stream)
 		}
 	}
 	l.mu.Unlock()
 	for _, p := range given {
 		l.r.answer(p, nil)
+	}
+	if a, ok := l.waits(alone); ok { // which is not answered any more
+		l.finished(alone, a)
 	}
 }

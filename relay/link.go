@@ -37,6 +37,7 @@ type asked struct {
 	silent bool          // the relay's own, whose answer the client does not see
 	done   chan struct{} // closed at the answer, if not nil
 	first  bool          // initialize
+	listen bool          // subscriptions/listen, which lasts as long as the client
 	part   *part         // of a batch, or nil
 	own    func([]byte)  // takes the answer, to a request that the client knows nothing of; or nil
 }
@@ -134,7 +135,7 @@ func (l *link) send(m *message) bool {
 		}
 		f.Version, f.Stream, f.Flags = frame.Version2, stream, frame.FromHost
 	default:
-		return l.ask(m, asked{id: m.id, first: m.method == "initialize", part: m.part})
+		return l.ask(m, asked{id: m.id, first: m.method == "initialize", listen: m.method == "subscriptions/listen", part: m.part})
 	}
 	return l.out.WriteFrame(f) == nil
 }
@@ -252,11 +253,14 @@ func (l *link) answered(stream uint32) {
 // finished ends a request whose answer the client has: not before that, as
 // the program ends with the last.
 func (l *link) finished(stream uint32, a asked) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, waits := l.pending[stream]; !waits { // it was given up meanwhile
+		return
+	}
 	if a.done != nil {
 		close(a.done)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	delete(l.pending, stream)
 	l.asking.Done()
 }
@@ -282,11 +286,30 @@ func (l *link) isDead() bool {
 	return l.dead
 }
 
+// endListens ends what the client listens to, where the host cannot see that it has
+// said all.
+func (l *link) endListens() {
+	l.mu.Lock()
+	var ids [][]byte
+	for _, a := range l.pending {
+		if a.listen {
+			ids = append(ids, a.id)
+		}
+	}
+	l.mu.Unlock()
+	for _, id := range ids {
+		m := parse(jsonrpc.Notification("notifications/cancelled", append(append([]byte(`{"requestId":`), id...), '}')))
+		l.send(&m)
+	}
+}
+
 // halfClose ends this side of the connection. What it returns is closed when
 // nothing is to be waited for any more.
 func (l *link) halfClose() <-chan struct{} {
 	if c, ok := l.conn.(interface{ CloseWrite() error }); ok {
 		c.CloseWrite()
+	} else {
+		l.endListens()
 	}
 	answered := make(chan struct{})
 	go func() {

@@ -385,3 +385,39 @@ func BenchmarkEcho(b *testing.B) {
 		c.want(line)
 	}
 }
+
+// A client that has said all is not waited for where it only listens, or gave up
+// what it asked; the connection may have no end of its own direction.
+func TestEndOfInputListening(t *testing.T) {
+	in, say := io.Pipe()
+	ours, its := net.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- relay.Run(t.Context(), in, io.Discard, func(context.Context) (net.Conn, error) { return ours, nil }, "agent", false)
+	}()
+	h := &host{t: t, conn: its, in: frame.NewReader(its), out: frame.NewWriter(its)}
+	go func() {
+		for _, line := range []string{
+			`{"jsonrpc":"2.0","id":"a","method":"subscriptions/listen"}`, `{"jsonrpc":"2.0","id":2,"method":"slow"}`,
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`,
+		} {
+			io.WriteString(say, line+"\n")
+		}
+		say.Close()
+	}()
+	h.in.Preamble()
+	var last frame.Frame
+	for range 4 {
+		f, err := h.in.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = f
+	}
+	if string(last.Payload) != `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}` {
+		t.Errorf("the host got %s", last.Payload)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
