@@ -160,6 +160,11 @@ func TestListen(t *testing.T) {
 	for len(st.listeners("", "notifications/tools/list_changed")) > 0 {
 		g.ok("tools/list", `{`+me+`}`)
 	}
+	for _, row := range st.lines(1) {
+		if row["request_id"] == "1" && row["method"] == "subscriptions/listen" && (row["decision"] != "allowed" || row["outcome"] == "error" || row["outcome"] == "interrupted") {
+			t.Errorf("row: %v", row)
+		}
+	}
 	// One that still listens when the guest has said all is answered.
 	done := listen(`"three"`, `{}`)
 	g.note("notifications/subscriptions/acknowledged")

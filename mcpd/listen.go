@@ -56,8 +56,7 @@ func planListen(_ context.Context, c *call) (step, *Error) {
 		defer e.unlisten(l)
 		l.acknowledge()
 		select {
-		case <-c.ctx.Done():
-			return nil, ended(c.ctx)
+		case <-c.ctx.Done(): // as most end: the client wants it no more
 		case <-c.session.finished:
 		}
 		return json.RawMessage(`{"_meta":` + string(l.mark()) + `}`), nil
