@@ -21,8 +21,8 @@ const (
 	annotation   = "x-mcp-header"
 )
 
-// names are the params that the name header repeats.
-var names = map[string]string{
+// nameMembers are the params that the name header repeats.
+var nameMembers = map[string]string{
 	"tools/call": "name", "prompts/get": "name", "resources/read": "uri",
 	"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId",
 }
@@ -37,7 +37,7 @@ type headerParam struct {
 func (u *upstream) mirror(h http.Header, method string, params []byte) {
 	h.Set(protocolHeader, jsonrpc.Stateless)
 	h.Set(methodHeader, method)
-	if member := names[method]; member != "" {
+	if member := nameMembers[method]; member != "" {
 		h.Set(nameHeader, headerValue(rawjson.GetString(params, member)))
 	}
 	if method != "tools/call" {
@@ -88,8 +88,8 @@ func headersOf(schema []byte) ([]headerParam, error) {
 
 var errAnnotation = errors.New("the schema has " + annotation + " where it may not be")
 
-// data are the keywords whose values are no schemas.
-var data = []string{"default", "examples", "const", "enum"}
+// literalWords are the keywords whose values are no schemas.
+var literalWords = []string{"default", "examples", "const", "enum"}
 
 // annotated walks the properties of a schema.
 func annotated(schema []byte, path []string, found *[]headerParam) (err error) {
@@ -99,7 +99,7 @@ func annotated(schema []byte, path []string, found *[]headerParam) (err error) {
 	rawjson.Walk(schema, func(key []byte, start, end int) {
 		value := schema[start:end]
 		switch word := string(key); {
-		case err != nil, slices.Contains(data, word):
+		case err != nil, slices.Contains(literalWords, word):
 		case word == annotation:
 			err = addHeader(schema, value, path, found)
 		case word == "properties":
@@ -126,7 +126,7 @@ func annotatedWithin(value []byte, depth int) (has bool) {
 		has = has || annotatedWithin(element, depth+1)
 	}
 	rawjson.Walk(value, func(key []byte, start, end int) {
-		has = has || string(key) == annotation || !slices.Contains(data, string(key)) && annotatedWithin(value[start:end], depth+1)
+		has = has || string(key) == annotation || !slices.Contains(literalWords, string(key)) && annotatedWithin(value[start:end], depth+1)
 	})
 	return has
 }
