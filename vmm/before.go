@@ -1,7 +1,6 @@
 package vmm
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,7 +155,10 @@ func (v *VM) copyStill(ctx context.Context, d *snapshot.Draft, i *snapshot.Info)
 			return err
 		})
 	}
-	return cmp.Or(err, d.Commit(*i))
+	if err != nil {
+		return err
+	}
+	return d.Commit(*i)
 }
 
 // thinUndo drops the oldest snapshots for undo, if there are too many. What is

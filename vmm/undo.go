@@ -139,7 +139,10 @@ func (u *undo) do(ctx context.Context, d *snapshot.Draft, i *snapshot.Info) erro
 	i.Taken, i.State = time.Now(), string(v.State())
 	v.syncKernel(ctx)
 	_, err := v.still(ctx, func(ctx context.Context) error {
-		if err := cmp.Or(d.Copy(ctx), d.Commit(*i)); err != nil {
+		if err := d.Copy(ctx); err != nil {
+			return err
+		}
+		if err := d.Commit(*i); err != nil {
 			return err
 		}
 		u.failed = u.back(ctx)

@@ -13,6 +13,7 @@ import (
 
 	"hutch/fs"
 	"hutch/vmm"
+	"hutch/vmm/vmmtest"
 )
 
 // put writes a file of the VM's workspace.
@@ -165,6 +166,35 @@ func TestBeforeInterrupted(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(v.Dir(), "snap/.new-*")); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
+	w.is(v, vmm.Running)
+}
+
+// A copy that fails leaves no snapshot: what it lacks would be removed when it is
+// gone back to.
+func TestUndoCopyFails(t *testing.T) {
+	w := newWorld(t)
+	v := w.running("dev")
+	put(t, v, "f", "one")
+	w.before(v, "1")
+	put(t, v, "f", "two")
+	put(t, v, "g", "new")
+	had := w.points(v)
+	ctx, cancel := context.WithCancel(w.limit())
+	w.driver.Hold = func(_ context.Context, step vmmtest.Step, _ string) error {
+		if step == vmmtest.Pause {
+			cancel()
+		}
+		return nil
+	}
+	if err := v.Undo(ctx, "1"); !errors.Is(err, context.Canceled) {
+		t.Errorf("undo whose copy fails: %v", err)
+	}
+	w.driver.Hold = nil
+	if got := w.points(v); got != had {
+		t.Errorf("points are %s, want %s", got, had)
+	}
+	w.has(v, "work/g", "new")
+	w.left(v, "before-1")
 	w.is(v, vmm.Running)
 }
 
