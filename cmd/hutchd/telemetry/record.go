@@ -114,7 +114,7 @@ func (t *Telemetry) Row(vm, table string, r ledger.Row) {
 		s.at.Trace, _ = place.ParseID(at)
 	}
 	if what.named != "" {
-		s.name += text(r[what.named])
+		s.name += fmt.Sprint(r[what.named])
 	}
 	for _, a := range what.attributes {
 		if v, ok := r[a[0]]; ok {
@@ -149,14 +149,6 @@ func duration(v any) time.Duration {
 	return 0
 }
 
-// maxText is how much of a text goes with a span, in bytes.
-const maxText = 256
-
-func text(v any) string {
-	s := fmt.Sprint(v)
-	return s[:min(len(s), maxText)]
-}
-
 func value(key string, v any) attribute.KeyValue {
 	switch v := v.(type) {
 	case int:
@@ -164,5 +156,5 @@ func value(key string, v any) attribute.KeyValue {
 	case int64:
 		return attribute.Int64(key, v)
 	}
-	return attribute.String(key, text(v))
+	return attribute.String(key, fmt.Sprint(v))
 }

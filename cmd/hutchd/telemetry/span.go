@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"crypto/rand"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -33,11 +34,28 @@ func (t *Telemetry) send(s span) {
 	if id := trace.SpanID(s.at.Span); id.IsValid() {
 		ctx = context.WithValue(ctx, given{}, id)
 	}
-	_, out := t.tracer.Start(ctx, s.name, trace.WithTimestamp(s.began), trace.WithSpanKind(s.kind), trace.WithAttributes(s.attributes...))
+	for i, a := range s.attributes {
+		if a.Value.Type() == attribute.STRING {
+			s.attributes[i].Value = attribute.StringValue(plain(a.Value.AsString()))
+		}
+	}
+	_, out := t.tracer.Start(ctx, plain(s.name), trace.WithTimestamp(s.began), trace.WithSpanKind(s.kind), trace.WithAttributes(s.attributes...))
 	if s.failed {
 		out.SetStatus(codes.Error, "")
 	}
 	out.End(trace.WithTimestamp(s.began.Add(s.took)))
+}
+
+// maxText is how much of a text goes with a span, in bytes.
+const maxText = 256
+
+// plain returns a text as a span can have it. Guests have a part in most of them,
+// and one that is not UTF-8 would cost all that are sent with it.
+func plain(text string) string {
+	if len(text) > maxText {
+		text = strings.Clone(text[:maxText]) // and the rest is not kept until it is sent
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
 // A generator makes the ids of spans, but for such as have one: servers were

@@ -163,6 +163,20 @@ func TestSpans(t *testing.T) {
 	}
 }
 
+// What a guest says is cut, and what is not UTF-8 of it costs no other span.
+func TestSpansOfAnyText(t *testing.T) {
+	c := collect(t)
+	tel := newTelemetry(t, io.Discard)
+	tel.Call("dev", mcpd.Ended{Method: "ping", Decision: "allowed", Began: time.Now()})
+	tel.Call("dev", mcpd.Ended{Method: "\xff" + strings.Repeat("x", 1<<20), RequestID: "\"\xff\"", Decision: "denied", Began: time.Now()})
+	tel.Row("dev", ledger.Net, ledger.Row{"timestamp": time.Now(), "method": "\xff", "host": "\xff", "duration_ms": 1.5})
+	tel.Close()
+	c.span(t, "ping")
+	if len(c.spans) != 3 || len(c.spans[1].Name) > 300 {
+		t.Errorf("%d spans: %.1000s", len(c.spans), c.spans)
+	}
+}
+
 // TestDeadCollector has nobody listen: what is lost is counted, and logged once.
 func TestDeadCollector(t *testing.T) {
 	s := httptest.NewServer(nil)
