@@ -45,7 +45,7 @@ func source(v *sandbox.Sandbox) query.Source { return query.Source{VM: v.Name(),
 
 // queryHandle is an open file on which SQL is written and its rows read. The
 // statement ends with a semicolon at the end of a line, or where it is read; the
-// next one ends it. Rows begin wherever the reader stands when it reads first.
+// next one ends it.
 type queryHandle struct {
 	fs.MadeUp
 	engine *query.Engine
@@ -54,18 +54,17 @@ type queryHandle struct {
 	open   context.Context // done when the file is closed
 	closes context.CancelFunc
 
-	turn chan struct{} // holds a token: whoever has it uses what follows
-	text string        // of a statement that is not whole
+	turn turn   // guards what follows
+	text string // of a statement that is not whole
 	rows *query.Statement
-	at   int64  // offset of what comes next; -1 until it is read
-	last []byte // what was read before, for who reads it again
+	inOrder
 }
 
 func (s *Server) openQuery(flags int, from query.Sources) (fs.Handle, error) {
 	if flags&os.O_RDWR == 0 {
 		return nil, fmt.Errorf("%w: open it for reading and writing: write a statement, read its rows", fs.ErrPermission)
 	}
-	h := &queryHandle{engine: &s.queries, from: from, turn: make(chan struct{}, 1)}
+	h := &queryHandle{engine: &s.queries, from: from, turn: newTurn()}
 	h.open, h.closes = context.WithCancel(context.Background())
 	h.line = fs.NewLongWriter(h.add, query.MaxSQL)
 	return h, nil
@@ -76,12 +75,10 @@ func (h *queryHandle) use(ctx context.Context, f func(context.Context) error) er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(h.open, cancel)()
-	select {
-	case h.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := h.turn.take(ctx); err != nil {
+		return err
 	}
-	defer func() { <-h.turn }()
+	defer h.turn.give()
 	return f(ctx)
 }
 
@@ -114,7 +111,7 @@ func (h *queryHandle) add(ctx context.Context, line string) error {
 func (h *queryHandle) begin() (err error) {
 	h.end()
 	h.rows, err = h.engine.Start(h.from, h.text)
-	h.text, h.at = "", -1
+	h.text, h.inOrder = "", inOrder{}
 	return err
 }
 
@@ -138,26 +135,9 @@ func (h *queryHandle) ReadAt(ctx context.Context, p []byte, off int64) (n int, e
 		if h.rows == nil {
 			return nil
 		}
-		n, err = h.read(ctx, p, off)
+		n, err = h.read(p, off, func(p []byte) (int, error) { return h.rows.Read(ctx, p) })
 		return err
 	})
-	return n, err
-}
-
-// read reads what comes next, or again what was read last.
-func (h *queryHandle) read(ctx context.Context, p []byte, off int64) (int, error) {
-	if h.at < 0 {
-		h.at, h.last = off, nil
-	}
-	if back := h.at - off; back > 0 && back <= int64(len(h.last)) {
-		return copy(p, h.last[int64(len(h.last))-back:]), nil
-	} else if back != 0 {
-		return 0, fmt.Errorf("%w: offset %d: rows are read in order, and stand at %d", fs.ErrInvalid, off, h.at)
-	}
-	n, err := h.rows.Read(ctx, p)
-	if n > 0 {
-		h.at, h.last = h.at+int64(n), append(h.last[:0], p[:n]...)
-	}
 	return n, err
 }
 

@@ -78,7 +78,7 @@ func openSessionData(c call, flags int) (fs.Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stream{Handle: d, turn: make(chan struct{}, 1)}, nil
+	return &stream{Handle: d, turn: newTurn()}, nil
 }
 
 func sessionNames(c call) ([]string, error) { return c.At.vm.Sessions(), nil }

@@ -11,19 +11,17 @@ import (
 // last one, whatever offset a client counts on a file that it does both with.
 type stream struct {
 	fs.Handle
-	turn chan struct{} // holds a token: whoever has it reads, and uses at
-	at   int64         // how much was read
+	turn turn  // guards at, and is held while something is read
+	at   int64 // how much was read
 }
 
 func (s *stream) Stream() bool { return true }
 
 func (s *stream) ReadAt(ctx context.Context, p []byte, _ int64) (int, error) {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return 0, ctx.Err()
+	if err := s.turn.take(ctx); err != nil {
+		return 0, err
 	}
+	defer s.turn.give()
 	n, err := s.Handle.ReadAt(ctx, p, s.at)
 	s.at += int64(n)
 	return n, err

@@ -28,10 +28,10 @@ type unpackHandle struct {
 
 	whole atomic.Bool // the archive is there to its end
 
-	turn chan struct{} // is full while somebody uses what follows
-	to   *feed         // nil until something is written
-	at   int64         // how much was taken
-	late int           // bytes of the last write, whose writer gave up waiting
+	turn turn  // guards what follows
+	to   *feed // nil until something is written
+	at   int64 // how much was taken
+	late int   // bytes of the last write, whose writer gave up waiting
 }
 
 // openUnpack opens a VM that was just made for an archive.
@@ -39,16 +39,16 @@ func openUnpack(c call, _ int) (fs.Handle, error) {
 	if err := c.At.vm.Fresh(); err != nil {
 		return nil, err
 	}
-	h := &unpackHandle{make: c.At.vm.Unpack, turn: make(chan struct{}, 1)}
+	h := &unpackHandle{make: c.At.vm.Unpack, turn: newTurn()}
 	h.life, h.end = context.WithCancel(context.Background())
 	return h, nil
 }
 
 func (h *unpackHandle) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
-	if err := take(ctx, h.turn); err != nil {
+	if err := h.turn.take(ctx); err != nil {
 		return 0, err
 	}
-	defer give(h.turn)
+	defer h.turn.give()
 	again := h.late > 0 && off == h.at-int64(h.late) && len(p) == h.late // who was interrupted, as the system has it
 	if off != h.at && !again {
 		return 0, fmt.Errorf("%w: an archive is written in order: offset %d, not %d", fs.ErrInvalid, h.at, off)
@@ -129,10 +129,10 @@ func (h *unpackHandle) result() error {
 
 // Flush makes the VM if the archive is whole. If it is not, it may go on.
 func (h *unpackHandle) Flush(ctx context.Context) error {
-	if err := take(ctx, h.turn); err != nil {
+	if err := h.turn.take(ctx); err != nil {
 		return err
 	}
-	defer give(h.turn)
+	defer h.turn.give()
 	if h.to == nil {
 		return nil
 	}
@@ -161,6 +161,7 @@ func (h *unpackHandle) cut() error {
 }
 
 func (h *unpackHandle) Close() error {
+	h.turn <- struct{}{} // a write that was cancelled may not have returned yet
 	if h.to == nil {
 		h.end()
 		return nil
