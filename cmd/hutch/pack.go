@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -53,7 +54,7 @@ func definePack(flags *flag.FlagSet) action {
 			return err
 		}
 		if *out != "-" {
-			return packFile(ctx, c, args[0], vm, *out, *words)
+			return noVM(c, args[0], packFile(ctx, c, vm, *out, *words))
 		}
 		if term.IsTerminal(1) {
 			return misused("pack", "an archive is nothing for a terminal: say -o FILE, or send it elsewhere")
@@ -62,17 +63,29 @@ func definePack(flags *flag.FlagSet) action {
 	})
 }
 
-// packFile packs a VM into a file, which is not there if that fails.
-func packFile(ctx context.Context, c *tree, name, vm, out string, words []string) error {
-	f, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+// packFile packs a VM into a file, which stays what it was, or is not there, if
+// that fails.
+func packFile(ctx context.Context, c *tree, vm, out string, words []string) error {
+	if st, err := os.Stat(out); err == nil && !st.Mode().IsRegular() {
+		f, err := os.OpenFile(out, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		err = pack(ctx, c, vm, f, words)
+		return cmp.Or(err, f.Close())
+	}
+	f, err := os.CreateTemp(filepath.Dir(out), filepath.Base(out)+".part-")
 	if err != nil {
 		return err
 	}
 	err = pack(ctx, c, vm, f, words)
-	if err = cmp.Or(err, f.Close()); err != nil {
-		os.Remove(out)
+	if err = cmp.Or(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), out)
 	}
-	return noVM(c, name, err)
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
 }
 
 func pack(ctx context.Context, c *tree, vm string, w io.Writer, words []string) error {
@@ -113,11 +126,24 @@ func defineUnpack(flags *flag.FlagSet) action {
 		if err == nil {
 			err = unpacked(c, vm)
 		}
-		if err != nil && ctx.Err() == nil {
-			c.remove(vm) // unless it cannot be: what went wrong is what to tell
+		if err != nil {
+			removeHalf(ctx, vm)
 		}
 		return err
 	})
+}
+
+// removeHalf removes a VM that was not unpacked, by a connection of its own, as an
+// interrupt ends the other. If it cannot be, what went wrong before is what to tell.
+func removeHalf(ctx context.Context, vm string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	c, err := dial(ctx)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	c.remove(vm)
 }
 
 func unpack(ctx context.Context, c *tree, vm string, r io.Reader, words []string) error {
