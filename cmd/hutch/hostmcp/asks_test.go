@@ -15,7 +15,7 @@ func TestAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tree.close()
-	if err := tree.store(ctx, "profiles/default.toml", []byte("[security]\ndefault = \"ask\"\n")); err != nil {
+	if err := tree.store(ctx, "profiles/default.toml", []byte("[security]\ndefault = \"ask\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.call("create", args{"name": "dev"})

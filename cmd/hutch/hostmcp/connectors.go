@@ -1,7 +1,6 @@
 package hostmcp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -103,7 +102,7 @@ func addConnector(ctx context.Context, c *call) (any, error) {
 	if err := c.t.mkdir(ctx, path.Dir(file)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	err = c.t.store(ctx, file, append(text, '\n'))
+	err = c.t.store(ctx, file, append(text, '\n'), 0o600)
 	if err == nil {
 		err = c.t.tell(ctx, "ctl", "reload")
 	}
@@ -111,7 +110,7 @@ func addConnector(ctx context.Context, c *call) (any, error) {
 		return changed{c.args.text("profile"), c.args.text("id"), file}, nil
 	}
 	if there {
-		return nil, errors.Join(err, c.t.store(ctx, file, []byte(was)))
+		return nil, errors.Join(err, c.t.store(ctx, file, []byte(was), 0o600))
 	}
 	return nil, errors.Join(err, c.t.remove(ctx, file, false))
 }
@@ -142,17 +141,4 @@ func deleteConnector(ctx context.Context, c *call) (any, error) {
 		}
 	}
 	return nil, fmt.Errorf("%w: no connector %q was added to profile %q: what its file or another layer says is not ours to delete; mcp_connectors tells where each stands", fs.ErrNotExist, c.args.text("id"), c.args.text("profile"))
-}
-
-// store writes a file as a whole.
-func (t *tree) store(ctx context.Context, name string, text []byte) error {
-	f, err := t.create(ctx, name, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := f.write(ctx, bytes.Clone(text)); err != nil {
-		f.close()
-		return err
-	}
-	return t.failed(ctx, "close", name, f.f.Close(ctx))
 }

@@ -312,17 +312,10 @@ func moreOutput(ctx context.Context, c *call) (any, error) {
 	said := pairs(status)
 	whole, from := extent(said[c.args.text("stream")])
 	start := max(int64(c.args.number("offset")), from)
-	var part []byte
-	for f.off = start; len(part) < c.args.number("limit"); {
-		p := make([]byte, min(64<<10, c.args.number("limit")-len(part)))
-		n, err := f.read(ctx, p)
-		if again(err) || err == nil && n == 0 {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		part = append(part, p[:n]...)
+	f.off = start
+	part, err := f.part(ctx, int64(c.args.number("limit")))
+	if err != nil && !again(err) {
+		return nil, err
 	}
 	told, err := c.page(part, start, max(whole, f.off))
 	return outputPart{name, strings.HasPrefix(status, "running\n"), said["result"], told}, err

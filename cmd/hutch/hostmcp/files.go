@@ -194,18 +194,12 @@ func (t *tree) part(ctx context.Context, name string, off int64, limit int) (par
 	if st.Mode.IsDir() {
 		return nil, 0, fmt.Errorf("%w: %s", fs.ErrIsDir, name)
 	}
-	p := make([]byte, 64<<10)
-	for f.off = off; len(part) < limit; {
-		n, err := f.read(ctx, p[:min(len(p), limit-len(part))])
-		if err != nil {
-			return nil, 0, err
-		}
-		if n == 0 {
-			return part, f.off, nil
-		}
-		part = append(part, p[:n]...)
+	f.off = off
+	part, err = f.part(ctx, int64(limit))
+	if len(part) < limit {
+		return part, f.off, err
 	}
-	return part, max(int64(st.Size), f.off), nil
+	return part, max(int64(st.Size), f.off), err
 }
 
 func writeFile(ctx context.Context, c *call) (any, error) {
@@ -233,21 +227,14 @@ func writeFile(ctx context.Context, c *call) (any, error) {
 }
 
 func (c *call) write(ctx context.Context, name string, content []byte) error {
-	var f *file
-	var err error
-	if c.args.flag("append") {
-		f, err = c.t.appendTo(ctx, name)
-	} else {
-		f, err = c.t.create(ctx, name, 0o644)
+	if !c.args.flag("append") {
+		return c.t.store(ctx, name, content, 0o644)
 	}
+	f, err := c.t.appendTo(ctx, name)
 	if err != nil {
 		return err
 	}
-	if err := f.write(ctx, content); err != nil {
-		f.close()
-		return err
-	}
-	return c.t.failed(ctx, "close", name, f.f.Close(ctx))
+	return f.finish(ctx, content)
 }
 
 // appendTo opens a file to be written at its end, and makes it if need be.

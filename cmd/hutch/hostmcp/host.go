@@ -56,8 +56,10 @@ func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	defer h.close()
 	s := h.server(c.Prefix)
 	ctx, cancel := context.WithCancel(ctx)
+	var beginning sync.WaitGroup
+	defer beginning.Wait()
 	defer cancel()
-	go h.begin(ctx, c.Log)
+	beginning.Go(func() { h.begin(ctx, c.Log) })
 	err := newSession(h, s, out).serve(ctx, in, closed(out))
 	if errors.Is(err, context.Canceled) {
 		return nil

@@ -110,16 +110,9 @@ func (t *tree) end(ctx context.Context, name string, limit int) (string, int64, 
 	size := int64(st.Size)
 	f.off = max(0, size-int64(limit))
 	cut := f.off > 0
-	text := make([]byte, 0, min(int64(limit), size))
-	for p := make([]byte, 64<<10); f.off < size; {
-		n, err := f.read(ctx, p[:min(int64(len(p)), size-f.off)])
-		if err != nil {
-			return "", 0, err
-		}
-		if n == 0 {
-			break
-		}
-		text = append(text, p[:n]...)
+	text, err := f.part(ctx, size-f.off)
+	if err != nil {
+		return "", 0, err
 	}
 	if cut {
 		_, text, _ = bytes.Cut(text, []byte{'\n'})
@@ -164,16 +157,9 @@ func (c *call) rows(ctx context.Context, name string, messages []string) (any, e
 		}
 	}
 	f.off = 0
-	var text []byte
-	for p := make([]byte, 64<<10); len(text) <= maxRows; {
-		n, err := f.read(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		if n == 0 {
-			break
-		}
-		text = append(text, p[:n]...)
+	text, err := f.part(ctx, maxRows+1)
+	if err != nil {
+		return nil, err
 	}
 	r := rows{Truncated: len(text) > maxRows}
 	if r.Truncated {

@@ -192,18 +192,10 @@ func (t *tree) beginning(ctx context.Context, name string, off int64) (part []by
 		return nil, false, err
 	}
 	defer f.close()
-	for f.off = off; len(part) <= maxResource; {
-		p := make([]byte, 64<<10)
-		n, err := f.read(ctx, p)
-		switch {
-		case again(err):
-			return nil, false, fmt.Errorf("%w: %s does not end: %s", fs.ErrUnsupported, name, reasonFor(endless, name))
-		case err != nil:
-			return nil, false, err
-		case n == 0:
-			return part, false, nil
-		}
-		part = append(part, p[:n]...)
+	f.off = off
+	part, err = f.part(ctx, maxResource+1)
+	if again(err) {
+		err = fmt.Errorf("%w: %s does not end: %s", fs.ErrUnsupported, name, reasonFor(endless, name))
 	}
-	return part[:maxResource], true, nil
+	return part[:min(len(part), maxResource)], len(part) > maxResource, err
 }

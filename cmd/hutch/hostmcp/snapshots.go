@@ -2,7 +2,6 @@ package hostmcp
 
 import (
 	"context"
-	"os"
 	"path"
 	"strings"
 	"time"
@@ -109,16 +108,7 @@ func diff(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	d := difference{From: c.args.text("from"), To: c.args.text("to"), Lines: []string{}}
-	f, err := c.t.open(ctx, dir+"/snap/diff", os.O_RDWR)
-	if err != nil {
-		return nil, err
-	}
-	defer f.close()
-	if err := f.tell(ctx, fs.QuoteAll([]string{d.From, d.To})); err != nil {
-		return nil, err
-	}
-	f.off = 0
-	text, err := f.text(ctx)
+	text, err := c.t.ask(ctx, dir+"/snap/diff", fs.QuoteAll([]string{d.From, d.To}))
 	if err != nil {
 		return nil, err
 	}

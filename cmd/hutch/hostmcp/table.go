@@ -17,7 +17,7 @@ func sinceParam(def string) param {
 }
 
 // tools is the table of tools. The first 26 have the names, parameters and
-// defaults of Capsem's host MCP server. The manual hutch.1 has an entry for each.
+// defaults of Capsem's host MCP server. hutch-mcp(1) has an entry for each.
 func tools() []tool {
 	return []tool{
 		{name: "create", doc: "Make a sandbox and start it. Without a name it is ephemeral: it goes when it is stopped, or this session ends.", do: create, out: made{}, params: []param{

@@ -104,6 +104,15 @@ func (t *tree) create(ctx context.Context, name string, perm os.FileMode) (*file
 	return &file{f: fid, t: t, name: name}, nil
 }
 
+// store writes a file as a whole.
+func (t *tree) store(ctx context.Context, name string, text []byte, perm os.FileMode) error {
+	f, err := t.create(ctx, name, perm)
+	if err != nil {
+		return err
+	}
+	return f.finish(ctx, text)
+}
+
 func (t *tree) mkdir(ctx context.Context, name string) error {
 	return t.failed(ctx, "mkdir", name, t.c.At(ctx, wire.Path(path.Dir(name)), func(dir *client.Fid) error {
 		return dir.Mkdir(ctx, path.Base(name), 0o755)
@@ -171,7 +180,7 @@ func (t *tree) tell(ctx context.Context, name string, messages ...string) error 
 			return err
 		}
 	}
-	return t.failed(ctx, "close", name, f.f.Close(ctx))
+	return f.finish(ctx, nil)
 }
 
 // ask writes a line to a file and reads what it answers on the same open file.
@@ -221,18 +230,26 @@ func (f *file) read(ctx context.Context, p []byte) (int, error) {
 	return n, f.t.failed(ctx, "read", f.name, err)
 }
 
-func (f *file) text(ctx context.Context) (string, error) {
-	var text strings.Builder
-	p := make([]byte, 64<<10)
-	for {
-		n, err := f.read(ctx, p)
-		if text.Write(p[:n]); err != nil || n == 0 {
-			return text.String(), err
+// part reads until the end, limit bytes at most. With an error it returns what it
+// had read before.
+func (f *file) part(ctx context.Context, limit int64) (part []byte, err error) {
+	p := make([]byte, min(64<<10, limit))
+	for int64(len(part)) < limit {
+		n, err := f.read(ctx, p[:min(int64(len(p)), limit-int64(len(part)))])
+		if err != nil || n == 0 {
+			return part, err
 		}
-		if text.Len() > maxText {
-			return "", fmt.Errorf("%w: %s: more than %d bytes", fs.ErrTooLong, f.name, maxText)
-		}
+		part = append(part, p[:n]...)
 	}
+	return part, nil
+}
+
+func (f *file) text(ctx context.Context) (string, error) {
+	text, err := f.part(ctx, maxText+1)
+	if len(text) > maxText {
+		return "", fmt.Errorf("%w: %s: more than %d bytes", fs.ErrTooLong, f.name, maxText)
+	}
+	return string(text), err
 }
 
 func (f *file) write(ctx context.Context, p []byte) error {
@@ -243,6 +260,17 @@ func (f *file) write(ctx context.Context, p []byte) error {
 
 func (f *file) tell(ctx context.Context, message string) error {
 	return f.write(ctx, []byte(message+"\n"))
+}
+
+// finish writes the last of a file and closes it, which may be what fails.
+func (f *file) finish(ctx context.Context, p []byte) error {
+	if len(p) > 0 {
+		if err := f.write(ctx, p); err != nil {
+			f.close()
+			return err
+		}
+	}
+	return f.t.failed(ctx, "close", f.name, f.f.Close(ctx))
 }
 
 func (f *file) close() { f.f.Clunk() }

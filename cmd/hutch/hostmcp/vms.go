@@ -183,11 +183,7 @@ func (c *call) setEnv(ctx context.Context, dir string) error {
 		if k == "" || strings.Contains(k, "/") {
 			return fmt.Errorf("%w: %q is not the name of a variable", fs.ErrInvalid, k)
 		}
-		f, err := c.t.create(ctx, path.Join(dir, "env", k), 0o600)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(f.write(ctx, []byte(env[k])), c.t.failed(ctx, "close", k, f.f.Close(ctx))); err != nil {
+		if err := c.t.store(ctx, path.Join(dir, "env", k), []byte(env[k]), 0o600); err != nil {
 			return err
 		}
 	}
@@ -401,15 +397,7 @@ func (c *call) describe(ctx context.Context, config, text string) error {
 			kept.WriteString(line)
 		}
 	}
-	f, err := c.t.create(ctx, config, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := f.write(ctx, []byte(kept.String())); err != nil {
-		f.close()
-		return err
-	}
-	return c.t.failed(ctx, "close", config, f.f.Close(ctx))
+	return c.t.store(ctx, config, []byte(kept.String()), 0o600)
 }
 
 type versions struct {

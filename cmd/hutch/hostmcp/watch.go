@@ -116,6 +116,12 @@ func (w *watches) add(ctx context.Context, key, uri string, updated func()) erro
 				ready = w.h.followAgain(ctx, s)
 			}
 		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if ctx.Err() == nil { // the file is gone for good, and is not to keep the place of another
+			cancel()
+			delete(w.end, key)
+		}
 	})
 	return nil
 }
