@@ -43,15 +43,15 @@ func (c *call) bridge(ctx context.Context, server string, result json.RawMessage
 	}
 }
 
-// inputs returns what a result asks for.
+// inputs visits what a result asks for.
 func inputs(result json.RawMessage, visit func(key, method string, params json.RawMessage) *Error) (err *Error) {
-	n := 0
-	rawjson.Walk(rawjson.Get(result, "inputRequests"), func(key []byte, start, end int) {
-		q := rawjson.Get(result, "inputRequests")[start:end]
+	asked, n := rawjson.Get(result, "inputRequests"), 0
+	rawjson.Walk(asked, func(key []byte, start, end int) {
 		if n++; n > maxInputs && err == nil {
 			err = failure(jsonrpc.CodeInternal, "the server asks for more than %d things at once", maxInputs)
 		}
 		if err == nil {
+			q := asked[start:end]
 			err = visit(string(key), rawjson.GetString(q, "method"), rawjson.Get(q, "params"))
 		}
 	})
@@ -147,9 +147,15 @@ func (c *call) decideAnswers() *Error {
 	if len(given) == 0 || !c.stateless() || !e.rules.Load().judges {
 		return nil
 	}
-	changed := given
+	changed, n := given, 0
 	var err *Error
 	rawjson.Walk(given, func(key []byte, start, end int) {
+		if n++; n > maxInputs && err == nil {
+			err = failure(jsonrpc.CodeParams, "more than %d inputResponses", maxInputs)
+		}
+		if err != nil {
+			return
+		}
 		value := json.RawMessage(given[start:end])
 		for _, method := range answered(value) {
 			if err != nil {

@@ -227,4 +227,10 @@ func TestNewerServerPolicy(t *testing.T) {
 	if asked != 3 {
 		t.Errorf("%d rows of what the server asked, want 3", asked)
 	}
+	many := `"0":{}`
+	for i := range maxInputs {
+		many += fmt.Sprintf(`,"%d":{}`, i+1)
+	}
+	g.fails("tools/call", `{"name":"newer__elicit","arguments":{},"requestState":"state of elicit","inputResponses":{`+many+`},`+able+`}`,
+		jsonrpc.CodeParams, "more than 64 inputResponses")
 }
