@@ -15,7 +15,7 @@ type Ended struct {
 	Missing        bool   // there is no such server, or no such tool: the names are the guest's own
 	RequestID      string // as JSON; "" if it is longer than any client's
 	Session        string // "": it was asked for through the tree
-	Revision       string // of MCP, that was negotiated
+	Revision       string // of MCP, that the client speaks
 	Decision       string // allowed, denied or error
 	Rule           string // by which it was decided
 
@@ -37,7 +37,7 @@ func (c *call) tellEnded(o ledger.Outcome, err *Error) {
 	}
 	x := Ended{
 		Method: c.message.Method, Server: ledgerName(c.server), Name: c.tool, Missing: c.missing,
-		Session: c.session.id, Revision: c.session.client.Load().revision,
+		Session: c.session.id, Revision: c.client.revision,
 		Decision: cmp.Or(o.Decision, "allowed"), Rule: c.verdict.rule,
 		Began: c.begun, Took: o.Duration, IsError: o.IsError, Trace: c.trace,
 	}

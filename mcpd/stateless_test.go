@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"hutch/aggd/jsonrpc"
@@ -20,7 +21,8 @@ func offering(capabilities string) string {
 // A client of 2026-07-28 says everything with each request, and needs no session.
 func TestStateless(t *testing.T) {
 	t.Parallel()
-	st := newSite(t, nil, testServers("one"))
+	var revisions sync.Map // that calls are said to be of
+	st := newSite(t, func(c *Config) { c.Ended = func(x Ended) { revisions.Store(x.Revision, true) } }, testServers("one"))
 	g := st.dial(t, 2)
 	own := `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"hutch","title":"hutch","version":`
 	for _, tt := range []struct{ method, params, want string }{
@@ -40,6 +42,12 @@ func TestStateless(t *testing.T) {
 			t.Errorf("%s %s:\n%s, want\n%s", tt.method, tt.params, got, tt.want)
 		}
 	}
+	revisions.Range(func(revision, _ any) bool {
+		if revision != jsonrpc.Stateless {
+			t.Errorf("a call is said to be of the revision %q", revision)
+		}
+		return true
+	})
 	for _, tt := range []struct {
 		method, params string
 		code           int
