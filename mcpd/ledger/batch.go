@@ -208,3 +208,12 @@ func (db *DB) Flush(ctx context.Context) error {
 	signal(db.wake)
 	return b.wait(ctx)
 }
+
+// Settle is Flush for who reads what there is: where there is no room to write
+// more, what was written can be read all the same.
+func (db *DB) Settle(ctx context.Context) error {
+	if err := db.Flush(ctx); !fs.Is(err, fs.ErrNoSpace) {
+		return err
+	}
+	return nil
+}

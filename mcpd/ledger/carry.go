@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -16,6 +15,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"hutch/aggd/wire"
 	"hutch/fs"
 )
 
@@ -23,7 +23,7 @@ import (
 // a JSON line a record. All that was written before it is in it. What is read is
 // a copy: it holds nothing up, however slowly it is read.
 func (db *DB) Carry(ctx context.Context, take func(name string, size int64, r io.Reader) error) error {
-	if err := db.Flush(ctx); err != nil && !errors.Is(err, context.Canceled) {
+	if err := db.Settle(ctx); err != nil {
 		return err
 	}
 	for _, t := range tables {
@@ -99,7 +99,7 @@ func (db *DB) Receive(ctx context.Context, name string, r io.Reader) error {
 // received reads the lines of one transaction. n is the number of the next.
 func (db *DB) received(ctx context.Context, i int, r *bufio.Reader, n *int) (addition, error) {
 	add := addition{id: db.lastID[i]}
-	for bytes := 0; bytes < carriedBytes && len(add.lines) < carriedLines; *n++ {
+	for size := 0; size < carriedBytes && len(add.lines) < carriedLines; *n++ {
 		if ctx.Err() != nil {
 			return add, context.Cause(ctx)
 		}
@@ -122,28 +122,23 @@ func (db *DB) received(ctx context.Context, i int, r *bufio.Reader, n *int) (add
 		}
 		add.id = max(add.id, id)
 		add.lines = append(add.lines, line)
-		bytes += len(line)
+		size += len(line)
 	}
 	return add, nil
 }
 
 // readLine reads a line without its end.
 func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case len(line) > maxCarried:
-			return nil, fmt.Errorf("%w: longer than %d bytes", fs.ErrTooLong, maxCarried)
-		case err == nil:
-			return line[:len(line)-1], nil
-		case err == io.EOF && len(line) > 0:
-			return nil, fmt.Errorf("%w: it has no end", fs.ErrInvalid)
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, err
-		}
+	b := wire.NewBounded(maxCarried)
+	end := wire.ReadLine(r, b)
+	line, err := b.Bytes()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", fs.ErrTooLong, err)
+	case end == io.EOF && len(line) > 0:
+		return nil, fmt.Errorf("%w: it has no end", fs.ErrInvalid)
 	}
+	return line, end
 }
 
 // remake returns a record's line as encode would have made it, and its number.

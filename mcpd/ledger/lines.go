@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"hutch/aggd/wire"
-	"hutch/fs"
 )
 
 // maxRecord is more than any record takes.
@@ -16,7 +15,7 @@ const maxRecord = 1 << 20
 // until do returns an error. Records that are written meanwhile are not among
 // them. The line is do's to keep.
 func (db *DB) Lines(ctx context.Context, table string, do func(line []byte) error) error {
-	if err := db.Flush(ctx); err != nil && !fs.Is(err, fs.ErrNoSpace) {
+	if err := db.Settle(ctx); err != nil {
 		return err
 	}
 	log := db.Log(table)

@@ -1,10 +1,6 @@
 package ledger
 
-import (
-	"context"
-
-	"hutch/fs"
-)
+import "context"
 
 // A Snapshot is what the tables of a database held at one moment. It holds
 // nothing of the file: rows are only ever added at a table's end, so an offset
@@ -13,10 +9,11 @@ import (
 type Snapshot struct {
 	db      *DB
 	spans   [][2]int64 // by table
-	commits uint64     // when Written was asked last
+	commits uint64     // when it was made, or Written was asked last
 }
 
-// Written says whether the database was written to since it was asked last.
+// Written says whether the database was written to since the snapshot was made,
+// or since it was asked last.
 func (s *Snapshot) Written() bool {
 	n := s.db.commits.Load()
 	written := n != s.commits
@@ -26,10 +23,10 @@ func (s *Snapshot) Written() bool {
 
 // Snapshot returns one of all that was written until now.
 func (db *DB) Snapshot(ctx context.Context) (*Snapshot, error) {
-	if err := db.Flush(ctx); err != nil && !fs.Is(err, fs.ErrNoSpace) {
+	if err := db.Settle(ctx); err != nil {
 		return nil, err
 	}
-	s := &Snapshot{db: db}
+	s := &Snapshot{db: db, commits: db.commits.Load()}
 	for _, l := range db.logs {
 		begin, end := l.Span()
 		s.spans = append(s.spans, [2]int64{begin, end})

@@ -264,3 +264,24 @@ func FuzzRecord(f *testing.F) {
 		}
 	})
 }
+
+func TestWritten(t *testing.T) {
+	db := opened(t)
+	queue := func() {
+		if err := db.Queue(bg, VMs, Row{"event": "e"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	queue()
+	s := snapshot(t, db)
+	if s.Written() {
+		t.Error("what was written before the snapshot counts")
+	}
+	queue()
+	if err := db.Flush(bg); err != nil {
+		t.Fatal(err)
+	}
+	if !s.Written() || s.Written() {
+		t.Error("a commit is told of once")
+	}
+}

@@ -40,7 +40,7 @@ func ledgerLog(table string, follow bool) func(call, int) (fs.Handle, error) {
 		}
 		nonblock := flags&syscall.O_NONBLOCK != 0
 		if !follow || nonblock {
-			if err := settle(c, db); err != nil {
+			if err := db.Settle(c.Ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -51,22 +51,12 @@ func ledgerLog(table string, follow bool) func(call, int) (fs.Handle, error) {
 func ledgerSize(table string) func(call) uint64 {
 	return func(c call) uint64 {
 		db, err := c.At.vm.Ledger()
-		if err != nil || settle(c, db) != nil {
+		if err != nil || db.Settle(c.Ctx) != nil {
 			return 0
 		}
 		begin, end := db.Log(table).Span()
 		return uint64(end - begin)
 	}
-}
-
-// settle has the ledger write what it was told, so that who reads to the end
-// finds the call that was just answered.
-func settle(c call, db *ledger.DB) error {
-	err := db.Flush(c.Ctx)
-	if fs.Is(err, fs.ErrNoSpace) {
-		return nil // what was written can be read all the same
-	}
-	return err
 }
 
 // tableHandle is an open table.
