@@ -2,6 +2,7 @@ package query
 
 import (
 	"bytes"
+	"unicode/utf8"
 
 	"github.com/ncruces/go-sqlite3"
 )
@@ -30,7 +31,7 @@ func instr(to sqlite3.Context, args ...sqlite3.Value) {
 	}
 	within := []byte(args[0].Text())
 	at := bytes.Index(within, args[1].RawText())
-	to.ResultInt(len(bytes.Runes(within[:max(at, 0)])) + min(at+1, 1))
+	to.ResultInt(utf8.RuneCount(within[:max(at, 0)]) + min(at+1, 1))
 }
 
 // replaceText returns the first text with the third wherever it has the second.
