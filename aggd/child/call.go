@@ -107,7 +107,7 @@ func (c *Child) Refresh(ctx context.Context, servers []wire.Server) error {
 // SetLimits puts other limits in force, for what begins to come from now on.
 func (c *Child) SetLimits(ctx context.Context, l wire.Limits) error {
 	l = l.WithDefaults()
-	if *c.limits.Swap(&l) == l || c.absent() {
+	if c.limits.Store(&l); c.absent() {
 		return nil
 	}
 	_, err := c.ask(ctx, wire.SetLimits, l)
