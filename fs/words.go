@@ -70,6 +70,10 @@ func deceives(r rune) bool {
 	return r >= 0x7f && r <= 0x9f || r == 0x61c || r == 0x200e || r == 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
+// TimeFormat is how lines of JSON have a time, which is in UTC: as wide at any
+// time, so that texts compare as the times do.
+const TimeFormat = "2006-01-02T15:04:05.000000Z"
+
 // MarshalLine returns v as JSON on one line that a terminal shows as it is.
 func MarshalLine(v any) ([]byte, error) {
 	line, err := json.Marshal(v)

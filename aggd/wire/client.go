@@ -3,9 +3,10 @@ package wire
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"strings"
+
+	"hutch/aggd/rawjson"
 )
 
 // MaxClients is the most sets of client capabilities that are kept.
@@ -14,22 +15,14 @@ const MaxClients = 64
 // Key returns the key of a set of client capabilities: the same for the same set
 // however it is spelled, and "" for the empty set.
 func (p ClientParams) Key() (string, error) {
-	capabilities := p.Capabilities
-	if len(capabilities) == 0 {
-		return "", nil
-	}
-	d := json.NewDecoder(strings.NewReader(string(capabilities)))
-	d.UseNumber()
-	var set map[string]any
-	if err := d.Decode(&set); err != nil {
+	canonical, err := rawjson.Canonical(p.Capabilities)
+	switch text := string(canonical); {
+	case err != nil:
 		return "", fmt.Errorf("client capabilities: %w", err)
-	}
-	if len(set) == 0 {
+	case text == "", text == "null", text == "{}":
 		return "", nil
-	}
-	canonical, err := json.Marshal(set) // sorts the keys
-	if err != nil {
-		return "", fmt.Errorf("client capabilities: %w", err)
+	case text[0] != '{':
+		return "", errors.New("client capabilities: no object")
 	}
 	sum := sha256.Sum256(canonical)
 	kind := "c"

@@ -177,7 +177,7 @@ func dateCrash(path string) {
 		return
 	}
 	defer f.Close()
-	line := tree.Crashed + st.ModTime().UTC().Format("2006-01-02T15:04:05.000000Z") + "\n"
+	line := tree.Crashed + st.ModTime().UTC().Format(fs.TimeFormat) + "\n"
 	end := make([]byte, min(st.Size(), int64(len(line))))
 	if _, err := f.ReadAt(end, st.Size()-int64(len(end))); err == nil && !bytes.HasPrefix(end, []byte(tree.Crashed)) {
 		f.WriteString(line)

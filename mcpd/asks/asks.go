@@ -66,7 +66,7 @@ type Ask struct {
 // when it waits.
 func (a *Ask) Line() []byte {
 	b := strconv.AppendUint([]byte(`{"id":`), a.ID, 10)
-	b = a.Since.UTC().AppendFormat(append(b, `,"timestamp":"`...), "2006-01-02T15:04:05.000000Z")
+	b = a.Since.UTC().AppendFormat(append(b, `,"timestamp":"`...), fs.TimeFormat)
 	b = append(b, '"')
 	if more := a.Text[1:]; len(more) > 1 {
 		b = append(b, ',')

@@ -167,7 +167,7 @@ func (l *Log) block(text []byte, start int64) block {
 
 // checkTime says whether a time is as appendTime writes it.
 func checkTime(when []byte) error {
-	for i, c := range []byte(timeFormat) {
+	for i, c := range []byte(fs.TimeFormat) {
 		if digit := '0' <= c && c <= '9'; digit && (when[i] < '0' || when[i] > '9') || !digit && when[i] != c {
 			return errRecord
 		}
@@ -188,7 +188,7 @@ func (r *Record) head() (id uint64, when []byte, err error) {
 		id = 10*id + uint64(c-'0')
 	}
 	when = r.Value(1)
-	if len(when) != len(timeFormat)+2 || when[0] != '"' || bytes.IndexByte(when, '\\') >= 0 {
+	if len(when) != len(fs.TimeFormat)+2 || when[0] != '"' || bytes.IndexByte(when, '\\') >= 0 {
 		return 0, nil, errRecord
 	}
 	return id, when[1 : len(when)-1], nil

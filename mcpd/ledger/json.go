@@ -8,11 +8,9 @@ import (
 	"hutch/fs"
 )
 
-const timeFormat = "2006-01-02T15:04:05.000000Z"
-
 func appendTime(b []byte, t time.Time) []byte {
 	b = append(b, '"')
-	b = t.UTC().AppendFormat(b, timeFormat)
+	b = t.UTC().AppendFormat(b, fs.TimeFormat)
 	return append(b, '"')
 }
 

@@ -112,7 +112,7 @@ func TestSearch(t *testing.T) {
 				within.MinTime = noon.Add(time.Duration(r.IntN(2400)) * time.Second).Format("2006-01-02T15:04:05")
 				within.MaxTime = within.MinTime + "zz"
 			case 2:
-				within.MinID, within.MaxTime = r.Uint64N(2500), noon.Add(time.Duration(r.IntN(2400))*time.Second).Format(timeFormat)
+				within.MinID, within.MaxTime = r.Uint64N(2500), noon.Add(time.Duration(r.IntN(2400))*time.Second).Format(fs.TimeFormat)
 			}
 			for order := ByLine; order <= ByTimeDown; order++ {
 				want := slices.DeleteFunc(slices.Clone(every), func(row seen) bool { return !within.holds(row.ID, []byte(row.Time)) })

@@ -11,11 +11,9 @@ import (
 	"slices"
 	"strings"
 
+	"hutch/fs"
 	"hutch/mcpd/ledger"
 )
-
-// timeFormat is that of the ledger.
-const timeFormat = "2006-01-02T15:04:05.000000Z"
 
 // A stream is the rows of a layer that may be wanted, the newest first; one is at
 // hand.
@@ -74,10 +72,10 @@ func (q *Query) open(ctx context.Context, db *ledger.DB, within *ledger.Range, t
 func Read(ctx context.Context, db *ledger.DB, q Query) (string, error) {
 	within, traced := ledger.All, []byte(nil)
 	if !q.Since.IsZero() {
-		within.MinTime = q.Since.UTC().Format(timeFormat)
+		within.MinTime = q.Since.UTC().Format(fs.TimeFormat)
 	}
 	if !q.Until.IsZero() {
-		within.MaxTime = q.Until.UTC().Format(timeFormat)
+		within.MaxTime = q.Until.UTC().Format(fs.TimeFormat)
 	}
 	if q.Trace != "" {
 		traced = []byte(`"trace_id":"` + q.Trace + `"`)

@@ -115,7 +115,7 @@ func TestRead(t *testing.T) {
 			at = at.Add(-time.Duration(rnd.Int64N(int64(10 * time.Hour))))
 		}
 		r := ledger.Row{"timestamp": at, "trace_id": fmt.Sprintf("%032x", 1+i%97)}
-		l := line{at.UTC().Format(timeFormat), "exec", fmt.Sprintf("exec %d %s", i, strings.Repeat("x", rnd.IntN(200)))}
+		l := line{at.UTC().Format(fs.TimeFormat), "exec", fmt.Sprintf("exec %d %s", i, strings.Repeat("x", rnd.IntN(200)))}
 		table := ledger.Execs
 		if r["command"] = l.Summary; i%3 == 0 {
 			table, l.Layer, l.Summary = ledger.Files, "file", fmt.Sprintf("read /workspace/%d", i)
@@ -134,8 +134,8 @@ func TestRead(t *testing.T) {
 		{Query{}, func(int, line) bool { return true }},
 		{Query{Limit: 1}, func(int, line) bool { return true }},
 		{Query{Limit: Most}, func(int, line) bool { return true }},
-		{Query{Since: now.Add(-time.Hour), Limit: Most}, func(_ int, l line) bool { return l.Timestamp >= now.Add(-time.Hour).UTC().Format(timeFormat) }},
-		{Query{Until: now.Add(-30 * time.Hour), Limit: 7}, func(_ int, l line) bool { return l.Timestamp <= now.Add(-30*time.Hour).UTC().Format(timeFormat) }},
+		{Query{Since: now.Add(-time.Hour), Limit: Most}, func(_ int, l line) bool { return l.Timestamp >= now.Add(-time.Hour).UTC().Format(fs.TimeFormat) }},
+		{Query{Until: now.Add(-30 * time.Hour), Limit: 7}, func(_ int, l line) bool { return l.Timestamp <= now.Add(-30*time.Hour).UTC().Format(fs.TimeFormat) }},
 		{Query{Trace: fmt.Sprintf("%032x", 5), Limit: 50}, func(i int, _ line) bool { return i%97 == 4 }},
 		{Query{Trace: fmt.Sprintf("%032x", 98)}, func(int, line) bool { return false }},
 		{Query{Layers: []string{"file"}, Limit: 3000}, func(_ int, l line) bool { return l.Layer == "file" }},

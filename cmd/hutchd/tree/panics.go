@@ -173,7 +173,7 @@ func stampOf(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format("2006-01-02T15:04:05.000000Z")
+	return t.UTC().Format(fs.TimeFormat)
 }
 
 // linesOf returns the last of list, a JSON line each.
