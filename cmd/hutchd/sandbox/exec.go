@@ -21,13 +21,11 @@ type Exec struct {
 	ID   uint64 // no other object's
 	Name string
 
-	vm    *Sandbox
-	guest *guest.Guest
-
+	held
+	guest     *guest.Guest
 	anonymous bool // it goes with the last of its holders
 
 	// guarded by vm.mu
-	holders     int               // clients that keep it
 	killOnClose bool              // the command is killed when the last of the holders lets go
 	result      *Result           // nil until this service has started the command
 	trace       trace.Context     // that the command is to be part of; none: its environment's, or a new one
@@ -121,7 +119,7 @@ func (v *Sandbox) makeExec(ctx context.Context, name string, anonymous bool) (*E
 // the last of its holders has let go of it.
 func (v *Sandbox) MakeAnonymousExec(ctx context.Context) (*Exec, error) {
 	for {
-		e, err := v.makeExec(ctx, strconv.FormatUint(v.number.Add(1), 10), true)
+		e, err := v.makeExec(ctx, strconv.FormatUint(v.lastExec.Add(1), 10), true)
 		if !fs.Is(err, fs.ErrExist) {
 			return e, err
 		}
@@ -133,7 +131,9 @@ func (v *Sandbox) keepExec(x *guest.Exec, g *guest.Guest, name string, anonymous
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.execs[name] == nil {
-		v.execs[name] = &Exec{Exec: x, ID: v.service.NextID(), Name: name, vm: v, guest: g, anonymous: anonymous}
+		e := &Exec{Exec: x, ID: v.service.NextID(), Name: name, held: held{vm: v}, guest: g, anonymous: anonymous}
+		e.unheld = e.letGo
+		v.execs[name] = e
 	}
 	return v.execs[name]
 }
@@ -264,23 +264,10 @@ func (e *Exec) KillOnClose() {
 	e.vm.mu.Unlock()
 }
 
-// Hold keeps an anonymous exec, and its VM, until done is called.
-func (e *Exec) Hold() (done func()) {
-	of := e.vm.Hold()
-	e.vm.mu.Lock()
-	e.holders++
-	e.vm.mu.Unlock()
-	return func() {
-		e.letGo()
-		of()
-	}
-}
-
+// letGo is called when the last of the holders has let go.
 func (e *Exec) letGo() {
 	e.vm.mu.Lock()
-	e.holders--
-	last := e.holders == 0
-	drop, kill := last && e.anonymous, last && e.killOnClose
+	drop, kill := e.anonymous, e.killOnClose
 	e.vm.mu.Unlock()
 	if drop || kill {
 		e.vm.later(func(ctx context.Context) error {

@@ -46,18 +46,16 @@ type Sandbox struct {
 	calls   atomic.Int64  // MCP calls that had begun when that was asked last
 	repeats repeatLimiter // of the events that a guest can bring about
 
-	mu          sync.Mutex // guards what follows, and the fields of execs that say so
-	execs       map[string]*Exec
-	causes      map[string]string // the trace ids of the calls that take or drop a snapshot now, by its name
-	sessions    map[string]*Session
-	lastSession uint64 // the number of the last anonymous session
-	tcps        map[string]*TCP
-	making      int                       // of these
-	folders     map[string]*folder.Folder // nil: the VM is gone
-	holders     int                       // clients that keep it: an anonymous VM goes with the last
+	mu         sync.Mutex // guards what follows, and the fields of execs, sessions and connections that say so
+	execs      map[string]*Exec
+	sessions   map[string]*Session
+	tcps       map[string]*TCP
+	makingTCPs int                       // how many are being made
+	causes     map[string]string         // the trace ids of the calls that take or drop a snapshot now, by its name
+	folders    map[string]*folder.Folder // nil: the VM is gone
+	holders    int                       // clients that keep it: an anonymous VM goes with the last
 
-	number  atomic.Uint64 // of the last anonymous exec
-	lastTCP atomic.Uint64 // the number of the last anonymous connection
+	lastExec, lastSession, lastTCP atomic.Uint64 // the numbers of the last anonymous ones
 
 	conns    map[uint32]int // connections of the guest, by port; guarded by the mu of the service's limiter
 	refusing atomic.Int32   // connections that are being told why there is no room

@@ -17,11 +17,11 @@ import (
 	"hutch/relay/agent"
 )
 
-// A Session is an MCP session that a client of the tree has. A line sent is what a program in the
-// guest would say, and goes the same way, by a relay to the VM's endpoint;
-// what comes back is kept in Out. The session ends when its input has ended and
-// all is answered, and is there until it is dropped; an anonymous one is dropped
-// when the last of its holders lets go.
+// A Session is an MCP session that a client of the tree has. A line sent is what
+// a program in the guest would say, and goes the same way, by a relay to the VM's
+// endpoint; what comes back is kept in Out. The session ends when its input has
+// ended and all is answered, and is there until it is dropped; an anonymous one is
+// dropped when the last of its holders lets go.
 type Session struct {
 	ID   uint64 // no other object's
 	Name string
@@ -29,7 +29,7 @@ type Session struct {
 
 	principal string // who made it
 
-	vm     *Sandbox
+	held
 	ctx    context.Context // ends when the session or the VM is removed
 	cancel context.CancelFunc
 	done   chan struct{} // closed when nothing more comes out, and no call is under way
@@ -45,9 +45,6 @@ type Session struct {
 	last  atomic.Uint64 // the number of the last of them that went out
 
 	joined chan struct{} // holds a token: whoever has it has Data
-
-	anonymous bool
-	holders   int // clients that keep it; guarded by vm.mu
 }
 
 const (

@@ -42,8 +42,7 @@ func (v *Sandbox) MakeAnonymousSession(principal string) (*Session, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for {
-		v.lastSession++
-		s, err := v.makeSession(strconv.FormatUint(v.lastSession, 10), principal, true)
+		s, err := v.makeSession(strconv.FormatUint(v.lastSession.Add(1), 10), principal, true)
 		if !fs.Is(err, fs.ErrExist) {
 			return s, err
 		}
@@ -59,8 +58,11 @@ func (v *Sandbox) makeSession(name, principal string, anonymous bool) (*Session,
 		return nil, fmt.Errorf("%w: vm %q has %d MCP sessions, and cannot have more: remove one", fs.ErrNoSpace, v.Name(), maxTreeSessions)
 	}
 	s := &Session{
-		vm: v, ID: v.service.NextID(), Name: name, principal: principal, anonymous: anonymous, done: make(chan struct{}),
+		held: held{vm: v}, ID: v.service.NextID(), Name: name, principal: principal, done: make(chan struct{}),
 		turn: make(chan struct{}, 1), joined: make(chan struct{}, 1), lines: make(chan line), eof: make(chan struct{}), Out: agent.NewSpool(maxOut),
+	}
+	if anonymous {
+		s.unheld = s.drop
 	}
 	s.ctx, s.cancel = context.WithCancel(v.ctx)
 	if !v.tasks.begin(s.run) {
@@ -69,24 +71,6 @@ func (v *Sandbox) makeSession(name, principal string, anonymous bool) (*Session,
 	}
 	v.sessions[name] = s
 	return s, nil
-}
-
-// Hold keeps an anonymous session, and its VM, until done is called.
-func (s *Session) Hold() (done func()) {
-	of := s.vm.Hold()
-	s.vm.mu.Lock()
-	s.holders++
-	s.vm.mu.Unlock()
-	return func() {
-		s.vm.mu.Lock()
-		s.holders--
-		last := s.holders == 0 && s.anonymous
-		s.vm.mu.Unlock()
-		if last {
-			s.drop()
-		}
-		of()
-	}
 }
 
 // drop takes the session out of the table and has it end.

@@ -22,10 +22,8 @@ type TCP struct {
 	ID   uint64 // no other object's
 	Name string
 
-	vm        *Sandbox
-	c         *guest.TCP
-	anonymous bool // it goes with the last of its holders
-	holders   int  // clients that keep it; guarded by vm.mu
+	held
+	c *guest.TCP
 }
 
 // TCPs returns the names of the connections.
@@ -72,12 +70,15 @@ func (v *Sandbox) makeTCP(ctx context.Context, name string, anonymous bool) (*TC
 	if err != nil {
 		return nil, err
 	}
-	t := &TCP{ID: v.service.NextID(), Name: name, vm: v, anonymous: anonymous}
+	t := &TCP{ID: v.service.NextID(), Name: name, held: held{vm: v}}
+	if anonymous {
+		t.unheld = t.Drop
+	}
 	// The guest has it by its number: it may not be done yet with another of that name.
 	t.c, err = g.MakeTCP(ctx, strconv.FormatUint(t.ID, 10))
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.making--
+	v.makingTCPs--
 	switch {
 	case err != nil:
 		return nil, t.why(err)
@@ -96,29 +97,11 @@ func (v *Sandbox) beginTCP(name string) error {
 	switch {
 	case v.tcps[name] != nil:
 		return fmt.Errorf("%w: connection %s", fs.ErrExist, name)
-	case len(v.tcps)+v.making >= maxTCP:
+	case len(v.tcps)+v.makingTCPs >= maxTCP:
 		return fmt.Errorf("%w: vm %q has %d connections to its ports, and cannot have more", fs.ErrNoSpace, v.Name(), maxTCP)
 	}
-	v.making++
+	v.makingTCPs++
 	return nil
-}
-
-// Hold keeps an anonymous connection, and its VM, until done is called.
-func (t *TCP) Hold() (done func()) {
-	of := t.vm.Hold()
-	t.vm.mu.Lock()
-	t.holders++
-	t.vm.mu.Unlock()
-	return func() {
-		t.vm.mu.Lock()
-		t.holders--
-		last := t.holders == 0 && t.anonymous
-		t.vm.mu.Unlock()
-		if last {
-			t.Drop()
-		}
-		of()
-	}
 }
 
 // Drop ends the connection, and removes it.
