@@ -143,9 +143,9 @@ func (v *VM) sweep() {
 	if err := v.finishRevert(); err != nil {
 		v.seen.err = err
 	}
+	v.dropUnsettled()
 	if err := v.foundUndoing(); err != nil {
 		v.seen.err = err
 	}
-	v.dropUnsettled()
 	v.t.litter = slices.Concat(v.t.litter, replica.Leftovers(v.path("snap")), replica.Leftovers(v.dir))
 }

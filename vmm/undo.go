@@ -32,7 +32,8 @@ import (
 //  6. the guest goes on
 //
 // If hutchd is killed in 5, the next one tells that the workspace is between
-// two states. Either snapshot is there, and can be gone to.
+// two states. Either can be gone to, unless the host went down as well: no
+// snapshot for undo is forced to the disk.
 
 // What begins the names of snapshots for undo, and the IDs of what they are
 // before, but for MCP calls, whose IDs are their numbers.
@@ -178,7 +179,11 @@ func (v *VM) foundUndoing() error {
 	}
 	os.Remove(v.path(undoingName))
 	to, as, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
-	return fmt.Errorf("%w: hutchd was killed while it undid %s: some files of the workspace are as before that, and some are not: undo %s again, or undo %s", fs.ErrInterrupted, to, to, as)
+	advice := fmt.Sprintf("undo %s again, or undo %s", to, as)
+	if _, err := v.point(as); err != nil {
+		advice = "what either state is to be made of went down with the host"
+	}
+	return fmt.Errorf("%w: hutchd was killed while it undid %s: some files of the workspace are as before that, and some are not: %s", fs.ErrInterrupted, to, advice)
 }
 
 // textMost is how much of what came back is told.
