@@ -30,22 +30,22 @@ import (
 //
 // What of a VM is nobody else's, as the keys of its programs, is in no part.
 
-// A Baggage is what goes into an archive, and comes out of it, that is no file
-// of package vmm's. What is nil is nothing.
-type Baggage struct {
+// PackHooks are how a VM's owner takes part in packing and unpacking it: with its
+// records, which are none of package vmm's files. What is nil is nothing.
+type PackHooks struct {
 	// Secret says whether a variable of env is secret. Its value stays.
 	Secret func(name, value string) bool
 	// Tables calls add with each table of the records.
 	Tables func(ctx context.Context, add func(name string, size int64, r io.Reader) error) error
 	// Table takes a table of an archive; dir is where the VM's files are made.
 	Table func(ctx context.Context, dir, name string, r io.Reader) error
-	// Tabled is told that there are no more, also after an error.
-	Tabled func(dir string) error
+	// TablesDone is told that there are no more, also after an error.
+	TablesDone func(dir string) error
 	// Replace does what replaces the VM's files while nobody has them open.
 	Replace func(do func() error) error
 }
 
-func (b Baggage) withDefaults() Baggage {
+func (b PackHooks) withDefaults() PackHooks {
 	if b.Secret == nil {
 		b.Secret = func(string, string) bool { return false }
 	}
@@ -55,8 +55,8 @@ func (b Baggage) withDefaults() Baggage {
 	if b.Table == nil {
 		b.Table = func(context.Context, string, string, io.Reader) error { return nil }
 	}
-	if b.Tabled == nil {
-		b.Tabled = func(string) error { return nil }
+	if b.TablesDone == nil {
+		b.TablesDone = func(string) error { return nil }
 	}
 	if b.Replace == nil {
 		b.Replace = func(do func() error) error { return do() }
@@ -82,9 +82,9 @@ const maxPacks = 4
 
 // A packing is an archive in the making.
 type packing struct {
-	v       *VM
-	want    pack.Options
-	baggage Baggage
+	v     *VM
+	want  pack.Options
+	hooks PackHooks
 
 	was     seen   // the VM when it was packed
 	dir     string // where its folders are read
@@ -98,7 +98,7 @@ type packing struct {
 // Pack writes the VM as an archive to w, with what want says. It ends with ctx,
 // and with the VM, when it closes w, which is to end a Write under way.
 // A VM that does not run must stay so, or it fails.
-func (v *VM) Pack(ctx context.Context, w io.WriteCloser, want pack.Options, b Baggage) error {
+func (v *VM) Pack(ctx context.Context, w io.WriteCloser, want pack.Options, b PackHooks) error {
 	ctx, done, err := v.errand(ctx)
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (v *VM) Pack(ctx context.Context, w io.WriteCloser, want pack.Options, b Ba
 	default:
 		return fmt.Errorf("%w: %d archives of vm %q are being made already", fs.ErrBusy, maxPacks, v.Name())
 	}
-	p := &packing{v: v, want: want, baggage: b.withDefaults(), dir: v.dir}
+	p := &packing{v: v, want: want, hooks: b.withDefaults(), dir: v.dir}
 	defer p.close()
 	if err = p.freeze(ctx); err == nil {
 		err = p.plan(ctx)
@@ -228,7 +228,7 @@ func (p *packing) secrets() (names []string, err error) {
 			continue
 		}
 		value, err := readEnv(filepath.Join(p.dir, "env", e.Name()))
-		if err != nil || p.baggage.Secret(e.Name(), value) {
+		if err != nil || p.hooks.Secret(e.Name(), value) {
 			names = append(names, e.Name())
 		}
 	}
@@ -292,7 +292,7 @@ func (p *packing) held() []string {
 	names := slices.Clone(p.m.Secrets)
 	given, _ := p.v.GivenEnv() // of an image that is gone nothing is known
 	for _, kv := range given {
-		if name, value, _ := strings.Cut(kv, "="); p.baggage.Secret(name, value) {
+		if name, value, _ := strings.Cut(kv, "="); p.hooks.Secret(name, value) {
 			names = append(names, name)
 		}
 	}
@@ -313,31 +313,31 @@ func (p *packing) write(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	defer a.Abandon()
-	tables := func() error {
-		if !p.want.Ledger {
-			return nil
-		}
-		return p.baggage.Tables(ctx, func(name string, size int64, r io.Reader) error {
+	const first = 3 // env, work and layer, which every archive has, come before the records
+	if err := p.copyFolders(ctx, a, p.folders[:first]); err != nil {
+		return err
+	}
+	if p.want.Ledger {
+		err := p.hooks.Tables(ctx, func(name string, size int64, r io.Reader) error {
 			return a.File("ledger/"+name+".jsonl", size, r)
 		})
-	}
-	for _, f := range p.folders {
-		if f.Name != "env" && f.Name != "work" && f.Name != "layer" && tables != nil {
-			if err := tables(); err != nil {
-				return err
-			}
-			tables = nil
+		if err != nil {
+			return err
 		}
+	}
+	if err := p.copyFolders(ctx, a, p.folders[first:]); err != nil {
+		return err
+	}
+	return a.Close()
+}
+
+func (p *packing) copyFolders(ctx context.Context, a *pack.Writer, folders []pack.Folder) error {
+	for _, f := range folders {
 		if err := p.folder(ctx, a, f); err != nil {
 			return err
 		}
 	}
-	if tables != nil {
-		if err := tables(); err != nil {
-			return err
-		}
-	}
-	return a.Close()
+	return nil
 }
 
 func (p *packing) folder(ctx context.Context, a *pack.Writer, f pack.Folder) error {

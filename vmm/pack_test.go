@@ -19,7 +19,7 @@ type nopCloser struct{ io.Writer }
 func (nopCloser) Close() error { return nil }
 
 // packed returns the archive of a VM.
-func (w *world) packed(v *vmm.VM, o pack.Options, b vmm.Baggage) []byte {
+func (w *world) packed(v *vmm.VM, o pack.Options, b vmm.PackHooks) []byte {
 	w.Helper()
 	var data bytes.Buffer
 	if err := v.Pack(w.limit(), nopCloser{&data}, o, b); err != nil {
@@ -34,7 +34,7 @@ func (w *world) unpack(name string, data []byte, o pack.Options) (*vmm.VM, error
 	if err != nil {
 		w.Fatal(err)
 	}
-	return v, v.Unpack(w.limit(), io.NopCloser(bytes.NewReader(data)), o, vmm.Baggage{}, func() {})
+	return v, v.Unpack(w.limit(), io.NopCloser(bytes.NewReader(data)), o, vmm.PackHooks{}, func() {})
 }
 
 // TestPackSuspended has a suspended VM go on as another one.
@@ -50,7 +50,7 @@ func TestPackSuspended(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data := w.packed(v, pack.Usual(), vmm.Baggage{})
+	data := w.packed(v, pack.Usual(), vmm.PackHooks{})
 	n, err := w.unpack("new", data, pack.All())
 	if err != nil || n.State() != vmm.Suspended {
 		t.Fatalf("%s, %v", n.State(), err)
@@ -64,7 +64,7 @@ func TestPackSuspended(t *testing.T) {
 		t.Error(err)
 	}
 	// What may hold a secret is asked for by name.
-	secret := vmm.Baggage{Secret: func(name, _ string) bool { return name == "TOKEN" }}
+	secret := vmm.PackHooks{Secret: func(name, _ string) bool { return name == "TOKEN" }}
 	if v, err = w.table.Lookup("dev"); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestUnpackFinished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.unpack("whole", w.packed(v, pack.Usual(), vmm.Baggage{}), pack.All()); err != nil {
+	if _, err := w.unpack("whole", w.packed(v, pack.Usual(), vmm.PackHooks{}), pack.All()); err != nil {
 		t.Fatal(err)
 	}
 	n, err := w.table.Make(w.limit(), "half")
@@ -175,7 +175,7 @@ func TestUnpackFinished(t *testing.T) {
 	if err != nil || string(text) != "text" || n.State() != vmm.Stopped || n.Config().CPUs != 2 {
 		t.Errorf("%q, %v, %s", text, err, n.Status())
 	}
-	if err := n.Unpack(w.limit(), io.NopCloser(strings.NewReader("")), pack.All(), vmm.Baggage{}, func() {}); !errors.Is(err, fs.ErrBusy) {
+	if err := n.Unpack(w.limit(), io.NopCloser(strings.NewReader("")), pack.All(), vmm.PackHooks{}, func() {}); !errors.Is(err, fs.ErrBusy) {
 		t.Errorf("unpacked once more: %v", err)
 	}
 }

@@ -49,11 +49,11 @@ const maxUnpackFiles = 8 << 20
 
 // An unpack is an archive that is being unpacked.
 type unpack struct {
-	v       *VM
-	want    pack.Options
-	baggage Baggage
-	dir     string
-	m       pack.Manifest
+	v     *VM
+	want  pack.Options
+	hooks PackHooks
+	dir   string
+	m     pack.Manifest
 
 	text   string // of the config
 	config Config
@@ -65,7 +65,7 @@ type unpack struct {
 // that r has; want says what of it is left out. It calls whole when the archive
 // has come to its end, and then needs the end of r, too, before anything is
 // changed.
-func (v *VM) Unpack(ctx context.Context, r io.ReadCloser, want pack.Options, b Baggage, whole func()) error {
+func (v *VM) Unpack(ctx context.Context, r io.ReadCloser, want pack.Options, b PackHooks, whole func()) error {
 	ctx, done, err := v.errand(ctx)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (v *VM) Unpack(ctx context.Context, r io.ReadCloser, want pack.Options, b B
 	default:
 		return fmt.Errorf("%w: an archive is being unpacked into vm %q already", fs.ErrBusy, v.Name())
 	}
-	u := &unpack{v: v, want: want, baggage: b.withDefaults(), state: Stopped}
+	u := &unpack{v: v, want: want, hooks: b.withDefaults(), state: Stopped}
 	if u.dir, err = os.MkdirTemp(v.dir, ".new-"); err != nil {
 		return err
 	}
@@ -124,10 +124,10 @@ func (u *unpack) read(ctx context.Context, r io.Reader, whole func()) error {
 	}
 	x := pack.Extraction{
 		Dir: u.dir, Limits: pack.Limits{Files: maxUnpackFiles, Bytes: room(u.dir), Disk: u.v.t.effective(u.config).Disk}, Skip: u.skip,
-		Ledger: func(name string, r io.Reader) error { return u.baggage.Table(ctx, u.dir, name, r) },
+		Ledger: func(name string, r io.Reader) error { return u.hooks.Table(ctx, u.dir, name, r) },
 	}
 	err = x.Extract(ctx, a)
-	if terr := u.baggage.Tabled(u.dir); err == nil {
+	if terr := u.hooks.TablesDone(u.dir); err == nil {
 		err = terr
 	}
 	if err != nil {
@@ -341,7 +341,7 @@ func (u *unpack) install() error {
 	if err := s.save(u.dir, true); err != nil {
 		return err
 	}
-	return u.baggage.Replace(func() error {
+	return u.hooks.Replace(func() error {
 		if err := os.Rename(u.dir, v.path(unpacking)); err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func (v *Sandbox) Pack(ctx context.Context, w io.WriteCloser, want pack.Options)
 		return err
 	}
 	db.AddSecrets(p.Secrets()...)
-	return v.VM.Pack(ctx, w, want, vmm.Baggage{
+	return v.VM.Pack(ctx, w, want, vmm.PackHooks{
 		Secret: func(name, value string) bool {
 			text := name + "=" + value
 			return db.Redactor().Redact(text) != text || db.Redactor().Redact(value) != value
@@ -34,7 +34,7 @@ func (v *Sandbox) Pack(ctx context.Context, w io.WriteCloser, want pack.Options)
 // calls whole when that has come to its end, and goes on when r has.
 func (v *Sandbox) Unpack(ctx context.Context, r io.ReadCloser, want pack.Options, whole func()) error {
 	var db *ledger.DB
-	return v.VM.Unpack(ctx, r, want, vmm.Baggage{
+	return v.VM.Unpack(ctx, r, want, vmm.PackHooks{
 		Table: func(ctx context.Context, dir, name string, r io.Reader) (err error) {
 			if db == nil {
 				if db, err = ledger.Open(filepath.Join(dir, sessionFile), ledger.Options{}); err != nil {
@@ -43,7 +43,7 @@ func (v *Sandbox) Unpack(ctx context.Context, r io.ReadCloser, want pack.Options
 			}
 			return db.Receive(ctx, name, r)
 		},
-		Tabled: func(string) error {
+		TablesDone: func(string) error {
 			if db == nil {
 				return nil
 			}
