@@ -159,3 +159,24 @@ func (s *service) tellStarted(ctx context.Context, t *tree, pid int, ours bool) 
 	}
 	fmt.Fprintf(s.log, "hutch mcp: started hutchd, process %d; its log is %s\n", pid, filepath.Join(pairs(settings)["state"], "log", "service"))
 }
+
+type versions struct {
+	Version   string `json:"version"`
+	Connected bool   `json:"connected"`
+	Service   string `json:"service"` // its version, or why it is not reached
+	Address   string `json:"address"`
+}
+
+func version(ctx context.Context, c *call) (any, error) {
+	v := versions{Version: c.h.version, Address: c.h.service.addr}
+	t, err := c.h.service.dial(ctx)
+	if err != nil {
+		v.Service = errorText(err)
+		return v, nil
+	}
+	defer t.close()
+	v.Connected = true
+	v.Service, err = t.text(ctx, "version")
+	v.Service = strings.TrimSpace(v.Service)
+	return v, err
+}

@@ -399,24 +399,3 @@ func (c *call) describe(ctx context.Context, config, text string) error {
 	}
 	return c.t.store(ctx, config, []byte(kept.String()), 0o600)
 }
-
-type versions struct {
-	Version   string `json:"version"`
-	Connected bool   `json:"connected"`
-	Service   string `json:"service"` // its version, or why it is not reached
-	Address   string `json:"address"`
-}
-
-func version(ctx context.Context, c *call) (any, error) {
-	v := versions{Version: c.h.version, Address: c.h.service.addr}
-	t, err := c.h.service.dial(ctx)
-	if err != nil {
-		v.Service = errorText(err)
-		return v, nil
-	}
-	defer t.close()
-	v.Connected = true
-	v.Service, err = t.text(ctx, "version")
-	v.Service = strings.TrimSpace(v.Service)
-	return v, err
-}
