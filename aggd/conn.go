@@ -69,6 +69,7 @@ type conn struct {
 
 	complaints *rate.Limiter // about lines that are passed over
 	passed     atomic.Int64  // how many there were
+	answering  atomic.Int64  // bytes of the answers on their way to the server
 
 	stateless atomic.Bool // the server speaks 2026-07-28
 	listening listening

@@ -258,9 +258,23 @@ func (q asked) reply(result, rpcError []byte) {
 	q.c.answer(line)
 }
 
+// maxAnswering is how many bytes of answers may be on their way to a server, if they
+// are not one, each with what it takes to send it.
+const (
+	maxAnswering = 64 << 20
+	answerCost   = 8 << 10
+)
+
 // answer sends an answer to the server.
 func (c *conn) answer(line []byte) {
+	cost := int64(len(line) + answerCost)
+	if n := c.answering.Add(cost); n > maxAnswering && n > cost {
+		c.answering.Add(-cost)
+		c.noise(line, errors.New("the server does not take the answers to what it asks"))
+		return
+	}
 	c.up.agg.tasks.Go(func() {
+		defer c.answering.Add(-cost)
 		ctx, cancel := context.WithTimeout(context.Background(), c.up.def.connectTimeout())
 		defer cancel()
 		if err := c.transport.send(ctx, line, nil); err != nil {
