@@ -35,7 +35,7 @@ type call struct {
 	request json.RawMessage // its id at the host; nil for the aggregator's own
 	client  string          // the key of the client it was made for
 	method  string
-	params  json.RawMessage // as they are sent
+	params  json.RawMessage // as they are sent; the sender's
 
 	stateless    bool                 // of 2026-07-28
 	acknowledged chan json.RawMessage // of a subscriptions/listen: what the server agreed to
@@ -125,18 +125,17 @@ func (c *conn) start(ctx context.Context, request json.RawMessage, client, metho
 
 // send sends a request. What goes wrong once it has an id is its outcome.
 func (c *conn) send(ctx context.Context, q *call, method string, params json.RawMessage) error {
-	q.outcome = make(chan outcome, 1)
-	if err := c.enter(q); err != nil {
-		return err
-	}
 	if q.stateless = c.stateless.Load() || method == methodDiscover; q.stateless {
 		params = c.up.stamp(params)
 	}
-	if token := rawjson.Get(params, "_meta", "progressToken"); token != nil {
-		q.token = token
+	q.method, q.token, q.outcome = method, rawjson.Get(params, "_meta", "progressToken"), make(chan outcome, 1)
+	if err := c.enter(q); err != nil { // from here on a server may name its id
+		return err
+	}
+	if q.token != nil {
 		params = rawjson.Set(params, strconv.AppendUint(nil, q.id, 10), "_meta", "progressToken")
 	}
-	q.method, q.params = method, params
+	q.params = params
 	err := c.transport.send(ctx, jsonrpc.Request(q.id, method, params), q)
 	if err != nil && ctx.Err() == nil {
 		q.settle(outcome{err: err})
