@@ -163,6 +163,12 @@ func (u *upstream) askBoth(ctx context.Context, c *conn) error {
 			return fmt.Errorf("initialize: %w", context.Cause(ctx))
 		}
 	}
+	return u.askedBoth(c, found, err)
+}
+
+// askedBoth goes on with what a program answered, which has begun no session: err
+// says why.
+func (u *upstream) askedBoth(c *conn, found outcome, err error) error {
 	era := spoken(found)
 	switch {
 	case era&speaksStateless != 0 && (u.newer || era&speaksSessions == 0):
