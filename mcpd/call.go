@@ -17,7 +17,8 @@ type call struct {
 	session *session
 	client  *client // who makes it
 	meta    meta
-	level   int32 // of the log messages that it wants; noLevel: it does not say
+	said    []byte // its arguments as the client gave them, of one that speaks for itself
+	level   int32  // of the log messages that it wants; noLevel: it does not say
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	message message

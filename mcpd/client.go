@@ -75,6 +75,7 @@ func (c *call) introduce() *Error {
 			return failure(jsonrpc.CodeParams, "invalid level: %.40s", level)
 		}
 	}
+	c.said = c.message.params.get(pArguments)
 	var err *Error
 	c.client, err = c.session.statelessClient(capabilities)
 	return err

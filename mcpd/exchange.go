@@ -3,6 +3,7 @@ package mcpd
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -18,8 +19,9 @@ import (
 
 // Limits of what waits for a client to come back with answers.
 const (
-	maxExchanges    = 32  // calls of one session
-	maxExchangesAll = 512 // of all sessions
+	maxExchanges     = 32        // calls of one session
+	maxExchangeBytes = 64 << 20  // of the requests of all sessions
+	exchangeCost     = 128 << 10 // that one counts as at least
 )
 
 // statePrefix begins each requestState that is the endpoint's own.
@@ -32,7 +34,7 @@ const statePrefix = "hutch:"
 type exchange struct {
 	session *session
 	client  *client
-	about   string // what the request is about
+	about   [sha256.Size]byte // what the request is about
 	verdict verdict
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -78,14 +80,14 @@ func (c *call) exchanging(server, method string, params json.RawMessage) *exchan
 	return x
 }
 
-// about says what the call is about: a client that makes it again has to mean the
-// same by it.
-func (c *call) about() string {
-	args, err := rawjson.Canonical(c.message.params.get(pArguments))
+// about is a sum of what the call is about, as its client said it: one that makes it
+// again has to mean the same by it.
+func (c *call) about() [sha256.Size]byte {
+	args, err := rawjson.Canonical(c.said)
 	if err != nil {
-		args = c.message.params.get(pArguments)
+		args = c.said
 	}
-	return c.message.Method + "\n" + c.tool + "\n" + string(args)
+	return sha256.Sum256(slices.Concat([]byte(c.message.Method+"\n"+c.tool+"\n"), args))
 }
 
 // await waits until there is a result, or something for the client to answer.
@@ -122,7 +124,7 @@ func (x *exchange) hold() (json.RawMessage, *Error) {
 	})
 	if !x.session.exchanges.add(x.session.e, state, x) {
 		x.expiry.Stop()
-		err := failure(jsonrpc.CodeBusy, "too many calls wait for answers of clients: %d in a session, %d in all", maxExchanges, maxExchangesAll)
+		err := failure(jsonrpc.CodeBusy, "too many calls wait for answers of clients: %d in a session, %d MiB of requests in all", maxExchanges, maxExchangeBytes>>20)
 		x.cancel(err)
 		return nil, err
 	}
@@ -147,6 +149,9 @@ func (x *exchange) required(state string) json.RawMessage {
 	return append(rawjson.AppendString(append(b, `},"requestState":`...), state), '}')
 }
 
+// cost is how much of maxExchangeBytes the exchange takes while it is kept.
+func (x *exchange) cost() int64 { return int64(max(x.call.sent, exchangeCost)) }
+
 // add keeps an exchange, unless there are too many.
 func (xs *exchanges) add(e *Endpoint, state string, x *exchange) bool {
 	xs.mu.Lock()
@@ -154,8 +159,8 @@ func (xs *exchanges) add(e *Endpoint, state string, x *exchange) bool {
 	if len(xs.held) >= maxExchanges {
 		return false
 	}
-	if e.exchanges.Add(1) > maxExchangesAll {
-		e.exchanges.Add(-1)
+	if e.exchanges.Add(x.cost()) > maxExchangeBytes {
+		e.exchanges.Add(-x.cost())
 		return false
 	}
 	xs.held[state] = x
@@ -170,7 +175,7 @@ func (xs *exchanges) remove(e *Endpoint, state string) *exchange {
 	x := xs.held[state]
 	if x != nil {
 		delete(xs.held, state)
-		e.exchanges.Add(-1)
+		e.exchanges.Add(-x.cost())
 	}
 	return x
 }
@@ -180,8 +185,8 @@ func (xs *exchanges) drop(e *Endpoint) {
 	xs.tasks.Wait()
 	xs.mu.Lock()
 	defer xs.mu.Unlock()
-	e.exchanges.Add(-int64(len(xs.held)))
 	for _, x := range xs.held {
+		e.exchanges.Add(-x.cost())
 		x.expiry.Stop()
 	}
 	clear(xs.held)

@@ -94,6 +94,14 @@ func TestInputRequiredPolicy(t *testing.T) {
 	if !strings.Contains(last, "blocked by policy: answers: that stays here") || strings.Contains(last, "secret") {
 		t.Errorf("answer: %s", last)
 	}
+	st.decideBy(func(_ context.Context, r *policy.Event) policy.Decision {
+		if r.On == policy.OnRequest {
+			return policy.Decision{Action: policy.Rewrite, Rewritten: []byte(`{"other":true}`)}
+		}
+		return policy.Decision{Action: policy.Allow}
+	})
+	first = g.ok("tools/call", `{"name":"one__elicit","arguments":{"a":1},`+able+`}`)
+	g.ok("tools/call", `{"name":"one__elicit","arguments":{"a":1},"requestState":`+stateOf(first)+`,"inputResponses":{"1":{"action":"cancel"}},`+able+`}`)
 	if got, want := strings.Join(seen, ", "), "mcp.request tools/call, mcp.ask elicitation/create, mcp.response tools/call, mcp.response tools/call"; got != want {
 		t.Errorf("judged: %s, want %s", got, want)
 	}
@@ -109,7 +117,7 @@ func TestInputRequiredBounds(t *testing.T) {
 		g.ok("tools/call", `{"name":"one__elicit",`+able+`}`)
 	}
 	g.fails("tools/call", `{"name":"one__elicit",`+able+`}`, jsonrpc.CodeBusy, "too many calls wait")
-	if n := st.exchanges.Load(); n != maxExchanges {
+	if n := st.exchanges.Load() / exchangeCost; n != maxExchanges {
 		t.Errorf("%d calls wait, want %d", n, maxExchanges)
 	}
 	g.conn.Close()
@@ -214,6 +222,20 @@ func TestStatelessLog(t *testing.T) {
 	}
 }
 
+// What waits is bounded by the bytes of its requests, over all sessions.
+func TestExchangeBytes(t *testing.T) {
+	e := New(Config{})
+	defer e.Close()
+	a, b := newSession(e, nil), newSession(e, nil)
+	large, small := &exchange{call: &call{sent: maxExchangeBytes}}, &exchange{call: &call{sent: 1}}
+	if !a.exchanges.add(e, "large", large) || b.exchanges.add(e, "small", small) {
+		t.Error("one more waits than there is room for")
+	}
+	if a.exchanges.remove(e, "large") != large || !b.exchanges.add(e, "small", small) || e.exchanges.Load() != exchangeCost {
+		t.Errorf("%d bytes wait", e.exchanges.Load())
+	}
+}
+
 func FuzzResume(f *testing.F) {
 	f.Add(`{"1":{"action":"accept"}}`, `"hutch:A"`)
 	f.Add(`[1]`, `7`)
@@ -227,7 +249,7 @@ func FuzzResume(f *testing.F) {
 		defer e.Close()
 		s := newSession(e, nil)
 		c := &call{session: s, client: &client{revision: jsonrpc.Stateless}, message: m, tool: "x"}
-		x := &exchange{session: s, client: c.client, about: c.about(), news: make(chan struct{}, 1), waiting: map[string]*question{}}
+		x := &exchange{session: s, client: c.client, call: c, about: c.about(), news: make(chan struct{}, 1), waiting: map[string]*question{}}
 		q := &question{answer: make(chan json.RawMessage, 1)}
 		x.waiting["1"] = q
 		x.hold()
