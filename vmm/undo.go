@@ -160,7 +160,7 @@ func (u *undo) back(ctx context.Context) error {
 		return err
 	}
 	var err error
-	u.changes, err = replica.Back(ctx, u.v.WorkDir(), u.v.workOf(u.to.Snapshot), u.aside)
+	u.changes, err = replica.Restore(ctx, u.v.WorkDir(), u.v.workOf(u.to.Snapshot), u.aside)
 	if err != nil {
 		err = fmt.Errorf("undo %s is not whole, %s again, or undo %s: %w", u.to.ID, u.to.ID, u.as, err)
 	}

@@ -44,7 +44,7 @@ func readRecord(dir string) (then record, err error) {
 }
 
 // Remember writes the record that the next replica needs beside the replica,
-// and Unchanged and Back do. It is called when the replica is complete.
+// and Unchanged and Restore do. It is called when the replica is complete.
 func (r *Replica) Remember() error {
 	f, err := os.OpenFile(r.to+seenSuffix, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

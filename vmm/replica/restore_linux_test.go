@@ -33,7 +33,7 @@ func keep(t testing.TB, dir, name string) string {
 func back(t testing.TB, dir, then string) (replica.Changes, []string) {
 	t.Helper()
 	aside := t.TempDir()
-	c, err := replica.Back(t.Context(), dir, then, aside)
+	c, err := replica.Restore(t.Context(), dir, then, aside)
 	must(t, err, replica.Remove(aside))
 	var lines []string
 	for _, p := range c.Paths {
@@ -43,7 +43,7 @@ func back(t testing.TB, dir, then string) (replica.Changes, []string) {
 	return c, lines
 }
 
-func TestBack(t *testing.T) {
+func TestRestore(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "dir")
 	must(t, os.Mkdir(dir, 0o755))
@@ -95,7 +95,7 @@ func TestBack(t *testing.T) {
 }
 
 // What is open stays open, and what is in place stays there.
-func TestBackInPlace(t *testing.T) {
+func TestRestoreInPlace(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "dir")
 	write(t, filepath.Join(dir, "d/f"), "one")
@@ -183,7 +183,7 @@ func store(path string) error {
 
 // A guest that exchanges folders for links while they are put back has nothing
 // changed elsewhere.
-func TestBackHostile(t *testing.T) {
+func TestRestoreHostile(t *testing.T) {
 	top := t.TempDir()
 	dir, secret := filepath.Join(top, "dir"), filepath.Join(top, "secret")
 	write(t, secret+"/file", "secret")
@@ -207,7 +207,7 @@ func TestBackHostile(t *testing.T) {
 	for range 200 {
 		aside := filepath.Join(top, "aside")
 		must(t, os.Mkdir(aside, 0o700))
-		replica.Back(t.Context(), dir, then, aside)
+		replica.Restore(t.Context(), dir, then, aside)
 		must(t, replica.Remove(aside))
 	}
 	cancel()

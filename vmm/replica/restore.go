@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Changes are what Back did.
+// Changes are what Restore did.
 type Changes struct {
 	Restored int      // files and folders that are what they were again
 	Removed  int      // that came since, a folder with all in it as one
 	Paths    []Change // the first of them
 }
 
-// A Change is a path that Back has put back. A folder's ends in a slash.
+// A Change is a path that Restore has put back. A folder's ends in a slash.
 type Change struct {
 	Verb, Path string
 }
@@ -46,14 +46,14 @@ func (c *Changes) tell(verb, path string) {
 	}
 }
 
-// Back makes the folder dir what it was when the replica then was made of it.
+// Restore makes the folder dir what it was when the replica then was made of it.
 // The folder may be in use: it and what is in place stay, each file that is
 // not what it was is replaced at once by one that is, and what came since is
 // moved into the folder aside, which is on the same file system and the
 // caller's to make before and to remove afterwards. Whoever changes dir
 // meanwhile is not led out of it, nor are we; where names are moved under our
-// hands Back fails. What was cut short can be begun again.
-func Back(ctx context.Context, dir, then, aside string) (Changes, error) {
+// hands Restore fails. What was cut short can be begun again.
+func Restore(ctx context.Context, dir, then, aside string) (Changes, error) {
 	rec, err := readRecord(then)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return Changes{}, fmt.Errorf("%w: record of %s: %w", fs.ErrIO, then, err)
@@ -89,7 +89,7 @@ func Back(ctx context.Context, dir, then, aside string) (Changes, error) {
 	return b.Changes, err
 }
 
-// A back is one under way: from a replica s to a folder w.
+// A back is a restoring under way: from a replica s to a folder w.
 type back struct {
 	Changes
 	p     *pass // which copies single files of the replica
