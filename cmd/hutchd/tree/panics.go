@@ -74,52 +74,68 @@ var (
 // crashesOf returns the crashes that the Go runtime told of, those that were last
 // the last. What has no line that says when it was is of the time written.
 func crashesOf(text string, written time.Time) []crash {
-	var all []crash
-	var now crash
-	in, started, undated := false, false, 0
-	end := func() {
-		if started && now.Panic != "" {
-			now.Place = placeOf(now.Frames)
-			all = append(all, now)
-		}
-		now, in, started = crash{}, false, false
-	}
-	fun := ""
+	var r crashReader
 	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\r\n")
-		head := crashHead.FindStringSubmatch(strings.TrimLeft(line, "\t "))
-		switch {
-		case strings.HasPrefix(line, Crashed):
-			end()
-			for ; undated < len(all); undated++ {
-				all[undated].Last = strings.TrimPrefix(line, Crashed)
-			}
-		case head != nil && (!in || line[0] != '\t'):
-			if started {
-				end()
-			}
-			if now.Panic != "" {
-				now.Panic += "; "
-			}
-			now.Panic += head[2]
-		case strings.HasPrefix(line, "goroutine ") && strings.HasSuffix(line, ":"):
-			in, started = !started && now.Panic != "", started || now.Panic != ""
-		case line == "":
-			in = false
-		case in && crashLine.MatchString(line):
-			if len(now.Frames) < maxFrames && fun != "" {
-				now.Frames = append(now.Frames, plainWords(fun+" "+crashLine.FindStringSubmatch(line)[1]))
-			}
-			fun = ""
-		case in:
-			fun = funcName(line)
+		r.line(strings.TrimRight(line, "\r\n"))
+	}
+	r.end()
+	r.date(stampOf(written))
+	return alike(r.all)
+}
+
+// A crashReader takes the lines of a crash log.
+type crashReader struct {
+	all   []crash
+	dated int // how many of the first of all have a time
+
+	now     crash
+	started bool   // a goroutine of now was met
+	in      bool   // that is the one that crashed, and its stack goes on
+	fun     string // whose file and line come next
+}
+
+func (r *crashReader) line(line string) {
+	head := crashHead.FindStringSubmatch(strings.TrimLeft(line, "\t "))
+	switch {
+	case strings.HasPrefix(line, Crashed):
+		r.end()
+		r.date(strings.TrimPrefix(line, Crashed))
+	case head != nil && (!r.in || line[0] != '\t'):
+		if r.started {
+			r.end()
 		}
+		if r.now.Panic != "" {
+			r.now.Panic += "; "
+		}
+		r.now.Panic += head[2]
+	case strings.HasPrefix(line, "goroutine ") && strings.HasSuffix(line, ":"):
+		r.in, r.started = !r.started && r.now.Panic != "", r.started || r.now.Panic != ""
+	case line == "":
+		r.in = false
+	case r.in && crashLine.MatchString(line):
+		if len(r.now.Frames) < maxFrames && r.fun != "" {
+			r.now.Frames = append(r.now.Frames, plainWords(r.fun+" "+crashLine.FindStringSubmatch(line)[1]))
+		}
+		r.fun = ""
+	case r.in:
+		r.fun = funcName(line)
 	}
-	end()
-	for ; undated < len(all); undated++ {
-		all[undated].Last = stampOf(written)
+}
+
+// end ends the crash that is being read.
+func (r *crashReader) end() {
+	if r.started && r.now.Panic != "" {
+		r.now.Place = placeOf(r.now.Frames)
+		r.all = append(r.all, r.now)
 	}
-	return alike(all)
+	r.now, r.in, r.started = crash{}, false, false
+}
+
+// date says when the crashes were that have no time yet.
+func (r *crashReader) date(when string) {
+	for ; r.dated < len(r.all); r.dated++ {
+		r.all[r.dated].Last = when
+	}
 }
 
 // funcName returns the name of the function in a line of a stack, without its
