@@ -16,8 +16,8 @@ import (
 	"hutch/fs"
 )
 
-// A happening is what a line of timeline tells.
-type happening struct {
+// An event is what a line of timeline tells.
+type event struct {
 	Time     time.Time `json:"timestamp"`
 	Layer    string    `json:"layer"`
 	Trace    string    `json:"trace_id"`
@@ -72,19 +72,19 @@ func printTimeline(text io.Reader) error {
 	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var h happening
-		if err := json.Unmarshal(lines.Bytes(), &h); err != nil {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return fmt.Errorf("timeline: %w", err)
 		}
 		took := "-"
-		if h.Duration != nil {
-			took = strconv.FormatFloat(*h.Duration, 'f', 1, 64)
+		if e.Duration != nil {
+			took = strconv.FormatFloat(*e.Duration, 'f', 1, 64)
 		}
-		if h.Trace == "" {
-			h.Trace = "-"
+		if e.Trace == "" {
+			e.Trace = "-"
 		}
-		when := h.Time.Local().Format("2006-01-02 15:04:05.000")
-		if err := t.row(nil, when, h.Layer, fs.PlainLine(h.Status), took, h.Trace, strings.ReplaceAll(fs.PlainLine(h.Summary), "\t", " ")); err != nil {
+		when := e.Time.Local().Format("2006-01-02 15:04:05.000")
+		if err := t.row(nil, when, e.Layer, fs.PlainLine(e.Status), took, e.Trace, strings.ReplaceAll(fs.PlainLine(e.Summary), "\t", " ")); err != nil {
 			return err
 		}
 	}
