@@ -20,15 +20,15 @@ const maxTasks = 4096
 // tasks.
 const taskExtension = "io.modelcontextprotocol/tasks"
 
-// A task is one that a server has made of a call of a tool.
+// A task is one that a server has made of a call of a tool. It outlives the session
+// of that, and keeps nothing of it in memory.
 type task struct {
 	id        string
 	server    string
 	key       string // of the connection that it was made on
 	principal string // whose it is; "": the guest's
-	session   *session
+	session   string // the id of its session
 	tool, own string // that was called
-	schema    []byte
 }
 
 // tasks are those of a VM, by their ids.
@@ -97,7 +97,7 @@ func (c *call) noteTask(result json.RawMessage) {
 		return
 	}
 	c.session.e.made.add(&task{
-		id: id, server: c.server, key: c.client.key, principal: c.who, session: c.session, tool: c.tool, own: c.own, schema: c.schema,
+		id: id, server: c.server, key: c.client.key, principal: c.who, session: c.session.id, tool: c.tool, own: c.own,
 	})
 }
 
@@ -118,7 +118,7 @@ func planTask(_ context.Context, c *call) (step, *Error) {
 		c.server, c.own, c.missing = "", "", false
 		return nil, failure(jsonrpc.CodeParams, "task not found: %.100s", id)
 	}
-	c.tool, c.schema, c.task = t.tool, t.schema, t
+	c.tool, c.task = t.tool, t
 	return func(ctx context.Context) (json.RawMessage, *Error) {
 		return c.send(ctx, t.server, c.message.Method, c.message.params.raw)
 	}, nil
@@ -209,7 +209,9 @@ func (e *Endpoint) taskChanged(n wire.Notification) {
 	if t == nil || t.server != n.Server || t.key != n.Client {
 		return
 	}
-	if t.session.ctx.Err() == nil && e.mayTell(func() *policy.Event { return t.session.toldBy(n) }, n.Params) {
-		t.session.notify(n.Method, n.Params)
+	for _, s := range e.each(func(s *session) bool { return s.id == t.session }) {
+		if e.mayTell(func() *policy.Event { return s.toldBy(n) }, n.Params) {
+			s.notify(n.Method, n.Params)
+		}
 	}
 }
