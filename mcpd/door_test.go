@@ -117,7 +117,7 @@ func (l *lane) whose(line []byte) *post {
 		case m.Method == "" && bytes.Equal(m.ID, p.id):
 			l.posts = slices.Delete(l.posts, i, i+1)
 			return p
-		case m.Method != "" && bytes.Equal(rawjson.Get(m.Params, "_meta", "io.modelcontextprotocol/subscriptionId"), p.id):
+		case m.Method != "" && bytes.Equal(rawjson.Get(m.Params, "_meta", jsonrpc.MetaSubscription), p.id):
 			return p
 		case m.Method == "notifications/progress" && bytes.Equal(rawjson.Get(m.Params, "progressToken"), p.token):
 			return p
@@ -253,7 +253,7 @@ func (d *door) event(w http.ResponseWriter, line []byte) {
 }
 
 // modern tells a request that stands for itself.
-func modern(r *http.Request) bool { return r.Header.Get("MCP-Protocol-Version") >= "2026-07-28" }
+func modern(r *http.Request) bool { return r.Header.Get("MCP-Protocol-Version") >= jsonrpc.Stateless }
 
 // status is that of HTTP for an answer, as revision 2026-07-28 has it.
 func status(r *http.Request, m jsonrpc.Message) int {
@@ -263,7 +263,7 @@ func status(r *http.Request, m jsonrpc.Message) int {
 	switch jsonrpc.Received(m.Error).Code {
 	case jsonrpc.CodeMethod:
 		return http.StatusNotFound
-	case jsonrpc.CodeParams, -32020, -32021, -32022:
+	case jsonrpc.CodeParams, jsonrpc.CodeHeader, jsonrpc.CodeCapability, jsonrpc.CodeRevision:
 		return http.StatusBadRequest
 	}
 	return http.StatusOK
