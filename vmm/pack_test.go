@@ -131,6 +131,44 @@ func TestUnpackTells(t *testing.T) {
 	}
 }
 
+// TestUnpackStuck has files that cannot be moved after it was decided that a VM
+// becomes what an archive says: it is that, and starts when they can be.
+func TestUnpackStuck(t *testing.T) {
+	w := newWorld(t)
+	v, err := w.table.Make(w.limit(), "dev")
+	if err == nil {
+		err = errors.Join(os.WriteFile(filepath.Join(v.WorkDir(), "f"), []byte("text"), 0o600), v.Set(w.limit(), "cpus", "2"))
+	}
+	n, merr := w.table.Make(w.limit(), "new")
+	if err = errors.Join(err, merr); err != nil {
+		t.Fatal(err)
+	}
+	data := w.packed(v, pack.Usual(), vmm.PackHooks{})
+	stick := vmm.PackHooks{Replace: func(do func() error) error {
+		made, _ := filepath.Glob(filepath.Join(n.Dir(), ".new-*"))
+		if err := os.MkdirAll(filepath.Join(made[0], "old-work", "f"), 0o700); err != nil {
+			return err
+		}
+		return do()
+	}}
+	err = n.Unpack(w.limit(), io.NopCloser(bytes.NewReader(data)), pack.All(), stick, func() {})
+	if err == nil || !strings.Contains(err.Error(), `vm "new" is not unpacked whole`) || n.State() != vmm.Stopped {
+		t.Errorf("%v, %s", err, n.Status())
+	}
+	if err := n.Start(w.limit()); err == nil {
+		t.Error("it starts by halves")
+	}
+	if err := os.RemoveAll(filepath.Join(n.Dir(), "unpacking", "old-work")); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(w.limit()); err != nil {
+		t.Error(err)
+	}
+	if text, _ := os.ReadFile(filepath.Join(n.WorkDir(), "f")); string(text) != "text" || n.Config().CPUs != 2 {
+		t.Errorf("%q, %s", text, n.Status())
+	}
+}
+
 // TestUnpackFinished kills the process after it was decided that a VM becomes what
 // an archive says: the next one sees to it.
 func TestUnpackFinished(t *testing.T) {

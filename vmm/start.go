@@ -28,7 +28,7 @@ func (v *VM) start() error {
 	defer done()
 	p, err := v.prepare(ctx) // 1
 	if err == nil {
-		err = errors.Join(v.finishRevert(), v.makeRoom(p))
+		err = errors.Join(v.finishUnpack(), v.finishRevert(), v.makeRoom(p))
 	}
 	if err != nil {
 		return err

@@ -171,6 +171,9 @@ func (v *VM) leaveGuest() {
 func (v *VM) resume() error {
 	ctx, done := v.killable(v.t.cfg.StartLimit)
 	defer done()
+	if err := v.finishUnpack(); err != nil {
+		return err
+	}
 	p, err := v.planSaved(savedName)
 	if err != nil {
 		return err

@@ -35,8 +35,9 @@ import (
 //     or suspended
 //  5. the folder goes
 //
-// What fails or is interrupted before 3 leaves the VM as it was made; if hutchd
-// is killed after it, the next one does 4 and 5.
+// What fails or is interrupted before 3 leaves the VM as it was made. After it the
+// VM is what the archive says: what is left of 4 and 5 is done when it is started,
+// or by the next hutchd.
 
 const unpacking = "unpacking"
 
@@ -345,13 +346,11 @@ func (u *unpack) install() error {
 		if err := os.Rename(u.dir, v.path(unpacking)); err != nil {
 			return err
 		}
-		if err := v.finishUnpack(); err != nil {
-			return err
-		}
+		err := v.finishUnpack()
 		v.change(func(now *seen) {
-			now.stored, now.config, now.text, now.bad, now.err = s, u.config, u.text, "", nil
+			now.stored, now.config, now.text, now.bad, now.err = s, u.config, u.text, "", err
 		})
-		return nil
+		return err
 	})
 }
 
