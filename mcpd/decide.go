@@ -14,7 +14,6 @@ import (
 	"hutch/aggd/wire"
 	"hutch/mcpd/dispatch"
 	"hutch/mcpd/policy"
-	"hutch/mcpd/seal"
 )
 
 // A verdict is what was decided about a call, and by which rule.
@@ -197,9 +196,6 @@ func (c *call) block(r *policy.Event, d policy.Decision) *Error {
 	return c.session.e.blocked(r, d)
 }
 
-// ownResults are the requests whose results are the endpoint's own, and not judged.
-var ownResults = map[string]bool{"initialize": true, "server/discover": true, "logging/setLevel": true, "subscriptions/listen": true, seal.Attest: true, seal.AttestSMCP: true}
-
 // judge decides whether the guest may have the call's answer.
 func (c *call) judge(ctx context.Context, result json.RawMessage, err *Error) (json.RawMessage, *Error) {
 	method := c.message.Method
@@ -222,7 +218,7 @@ func (c *call) judgeAs(method string, result json.RawMessage, err *Error) (json.
 	if err != nil {
 		answer = err.Sent // nil if no server said it
 	}
-	if answer == nil || ownResults[c.message.Method] || !c.session.e.rules.Load().judges {
+	if answer == nil || is(c.message.Method, unjudged) || !c.session.e.rules.Load().judges {
 		return result, err
 	}
 	defer c.wait(time.Now())

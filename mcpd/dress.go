@@ -17,13 +17,6 @@ const (
 
 var resultNames = [...]string{rType: "resultType", rTTL: "ttlMs", rScope: "cacheScope", rMeta: "_meta"}
 
-// cacheable are the requests whose results say for how long they may be kept,
-// and for whom.
-var cacheable = map[string]bool{
-	"server/discover": true, "tools/list": true, "prompts/list": true, "resources/list": true,
-	"resources/templates/list": true, "resources/read": true,
-}
-
 // private is the scope of all that may be kept: lists and contents are what the
 // policy of this VM leaves of them.
 const private = `"private"`
@@ -47,7 +40,7 @@ func (c *call) dress(result json.RawMessage) json.RawMessage {
 		kind = "complete"
 		add(resultNames[rType], `"complete"`)
 	}
-	if kind == "complete" && cacheable[c.message.Method] {
+	if kind == "complete" && is(c.message.Method, cacheable) {
 		if at[rTTL].End == 0 {
 			add(resultNames[rTTL], "0")
 		}

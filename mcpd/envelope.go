@@ -17,10 +17,6 @@ import (
 // or in a bad one.
 const ruleSealed = "security.envelope"
 
-// unsealed are the requests that need no envelope: those by which a guest comes
-// to know that it needs one, and to be able to make one.
-var unsealed = map[string]bool{"initialize": true, "server/discover": true, "ping": true, seal.Attest: true, seal.AttestSMCP: true}
-
 // An envelope is what a message came in.
 type envelope struct {
 	is     bool
@@ -41,7 +37,7 @@ func (s *session) unseal(f *frame.Frame) (env envelope) {
 
 // need refuses a request that is in no envelope where it has to be in one.
 func (env *envelope) need(e *Endpoint, m message) {
-	if env.is || unsealed[m.Method] {
+	if env.is || is(m.Method, unsealed) {
 		return
 	}
 	if p := e.rules.Load().policy; p != nil && p.Sealed().Required {

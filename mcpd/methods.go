@@ -15,7 +15,20 @@ import (
 type method struct {
 	plan func(ctx context.Context, c *call) (step, *Error)
 	of   era
+	is   trait
 }
+
+// A trait is what else there is to know of a request.
+type trait uint8
+
+const (
+	unjudged  trait = 1 << iota // its result is the endpoint's own
+	unsealed                    // it needs no envelope: by it a guest comes to know that it needs one, or to be able to make one
+	cacheable                   // its result says for how long it may be kept, and for whom
+)
+
+// is reports whether a request has a trait.
+func is(method string, t trait) bool { return methods[method].is&t != 0 }
 
 // An era says in which revisions there is something: those of sessions, those
 // from 2026-07-28 on.
@@ -39,28 +52,28 @@ var methods map[string]method
 
 func init() { // they mention the table
 	methods = map[string]method{
-		"initialize":               {planInitialize, sessions},
-		"server/discover":          {planDiscover, stateless},
-		"ping":                     {planPing, sessions},
-		"subscriptions/listen":     {planListen, stateless},
-		"tools/list":               {planList(wire.Tools), always},
-		"tools/call":               {planCall, always},
-		"resources/list":           {planList(wire.Resources), always},
-		"resources/templates/list": {planList(wire.Templates), always},
-		"resources/read":           {planResource, always},
-		"resources/subscribe":      {planSubscribe, sessions},
-		"resources/unsubscribe":    {planUnsubscribe, sessions},
-		"prompts/list":             {planList(wire.Prompts), always},
-		"prompts/get":              {planPrompt, always},
-		"tasks/get":                {planTask, always},
-		"tasks/cancel":             {planTask, always},
-		"tasks/result":             {planTask, sessions},
-		"tasks/list":               {planTasks, sessions},
-		"tasks/update":             {planTask, stateless},
-		"completion/complete":      {planComplete, always},
-		"logging/setLevel":         {planLevel, sessions},
-		seal.Attest:                {planAttest(seal.SEAL), always},
-		seal.AttestSMCP:            {planAttest(seal.SMCP), always},
+		"initialize":               {planInitialize, sessions, unjudged | unsealed},
+		"server/discover":          {planDiscover, stateless, unjudged | unsealed | cacheable},
+		"ping":                     {planPing, sessions, unsealed},
+		"subscriptions/listen":     {planListen, stateless, unjudged},
+		"tools/list":               {planList(wire.Tools), always, cacheable},
+		"tools/call":               {planCall, always, 0},
+		"resources/list":           {planList(wire.Resources), always, cacheable},
+		"resources/templates/list": {planList(wire.Templates), always, cacheable},
+		"resources/read":           {planResource, always, cacheable},
+		"resources/subscribe":      {planSubscribe, sessions, 0},
+		"resources/unsubscribe":    {planUnsubscribe, sessions, 0},
+		"prompts/list":             {planList(wire.Prompts), always, cacheable},
+		"prompts/get":              {planPrompt, always, 0},
+		"tasks/get":                {planTask, always, 0},
+		"tasks/cancel":             {planTask, always, 0},
+		"tasks/result":             {planTask, sessions, 0},
+		"tasks/list":               {planTasks, sessions, 0},
+		"tasks/update":             {planTask, stateless, 0},
+		"completion/complete":      {planComplete, always, 0},
+		"logging/setLevel":         {planLevel, sessions, unjudged},
+		seal.Attest:                {planAttest(seal.SEAL), always, unjudged | unsealed},
+		seal.AttestSMCP:            {planAttest(seal.SMCP), always, unjudged | unsealed},
 	}
 }
 
