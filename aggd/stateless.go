@@ -90,7 +90,8 @@ func (u *upstream) filter(uri string) []byte {
 	return []byte("{" + strings.Join(words, ",") + "}")
 }
 
-// listen has the server tell of changed lists, or of a resource.
+// listen has the server tell of changed lists, or of a resource. What the server ends
+// later is begun anew, until nobody wants it any more.
 func (c *conn) listen(ctx context.Context, uri string) error {
 	filter := c.up.filter(uri)
 	switch {
@@ -105,12 +106,17 @@ func (c *conn) listen(ctx context.Context, uri string) error {
 		return err
 	}
 	q := &call{client: c.up.client, acknowledged: make(chan json.RawMessage, 1)}
+	run := func(q *call) error {
+		return c.run(open, q, "subscriptions/listen", slices.Concat([]byte(`{"notifications":`), filter, []byte("}"))).failure()
+	}
 	ended := make(chan error, 1)
 	c.up.agg.tasks.Go(func() {
-		o := c.run(open, q, "subscriptions/listen", append(append([]byte(`{"notifications":`), filter...), '}'))
-		ended <- o.failure()
-		if open.Err() == nil {
-			c.listenAgain(open, uri)
+		ended <- run(q)
+		for pause(listenPause, c.over, open.Done()) {
+			again := &call{client: q.client, acknowledged: make(chan json.RawMessage, 1)}
+			if err := run(again); err != nil && open.Err() == nil && c.complaints.Allow() {
+				c.up.logf("subscriptions/listen: %v", err)
+			}
 		}
 	})
 	var err error
@@ -151,19 +157,6 @@ func (c *conn) unlisten(uri string) {
 	if stop := l.open[uri]; stop != nil {
 		stop()
 		delete(l.open, uri)
-	}
-}
-
-// listenAgain begins anew what the server has ended, a little later, unless nobody
-// wants it any more.
-func (c *conn) listenAgain(open context.Context, uri string) {
-	if !pause(listenPause, c.over, open.Done()) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.up.def.connectTimeout())
-	defer cancel()
-	if err := c.listen(ctx, uri); err != nil && !c.isOver() {
-		c.up.logf("subscriptions/listen: %v", err)
 	}
 }
 
