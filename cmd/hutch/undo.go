@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"os"
 	"path"
 	"strings"
 
@@ -21,7 +22,7 @@ func defineUndo(flags *flag.FlagSet) action {
 		case err != nil:
 			return err
 		case len(args) == 1:
-			return noVM(c, args[0], undoList(c, vm, *asJSON))
+			return noVM(c, args[0], undoList(c, args[0], vm, *asJSON))
 		}
 		if err := tellVM(c, args[0], "undo "+fs.Quote(args[1])); err != nil {
 			return err
@@ -30,15 +31,18 @@ func defineUndo(flags *flag.FlagSet) action {
 	})
 }
 
-func undoList(c *tree, vm string, asJSON bool) error {
+func undoList(c *tree, name, vm string, asJSON bool) error {
 	text, err := readFile(c, path.Join(vm, "undo"))
 	if err != nil {
 		return err
 	}
+	if text == "" {
+		fmt.Fprintf(os.Stderr, "hutch: nothing can be undone yet; what is kept, undo in its config says: hutch config %s undo\n", fs.Quote(name))
+	}
 	t := newTable(asJSON, "ID", "TIME", "SNAPSHOT", "WHAT")
 	for line := range strings.Lines(text) {
-		part := strings.SplitN(strings.TrimSpace(line), " ", 4)
-		if len(part) < 4 {
+		part, err := fs.Words(strings.TrimSpace(line))
+		if err != nil || len(part) != 4 {
 			continue
 		}
 		info := map[string]string{"id": part[0], "time": part[1], "snapshot": part[2], "what": part[3]}

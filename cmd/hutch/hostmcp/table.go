@@ -43,7 +43,7 @@ func tools() []tool {
 			{name: "offset", kind: whole, def: 0, doc: "byte to begin at; next_offset of the part before"},
 			{name: "limit", kind: whole, def: 256 << 10, max: maxPart, doc: "most bytes"},
 			{name: "encoding", kind: text, enum: []string{utf8Text, base64Text}, doc: "of the content; if not said, base64 for what is not UTF-8"}}},
-		{name: "write_file", doc: "Write a file of a sandbox, with the folders that lead to it.", do: writeFile, out: fileWritten{}, hints: destructive | idempotent, params: []param{
+		{name: "write_file", doc: "Write a file of a sandbox, with the folders that lead to it. It is no call of the agent's: undo does not know of it; take a snapshot before.", do: writeFile, out: fileWritten{}, hints: destructive | idempotent, params: []param{
 			idParam, pathParam, {name: "content", kind: text, must: true, doc: "what the file is to have"},
 			{name: "encoding", kind: text, def: utf8Text, enum: []string{utf8Text, base64Text}, doc: "of the content"},
 			{name: "append", kind: yesno, def: false, doc: "add it at the end"}}},
