@@ -261,7 +261,7 @@ func (u *unpack) skip(part string) bool {
 
 // finish does step 2, and what there is of 3 before the rename.
 func (u *unpack) finish() error {
-	if err := u.checkSnapshots(); err != nil {
+	if err := errors.Join(u.checkSnapshots(), u.checkEnv()); err != nil {
 		return err
 	}
 	if u.state == Suspended {
@@ -278,6 +278,36 @@ func (u *unpack) finish() error {
 		return err
 	}
 	return layer.Settle(u.dir)
+}
+
+// maxEnv is how many bytes the variables have at most that commands can be given.
+const maxEnv = 1 << 20
+
+// checkEnv sees to it that what comes as a variable can be one. What has not the
+// name of a variable, or that of hutch's own, means nothing and is left out.
+func (u *unpack) checkEnv() error {
+	entries, err := os.ReadDir(filepath.Join(u.dir, "env"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	size := 0
+	for _, e := range entries {
+		path := filepath.Join(u.dir, "env", e.Name())
+		if !variable.MatchString(e.Name()) || strings.HasPrefix(e.Name(), "HUTCH_") {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+			continue
+		}
+		value, err := readEnv(path)
+		if err != nil {
+			return fmt.Errorf("archive: env/%s: %w", e.Name(), err)
+		}
+		if size += len(e.Name()) + len(value) + 2; size > maxEnv {
+			return fmt.Errorf("%w: archive: env has more than %d bytes of variables", fs.ErrInvalid, maxEnv)
+		}
+	}
+	return nil
 }
 
 // checkSnapshots sees to it that what comes as a snapshot is one.

@@ -223,6 +223,9 @@ func (s *Session) Call(ctx context.Context, tool string, args json.RawMessage) e
 		return err
 	}
 	text := jsonrpc.Message{ID: rawjson.Quote(callID(n)), Method: "tools/call", Params: params}.Encode()
+	if err := rawjson.Check(text); err != nil {
+		return fmt.Errorf("%w: arguments of %s: %w", fs.ErrInvalid, tool, err)
+	}
 	if err := s.send(ctx, line{text: append(text, '\n'), greet: true}); err != nil {
 		return err
 	}

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
 
+	"github.com/go-logr/logr"
 	bridge "go.opentelemetry.io/contrib/bridges/prometheus"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -31,6 +34,8 @@ const maxWaiting = 2048
 // variables of OpenTelemetry (OTEL_EXPORTER_OTLP_ENDPOINT and those beside
 // it). Without them it does nothing.
 func (t *Telemetry) Send(ctx context.Context) error {
+	otel.SetLogger(logr.FromSlogHandler(t.log.Handler()))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { t.log.Warn("telemetry", "err", err) }))
 	what, err := resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", "hutchd"), attribute.String("service.version", fs.Version)),
 		resource.WithFromEnv(), resource.WithTelemetrySDK())
@@ -101,10 +106,22 @@ func wanted(signal string) (bool, error) {
 	default:
 		return false, fmt.Errorf("%w: %s is %q: want otlp or none", fs.ErrInvalid, variable, exporter)
 	}
+	if err := checkEndpoint(of("ENDPOINT")); err != nil {
+		return false, err
+	}
 	if p := of("PROTOCOL"); p != "" && p != "http/protobuf" {
 		return false, fmt.Errorf("%w: OTEL_EXPORTER_OTLP_PROTOCOL is %q: want http/protobuf, and a collector's port for it, mostly 4318", fs.ErrUnsupported, p)
 	}
 	return true, nil
+}
+
+// checkEndpoint refuses what the exporters would take for another place.
+func checkEndpoint(text string) error {
+	u, err := url.Parse(text)
+	if text == "" || err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") {
+		return nil
+	}
+	return fmt.Errorf("%w: OTEL_EXPORTER_OTLP_ENDPOINT is %q: want a URL as http://127.0.0.1:4318", fs.ErrInvalid, text)
 }
 
 // An account counts what became of the spans, or of the rounds of metrics, for

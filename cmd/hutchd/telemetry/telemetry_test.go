@@ -212,6 +212,8 @@ func TestEnvironment(t *testing.T) {
 		{"none", map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_TRACES_EXPORTER": "none"}, false, ""},
 		{"otlp alone", map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}, true, ""},
 		{"another", map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, false, "OTEL_TRACES_EXPORTER"},
+		{"no scheme", map[string]string{endpoint: "127.0.0.1:14318"}, false, "want a URL"},
+		{"another scheme", map[string]string{endpoint: "ftp://127.0.0.1/"}, false, "want a URL"},
 		{"grpc", map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, false, "want http/protobuf"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

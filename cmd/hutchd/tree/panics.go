@@ -39,7 +39,7 @@ const Crashed = "hutchd: crashed "
 
 // openPanics opens the crashes of hutchd, this run's and former ones'.
 func openPanics(c call, flags int) (fs.Handle, error) {
-	return openNarrowed(flags, timeline.Few, func(_ context.Context, q timeline.Query) (string, error) {
+	return c.At.s.openNarrowed(flags, timeline.Few, func(_ context.Context, q timeline.Query) (string, error) {
 		text, written, err := crashText(c.At.s.cfg.CrashLog)
 		if err != nil {
 			return "", err

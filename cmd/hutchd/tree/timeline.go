@@ -14,7 +14,7 @@ func openTimeline(c call, flags int) (fs.Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openNarrowed(flags, timeline.Words, func(ctx context.Context, q timeline.Query) (string, error) {
+	return c.At.s.openNarrowed(flags, timeline.Words, func(ctx context.Context, q timeline.Query) (string, error) {
 		return timeline.Read(ctx, db, q)
 	})
 }

@@ -68,7 +68,7 @@ func (f findings) add(when, kind, vm, message, detail string, took *float64) {
 // openTriage opens what went wrong lately: the warnings and errors of the
 // service's log, its crashes, what was dropped, and what was slow.
 func openTriage(c call, flags int) (fs.Handle, error) {
-	return openNarrowed(flags, timeline.Few, func(ctx context.Context, q timeline.Query) (string, error) {
+	return c.At.s.openNarrowed(flags, timeline.Few, func(ctx context.Context, q timeline.Query) (string, error) {
 		if q.Since.IsZero() {
 			q.Since = time.Now().Add(-lately)
 		}
