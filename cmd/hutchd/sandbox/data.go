@@ -27,11 +27,11 @@ const closing = time.Second
 
 // OpenData opens the session's input and output.
 func (s *Session) OpenData(ctx context.Context, nonblock bool) (*Data, error) {
-	ctx, cancel := context.WithTimeout(ctx, closing)
-	defer cancel()
 	select {
 	case s.joined <- struct{}{}:
 	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(closing):
 		return nil, fmt.Errorf("%w: data of MCP session %q is open: one client at a time has it", fs.ErrBusy, s.Name)
 	}
 	return &Data{Handle: s.Out.OpenEnd(nonblock), s: s, turn: make(chan struct{}, 1)}, nil
