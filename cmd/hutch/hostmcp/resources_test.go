@@ -1,6 +1,7 @@
 package hostmcp
 
 import (
+	"context"
 	"encoding/base64"
 	"strings"
 	"testing"
@@ -121,5 +122,21 @@ func TestSubscribe(t *testing.T) {
 		if uri := <-c.updated; uri == "hutch:///vm/dev/status" {
 			t.Error("told of what it does not want to know any more")
 		}
+	}
+}
+
+// TestSubscribeToWhatGoes has a subscription end with what it is of.
+func TestSubscribeToWhatGoes(t *testing.T) {
+	s := newSite(t)
+	c := s.connect()
+	c.call("create", args{"name": "dev"})
+	w := &watches{h: &host{service: newService(Config{Address: s.addr})}, end: map[string]context.CancelFunc{}}
+	if err := w.add(t.Context(), "key", "hutch:///vm/dev/status", func() {}); err != nil {
+		t.Fatal(err)
+	}
+	c.call("delete", args{"id": "dev"})
+	w.all.Wait()
+	if left := w.keys(); len(left) > 0 {
+		t.Errorf("left: %q", left)
 	}
 }
