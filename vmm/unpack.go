@@ -436,12 +436,4 @@ func room(dir string) int64 {
 }
 
 // plainText returns a text of an archive as it can stand in a line for people.
-func plainText(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, s)
-	return s[:min(len(s), 500)]
-}
+func plainText(s string) string { return fs.PlainLine(s[:min(len(s), 500)]) }
