@@ -65,8 +65,8 @@ type DB struct {
 	kept     int64    // where the room ends that is kept back
 	asked    time.Time
 
-	mu       sync.Mutex
-	batch    *batch // collecting
+	mu       sync.Mutex // guards what follows
+	batch    *batch     // collecting
 	pending  map[uint64]*pending
 	held     int64 // bytes of the lines of pending
 	overflow error // why Queue takes no more

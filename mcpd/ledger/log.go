@@ -23,7 +23,7 @@ type Log struct {
 	index index
 	keep  int // bytes of the tail that stay in memory
 
-	mu    sync.Mutex
+	mu    sync.Mutex    // guards what follows
 	base  int64         // offset of the first line that is kept
 	size  int64         // that of the end of what is durable
 	tail  []byte        // the last of them
