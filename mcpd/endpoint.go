@@ -126,7 +126,7 @@ type Endpoint struct {
 	pending  *frame.Budget // of all sessions
 	inFlight atomic.Int64  // requests of all sessions
 
-	exchanges atomic.Int64 // bytes of those of all sessions that wait for a client
+	exchanges atomic.Int64 // bytes of what waits for clients, of all sessions
 
 	trouble atomic.Pointer[string] // why there is no aggregator; nil if there is
 }

@@ -20,7 +20,7 @@ import (
 // Limits of what waits for a client to come back with answers.
 const (
 	maxExchanges     = 32        // calls of one session
-	maxExchangeBytes = 64 << 20  // of the requests of all sessions
+	maxExchangeBytes = 64 << 20  // of the requests of all sessions, and of what their servers ask
 	exchangeCost     = 128 << 10 // that one counts as at least
 )
 
@@ -236,6 +236,11 @@ func (x *exchange) offers(capability string) bool {
 
 // ask has the client be asked, and waits for its answer.
 func (x *exchange) ask(ctx context.Context, r wire.ServerRequest) (json.RawMessage, *Error) {
+	size, kept := int64(len(r.Params)), &x.session.e.exchanges
+	defer kept.Add(-size)
+	if kept.Add(size) > maxExchangeBytes {
+		return nil, failure(jsonrpc.CodeBusy, "too much waits for answers of clients: %d MiB in all", maxExchangeBytes>>20)
+	}
 	q := &question{method: r.Method, params: r.Params, answer: make(chan json.RawMessage, 1)}
 	x.mu.Lock()
 	if len(x.waiting) >= maxAsks {

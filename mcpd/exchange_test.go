@@ -10,6 +10,7 @@ import (
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
 	"hutch/mcpd/policy"
 )
 
@@ -233,6 +234,11 @@ func TestExchangeBytes(t *testing.T) {
 	}
 	if a.exchanges.remove(e, "large") != large || !b.exchanges.add(e, "small", small) || e.exchanges.Load() != exchangeCost {
 		t.Errorf("%d bytes wait", e.exchanges.Load())
+	}
+	e.exchanges.Store(maxExchangeBytes)
+	large.session = a
+	if _, err := large.ask(t.Context(), wire.ServerRequest{Notification: wire.Notification{Params: []byte("{}")}}); err == nil || err.Code != jsonrpc.CodeBusy || e.exchanges.Load() != maxExchangeBytes {
+		t.Errorf("a server asks for more than there is room for: %v", err)
 	}
 }
 
