@@ -23,7 +23,10 @@ const (
 // or for the policy: what it asks of the client is decided.
 func (c *call) bridge(ctx context.Context, server string, result json.RawMessage, again func(more []byte) (json.RawMessage, *Error)) (json.RawMessage, *Error) {
 	for round := 1; ; round++ {
-		switch asks := rawjson.GetString(result, resultNames[rType]) == "input_required"; {
+		asks, err := asksClient(result)
+		switch {
+		case err != nil:
+			return nil, err
 		case !asks && c.stateless():
 			return result, nil
 		case !asks:
@@ -33,7 +36,8 @@ func (c *call) bridge(ctx context.Context, server string, result json.RawMessage
 		case round == maxRounds:
 			return nil, failure(jsonrpc.CodeInternal, "the server asks for more again and again")
 		}
-		more, err := c.fulfil(ctx, server, result)
+		var more []byte
+		more, err = c.fulfil(ctx, server, result)
 		if err == nil {
 			result, err = again(more)
 		}
@@ -43,16 +47,47 @@ func (c *call) bridge(ctx context.Context, server string, result json.RawMessage
 	}
 }
 
+// The members by which a result asks the client for something, and those of what
+// it asks for.
+var (
+	askNames   = [...]string{"resultType", "inputRequests", "requestState"}
+	inputNames = [...]string{"method", "params"}
+)
+
+// asksClient says whether a result asks the client for something. One that
+// two readers may read differently is refused.
+func asksClient(result json.RawMessage) (bool, *Error) {
+	if result = bytes.TrimLeft(result, " \t\r\n"); len(result) == 0 || result[0] != '{' {
+		return false, nil
+	}
+	var at [len(askNames)]rawjson.Span
+	if err := rawjson.Members(result, askNames[:], at[:]); err != nil {
+		return false, ambiguous(err)
+	}
+	return rawjson.String(at[0].Of(result)) == "input_required", nil
+}
+
+func ambiguous(err error) *Error {
+	return failure(jsonrpc.CodeInternal, "the answer of the server: %s", err)
+}
+
 // inputs visits what a result asks for.
 func inputs(result json.RawMessage, visit func(key, method string, params json.RawMessage) *Error) (err *Error) {
-	asked, n := rawjson.Get(result, "inputRequests"), 0
+	asked, n := rawjson.Get(result, askNames[1]), 0
+	if len(asked) > 0 && asked[0] != '{' {
+		return failure(jsonrpc.CodeInternal, "the server asks, and its inputRequests are no object")
+	}
 	rawjson.Walk(asked, func(key []byte, start, end int) {
 		if n++; n > maxInputs && err == nil {
 			err = failure(jsonrpc.CodeInternal, "the server asks for more than %d things at once", maxInputs)
 		}
 		if err == nil {
-			q := asked[start:end]
-			err = visit(string(key), rawjson.GetString(q, "method"), rawjson.Get(q, "params"))
+			q, at := asked[start:end], [len(inputNames)]rawjson.Span{}
+			if bad := rawjson.Members(q, inputNames[:], at[:]); bad != nil {
+				err = ambiguous(bad)
+				return
+			}
+			err = visit(string(key), rawjson.String(at[0].Of(q)), at[1].Of(q))
 		}
 	})
 	return err

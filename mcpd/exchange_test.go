@@ -89,6 +89,21 @@ func TestInputRequiredPolicy(t *testing.T) {
 	if got := string(g.ok("tools/call", `{"name":"one__sample",`+able+`}`)); !strings.Contains(got, "blocked by policy: asks: servers do not ask") || strings.Contains(got, "input_required") {
 		t.Errorf("blocked: %s", got)
 	}
+	// It may not ask in the way of a newer one either, nor in two ways at once.
+	const asks = `"inputRequests":{"q":{"method":"sampling/createMessage","params":{}}}`
+	for result, want := range map[string]string{
+		`{"resultType":"input_required",` + asks + `}`:                                                              "blocked by policy: asks: servers do not ask",
+		`{"resultType":"input_required","inputRequests":{},` + asks + `}`:                                           "ambiguous member",
+		`{"resultType":"input_required",` + asks + `,"resultType":"complete"}`:                                      "ambiguous member",
+		`{"resultType":"input_required","inputRequests":[{"method":"sampling/createMessage"}]}`:                     "its inputRequests are no object",
+		`{"resultType":"input_required","inputRequests":{"q":{"method":"sampling/createMessage","Method":"ping"}}}`: "ambiguous member",
+		`{"resultType":"input_required","inputRequests":{"q":1}}`:                                                   "the answer of the server",
+	} {
+		m := g.wait(g.send(g.request("tools/call", `{"name":"one__sample","arguments":{"result":`+result+`},`+able+`}`)))
+		if m.Error == nil || !strings.Contains(m.Error.Message, want) {
+			t.Errorf("%s: %s %+v, want %s", result, m.Result, m.Error, want)
+		}
+	}
 	seen = nil
 	first := g.ok("tools/call", `{"name":"one__elicit",`+able+`}`)
 	last := string(g.ok("tools/call", `{"name":"one__elicit","requestState":`+stateOf(first)+`,"inputResponses":{"1":{"action":"accept","content":{"x":"secret"}}},`+able+`}`))

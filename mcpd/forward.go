@@ -54,6 +54,9 @@ func (c *call) reach(ctx context.Context, server, method string, params json.Raw
 	params = trace.Put(params, c.trace)
 	request := wire.Call{Client: c.connection(), Server: server, Method: method, Params: params, Owner: owner, Progress: progress}
 	answer, rerr := c.request(ctx, aggregator, request)
+	if rerr == nil && !answer.Stateless && c.stateless() {
+		answer.Stateless, rerr = asksClient(answer.Result) // out of turn, but the client would do it
+	}
 	if rerr != nil || !answer.Stateless {
 		return answer.Result, rerr
 	}

@@ -51,6 +51,13 @@ func serveNewer() int {
 		func(a mcp.InputResponse) string {
 			return a.(*mcp.CreateMessageWithToolsResult).Content[0].(*mcp.TextContent).Text
 		})
+	tool("many", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		all := mcp.InputRequestMap{}
+		for i := range 20_000 {
+			all[fmt.Sprint(i)] = &mcp.ElicitParams{Message: "who?", Mode: "form", RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}}}
+		}
+		return &mcp.CallToolResult{InputRequests: all, RequestState: "S"}, nil
+	})
 	tool("steps", func(ctx context.Context, q *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		for i := range 3 {
 			q.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: q.Params.GetProgressToken(), Progress: float64(i)})
@@ -98,7 +105,7 @@ func TestNewerServer(t *testing.T) {
 			if hello.ProtocolVersion != revision || hello.Instructions != "# newer\n\nmade with the SDK" {
 				t.Errorf("hello: %+v", hello)
 			}
-			st.awaitServers("newer connected transport stdio tools 9 resources 1 templates 0 prompts 1 protocol 2026-07-28")
+			st.awaitServers("newer connected transport stdio tools 10 resources 1 templates 0 prompts 1 protocol 2026-07-28")
 			for _, tt := range []struct{ tool, want string }{
 				{"echo", `{"a":9007199254740993}`}, {"elicit", "decline"}, {"roots", "file:///workspace"}, {"sample", "sampled this"},
 			} {
@@ -184,6 +191,7 @@ func TestNewerServerTrace(t *testing.T) {
 	if got := string(g.ok("resources/read", `{"uri":"capsem://newer/mem://a",`+offering(`{}`)+`}`)); !strings.Contains(got, `"cacheScope":"private"`) || strings.Contains(got, `"public"`) {
 		t.Errorf("resources/read: %s", got)
 	}
+	g.fails("tools/call", `{"name":"newer__many","arguments":{},`+able+`}`, jsonrpc.CodeInternal, "more than 64 things at once")
 	// A call that is given up is given up at the server.
 	g.send(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"newer__stuck","arguments":{},` + offering(`{}`) + `}}`)
 	g.notify("notifications/cancelled", `{"requestId":"x"}`)

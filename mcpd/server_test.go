@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"sync"
+
+	"hutch/aggd/rawjson"
 )
 
 // A testServer is an MCP server on stdin and stdout, for tests. It speaks raw
@@ -186,6 +188,10 @@ func (s *testServer) call(q testRequest, tool string, token, args json.RawMessag
 		s.events = append(s.events, "cancelled: "+reason)
 		s.mu.Unlock()
 	case "sample":
+		if result := rawjson.Get(args, "result"); result != nil {
+			s.result(q, string(result))
+			break
+		}
 		s.result(q, fmt.Sprintf(`{"content":[],"answer":%s}`, s.ask("sampling/createMessage", `{"messages":[],"maxTokens":9007199254740993}`)))
 	case "elicit":
 		s.result(q, fmt.Sprintf(`{"content":[],"answer":%s}`, s.ask("elicitation/create", `{"message":"who?"}`)))
