@@ -19,6 +19,7 @@ type Data struct {
 	s         *Session
 	turn      chan struct{} // holds a token: whoever has it writes
 	within    bool          // a line has begun, and others wait for its end
+	begun     int64         // bytes of it
 }
 
 // closing is how long a client that opens Data waits for the one before: a
@@ -65,20 +66,49 @@ func (d *Data) write(ctx context.Context, p []byte) error {
 			return err
 		}
 	}
-	err := d.s.put(ctx, line{text: bytes.Clone(p), greeted: true})
+	ends := bytes.HasSuffix(p, newline)
+	err := d.hold(len(p), ends)
 	if err == nil {
-		d.within = !bytes.HasSuffix(p, newline)
+		err = d.s.put(ctx, line{text: bytes.Clone(p), greeted: true})
+	}
+	if err == nil {
+		d.within = !ends
 	}
 	if !d.within {
+		d.release()
 		d.s.finish()
 	}
 	return err
+}
+
+// maxBegun is how many bytes the lines may have that have begun and not ended, in
+// all sessions of a VM.
+const maxBegun = 64 << 20
+
+// hold counts n bytes of a line that has not ended.
+func (d *Data) hold(n int, ends bool) error {
+	if ends {
+		return nil
+	}
+	if d.s.vm.begun.Add(int64(n)) > maxBegun {
+		d.s.vm.begun.Add(int64(-n))
+		return fmt.Errorf("%w: lines that have begun in sessions of vm %q have %d MiB: end one first", fs.ErrNoSpace, d.s.vm.Name(), maxBegun>>20)
+	}
+	d.begun += int64(n)
+	return nil
+}
+
+// release counts the line out.
+func (d *Data) release() {
+	d.s.vm.begun.Add(-d.begun)
+	d.begun = 0
 }
 
 // Close ends the line that was begun, and lets another client have the session.
 func (d *Data) Close() error {
 	d.turn <- struct{}{} // a write that was cancelled may not have returned yet
 	defer func() { <-d.s.joined }()
+	d.release()
 	if d.within {
 		d.s.vm.later(func(context.Context) error { // else the VM is gone
 			defer d.s.finish()

@@ -46,6 +46,8 @@ type Sandbox struct {
 	calls   atomic.Int64  // MCP calls that had begun when that was asked last
 	repeats repeatLimiter // of the events that a guest can bring about
 
+	begun atomic.Int64 // bytes of lines of sessions that have begun and not ended
+
 	mu         sync.Mutex // guards what follows, and the fields of execs, sessions and connections that say so
 	execs      map[string]*Exec
 	sessions   map[string]*Session

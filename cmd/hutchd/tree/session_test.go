@@ -116,3 +116,34 @@ func TestDataLasts(t *testing.T) {
 		t.Errorf("out begins with %.50q, %v", p[:n], err)
 	}
 }
+
+// TestHalfLines has lines begin in sessions and not end: they have so much together.
+func TestHalfLines(t *testing.T) {
+	h := newHouse(t)
+	h.start("x")
+	var data []fs.Handle
+	for _, name := range []string{"a", "b"} {
+		if _, err := h.walk("vm/x/mcp/sessions").Mkdir(t.Context(), name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		d, err := h.walk("vm/x/mcp/sessions/"+name+"/data").Open(t.Context(), os.O_RDWR)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		data = append(data, d)
+	}
+	part := []byte(strings.Repeat(" ", 1<<20))
+	for n := range 65 {
+		_, err := data[n%2].WriteAt(t.Context(), part, 0)
+		if n < 64 && err != nil || n == 64 && !fs.Is(err, fs.ErrNoSpace) {
+			t.Fatalf("part %d: %v", n, err)
+		}
+	}
+	if _, err := data[0].WriteAt(t.Context(), []byte("\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := data[1].WriteAt(t.Context(), part, 0); err != nil {
+		t.Errorf("after a line has ended: %v", err)
+	}
+}
