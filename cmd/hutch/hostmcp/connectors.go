@@ -89,6 +89,9 @@ func addConnector(ctx context.Context, c *call) (any, error) {
 	if len(c.args.texts("credential_refs")) > 0 {
 		return nil, fmt.Errorf("%w: credential_refs: hutch has no store of credentials yet: say bearerToken or headers", fs.ErrUnsupported)
 	}
+	if _, err := c.t.ask(ctx, "profiles/show", c.args.text("profile")); err != nil { // there is no such profile
+		return nil, err
+	}
 	file := base + ".json"
 	text, err := json.MarshalIndent(map[string]any{"mcpServers": map[string]any{c.args.text("id"): c.server()}}, "", "  ")
 	if err != nil {

@@ -90,6 +90,7 @@ var bad = []use{
 	{"triage", args{"id": "../x"}, "invalid argument: "},
 	{"triage", args{"limit": 1000}, `invalid argument: triage: "limit" is to be a whole number from 0 to 200`},
 	{"mcp_add", args{"id": "a__b"}, "invalid argument: "},
+	{"mcp_add", args{"id": "a", "profile": "nosuch", "url": "http://127.0.0.1:1/"}, "file does not exist: "},
 	{"mcp_connectors", args{"profile": "none"}, "file does not exist: "},
 	{"mcp_delete", args{"id": "none"}, "file does not exist: "},
 	{"policy_test", args{"id": "none", "event": args{}}, `file does not exist: no vm "none"`},
