@@ -1,10 +1,8 @@
 package aggd
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"hutch/aggd/rawjson"
@@ -32,33 +30,51 @@ func lister(l *wire.List) func(*aggregator, context.Context, request) ([]byte, e
 			return nil, fmt.Errorf("unknown client: %.40s", client)
 		}
 		servers := q.set.order
-		parts := make([][]byte, len(servers))
+		parts := make([]part, len(servers))
 		var each sync.WaitGroup
 		for i, s := range servers {
-			each.Go(func() { parts[i] = s.entries(ctx, l, client) })
+			each.Go(func() { parts[i] = s.part(ctx, l, client) })
 		}
 		each.Wait()
-		parts = slices.DeleteFunc(parts, func(part []byte) bool { return len(part) == 0 })
-		return fmt.Appendf(nil, `%q:[%s]`, l.Field, bytes.Join(parts, []byte(","))), nil
+		return encodeParts(l, parts), nil
 	}
 }
 
-// entries returns a server's part of a list.
-func (s *server) entries(ctx context.Context, l *wire.List, client string) []byte {
+// A part is what a server has of a list. While another is waited for it holds what
+// the server holds, and no copy.
+type part struct {
+	server string
+	items  [][]byte
+}
+
+func (s *server) part(ctx context.Context, l *wire.List, client string) part {
 	u, err := s.upstream(client)
 	if err != nil {
-		return nil
+		return part{}
 	}
 	items := u.items(ctx, l)
 	if l == wire.Tools {
 		items = s.def.Load().visible(items)
 	}
-	var line []byte
-	for i, raw := range items {
-		if i > 0 {
-			line = append(line, ',')
+	return part{u.name, items}
+}
+
+// encodeParts returns a list as the member of an answer.
+func encodeParts(l *wire.List, parts []part) []byte {
+	size := 0
+	for _, p := range parts {
+		for _, raw := range p.items {
+			size += len(raw) + 2*len(p.server) + 128
 		}
-		line = appendEntry(line, l, u.name, raw)
 	}
-	return line
+	line := fmt.Appendf(make([]byte, 0, size), `%q:[`, l.Field)
+	for _, p := range parts {
+		for _, raw := range p.items {
+			if line[len(line)-1] != '[' {
+				line = append(line, ',')
+			}
+			line = appendEntry(line, l, p.server, raw)
+		}
+	}
+	return append(line, ']')
 }
