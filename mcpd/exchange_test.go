@@ -137,11 +137,8 @@ func TestInputRequiredBounds(t *testing.T) {
 		t.Errorf("%d calls wait, want %d", n, maxExchanges)
 	}
 	g.conn.Close()
-	for st.Sessions() > 0 {
+	for st.Sessions() > 0 || st.exchanges.Load() > 0 { // what a server asked ends a moment later
 		st.ServersText() // takes its time
-	}
-	if n := st.exchanges.Load(); n != 0 {
-		t.Errorf("%d calls wait after the session's end", n)
 	}
 }
 
