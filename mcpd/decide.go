@@ -232,6 +232,11 @@ func (c *call) judgeAs(method string, result json.RawMessage, err *Error) (json.
 			return nil, lerr
 		}
 	}
+	return v.passed(result, err, why)
+}
+
+// passed returns what is left of an answer that was judged; why is why nothing is.
+func (v verdict) passed(result json.RawMessage, err, why *Error) (json.RawMessage, *Error) {
 	switch {
 	case why != nil:
 		return nil, why

@@ -124,15 +124,7 @@ func (q *inquiry) judge(ctx context.Context, result json.RawMessage, err *Error)
 			return nil, lerr
 		}
 	}
-	switch {
-	case why != nil:
-		return nil, why
-	case v.rewritten == nil:
-		return result, err
-	case err != nil:
-		return nil, jsonrpc.Received(v.rewritten)
-	}
-	return v.rewritten, nil
+	return v.passed(result, err, why)
 }
 
 // answer ends the row, and returns the answer once the row is durable.
