@@ -109,6 +109,7 @@ func TestBeforeDisk(t *testing.T) {
 	v := w.make("dev")
 	must(t, v.Set(w.limit(), "disk", "1MiB"))
 	put(t, v, "stays", strings.Repeat("s", 100<<10))
+	settle(t, v, "stays")
 	for i := range 8 {
 		put(t, v, "f", strings.Repeat(fmt.Sprint(i), 600<<10))
 		w.before(v, fmt.Sprint(i))
@@ -116,6 +117,15 @@ func TestBeforeDisk(t *testing.T) {
 	if got, want := w.points(v), "5:before-5 6:before-6 7:before-7"; got != want {
 		t.Errorf("points are %s, want %s", got, want)
 	}
+}
+
+// settle waits until the file's times tell of whatever is written to it: those
+// of a moment ago do not, and snapshots have copies of such a file each.
+func settle(t *testing.T, v *vmm.VM, name string) {
+	t.Helper()
+	was, err := os.Stat(filepath.Join(v.WorkDir(), name))
+	must(t, err)
+	time.Sleep(time.Until(was.ModTime().Add(100 * time.Millisecond))) // its age is what matters
 }
 
 // Many calls at once each have what there was before them.
