@@ -30,8 +30,8 @@ func TestCheckEnv(t *testing.T) {
 		}
 	}
 	for value, ok := range map[string]bool{
-		"": true, "a=b\n": true, strings.Repeat("a", 128<<10): true,
-		"\x00": false, strings.Repeat("a", 128<<10+1): false,
+		"": true, "a=b\n": true, strings.Repeat("a", 127<<10): true,
+		"\x00": false, strings.Repeat("a", 127<<10+1): false,
 	} {
 		if err := checkEnvValue(value); (err == nil) != ok {
 			t.Errorf("%d bytes: %v", len(value), err)

@@ -16,12 +16,54 @@ import (
 // variable is what names of variables are like.
 var variable = regexp.MustCompile("^[a-zA-Z_][a-zA-Z0-9_]{0,255}$")
 
-const maxEnvValue = 128 << 10
+// Linux starts a program with strings of 128 KiB each, a variable's name and what
+// ends it included, and 2 MiB of them, which the arguments and the image's
+// variables have a part of.
+const (
+	maxEnvValue = 127 << 10
+	maxEnv      = 1 << 20
+	envCost     = 64 // of a variable, beside its name and value
+)
+
+// CheckEnvSize says why the file of a variable, in the folder env of a VM, cannot
+// have so many bytes beside the others there. Those of editors count, as they
+// may become variables.
+func CheckEnvSize(env, name string, size int) error {
+	if size > maxEnvValue+1 {
+		return errEnvValue
+	}
+	entries, err := os.ReadDir(env)
+	if err != nil {
+		return err
+	}
+	var all envSize
+	for _, e := range entries {
+		if fi, err := e.Info(); err == nil && e.Name() != name {
+			all.add(e.Name(), int(fi.Size()))
+		}
+	}
+	return all.add(name, size)
+}
+
+// An envSize is what variables take of the room that there is for them.
+type envSize int
+
+func (s *envSize) add(name string, size int) error {
+	if *s += envSize(len(name) + size + envCost); *s > maxEnv {
+		return errEnv
+	}
+	return nil
+}
+
+var (
+	errEnvValue = fmt.Errorf("%w: a variable has at most %d bytes", fs.ErrArgs, maxEnvValue)
+	errEnv      = fmt.Errorf("%w: the variables of a VM have at most %d bytes together, with %d more for each", fs.ErrArgs, maxEnv, envCost)
+)
 
 // checkEnvValue says what is wrong with value as the value of a variable.
 func checkEnvValue(value string) error {
 	if len(value) > maxEnvValue {
-		return fmt.Errorf("%w: a variable has at most %d bytes", fs.ErrInvalid, maxEnvValue)
+		return errEnvValue
 	}
 	if strings.IndexByte(value, 0) >= 0 {
 		return fmt.Errorf("%w: a variable has no NUL in it", fs.ErrInvalid)
@@ -40,6 +82,7 @@ func (v *VM) Env() ([]string, error) {
 	}
 	admit := v.t.profile(v.look().config).AdmitEnv
 	var env []string
+	var all envSize
 	for _, e := range entries {
 		if !variable.MatchString(e.Name()) || !e.Type().IsRegular() {
 			continue
@@ -47,6 +90,9 @@ func (v *VM) Env() ([]string, error) {
 		value, err := readEnv(v.path(filepath.Join("env", e.Name())))
 		if err == nil && admit != nil {
 			err = admit(e.Name(), value)
+		}
+		if err == nil {
+			err = all.add(e.Name(), len(value))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("env/%s: %w", e.Name(), err)

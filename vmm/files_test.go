@@ -1,9 +1,11 @@
 package vmm_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"hutch/vmm"
@@ -69,4 +71,36 @@ func TestEnv(t *testing.T) {
 	os.WriteFile(filepath.Join(dir, "BAD"), []byte("a\x00b"), 0o644)
 	wantErr(t, v.Start(w.limit()), "invalid argument: env/BAD: a variable has no NUL in it")
 	w.is(v, vmm.Created)
+}
+
+// What no command could be started with is no environment.
+func TestEnvSize(t *testing.T) {
+	w := newWorld(t)
+	v := w.make("dev")
+	dir := filepath.Join(v.Dir(), "env")
+	const most = 127 << 10
+	value := strings.Repeat("x", most)
+	for i := range 8 {
+		name := fmt.Sprint("V", i)
+		if err := vmm.CheckEnvSize(dir, name, most); err != nil {
+			t.Fatal(name, err)
+		}
+		os.WriteFile(filepath.Join(dir, name), []byte(value+"\n"), 0o644)
+	}
+	if env, err := v.Env(); err != nil || len(env) != 8 {
+		t.Fatal(len(env), err)
+	}
+	const together = "argument list too long: the variables of a VM have at most 1048576 bytes together, with 64 more for each"
+	wantErr(t, vmm.CheckEnvSize(dir, "V8", most), together)
+	if err := vmm.CheckEnvSize(dir, "V7", most); err != nil {
+		t.Error("a variable counts beside what it was:", err)
+	}
+	os.WriteFile(filepath.Join(dir, "V8"), []byte(value), 0o644)
+	_, err := v.Env()
+	wantErr(t, err, strings.Replace(together, ": ", ": env/V8: ", 1))
+	const one = "argument list too long: a variable has at most 130048 bytes"
+	wantErr(t, vmm.CheckEnvSize(dir, "V7", most+2), one)
+	os.WriteFile(filepath.Join(dir, "V7"), []byte(value+"xx"), 0o644)
+	_, err = v.Env()
+	wantErr(t, err, strings.Replace(one, ": ", ": env/V7: ", 1))
 }

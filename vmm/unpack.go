@@ -280,9 +280,6 @@ func (u *unpack) finish() error {
 	return layer.Settle(u.dir)
 }
 
-// maxEnv is how many bytes the variables have at most that commands can be given.
-const maxEnv = 1 << 20
-
 // checkEnv sees to it that what comes as a variable can be one. What has not the
 // name of a variable, or that of hutch's own, means nothing and is left out.
 func (u *unpack) checkEnv() error {
@@ -290,7 +287,7 @@ func (u *unpack) checkEnv() error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	size := 0
+	var all envSize
 	for _, e := range entries {
 		path := filepath.Join(u.dir, "env", e.Name())
 		if !variable.MatchString(e.Name()) || strings.HasPrefix(e.Name(), "HUTCH_") {
@@ -300,11 +297,11 @@ func (u *unpack) checkEnv() error {
 			continue
 		}
 		value, err := readEnv(path)
+		if err == nil {
+			err = all.add(e.Name(), len(value))
+		}
 		if err != nil {
 			return fmt.Errorf("archive: env/%s: %w", e.Name(), err)
-		}
-		if size += len(e.Name()) + len(value) + 2; size > maxEnv {
-			return fmt.Errorf("%w: archive: env has more than %d bytes of variables", fs.ErrInvalid, maxEnv)
 		}
 	}
 	return nil

@@ -39,6 +39,11 @@ type Folder struct {
 	// another name. Nil: all can be. Set before the folder is served.
 	Admit func(name string) error
 
+	// Fits says why the file of a name, in a folder of small files, cannot have
+	// so many bytes beside the others. Nil: all fit. Set before the folder is
+	// served.
+	Fits func(name string, size int) error
+
 	// Missing says more of a path that is not there, if it is not nil. Set
 	// before the folder is served.
 	Missing func(path string) error

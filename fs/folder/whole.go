@@ -72,6 +72,11 @@ func (n *file) join(flags int, perm os.FileMode) (*whole, error) {
 	defer s.mu.Unlock()
 	_, err := n.f.root.Lstat(n.path)
 	made := err != nil
+	if made {
+		if err := n.f.fits(n.path, 0); err != nil {
+			return nil, err
+		}
+	}
 	h, err := n.openPlain(flags&^(os.O_TRUNC|os.O_WRONLY)|os.O_RDWR, perm)
 	if err != nil {
 		return nil, err
@@ -104,6 +109,14 @@ func tooLong(path string) error {
 	return fmt.Errorf("%w: %s: at most %d bytes", fs.ErrNoSpace, path, maxWhole)
 }
 
+// fits says why the file at path cannot have so many bytes.
+func (f *Folder) fits(path string, size int) error {
+	if f.Fits == nil {
+		return nil
+	}
+	return f.Fits(path, size)
+}
+
 func (w *whole) truncate(size int64) {
 	text := make([]byte, size)
 	copy(text, w.text)
@@ -116,7 +129,11 @@ func (f *Folder) store(w *whole, text []byte) error {
 		w.text = text
 		return nil
 	}
-	on, err := f.replace(w.path, text)
+	err := f.fits(w.path, len(text))
+	var on *os.File
+	if err == nil {
+		on, err = f.replace(w.path, text)
+	}
 	if err != nil {
 		text = w.stored
 		if w.made {
@@ -228,6 +245,9 @@ func (n *file) resize(size uint64) (bool, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := n.f.fits(n.path, int(size)); err != nil {
+		return true, err
+	}
 	w := s.open[n.path]
 	if w == nil {
 		return false, nil
@@ -312,7 +332,11 @@ func (h *wholeHandle) WriteAt(_ context.Context, p []byte, off int64) (int, erro
 		return 0, tooLong(h.w.path)
 	}
 	if off == int64(len(h.w.text)) && h.f.ours(h.w) {
-		if err := h.w.add(p); err != nil {
+		err := h.f.fits(h.w.path, int(end))
+		if err == nil {
+			err = h.w.add(p)
+		}
+		if err != nil {
 			return 0, err
 		}
 		return len(p), nil

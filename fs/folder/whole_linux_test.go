@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -192,6 +193,59 @@ func TestWhole(t *testing.T) {
 	}
 	stored("K", "")
 }
+
+// What does not fit is refused, whichever way it comes, and the file stays.
+func TestWholeFits(t *testing.T) {
+	dir := t.TempDir()
+	f, err := OpenWhole(dir, "env")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	most := 8
+	f.Fits = func(name string, size int) error {
+		if size > most {
+			return fmt.Errorf("%w: %s", fs.ErrArgs, name)
+		}
+		return nil
+	}
+	ctx := t.Context()
+	n, h, err := f.Root().Create(ctx, "K", os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	long := uint64(9)
+	for _, err := range []error{
+		second(h.WriteAt(ctx, []byte("12345678"), 0)), second(h.WriteAt(ctx, []byte("abc"), 5)),
+	} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for _, err := range []error{
+		second(h.WriteAt(ctx, []byte("9"), 8)), second(h.WriteAt(ctx, []byte("123456789"), 0)), n.Set(ctx, fs.Change{Size: &long}),
+	} {
+		if !errors.Is(err, fs.ErrArgs) {
+			t.Errorf("%v, want that it does not fit", err)
+		}
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "K")); err != nil || string(got) != "12345abc" {
+		t.Errorf("the file is %q, %v", got, err)
+	}
+	if _, h, err := f.Root().Create(ctx, "L", os.O_WRONLY, 0o600); err != nil || !errors.Is(second(h.WriteAt(ctx, []byte("123456789"), 0)), fs.ErrArgs) {
+		t.Error("what is too long was made:", err)
+	}
+	most = -1
+	if _, _, err := f.Root().Create(ctx, "L", os.O_WRONLY, 0o600); !errors.Is(err, fs.ErrArgs) {
+		t.Errorf("%v, want that there is no room for another", err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "L")); err == nil {
+		t.Error("there is another all the same")
+	}
+}
+
+func second(_ int, err error) error { return err }
 
 // A file that is written in pieces is stored as a whole once, and has each of
 // them when it was written.

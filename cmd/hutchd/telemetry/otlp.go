@@ -112,7 +112,34 @@ func wanted(signal string) (bool, error) {
 	if p := of("PROTOCOL"); p != "" && p != "http/protobuf" {
 		return false, fmt.Errorf("%w: OTEL_EXPORTER_OTLP_PROTOCOL is %q: want http/protobuf, and a collector's port for it, mostly 4318", fs.ErrUnsupported, p)
 	}
+	for _, prefix := range []string{"", signal + "_"} {
+		for _, name := range []string{"CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"} {
+			if err := checkFile("OTEL_EXPORTER_OTLP_" + prefix + name); err != nil {
+				return false, err
+			}
+		}
+	}
 	return true, nil
+}
+
+// maxFile is how long a file of certificates or of a key may be.
+const maxFile = 1 << 20
+
+// checkFile refuses a file that the exporters would not come to the end of: they
+// read it whole, whatever it is. One that says that it is empty may be the kernel's.
+func checkFile(variable string) error {
+	path := strings.TrimSpace(os.Getenv(variable))
+	if path == "" {
+		return nil
+	}
+	fi, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", variable, err)
+	case !fi.Mode().IsRegular() || fi.Size() == 0 || fi.Size() > maxFile:
+		return fmt.Errorf("%w: %s is %q: want a file of 1 to %d bytes", fs.ErrInvalid, variable, path, maxFile)
+	}
+	return nil
 }
 
 // checkEndpoint refuses what the exporters would take for another place.

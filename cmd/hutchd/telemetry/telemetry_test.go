@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -199,6 +201,10 @@ func TestDeadCollector(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name  string
 		env   map[string]string
@@ -215,6 +221,9 @@ func TestEnvironment(t *testing.T) {
 		{"no scheme", map[string]string{endpoint: "127.0.0.1:14318"}, false, "want a URL"},
 		{"another scheme", map[string]string{endpoint: "ftp://127.0.0.1/"}, false, "want a URL"},
 		{"grpc", map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, false, "want http/protobuf"},
+		{"a device", map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_CERTIFICATE": " /dev/zero "}, false, "want a file of"},
+		{"a pipe", map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY": fifo}, false, "want a file of"},
+		{"no file", map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE": fifo + "x"}, false, "no such file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for k, v := range c.env {

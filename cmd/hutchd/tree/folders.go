@@ -9,6 +9,7 @@ import (
 	"hutch/cmd/hutchd/sandbox"
 	"hutch/fs"
 	"hutch/fs/folder"
+	"hutch/vmm"
 )
 
 func workFolder(c call) (fs.Node, error) {
@@ -25,6 +26,13 @@ func envFolder(c call) (fs.Node, error) {
 		if err == nil {
 			f.Admit = func(name string) error {
 				err := sandbox.CheckVariable(name)
+				if err != nil {
+					failed(c.At, err)
+				}
+				return err
+			}
+			f.Fits = func(name string, size int) error {
+				err := vmm.CheckEnvSize(dir, name, size)
 				if err != nil {
 					failed(c.At, err)
 				}
