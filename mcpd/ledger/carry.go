@@ -20,35 +20,40 @@ import (
 )
 
 // Carry calls take with each table that has records, as a text of so many bytes,
-// a JSON line a record. All that was written before it is in it. What is read is
-// a copy: it holds nothing up, however slowly it is read.
+// a JSON line a record. All that was written before it is in it, and nothing that
+// is written later. What is read is a copy: it holds nothing up, however slowly it
+// is read.
 func (db *DB) Carry(ctx context.Context, take func(name string, size int64, r io.Reader) error) error {
 	if err := db.Settle(ctx); err != nil {
 		return err
 	}
-	for _, t := range tables {
-		if err := db.carry(ctx, t.name, take); err != nil {
+	ends := make([]int64, len(tables))
+	for i, t := range tables {
+		ends[i] = db.Log(t.name).Size()
+	}
+	for i, t := range tables {
+		if err := db.carry(ctx, t.name, ends[i], take); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (db *DB) carry(ctx context.Context, name string, take func(string, int64, io.Reader) error) error {
+func (db *DB) carry(ctx context.Context, name string, end int64, take func(string, int64, io.Reader) error) error {
 	f, err := os.CreateTemp(filepath.Dir(db.path), ".new-carry-") // a leftover, should we be killed here
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	os.Remove(f.Name())
-	r, p, size := db.Log(name).Reader(), make([]byte, 256<<10), int64(0)
-	for {
-		n, err := r.ReadAt(ctx, p, size, false)
+	r, p, size := db.Log(name).Reader(), make([]byte, maxCarried), int64(0)
+	for r.at(size) < end {
+		n, err := r.ReadAt(ctx, p[:min(int64(len(p)), end-r.at(size))], size, false)
 		if err != nil {
 			return err
 		}
-		if n == 0 {
-			break
+		if n = bytes.LastIndexByte(p[:n], '\n') + 1; n == 0 { // whole lines, for the next may be dropped meanwhile
+			return fmt.Errorf("%w: table %s: no line at offset %d", ErrCorrupt, name, r.at(size))
 		}
 		if _, err := f.WriteAt(p[:n], size); err != nil {
 			return err

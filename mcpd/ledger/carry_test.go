@@ -146,3 +146,29 @@ func FuzzReceive(f *testing.F) {
 		}
 	})
 }
+
+// TestCarryEnds adds records while others are carried: they come too late.
+func TestCarryEnds(t *testing.T) {
+	db := opened(t)
+	add := func(text string) {
+		for _, table := range []string{VMs, Security} {
+			if err := db.Append(t.Context(), table, Row{"event": "e", "text": text}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	add("early")
+	seen := 0
+	err := db.Carry(t.Context(), func(name string, _ int64, r io.Reader) error {
+		add("late")
+		seen++
+		text, err := io.ReadAll(r)
+		if strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), "early") {
+			t.Errorf("%s: %s", name, text)
+		}
+		return err
+	})
+	if err != nil || seen != 2 {
+		t.Errorf("%d tables, %v", seen, err)
+	}
+}
