@@ -72,7 +72,7 @@ type conn struct {
 	answering  atomic.Int64  // bytes of the answers on their way to the server
 
 	stateless atomic.Bool // the server speaks 2026-07-28
-	listening listening
+	listens   listens
 	probe     *call // asks what the server speaks, while a session goes on; nil: nobody does
 
 	mu    sync.Mutex // guards what follows
@@ -89,7 +89,7 @@ func newConn(up *upstream) *conn {
 
 		complaints: rate.NewLimiter(rate.Every(10*time.Second), 5),
 		calls:      make(map[uint64]*call),
-		listening:  listening{open: make(map[string]context.CancelFunc)},
+		listens:    listens{byURI: make(map[string]*listen)},
 	}
 }
 

@@ -34,7 +34,7 @@ func (u *upstream) connect(ctx context.Context) (*conn, error) {
 			return nil, err
 		}
 		if c.stateless.Load() {
-			u.beginListening(ctx, c)
+			u.resumeListens(ctx, c)
 		} else {
 			u.replay(ctx, c)
 		}

@@ -1,6 +1,7 @@
 package aggd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,7 +44,7 @@ func (u *upstream) emulate(ctx context.Context, c *conn, method string, params j
 	case "resources/subscribe":
 		return c.subscribe(ctx, params), true
 	case "resources/unsubscribe":
-		c.unlisten(rawjson.GetString(params, "uri"))
+		c.endListen(rawjson.GetString(params, "uri"))
 		return outcome{result: []byte("{}")}, true
 	}
 	return outcome{}, false
@@ -51,18 +52,26 @@ func (u *upstream) emulate(ctx context.Context, c *conn, method string, params j
 
 // subscribe has the server tell of a resource as well.
 func (c *conn) subscribe(ctx context.Context, params json.RawMessage) outcome {
-	if err := c.listen(ctx, rawjson.GetString(params, "uri")); err != nil {
+	if err := c.beginListen(ctx, rawjson.GetString(params, "uri")); err != nil {
 		return outcome{err: err}
 	}
 	return outcome{result: []byte("{}")}
 }
 
-// A listening is what a connection listens to: lists, which have no name, and
-// resources by their URIs, each by a subscriptions/listen of its own, since there are
-// servers that forget one when another ends.
-type listening struct {
-	mu   sync.Mutex // guards the map
-	open map[string]context.CancelFunc
+// listens are the subscriptions/listen under way on a connection: one for changed
+// lists, by the name "", and one for each resource, by its URI, since there are servers
+// that forget one resource when they are told that another is not wanted any more.
+type listens struct {
+	mu    sync.Mutex // guards the map
+	byURI map[string]*listen
+}
+
+// A listen is one subscriptions/listen.
+type listen struct {
+	ctx    context.Context // ends when nobody wants it any more
+	end    context.CancelFunc
+	agreed chan struct{} // closed when the server has agreed, or err says why not
+	err    error
 }
 
 // filter is what a listen asks for; nothing if the server offers none of it.
@@ -90,9 +99,9 @@ func (u *upstream) filter(uri string) []byte {
 	return []byte("{" + strings.Join(words, ",") + "}")
 }
 
-// listen has the server tell of changed lists, or of a resource. What the server ends
-// later is begun anew, until nobody wants it any more.
-func (c *conn) listen(ctx context.Context, uri string) error {
+// beginListen has the server tell of changed lists, or of a resource, and waits until
+// it agrees. What the server ends later is begun anew, until nobody wants it any more.
+func (c *conn) beginListen(ctx context.Context, uri string) error {
 	filter := c.up.filter(uri)
 	switch {
 	case filter == nil && uri == "":
@@ -100,69 +109,92 @@ func (c *conn) listen(ctx context.Context, uri string) error {
 	case filter == nil:
 		return jsonrpc.Errorf(jsonrpc.CodeMethod, "the server tells of no resources")
 	}
-	open, stop := context.WithCancel(context.Background())
-	if err := c.listening.add(uri, stop); err != nil {
-		stop()
+	l, err := c.joinListen(uri, filter)
+	if err != nil {
 		return err
 	}
-	q := &call{client: c.up.client, acknowledged: make(chan json.RawMessage, 1)}
-	run := func(q *call) error {
-		return c.run(open, q, "subscriptions/listen", slices.Concat([]byte(`{"notifications":`), filter, []byte("}"))).failure()
-	}
-	ended := make(chan error, 1)
-	c.up.agg.tasks.Go(func() {
-		ended <- run(q)
-		for pause(listenPause, c.over, open.Done()) {
-			again := &call{client: q.client, acknowledged: make(chan json.RawMessage, 1)}
-			if err := run(again); err != nil && open.Err() == nil && c.complaints.Allow() {
-				c.up.logf("subscriptions/listen: %v", err)
-			}
-		}
-	})
-	var err error
 	select {
-	case agreed := <-q.acknowledged:
-		if uri == "" || len(rawjson.Elements(rawjson.Get(agreed, "resourceSubscriptions"))) > 0 {
-			return nil
-		}
-		err = jsonrpc.Errorf(jsonrpc.CodeParams, "the server does not tell of %s", uri)
-	case err = <-ended:
-		if err == nil {
-			err = errors.New("the server told of nothing")
-		}
+	case <-l.agreed:
+		return l.err
 	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	c.unlisten(uri)
-	return err
-}
-
-// add notes what ends a listen, in the place of one for the same.
-func (l *listening) add(uri string, stop context.CancelFunc) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if was := l.open[uri]; was != nil {
-		was()
-	} else if len(l.open) >= maxListening {
-		return fmt.Errorf("more than %d resources of one server to be told of", maxListening)
-	}
-	l.open[uri] = stop
-	return nil
-}
-
-func (c *conn) unlisten(uri string) {
-	l := &c.listening
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if stop := l.open[uri]; stop != nil {
-		stop()
-		delete(l.open, uri)
+		c.listens.remove(uri, l)
+		return context.Cause(ctx)
 	}
 }
 
-// beginListening begins to listen on a new connection, to what was listened to on
+// joinListen returns the listen for a URI, which it begins if there is none.
+func (c *conn) joinListen(uri string, filter []byte) (*listen, error) {
+	c.listens.mu.Lock()
+	defer c.listens.mu.Unlock()
+	if l := c.listens.byURI[uri]; l != nil {
+		return l, nil
+	}
+	if len(c.listens.byURI) >= maxListens {
+		return nil, fmt.Errorf("more than %d resources of one server to be told of", maxListens)
+	}
+	l := &listen{agreed: make(chan struct{})}
+	l.ctx, l.end = context.WithCancel(context.Background())
+	c.listens.byURI[uri] = l
+	c.up.agg.tasks.Go(func() { c.keepListen(l, uri, slices.Concat([]byte(`{"notifications":`), filter, []byte("}"))) })
+	return l, nil
+}
+
+// keepListen asks for a listen, and again and again once the server has agreed to it.
+func (c *conn) keepListen(l *listen, uri string, params []byte) {
+	defer l.end()
+	ask := func() (agreed chan json.RawMessage, ended chan error) {
+		q := &call{client: c.up.client, acknowledged: make(chan json.RawMessage, 1)}
+		ended = make(chan error, 1)
+		c.up.agg.tasks.Go(func() { ended <- c.run(l.ctx, q, "subscriptions/listen", params).failure() })
+		return q.acknowledged, ended
+	}
+	agreed, ended := ask()
+	select {
+	case what := <-agreed:
+		if uri != "" && len(rawjson.Elements(rawjson.Get(what, "resourceSubscriptions"))) == 0 {
+			l.err = jsonrpc.Errorf(jsonrpc.CodeParams, "the server does not tell of %s", uri)
+		}
+	case err := <-ended:
+		l.err = cmp.Or(err, errors.New("the server told of nothing"))
+	}
+	if l.err != nil {
+		c.listens.remove(uri, l)
+	}
+	close(l.agreed)
+	for l.err == nil {
+		if err := <-ended; err != nil && l.ctx.Err() == nil && c.complaints.Allow() {
+			c.up.logf("subscriptions/listen: %v", err)
+		}
+		if !pause(listenPause, c.over, l.ctx.Done()) {
+			return
+		}
+		_, ended = ask()
+	}
+}
+
+// remove ends a listen, unless another has its place.
+func (ls *listens) remove(uri string, l *listen) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l.end()
+	if ls.byURI[uri] == l {
+		delete(ls.byURI, uri)
+	}
+}
+
+// endListen ends the listen for a URI that nobody wants any more.
+func (c *conn) endListen(uri string) {
+	c.listens.mu.Lock()
+	defer c.listens.mu.Unlock()
+	if l := c.listens.byURI[uri]; l != nil {
+		l.end()
+		delete(c.listens.byURI, uri)
+	}
+}
+
+// resumeListens begins to listen on a new connection, to what was listened to on
 // the last, before its lists are fetched where the server is quick.
-func (u *upstream) beginListening(ctx context.Context, c *conn) {
+func (u *upstream) resumeListens(ctx context.Context, c *conn) {
 	u.mu.Lock()
 	uris := append(slices.Collect(maps.Keys(u.sticky.subscriptions)), "")
 	u.mu.Unlock()
@@ -174,7 +206,7 @@ func (u *upstream) beginListening(ctx context.Context, c *conn) {
 		var all sync.WaitGroup
 		for _, uri := range uris {
 			all.Go(func() {
-				if err := c.listen(limit, uri); err != nil && !c.isOver() {
+				if err := c.beginListen(limit, uri); err != nil && !c.isOver() {
 					u.logf("subscriptions/listen: %v", err)
 				}
 			})
@@ -185,9 +217,9 @@ func (u *upstream) beginListening(ctx context.Context, c *conn) {
 }
 
 const (
-	listenPause  = 5 * time.Second // before it is asked for again
-	listenBegin  = time.Second     // that a new connection waits for it
-	maxListening = 256             // of one connection
+	listenPause = 5 * time.Second // before it is asked for again
+	listenBegin = time.Second     // that a new connection waits for it
+	maxListens  = 256             // of one connection
 )
 
 // unmark returns the params of a notification without what tells for which listen

@@ -178,7 +178,7 @@ func TestListen(t *testing.T) {
 	}
 	// One that is cancelled is told of nothing any more, and not answered.
 	g.notify("notifications/cancelled", `{"requestId":1}`)
-	for len(st.listeners("", "notifications/tools/list_changed")) > 0 {
+	for len(st.listensFor("", "notifications/tools/list_changed")) > 0 {
 		g.ok("tools/list", `{`+me+`}`)
 	}
 	for _, row := range st.lines(1) {

@@ -50,10 +50,10 @@ func planListen(_ context.Context, c *call) (step, *Error) {
 	}
 	return func(context.Context) (json.RawMessage, *Error) { // whose time limit is not meant for it
 		e := c.session.e
-		if !e.listening(l) {
+		if !e.addListen(l) {
 			return nil, failure(jsonrpc.CodeBusy, "too many subscriptions/listen in a session: %d", maxListens)
 		}
-		defer e.unlisten(l)
+		defer e.endListen(l)
 		l.acknowledge()
 		select {
 		case <-c.ctx.Done(): // as most end: the client wants it no more
@@ -155,8 +155,8 @@ func (l *listen) mark() []byte {
 	return []byte(`{"` + jsonrpc.MetaSubscription + `":` + string(l.id) + `}`)
 }
 
-// listening notes a listen, unless its session has too many.
-func (e *Endpoint) listening(l *listen) bool {
+// addListen notes a listen, unless its session has too many.
+func (e *Endpoint) addListen(l *listen) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := 0
@@ -172,17 +172,17 @@ func (e *Endpoint) listening(l *listen) bool {
 	return true
 }
 
-// unlisten ends a listen and its subscriptions.
-func (e *Endpoint) unlisten(l *listen) {
+// endListen ends a listen and its subscriptions.
+func (e *Endpoint) endListen(l *listen) {
 	e.mu.Lock()
 	delete(e.listens, l)
 	e.mu.Unlock()
 	e.subs.drop(l)
 }
 
-// listeners returns the listens for clients of a set of capabilities, or for all,
-// that want to be told of a changed list.
-func (e *Endpoint) listeners(key, method string) []*listen {
+// listensFor returns the listens of clients of a set of capabilities, or of all, that
+// want to be told of a changed list.
+func (e *Endpoint) listensFor(key, method string) []*listen {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var list []*listen

@@ -103,24 +103,24 @@ func (e *Endpoint) tell(ctx context.Context, t topic, method string) {
 	}
 }
 
-// A listener is one that subscribed, and the URI it is to be told of.
-type listener struct {
+// A subscription is a subscriber, and the URI that it is to be told of.
+type subscription struct {
 	subscriber
 	uri string
 }
 
-// listeners returns who is to be told that a resource was updated. It may be
+// about returns who is to be told that a resource was updated. It may be
 // one below the one that was subscribed to.
-func (s *subscriptions) listeners(key, server, uri string) []listener {
+func (s *subscriptions) about(key, server, uri string) []subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list []listener
+	var list []subscription
 	for t, those := range s.topics {
 		if t.key != key || t.server != server || !strings.HasPrefix(uri, t.uri) {
 			continue
 		}
 		for who, known := range those {
-			list = append(list, listener{who, known + uri[len(t.uri):]})
+			list = append(list, subscription{who, known + uri[len(t.uri):]})
 		}
 	}
 	return list

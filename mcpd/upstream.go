@@ -66,7 +66,7 @@ func (e *Endpoint) broadcast(key, method string, params []byte) {
 	}) {
 		s.notify(method, params)
 	}
-	for _, l := range e.listeners(key, method) {
+	for _, l := range e.listensFor(key, method) {
 		l.notify(method, params)
 	}
 }
@@ -102,9 +102,9 @@ func (e *Endpoint) updated(n wire.Notification) {
 	if !e.mayTell(func() *policy.Event { return e.toldBy(n) }, n.Params) {
 		return
 	}
-	for _, l := range e.subs.listeners(n.Client, n.Server, uri) {
-		if params, err := rawjson.SetString(n.Params, l.uri, "uri"); err == nil {
-			l.notify(n.Method, params)
+	for _, s := range e.subs.about(n.Client, n.Server, uri) {
+		if params, err := rawjson.SetString(n.Params, s.uri, "uri"); err == nil {
+			s.notify(n.Method, params)
 		}
 	}
 }
