@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 
 	"hutch/aggd/jsonrpc"
@@ -150,10 +151,10 @@ func (c *call) judgeTask(ctx context.Context, state json.RawMessage) (json.RawMe
 	return rawjson.Set(state, judged, "result"), nil
 }
 
-// What is read of one server's tasks at most.
+// What a list of tasks has at most.
 const (
-	maxTaskPages = 16
-	maxTaskList  = 4 << 20 // bytes
+	maxTaskPages = 16      // of one server
+	maxTaskList  = 4 << 20 // bytes, of which each server has an equal part
 )
 
 // planTasks plans a tasks/list: what is the caller's of all servers, on one page.
@@ -170,29 +171,33 @@ func planTasks(_ context.Context, c *call) (step, *Error) {
 		if err != nil {
 			return nil, c.failed(ctx, err)
 		}
+		all = slices.DeleteFunc(all, func(s wire.Status) bool {
+			return s.State != wire.Connected || rawjson.Get(s.Capabilities, "tasks", "list") == nil
+		})
 		b := []byte(`{"tasks":[`)
 		for _, s := range all {
-			if s.State == wire.Connected && rawjson.Get(s.Capabilities, "tasks", "list") != nil {
-				b = c.appendTasks(ctx, b, s.Name)
-			}
+			b = c.appendTasks(ctx, b, s.Name, len(b)+maxTaskList/len(all))
 		}
 		return append(bytes.TrimSuffix(b, []byte(",")), "]}"...), nil
 	}, nil
 }
 
-// appendTasks appends the caller's tasks at a server.
-func (c *call) appendTasks(ctx context.Context, b []byte, server string) []byte {
+// appendTasks appends the caller's tasks at a server, each once, to most bytes.
+func (c *call) appendTasks(ctx context.Context, b []byte, server string, most int) []byte {
 	params := json.RawMessage(`{}`)
-	for page, size := 0, 0; page < maxTaskPages && size < maxTaskList; page++ {
+	had := make(map[*task]bool)
+	for range maxTaskPages {
 		result, err := c.send(ctx, server, "tasks/list", params)
 		if err != nil {
 			return b
 		}
-		size += len(result)
 		for _, raw := range rawjson.Elements(rawjson.Get(result, "tasks")) {
-			if t := c.session.e.made.find(rawjson.GetString(raw, "taskId")); t != nil && t.server == server && t.principal == c.who {
-				b = append(append(b, raw...), ',')
+			t := c.session.e.made.find(rawjson.GetString(raw, "taskId"))
+			if t == nil || t.server != server || t.principal != c.who || had[t] || len(b)+len(raw) > most {
+				continue
 			}
+			had[t] = true
+			b = append(append(b, raw...), ',')
 		}
 		cursor := rawjson.Get(result, "nextCursor")
 		if rawjson.String(cursor) == "" {

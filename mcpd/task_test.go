@@ -59,7 +59,7 @@ func serveTasks(newer bool) int {
 		case method == "tasks/result":
 			result = `{"content":[{"type":"text","text":"result of ` + task + `"}]}`
 		case method == "tasks/list":
-			result = `{"tasks":[{"taskId":"task-1"},{"taskId":"of-nobody"},{"taskId":"task-2","n":9007199254740993}]}`
+			result = `{"tasks":[{"taskId":"task-1"},{"taskId":"of-nobody"},{"taskId":"task-1"},{"taskId":"task-2","n":9007199254740993},{"taskId":"task-3","n":"` + strings.Repeat("x", maxTaskList) + `"}]}`
 		case method == "tasks/cancel", method == "tasks/update":
 			result = `{"resultType":"complete","got":` + string(params) + `}`
 		}
@@ -89,6 +89,7 @@ func TestTasks(t *testing.T) {
 		{"tools/call", `{"name":"tasker__slow","arguments":{},"task":{}}`, `"taskId":"task-2"`},
 		{"tasks/get", `{"taskId":"task-1"}`, `{"taskId":"task-1","status":"working","ttl":9007199254740993}`},
 		{"tasks/result", `{"taskId":"task-1"}`, `"text":"result of task-1"`},
+		{"tools/call", `{"name":"tasker__slow","arguments":{},"task":{}}`, `"taskId":"task-3"`},
 		{"tasks/list", `{}`, `{"tasks":[{"taskId":"task-1"},{"taskId":"task-2","n":9007199254740993}]}`},
 		{"tasks/cancel", `{"taskId":"task-2"}`, `"taskId":"task-2"`},
 	} {
