@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"strings"
 
 	"hutch/aggd/rawjson"
 )
@@ -24,8 +25,9 @@ func InMeta(meta []byte) (parent, state string) {
 }
 
 // Put returns the params of a request with c in their _meta, in place of any other
-// that stands there; no params are {}. Every other byte stays. What is not as
-// the protocol has it, params or a _meta that are no objects, is left as it is.
+// that stands there, in whatever case its names are; no params are {}. A baggage
+// that is none goes. Every other byte stays. What is not as the protocol has it,
+// params or a _meta that are no objects, is left as it is.
 func Put(params []byte, c Context) []byte {
 	if len(params) == 0 {
 		params = []byte("{}")
@@ -45,10 +47,25 @@ func Put(params []byte, c Context) []byte {
 
 // put returns a _meta object with c in it.
 func put(meta []byte, c Context) []byte {
-	if meta = rawjson.Delete(meta, Parent, State); c.State != "" {
+	if meta = rawjson.Delete(meta, others(meta)...); c.State != "" {
 		meta = front(meta, State, rawjson.Quote(c.State))
 	}
 	return front(meta, Parent, rawjson.Quote(c.String()))
+}
+
+// others are the names in a _meta object of what is, or what a reader that knows no
+// case could take for, another trace context, or a baggage that is none.
+func others(meta []byte) (names []string) {
+	rawjson.Walk(meta, func(key []byte, start, end int) {
+		name := string(key)
+		switch {
+		case strings.EqualFold(name, Parent), strings.EqualFold(name, State):
+		case name == Baggage && ValidBaggage(rawjson.String(meta[start:end])), !strings.EqualFold(name, Baggage):
+			return
+		}
+		names = append(names, name)
+	})
+	return names
 }
 
 // front returns an object with one more member, its first.

@@ -12,11 +12,12 @@ import (
 	"strings"
 )
 
-// The names that a trace context goes by in the _meta of a request and in a header,
-// and in an environment.
+// The names that a trace context, and the baggage of who makes it, go by in the
+// _meta of a request and in a header, and in an environment.
 const (
 	Parent    = "traceparent"
 	State     = "tracestate"
+	Baggage   = "baggage"
 	EnvParent = "TRACEPARENT"
 	EnvState  = "TRACESTATE"
 )

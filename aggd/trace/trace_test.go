@@ -69,6 +69,19 @@ func TestState(t *testing.T) {
 	}
 }
 
+func TestBaggage(t *testing.T) {
+	for in, want := range map[string]bool{
+		"userId=Am%C3%A9lie,serverNode=DF%2028,isProduction=false": true, "a=": true, "a=b;c": true, " a = b ; c = d , e=f ": true, "a=b=c": true,
+		"": false, "a": false, "=b": false, "a=b,": false, "a b=c": false, "a=b c": false, "a=\"b\"": false, "a=b\n": false, "a=\x7f": false, "a=é": false, "a=b;;": false, "a\\=b": false,
+		"a=" + strings.Repeat("x", 8190): true, "a=" + strings.Repeat("x", 8191): false,
+		strings.Repeat("a=b,", 63) + "c=d": true, strings.Repeat("a=b,", 64) + "c=d": false,
+	} {
+		if got := ValidBaggage(in); got != want {
+			t.Errorf("%.40q: %v", in, got)
+		}
+	}
+}
+
 func TestFrom(t *testing.T) {
 	if c := From(parent, "a=b"); c.String() != parent || c.State != "a=b" {
 		t.Errorf("%v %q", c, c.State)
@@ -108,6 +121,11 @@ func TestPut(t *testing.T) {
 		{`{"_meta":{"tracestate":"evil\r\n"}}`, c, `{"_meta":{"traceparent":"P"}}`},
 		{`{"_meta":{"tracestate":{"x":1}}}`, with, `{"_meta":{"traceparent":"P","tracestate":"a=b"}}`},
 		{`{}`, with, `{"_meta":{"traceparent":"P","tracestate":"a=b"}}`},
+		{`{"_meta":{"TraceParent":"q","x":1,"TRACE\u0053TATE":"q","trace\u017ftate":"q"}}`, c, `{"_meta":{"traceparent":"P","x":1}}`},
+		{`{"_meta":{"baggage":"a=b , c=%20;p;q=r"}}`, c, `{"_meta":{"traceparent":"P","baggage":"a=b , c=%20;p;q=r"}}`},
+		{`{"_meta":{"baggage":"a=b\r\nx: y"}}`, c, `{"_meta":{"traceparent":"P"}}`},
+		{`{"_meta":{"baggage":["a=b"]}}`, c, `{"_meta":{"traceparent":"P"}}`},
+		{`{"_meta":{"Baggage":"a=b"}}`, c, `{"_meta":{"traceparent":"P"}}`},
 		{`{"_meta":null}`, c, `{"_meta":null}`},
 		{`{"_meta":[]}`, c, `{"_meta":[]}`},
 		{`[]`, c, `[]`},
@@ -125,6 +143,7 @@ func FuzzTrace(f *testing.F) {
 	f.Add(parent, "a=b,c=d", `{"_meta":{"traceparent":"x","tracestate":1},"a":[1]}`)
 	f.Add("cc-"+id+"-"+span+"-09-x", "", `{}`)
 	f.Add("", "=", `{"_meta":{}}`)
+	f.Add("", "", `{"_meta":{"TraceParent":"x","baggage":"a=b\n"}}`)
 	f.Fuzz(func(t *testing.T, parent, state, params string) {
 		if c, ok := Parse(parent); ok {
 			if again, ok := Parse(c.String()); !ok || again != c {
@@ -146,6 +165,9 @@ func FuzzTrace(f *testing.F) {
 			t.Fatalf("%s: %s", params, out)
 		}
 		if meta := rawjson.Get(out, "_meta"); len(meta) > 0 && meta[0] == '{' && isObject(out) {
+			if b := rawjson.Get(meta, Baggage); b != nil && !ValidBaggage(rawjson.String(b)) {
+				t.Fatalf("%s: %s has the baggage %s", params, out, b)
+			}
 			if p, s := InMeta(meta); p != c.String() || s != c.State {
 				t.Fatalf("%s: %s has %q %q", params, out, p, s)
 			}
