@@ -98,7 +98,7 @@ func inputs(result json.RawMessage, visit func(key, method string, params json.R
 func (c *call) fulfil(ctx context.Context, server string, result json.RawMessage) ([]byte, *Error) {
 	b := []byte(`{"inputResponses":{`)
 	err := inputs(result, func(key, method string, params json.RawMessage) *Error {
-		answer, err := c.session.e.inquire(ctx, c.asking(server, method, params))
+		answer, err := c.session.e.inquire(ctx, c.asking(server, method, numbered(method, params)))
 		b = append(append(rawjson.AppendString(b, key), ':'), answer...)
 		b = append(b, ',')
 		return err
@@ -141,6 +141,7 @@ func (handover) ask(context.Context, wire.ServerRequest) (json.RawMessage, *Erro
 // the server ask.
 func (c *call) handOver(ctx context.Context, server string, result json.RawMessage) (json.RawMessage, *Error) {
 	asked := result
+	result = tellApart(result)
 	err := inputs(asked, func(key, method string, params json.RawMessage) *Error {
 		r := c.asking(server, method, params)
 		q := c.session.e.inquiry(r, handover{c.client}, c.session)

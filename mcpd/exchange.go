@@ -24,8 +24,21 @@ const (
 	exchangeCost     = 128 << 10 // that one counts as at least
 )
 
-// statePrefix begins each requestState that is the endpoint's own.
-const statePrefix = "hutch:"
+// How the requestState of a result begins: the endpoint's own; and one of a server,
+// as another endpoint is, that would be taken for that.
+const (
+	statePrefix = "hutch:"
+	otherPrefix = statePrefix + ":"
+)
+
+// tellApart returns a server's result with a requestState that is not taken for the
+// endpoint's.
+func tellApart(result json.RawMessage) json.RawMessage {
+	if state := rawjson.GetString(result, "requestState"); strings.HasPrefix(state, statePrefix) {
+		return rawjson.Set(result, rawjson.Quote(otherPrefix+state), "requestState")
+	}
+	return result
+}
 
 // An exchange is a call of a client of revision 2026-07-28 whose server asks the
 // client for something meanwhile, as servers of older revisions do. That is the
@@ -193,10 +206,14 @@ func (xs *exchanges) drop(e *Endpoint) {
 }
 
 // resume finds the exchange that the call goes on with, if it is one's.
-func (c *call) resume() *Error {
+func (c *call) resume() (err *Error) {
 	state := rawjson.String(c.message.params.get(pRequestState))
 	if !c.stateless() || !strings.HasPrefix(state, statePrefix) {
 		return nil
+	}
+	if theirs, ok := strings.CutPrefix(state, otherPrefix); ok {
+		c.message.params, err = scanParams(c.message.params.with(pRequestState, theirs))
+		return err
 	}
 	xs, e := &c.session.exchanges, c.session.e
 	xs.mu.Lock()

@@ -54,6 +54,16 @@ func (c *call) reach(ctx context.Context, server, method string, params json.Raw
 	params = trace.Put(params, c.trace)
 	request := wire.Call{Client: c.connection(), Server: server, Method: method, Params: params, Owner: owner, Progress: progress}
 	answer, rerr := c.request(ctx, aggregator, request)
+	for round := 1; round < maxRounds; round++ {
+		urls := c.urlsAsked(rerr)
+		if len(urls) == 0 {
+			break
+		}
+		if err := c.openURLs(ctx, server, owner, urls, rerr); err != nil {
+			return nil, err
+		}
+		answer, rerr = c.request(ctx, aggregator, request)
+	}
 	if rerr == nil && !answer.Stateless && c.stateless() {
 		answer.Stateless, rerr = asksClient(answer.Result) // out of turn, but the client would do it
 	}

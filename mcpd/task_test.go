@@ -20,18 +20,18 @@ func init() {
 	otherServers["newtasker"] = func() int { return serveTasks(true) }
 }
 
-// serveTasks is a server that makes tasks of calls: as 2025-11-25 has it, or as the
-// extension of 2026-07-28.
+// serveTasks is a server that makes tasks of calls, as 2025-11-25 has it, or as the
+// extension of 2026-07-28, and has a tool that wants a URL to be opened first.
 func serveTasks(newer bool) int {
 	in := bufio.NewScanner(os.Stdin)
-	for made := 0; in.Scan(); {
+	for made, opened := 0, 0; in.Scan(); {
 		q := in.Bytes()
 		id, params := rawjson.Get(q, "id"), rawjson.Get(q, "params")
 		task := rawjson.GetString(params, "taskId")
 		state := func(status string) string {
 			return fmt.Sprintf(`"taskId":%q,"status":%q,"ttl":9007199254740993`, task, status)
 		}
-		result := ""
+		result, fault := "", `{"code":-32601,"message":"no"}`
 		switch method := rawjson.GetString(q, "method"); {
 		case id == nil:
 			continue
@@ -40,7 +40,17 @@ func serveTasks(newer bool) int {
 		case !newer && method == "initialize":
 			result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"experimental":{"x":{"n":9007199254740993}},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"t","version":"1"}}`
 		case method == "tools/list":
-			result = `{"tools":[{"name":"slow","inputSchema":{"type":"object"}}]}`
+			result = `{"tools":[{"name":"slow","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}}]}`
+		case method == "tools/call" && !newer && rawjson.GetString(params, "name") == "ask":
+			if opened++; opened%3 == 0 {
+				result = `{"content":[{"type":"text","text":"opened"}]}`
+				break
+			}
+			fault = fmt.Sprintf(`{"code":-32042,"message":"open it","data":{"elicitations":[{"mode":"url","elicitationId":"e","url":"http://x/%d","message":"m"}]}}`, opened)
+		case method == "tools/call" && rawjson.GetString(params, "name") == "ask": // and say what it got
+			if result = `{"resultType":"complete","content":[],"got":` + string(params) + `}`; rawjson.Get(params, "requestState") == nil {
+				result = `{"resultType":"input_required","requestState":"hutch:AAAA","inputRequests":{"u":{"method":"elicitation/create","params":{"mode":"url","url":"http://x/","message":"m"}}}}`
+			}
 		case method == "tools/call":
 			made++
 			task = "task-" + strconv.Itoa(made)
@@ -64,7 +74,7 @@ func serveTasks(newer bool) int {
 			result = `{"resultType":"complete","got":` + string(params) + `}`
 		}
 		if result == "" {
-			fmt.Printf("{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":-32601,\"message\":\"no\"}}\n", id)
+			fmt.Printf("{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":%s}\n", id, fault)
 			continue
 		}
 		fmt.Printf("{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n", id, result)

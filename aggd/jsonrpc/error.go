@@ -16,6 +16,7 @@ const (
 	CodeParams   = -32602
 	CodeInternal = -32603
 	CodeResource = -32002 // MCP until 2025-11-25: no such resource
+	CodeURL      = -32042 // MCP 2025-11-25: the client has to open URLs first
 	CodeTimeout  = -32000
 	CodeLost     = -32001 // the connection was lost before the answer
 	CodeBusy     = -32005 // more requests in flight than a session may have
