@@ -74,7 +74,7 @@ func TestPackSuspended(t *testing.T) {
 		state vmm.State
 	}{{pack.Maybe, pack.Maybe, vmm.Stopped}, {pack.Yes, pack.Maybe, vmm.Suspended}, {pack.Yes, pack.No, vmm.Stopped}} {
 		n, err := w.unpack("other", w.packed(v, pack.Options{Memory: c.want}, secret), pack.Options{Memory: c.took})
-		if err != nil || n.State() != c.state || !strings.Contains(n.Status(), "env lacks what is secret: TOKEN") {
+		if err != nil || n.State() != c.state || !strings.Contains(n.Status(), "env lacks TOKEN, as secrets are not packed") {
 			t.Errorf("memory %v and %v: %v\n%s", c.want, c.took, err, n.Status())
 		}
 		if err := n.Destroy(w.limit()); err != nil {

@@ -389,7 +389,7 @@ func (u *unpack) explain() {
 		list[0] += ": " + u.reason
 	}
 	if len(u.m.Secrets) > 0 {
-		list = append(list, "env lacks what is secret: "+plainText(strings.Join(u.m.Secrets, " ")))
+		list = append(list, "env lacks "+plainText(strings.Join(u.m.Secrets, " "))+", as secrets are not packed")
 	}
 	for _, key := range []string{"mount", "kernel"} {
 		if value := u.config.Value(key); value != "" {

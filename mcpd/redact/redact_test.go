@@ -66,6 +66,24 @@ func TestRedact(t *testing.T) {
 		{`{"password":""}`, `{"password":""}`},
 		{"password", "password"},
 		{"", ""},
+
+		// What is said of a thing that has such a name is no secret.
+		{"open /workspace/secret: is a directory", "open /workspace/secret: is a directory"},
+		{`{"error":"open token: no such file or directory"}`, `{"error":"open token: no such file or directory"}`},
+		{`the path "secret: is" is outside`, `the path "secret: is" is outside`},
+		{`/workspace/../etc/passwd: ".." in a path`, `/workspace/../etc/passwd: ".." in a path`},
+		{"../token: .. is not allowed", "../token: .. is not allowed"},
+		{"secret: permission denied; token: expired.", "secret: permission denied; token: expired."},
+		{`{"password":"***"}`, `{"password":"***"}`},
+		{"password: admin", "password: [redacted]"},
+		{"password: admin user: bob", "password: [redacted] user: bob"},
+		{"password: swordfish and so on", "password: [redacted] and so on"},
+		{"password: is9 a number", "password: [redacted] a number"},
+		{"password: expired2", "password: [redacted]"},
+		{"password: no.such.file", "password: [redacted]"},
+		{"token=the next word", "token=[redacted] next word"},
+		{"Authorization: token abcdefgh", "Authorization: [redacted]"},
+		{"--password open sesame", "--password [redacted] sesame"},
 	} {
 		got := new(Redactor).Redact(tt.in)
 		if got != tt.want {

@@ -1,6 +1,9 @@
 package redact
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A value is where the value of a secret's key starts, and how that key looked.
 type value struct {
@@ -119,7 +122,7 @@ func (s *scanner) space(i int) int {
 func (s *scanner) redactValue(v value) int {
 	if start, quote := s.quoteAt(v.at); quote > 0 {
 		end, next := closing(s.src, start, s.src[start-1], quote-1)
-		if end > start {
+		if !isMask(s.src[start:end]) {
 			s.note(start, end, 0)
 		}
 		return next
@@ -228,7 +231,10 @@ func nextParameter(text string) bool {
 func (s *scanner) plainValue(v value, end int) bool {
 	text := strings.TrimSpace(s.src[v.at:end])
 	switch text {
-	case "null", "true", "false", "{}", "[]", "":
+	case "null", "true", "false", "{}", "[]":
+		return true
+	}
+	if isMask(text) || v.quote == 0 && v.is&wide == 0 && v.sep == ':' && s.src[v.at-1] == ' ' && s.prose(v.at) {
 		return true
 	}
 	if v.is&counted == 0 || v.quote == 0 {
@@ -236,3 +242,42 @@ func (s *scanner) plainValue(v value, end int) bool {
 	}
 	return strings.Trim(text, "0123456789.,;") == ""
 }
+
+// isMask tells whether a value hides or leaves out what was there, or is "..".
+func isMask(text string) bool { return strings.Trim(text, ".*") == "" }
+
+// errorWords are what errors about a thing begin with after its name and a colon,
+// beside words that are shorter than a secret.
+var errorWords = []string{
+	"broken", "cannot", "connection", "device", "directory", "expired", "function", "interrupted", "invalid", "missing",
+	"operation", "permission", "refused", "required", "resource", "unknown",
+}
+
+// prose tells whether the sentence goes on at i, after a word that names a secret and
+// a colon, rather than that a secret is there: "secret: is a directory". It takes
+// a word for one of a sentence that is in errorWords, or too short for a secret and
+// before another word.
+func (s *scanner) prose(i int) bool {
+	lower := func(at int) int {
+		for at < len(s.src) && 'a' <= s.src[at] && s.src[at] <= 'z' {
+			at++
+		}
+		return at
+	}
+	end := lower(i)
+	word, rest := s.src[i:end], s.src[end:]
+	if after := strings.TrimLeft(rest, ".,;)"); after != "" && strings.IndexByte(" \t\r\n\"'`\\", after[0]) < 0 {
+		return false // it is but the beginning of a longer one
+	}
+	if slices.Contains(errorWords, word) || end > i && len(word) <= shortWord {
+		return true
+	}
+	if len(word) >= leastSecret || rest == "" || rest[0] != ' ' {
+		return false
+	}
+	next := lower(end + 1)
+	return next > end+1 && (next == len(s.src) || strings.IndexByte(" .,;)\n\"'", s.src[next]) >= 0)
+}
+
+// shortWord is how long a word is at most that nobody takes for a secret.
+const shortWord = 2
