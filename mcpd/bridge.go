@@ -27,6 +27,8 @@ func (c *call) bridge(ctx context.Context, server string, result json.RawMessage
 		switch {
 		case err != nil:
 			return nil, err
+		case !c.takesTasks() && rawjson.GetString(result, resultNames[rType]) == "task":
+			return nil, failure(jsonrpc.CodeInternal, "the server made a task of the call, which its client did not ask for and cannot ask about")
 		case !asks && c.stateless():
 			return result, nil
 		case !asks:

@@ -93,8 +93,10 @@ func (c *call) request(ctx context.Context, aggregator *child.Child, request wir
 
 // ours returns the params of a request that speaks for itself as one of the
 // endpoint's: what it says of its client is for the endpoint, which the server is
-// told of as its own revision has it.
+// told of as its own revision has it. Servers of 2026-07-28 know no task that is asked
+// for, and one of an older server would be none to the client.
 func (c *call) ours(params json.RawMessage) json.RawMessage {
+	params = rawjson.Delete(params, paramNames[pTask])
 	return rawjson.Set(params, rawjson.Delete(c.meta.raw, jsonrpc.MetaRevision, jsonrpc.MetaClientInfo, jsonrpc.MetaCapabilities), "_meta")
 }
 

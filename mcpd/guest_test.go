@@ -148,7 +148,10 @@ func socketPair(t testing.TB) (a, b net.Conn) {
 }
 
 // dial connects a guest that does not say initialize.
-func (st *site) dial(t testing.TB, version uint8) *guest {
+func (st *site) dial(t testing.TB, version uint8) *guest { return st.dialAs(t, version, "") }
+
+// dialAs is dial for who asks through the tree; "" is the guest.
+func (st *site) dialAs(t testing.TB, version uint8, principal string) *guest {
 	a, b := socketPair(t)
 	g := &guest{
 		t: t, conn: a, w: frame.NewWriter(a), version: version, notes: make(chan reply, 1000), asks: make(chan frame.Frame, 10),
@@ -157,7 +160,7 @@ func (st *site) dial(t testing.TB, version uint8) *guest {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		st.Serve(context.Background(), b)
+		st.ServeFor(context.Background(), b, principal)
 	}()
 	go g.read()
 	t.Cleanup(func() {

@@ -26,6 +26,7 @@ const taskExtension = "io.modelcontextprotocol/tasks"
 type task struct {
 	id        string
 	server    string
+	newer     bool   // as 2026-07-28 has it
 	key       string // of the connection that it was made on
 	principal string // whose it is; "": the guest's
 	session   string // the id of its session
@@ -98,16 +99,31 @@ func (c *call) noteTask(result json.RawMessage) {
 		return
 	}
 	c.session.e.made.add(&task{
-		id: id, server: c.server, key: c.client.key, principal: c.who, session: c.session.id, tool: c.tool, own: c.own,
+		id: id, server: c.server, newer: c.stateless(), key: c.client.key, principal: c.who, session: c.session.id, tool: c.tool, own: c.own,
 	})
+}
+
+// takesTasks reports whether a server may make a task of the call without being asked
+// for one.
+func (c *call) takesTasks() bool {
+	return c.stateless() && c.message.Method == "tools/call" && c.needsTasks() == nil
+}
+
+// needsTasks is the error for a client of 2026-07-28 that asks about tasks and does not
+// have them.
+func (c *call) needsTasks() *Error {
+	if !c.stateless() || rawjson.Get(c.client.capabilities, "extensions", taskExtension) != nil {
+		return nil
+	}
+	err := failure(jsonrpc.CodeCapability, "missing required client capability: extensions %s", taskExtension)
+	err.Data = json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + taskExtension + `":{}}}}`)
+	return err
 }
 
 // planTask plans a request about a task: it is for the server that made it, on the
 // connection where it did.
 func planTask(_ context.Context, c *call) (step, *Error) {
-	if c.stateless() && rawjson.Get(c.client.capabilities, "extensions", taskExtension) == nil {
-		err := failure(jsonrpc.CodeCapability, "missing required client capability: extensions %s", taskExtension)
-		err.Data = json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + taskExtension + `":{}}}}`)
+	if err := c.needsTasks(); err != nil {
 		return nil, err
 	}
 	id, ok := c.message.params.str(pTaskID)
@@ -118,6 +134,9 @@ func planTask(_ context.Context, c *call) (step, *Error) {
 	if t == nil || t.principal != c.who || !c.goesTo(t.server, t.own) {
 		c.server, c.own, c.missing = "", "", false
 		return nil, failure(jsonrpc.CodeParams, "task not found: %.100s", id)
+	}
+	if t.newer != c.stateless() {
+		return nil, failure(jsonrpc.CodeParams, "task %.100s was made for a client of another revision of MCP, and is one in that only", id)
 	}
 	c.tool, c.task = t.tool, t
 	return func(ctx context.Context) (json.RawMessage, *Error) {
@@ -193,7 +212,7 @@ func (c *call) appendTasks(ctx context.Context, b []byte, server string, most in
 		}
 		for _, raw := range rawjson.Elements(rawjson.Get(result, "tasks")) {
 			t := c.session.e.made.find(rawjson.GetString(raw, "taskId"))
-			if t == nil || t.server != server || t.principal != c.who || had[t] || len(b)+len(raw) > most {
+			if t == nil || t.newer || t.server != server || t.principal != c.who || had[t] || len(b)+len(raw) > most {
 				continue
 			}
 			had[t] = true

@@ -51,6 +51,8 @@ func serveTasks(newer bool) int {
 			if result = `{"resultType":"complete","content":[],"got":` + string(params) + `}`; rawjson.Get(params, "requestState") == nil {
 				result = `{"resultType":"input_required","requestState":"hutch:AAAA","inputRequests":{"u":{"method":"elicitation/create","params":{"mode":"url","url":"http://x/","message":"m"}}}}`
 			}
+		case method == "tools/call" && !newer && rawjson.Get(params, "task") == nil:
+			result = `{"content":[]}`
 		case method == "tools/call":
 			made++
 			task = "task-" + strconv.Itoa(made)
@@ -118,7 +120,6 @@ func TestTasks(t *testing.T) {
 	if row := st.lines(4)[3]; row["server_name"] != "tasker" || row["tool_name"] != "tasker__slow" {
 		t.Errorf("row: %v", row)
 	}
-	// What somebody asks through the tree has tasks of its own.
 	if _, err := st.request(t.Context(), Caller{Principal: "somebody"}, "tasks/get", "taskId", "task-1", nil); err == nil || !strings.Contains(err.Error(), "task not found") {
 		t.Errorf("another's task: %v", err)
 	}
@@ -189,6 +190,65 @@ func TestTasksExtension(t *testing.T) {
 	if old := string(st.dial(t, 2).ok("initialize", `{"protocolVersion":"2025-11-25","capabilities":{}}`)); strings.Contains(old, "tasks") || !strings.Contains(old, `"extensions":{"a/b":{"c":1e400}}`) {
 		t.Errorf("initialize: %s", old)
 	}
+}
+
+// The guest and each of those who ask through the tree have tasks of their own.
+func TestTaskPrincipals(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ server, more, methods string }{
+		{"tasker", "", "tasks/get tasks/result tasks/cancel"},
+		{"newtasker", "," + offering(`{"sampling":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`), "tasks/get tasks/update tasks/cancel"},
+	} {
+		t.Run(tt.server, func(t *testing.T) {
+			t.Parallel()
+			st := newSite(t, nil, testServers(tt.server))
+			all := []*guest{st.dial(t, 2), st.dialAs(t, 2, "ann"), st.dialAs(t, 2, "bob")}
+			for _, g := range all {
+				if tt.more == "" {
+					g.ok("initialize", `{"protocolVersion":"2025-11-25","capabilities":{}}`)
+				}
+				g.ok("tools/call", `{"name":"`+tt.server+`__slow","arguments":{},"task":{}`+tt.more+`}`)
+			}
+			for i := range all {
+				id := fmt.Sprintf("task-%d", i+1) // as the server numbers them
+				for j, g := range all {
+					for method := range strings.FieldsSeq(tt.methods) {
+						if params := `{"taskId":"` + id + `"` + tt.more + `}`; i == j {
+							g.ok(method, params)
+						} else {
+							g.fails(method, params, jsonrpc.CodeParams, "task not found")
+						}
+					}
+					if tt.more != "" {
+						continue
+					}
+					if list := string(g.ok("tasks/list", `{}`)); i != j && strings.Contains(list, id) {
+						t.Errorf("%d lists the tasks %s", j, list)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A client of one revision has no tasks of a server of the other: it is told so, and
+// the server is asked for none.
+func TestTaskRevisions(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("tasker", "newtasker"))
+	old, g := st.hello(t, 2, `{}`), st.dial(t, 2)
+	able := offering(`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)
+	old.fails("tools/call", `{"name":"newtasker__slow","arguments":{},"task":{}}`, jsonrpc.CodeInternal, "did not ask for")
+	g.fails("tools/call", `{"name":"newtasker__slow","arguments":{},`+offering(`{}`)+`}`, jsonrpc.CodeInternal, "did not ask for")
+	if got := string(g.ok("tools/call", `{"name":"tasker__slow","arguments":{},"task":{},`+able+`}`)); !strings.Contains(got, `"content":[]`) {
+		t.Errorf("an older server made a task: %s", got)
+	}
+	old.ok("tools/call", `{"name":"tasker__slow","arguments":{},"task":{}}`)
+	g.fails("tasks/get", `{"taskId":"task-1",`+able+`}`, jsonrpc.CodeParams, "another revision")
+	for range 2 { // of which the first has an id that is taken
+		g.ok("tools/call", `{"name":"newtasker__slow","arguments":{},`+able+`}`)
+	}
+	old.fails("tasks/result", `{"taskId":"task-2"}`, jsonrpc.CodeParams, "another revision")
 }
 
 func TestTaskTable(t *testing.T) {
