@@ -59,7 +59,7 @@ func (c *conn) subscribe(ctx context.Context, params json.RawMessage) outcome {
 }
 
 // listens are the subscriptions/listen under way on a connection: one for changed
-// lists, by the name "", and one for each resource, by its URI, since there are servers
+// lists, by the name "", and one for each resource or task, by its URI, since there are servers
 // that forget one resource when they are told that another is not wanted any more.
 type listens struct {
 	mu    sync.Mutex // guards the map
@@ -74,12 +74,15 @@ type listen struct {
 	err    error
 }
 
-// filter is what a listen asks for; nothing if the server offers none of it.
+// filter is what a listen asks for; nothing if the server says that it offers none of it.
 func (u *upstream) filter(uri string) []byte {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	offers := func(capability, what string) bool {
 		return string(rawjson.Get(u.session.capabilities, capability, what)) == "true"
+	}
+	if id, ok := strings.CutPrefix(uri, wire.TaskScheme); ok {
+		return append(rawjson.AppendString([]byte(`{"taskIds":[`), id), "]}"...)
 	}
 	if uri != "" {
 		if !offers("resources", "subscribe") {
@@ -151,7 +154,7 @@ func (c *conn) keepListen(l *listen, uri string, params []byte) {
 	agreed, ended := ask()
 	select {
 	case what := <-agreed:
-		if uri != "" && len(rawjson.Elements(rawjson.Get(what, "resourceSubscriptions"))) == 0 {
+		if uri != "" && len(rawjson.Elements(rawjson.Get(what, "resourceSubscriptions")))+len(rawjson.Elements(rawjson.Get(what, "taskIds"))) == 0 {
 			l.err = jsonrpc.Errorf(jsonrpc.CodeParams, "the server does not tell of %s", uri)
 		}
 	case err := <-ended:

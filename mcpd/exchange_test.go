@@ -156,7 +156,7 @@ func TestListen(t *testing.T) {
 	for _, tt := range []struct{ id, filter, agreed string }{
 		{`1`, `{"toolsListChanged":true,"promptsListChanged":false,"resourceSubscriptions":["capsem://one/test://one/one","capsem://none/x",5]}`,
 			`{"toolsListChanged":true,"resourceSubscriptions":["capsem://one/test://one/one"]}`},
-		{`"two"`, `{"resourcesListChanged":true,"taskIds":["x"]}`, `{"resourcesListChanged":true}`},
+		{`"two"`, `{"resourcesListChanged":true,"taskIds":null}`, `{"resourcesListChanged":true}`},
 	} {
 		listen(tt.id, tt.filter)
 		want := `{"_meta":{"io.modelcontextprotocol/subscriptionId":` + tt.id + `},"notifications":` + tt.agreed + `}`

@@ -1,10 +1,13 @@
 package mcpd
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
@@ -14,7 +17,7 @@ import (
 // What a guest may listen to at once.
 const (
 	maxListens  = 64       // requests of one session
-	maxListened = 1024     // resources that one names
+	maxListened = 1024     // resources and tasks that one names
 	maxFilter   = 64 << 10 // bytes of what one asks for
 	maxEarly    = 64       // notifications that one keeps until it is acknowledged
 )
@@ -26,9 +29,12 @@ type listen struct {
 	id      json.RawMessage // of the request
 	lists   map[string]bool // the notifications of changed lists that it wants
 	uris    [][]byte        // the resources, as JSON
+	ids     [][]byte        // the tasks, as JSON
+	news    chan struct{}   // has one token when there is news of tasks
 	mu      sync.Mutex      // guards what follows
 	begun   bool            // it is acknowledged
 	waiting []func()        // what came before
+	tasks   map[string]bool // those that it is told of, and whether there is news
 }
 
 // listWords are the notifications of changed lists, by their names in a filter.
@@ -39,7 +45,10 @@ var listWords = []struct {
 	{"toolsListChanged", wire.Tools}, {"promptsListChanged", wire.Prompts}, {"resourcesListChanged", wire.Resources},
 }
 
-const resourceWord = "resourceSubscriptions"
+const (
+	resourceWord = "resourceSubscriptions"
+	taskWord     = "taskIds"
+)
 
 // planListen plans a subscriptions/listen, which lasts until the client cancels it
 // or goes away.
@@ -55,11 +64,16 @@ func planListen(_ context.Context, c *call) (step, *Error) {
 		}
 		defer e.endListen(l)
 		l.acknowledge()
-		select {
-		case <-c.ctx.Done(): // as most end: the client wants it no more
-		case <-c.session.finished:
+		for {
+			select {
+			case <-l.news:
+				l.tellTasks()
+				continue
+			case <-c.ctx.Done(): // as most end: the client wants it no more
+			case <-c.session.finished:
+			}
+			return json.RawMessage(`{"_meta":` + string(l.mark()) + `}`), nil
 		}
-		return json.RawMessage(`{"_meta":` + string(l.mark()) + `}`), nil
 	}, nil
 }
 
@@ -72,21 +86,24 @@ func newListen(c *call) (*listen, *Error) {
 	if len(filter) > maxFilter {
 		return nil, failure(jsonrpc.CodeParams, "notifications of %d bytes: at most %d", len(filter), maxFilter)
 	}
-	l := &listen{call: c, id: c.message.ID, lists: make(map[string]bool)}
+	l := &listen{call: c, id: c.message.ID, lists: make(map[string]bool), news: make(chan struct{}, 1), tasks: make(map[string]bool)}
 	for _, w := range listWords {
 		if string(rawjson.Get(filter, w.word)) == "true" {
 			l.lists[w.list.Changed] = true
 		}
 	}
-	l.uris = rawjson.Elements(rawjson.Get(filter, resourceWord))
-	if len(l.uris) > maxListened {
-		return nil, failure(jsonrpc.CodeParams, "%d resources: at most %d", len(l.uris), maxListened)
+	l.uris, l.ids = rawjson.Elements(rawjson.Get(filter, resourceWord)), rawjson.Elements(rawjson.Get(filter, taskWord))
+	if n := len(l.uris) + len(l.ids); n > maxListened {
+		return nil, failure(jsonrpc.CodeParams, "%d resources and tasks: at most %d", n, maxListened)
+	}
+	if l.ids != nil {
+		return l, c.needsTasks()
 	}
 	return l, nil
 }
 
-// acknowledge subscribes to the resources, and tells the client of what it will be
-// told.
+// acknowledge subscribes to the resources and tasks, and tells the client of what it
+// will be told.
 func (l *listen) acknowledge() {
 	var agreed []string
 	for _, w := range listWords {
@@ -94,15 +111,14 @@ func (l *listen) acknowledge() {
 			agreed = append(agreed, `"`+w.word+`":true`)
 		}
 	}
-	var uris []string
-	for _, uri := range l.uris {
-		if l.subscribe(uri) {
-			uris = append(uris, string(uri))
+	some := func(word string, all [][]byte, begin func(value []byte) bool) {
+		all = slices.DeleteFunc(all, func(value []byte) bool { return !rawjson.IsString(value) || !begin(value) })
+		if len(all) > 0 {
+			agreed = append(agreed, `"`+word+`":[`+string(bytes.Join(all, []byte(",")))+`]`)
 		}
 	}
-	if uris != nil {
-		agreed = append(agreed, `"`+resourceWord+`":[`+strings.Join(uris, ",")+`]`)
-	}
+	some(resourceWord, l.uris, l.subscribe)
+	some(taskWord, l.ids, func(id []byte) bool { return l.watch(rawjson.String(id)) })
 	l.send("notifications/subscriptions/acknowledged", []byte(`{"notifications":{`+strings.Join(agreed, ",")+`}}`))
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,23 +131,27 @@ func (l *listen) acknowledge() {
 // subscribe subscribes to a resource, as a client of an older revision does: ledger
 // and policy see the same.
 func (l *listen) subscribe(uri []byte) bool {
-	if !rawjson.IsString(uri) {
-		return false
+	c := l.call.client
+	older := &client{key: c.key, capabilities: c.capabilities, revision: jsonrpc.Newest}
+	_, err := l.request(older, "resources/subscribe", append(append([]byte(`{"uri":`), uri...), '}'))
+	return err == nil
+}
+
+// request makes a request of its own, as the client would.
+func (l *listen) request(as *client, method string, params []byte) (json.RawMessage, *Error) {
+	p, err := scanParams(params)
+	if err != nil {
+		return nil, err
 	}
 	c := l.call
-	p, err := scanParams(append(append([]byte(`{"uri":`), uri...), '}'))
-	if err != nil {
-		return false
-	}
-	older := &client{key: c.client.key, capabilities: c.client.capabilities, revision: jsonrpc.Newest}
 	sub := &call{
-		session: c.session, client: older, level: noLevel, ctx: c.ctx, cancel: c.cancel, process: c.process, who: c.who, listen: l,
-		message: message{jsonrpc.Message{ID: c.message.ID, Method: "resources/subscribe"}, p}, version: c.version,
-		begun: c.begun, sent: len(p.raw), trace: c.trace,
+		session: c.session, client: as, level: noLevel, ctx: c.ctx, cancel: c.cancel, process: c.process, who: c.who, listen: l,
+		message: message{jsonrpc.Message{ID: c.message.ID, Method: method}, p}, version: c.version,
+		begun: time.Now(), sent: len(p.raw), trace: c.trace,
 	}
-	_, err = sub.run()
+	result, err := sub.run()
 	c.session.account.Read(sub.lent)
-	return err == nil
+	return result, err
 }
 
 // notify sends a notification to the client, once the listen is acknowledged.

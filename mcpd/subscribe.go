@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 )
@@ -84,23 +85,27 @@ func (s *subscriptions) drop(who subscriber) {
 	}
 	s.e.background(func(ctx context.Context) {
 		for _, t := range done {
-			s.e.tell(ctx, t, "resources/unsubscribe")
+			if err := s.e.tell(ctx, t, "resources/unsubscribe"); err != nil {
+				s.e.cfg.Log.Debug("resources/unsubscribe", "vm", s.e.cfg.VM(), "server", t.server, "err", err)
+			}
 		}
 	})
 }
 
-// tell makes a request about a topic whose answer nobody waits for.
-func (e *Endpoint) tell(ctx context.Context, t topic, method string) {
+// tell makes a request about a topic on the endpoint's own behalf.
+func (e *Endpoint) tell(ctx context.Context, t topic, method string) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	c, err := e.child()
 	if err != nil {
-		return
+		return err
 	}
 	params := append(rawjson.AppendString([]byte(`{"uri":`), t.uri), '}')
-	if _, err := c.Call(ctx, wire.Call{Client: t.key, Server: t.server, Method: method, Params: params}); err != nil {
-		e.cfg.Log.Debug(method, "vm", e.cfg.VM(), "server", t.server, "err", err)
+	answer, err := c.Call(ctx, wire.Call{Client: t.key, Server: t.server, Method: method, Params: params})
+	if err == nil && answer.Error != nil {
+		err = jsonrpc.Received(answer.Error)
 	}
+	return err
 }
 
 // A subscription is a subscriber, and the URI that it is to be told of.

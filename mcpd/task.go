@@ -239,3 +239,16 @@ func (e *Endpoint) taskChanged(n wire.Notification) {
 		}
 	}
 }
+
+// taskNews has the listens for a task of 2026-07-28 tell of it.
+func (e *Endpoint) taskNews(n wire.Notification) {
+	t := e.made.find(rawjson.GetString(n.Params, "taskId"))
+	if t == nil || t.server != n.Server {
+		return
+	}
+	for _, s := range e.subs.about(t.key, t.server, wire.TaskScheme+t.id) {
+		if l, ok := s.subscriber.(*listen); ok {
+			l.taskChanged(t.id)
+		}
+	}
+}

@@ -72,6 +72,12 @@ func serveTasks(newer bool) int {
 			result = `{"content":[{"type":"text","text":"result of ` + task + `"}]}`
 		case method == "tasks/list":
 			result = `{"tasks":[{"taskId":"task-1"},{"taskId":"of-nobody"},{"taskId":"task-1"},{"taskId":"task-2","n":9007199254740993},{"taskId":"task-3","n":"` + strings.Repeat("x", maxTaskList) + `"}]}`
+		case method == "subscriptions/listen":
+			fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":%s}}`+"\n", id, rawjson.Get(params, "notifications"))
+			continue
+		case method == "tasks/cancel" && newer:
+			fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":%q,"status":"cancelled","by":"stealth"}}`+"\n", task)
+			result = `{"resultType":"complete","got":` + string(params) + `}`
 		case method == "tasks/cancel", method == "tasks/update":
 			result = `{"resultType":"complete","got":` + string(params) + `}`
 		}
@@ -249,6 +255,58 @@ func TestTaskRevisions(t *testing.T) {
 		g.ok("tools/call", `{"name":"newtasker__slow","arguments":{},`+able+`}`)
 	}
 	old.fails("tasks/result", `{"taskId":"task-2"}`, jsonrpc.CodeParams, "another revision")
+}
+
+// A client of 2026-07-28 is told of its tasks by a listen: of what it could ask for.
+func TestTaskNews(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("newtasker"))
+	able := offering(`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)
+	g, ann := st.dial(t, 2), st.dialAs(t, 2, "ann")
+	for range 2 {
+		g.ok("tools/call", `{"name":"newtasker__slow","arguments":{},`+able+`}`)
+	}
+	ann.ok("tools/call", `{"name":"newtasker__slow","arguments":{},`+able+`}`) // task-3
+	listen := func(g *guest, ids, agreed string) {
+		t.Helper()
+		g.send(g.request("subscriptions/listen", `{"notifications":{"taskIds":`+ids+`},`+able+`}`))
+		if got := g.note("notifications/subscriptions/acknowledged"); !strings.HasSuffix(string(got.Params), `"notifications":`+agreed+`}`) {
+			t.Errorf("acknowledged: %s", got.Params)
+		}
+	}
+	listen(g, `["task-1","task-3","task-9",7,"task-2"]`, `{"taskIds":["task-1","task-2"]}`)
+	listen(ann, `["task-3"]`, `{"taskIds":["task-3"]}`)
+	ann.ok("tasks/cancel", `{"taskId":"task-3",`+able+`}`)
+	if got := string(ann.note("notifications/tasks").Params); !strings.Contains(got, `"taskId":"task-3","status":"completed"`) || !strings.Contains(got, `"result":{"content":[]}`) || strings.Contains(got, "stealth") {
+		t.Errorf("told: %s", got)
+	}
+	// What the policy blocks of its state is not told; of the next news it is.
+	st.decideBy(func(_ context.Context, r *policy.Event) policy.Decision {
+		if r.On == policy.OnResponse && strings.Contains(string(r.Answer), "the secret") {
+			return policy.Decision{Action: policy.Block, Rule: "answers", Reason: "that stays here"}
+		}
+		return policy.Decision{Action: policy.Allow}
+	})
+	g.ok("tasks/cancel", `{"taskId":"task-1",`+able+`}`)
+	for !strings.Contains(fmt.Sprint(st.lines(1)), "that stays here") {
+	}
+	st.decideBy(func(context.Context, *policy.Event) policy.Decision { return policy.Decision{Action: policy.Allow} })
+	g.ok("tasks/cancel", `{"taskId":"task-1",`+able+`}`)
+	if got := string(g.note("notifications/tasks").Params); !strings.Contains(got, `"taskId":"task-1"`) {
+		t.Errorf("told: %s", got)
+	}
+	if told := append(g.told("notifications/tasks"), ann.told("notifications/tasks")...); len(told) > 0 {
+		t.Errorf("told as well: %s", told[0].Params)
+	}
+	g.fails("subscriptions/listen", `{"notifications":{"taskIds":[]},`+offering(`{}`)+`}`, jsonrpc.CodeCapability, "tasks")
+	g.conn.Close()
+	ann.conn.Close()
+	for st.Sessions() > 0 {
+		st.ServersText()
+	}
+	if n := len(st.subs.topics); n != 0 {
+		t.Errorf("%d subscriptions after the end", n)
+	}
 }
 
 func TestTaskTable(t *testing.T) {

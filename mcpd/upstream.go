@@ -27,6 +27,8 @@ func (e *Endpoint) notified(n wire.Notification) {
 		e.logged(n)
 	case "notifications/tasks/status":
 		e.taskChanged(n)
+	case "notifications/tasks":
+		e.taskNews(n)
 	default:
 		for _, s := range e.recipients(n) {
 			if e.mayTell(func() *policy.Event { return s.toldBy(n) }, n.Params) {

@@ -49,6 +49,10 @@ type (
 	}
 )
 
+// TaskScheme begins the URI by which a host subscribes to the news of a task of
+// 2026-07-28, as to those of a resource; the id follows.
+const TaskScheme = "hutch-task:"
+
 // A Notification is one that a server sent. Call is the id of the request it
 // belongs to, or 0, and Owner what the host gave with that request.
 type Notification struct {
