@@ -31,7 +31,7 @@ var layers = []struct {
 	{"cmd/aggd", []string{"aggd/..."}},
 	{"cmd/locald", []string{"aggd/..."}},
 	{"cmd/guest", []string{"relay/..."}},
-	{"cmd/hutch", []string{"cmd/hutch/...", "fs/...", "mcpd/ledger", "mcpd/policy", "profiles"}},
+	{"cmd/hutch", []string{"cmd/hutch/...", "fs/...", "mcpd/ledger", "mcpd/policy", "mcpd/query/sqltext", "profiles"}},
 	{"cmd/hutch/hostmcp", []string{"fs/..."}},
 	{"cmd/hutchd/telemetry", []string{"aggd/trace", "fs", "mcpd", "mcpd/ledger"}},
 	{"cmd/hutchd/sandbox", []string{"cmd/hutchd/telemetry", "vmm/...", "relay/...", "mcpd/...", "profiles", "aggd/...", "fs/..."}},

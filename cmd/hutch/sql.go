@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"hutch/fs"
+	"hutch/mcpd/query/sqltext"
 )
 
 // defineSQL has the command that asks a ledger.
@@ -87,28 +88,28 @@ func (a *asker) run(text string) error {
 // line. On a terminal an error does not end it.
 func (a *asker) prompt() error {
 	next, terminal := lines(os.Stdin)
-	text := ""
+	var text sqltext.Text
+	begun := false
 	for {
-		line, err := next(text != "")
+		line, err := next(begun)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		if err != nil && terminal {
 			return nil
 		}
-		text += line + "\n"
-		whole := strings.TrimSpace(text)
-		if ended := err != nil || strings.HasSuffix(whole, ";") || strings.HasPrefix(whole, "."); ended && whole != "" {
-			text = ""
-			if rerr := a.do(whole); errors.Is(rerr, io.EOF) {
+		trimmed := strings.TrimSpace(line)
+		word := !begun && strings.HasPrefix(trimmed, ".")
+		begun = begun || trimmed != ""
+		if ended := begun && text.Add(line) || word || err != nil; ended && begun {
+			begun = false
+			if rerr := a.do(text.Take()); errors.Is(rerr, io.EOF) {
 				return nil
 			} else if rerr != nil && (!terminal || errors.Is(rerr, errLost)) {
 				return rerr
 			} else if rerr != nil {
 				fmt.Fprintf(os.Stderr, "hutch: %s\n", fs.Text(rerr))
 			}
-		} else if whole == "" {
-			text = ""
 		}
 		if err != nil {
 			return nil

@@ -93,6 +93,8 @@ func BenchmarkSQL(b *testing.B) {
 		{"first", fmt.Sprintf("SELECT * FROM mcp_calls WHERE id > %d LIMIT 1", benchCalls*3/4)},
 		{"last", "SELECT * FROM mcp_calls ORDER BY id DESC LIMIT 10"},
 		{"group", "SELECT tool_name, count(*), avg(duration_ms) FROM mcp_calls GROUP BY tool_name"},
+		{"like", "SELECT count(*) FROM mcp_calls WHERE request_preview LIKE '%label:%feature%'"},
+		{"instr", "SELECT count(*) FROM mcp_calls WHERE instr(request_preview, 'label:feature')"},
 		{"all", "SELECT * FROM mcp_calls"},
 	} {
 		run(q.name, func() { answer(b, one(db), q.sql) })

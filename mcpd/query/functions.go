@@ -2,6 +2,8 @@ package query
 
 import (
 	"bytes"
+	"errors"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/ncruces/go-sqlite3"
@@ -11,10 +13,41 @@ import (
 // their arguments' lengths, during which nothing can end them.
 func replace(c *sqlite3.Conn) error {
 	const flags = sqlite3.DETERMINISTIC | sqlite3.INNOCUOUS
-	if err := c.CreateFunction("instr", 2, flags, instr); err != nil {
-		return err
+	err := errors.Join(c.CreateFunction("instr", 2, flags, instr), c.CreateFunction("replace", 3, flags, replaceText))
+	for name, trim := range map[string]func(string, func(rune) bool) string{
+		"trim": strings.TrimFunc, "ltrim": strings.TrimLeftFunc, "rtrim": strings.TrimRightFunc,
+	} {
+		err = errors.Join(err, c.CreateFunction(name, 2, flags, trimmed(trim)))
 	}
-	return c.CreateFunction("replace", 3, flags, replaceText)
+	return err
+}
+
+// trimmed returns the function that takes from the ends of the first text what
+// characters the second has.
+func trimmed(trim func(string, func(rune) bool) string) sqlite3.ScalarFunction {
+	return func(to sqlite3.Context, args ...sqlite3.Value) {
+		if args[0].Type() == sqlite3.NULL || args[1].Type() == sqlite3.NULL {
+			to.ResultNull()
+			return
+		}
+		set := map[rune]bool{}
+		for _, r := range args[1].Text() {
+			set[r] = true
+		}
+		resultText(to, []byte(trim(args[0].Text(), func(r rune) bool { return set[r] })))
+	}
+}
+
+// resultText gives SQLite a text, for which there may be no memory.
+func resultText(to sqlite3.Context, text []byte) {
+	var err error
+	func() {
+		defer recovered(&err)
+		to.ResultRawText(text)
+	}()
+	if err != nil {
+		to.ResultError(err)
+	}
 }
 
 // instr returns where the second text begins in the first, in characters, or in
@@ -43,20 +76,12 @@ func replaceText(to sqlite3.Context, args ...sqlite3.Value) {
 		}
 	}
 	text, old, with := []byte(args[0].Text()), []byte(args[1].Text()), []byte(args[2].Text())
-	if len(old) == 0 {
-		to.ResultRawText(text)
-		return
-	}
-	if len(text)+bytes.Count(text, old)*(len(with)-len(old)) > MaxValue {
+	switch {
+	case len(old) == 0:
+		resultText(to, text)
+	case len(text)+bytes.Count(text, old)*(len(with)-len(old)) > MaxValue:
 		to.ResultError(sqlite3.TOOBIG)
-		return
-	}
-	var err error
-	func() {
-		defer recovered(&err)
-		to.ResultRawText(bytes.ReplaceAll(text, old, with))
-	}()
-	if err != nil {
-		to.ResultError(err)
+	default:
+		resultText(to, bytes.ReplaceAll(text, old, with))
 	}
 }

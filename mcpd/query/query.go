@@ -9,22 +9,24 @@ package query
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"hutch/fs"
 	"hutch/mcpd/ledger"
+	"hutch/mcpd/query/sqltext"
 )
 
 // The limits of a statement.
 const (
-	MaxSQL    = 64 << 10        // bytes of its text
-	MaxWork   = 5 * time.Second // that it may take, without what it waits for its reader
+	MaxSQL    = sqltext.Max     // bytes of its text
+	MaxWork   = 5 * time.Second // by the clock, without what it waits for its reader and for those who write
 	MaxIdle   = time.Minute     // that it waits for its reader
 	MaxRows   = 1_000_000       // of its answer
 	MaxBytes  = 256 << 20       // of its answer
-	MaxValue  = 128 << 10       // bytes of one value: some functions take its square
+	MaxValue  = 64 << 10        // bytes of one value, or of a row that is sorted
 	MaxMemory = 64 << 20        // bytes that SQLite may take for it
 
 	maxRow = 16 << 20 // bytes of a row of the answer
@@ -51,39 +53,67 @@ type Sources struct {
 
 // An Engine runs statements.
 type Engine struct {
-	mu    sync.Mutex     // guards what follows
-	under map[string]int // statements under way, by key
-	all   int
+	mu    sync.Mutex   // guards what follows
+	under []*Statement // that are under way, the oldest first
 
 	idle time.Duration // in the place of MaxIdle, for tests; 0: none
 }
 
-// enter counts a statement in.
-func (e *Engine) enter(key string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.under[key] >= MaxOfOne:
-		return fmt.Errorf("%w: sql: %d statements run here: wait until one has ended", fs.ErrBusy, MaxOfOne)
-	case e.all >= MaxOfAll:
-		return fmt.Errorf("%w: sql: %d statements run in all: wait until one has ended", fs.ErrBusy, MaxOfAll)
+// grace is how long a statement keeps its place that another wants while its
+// answer is not read.
+const grace = time.Second
+
+// enter counts a statement in. If there are as many as there may be, one whose
+// reader hangs has to go.
+func (e *Engine) enter(s *Statement) error {
+	for {
+		e.mu.Lock()
+		rivals, err := e.rivals(s.from.Key)
+		if err == nil {
+			e.under = append(e.under, s)
+			e.mu.Unlock()
+			return nil
+		}
+		i := slices.IndexFunc(rivals, func(r *Statement) bool { return !r.unread.IsZero() && time.Since(r.unread) > grace })
+		e.mu.Unlock()
+		if i < 0 {
+			return err
+		}
+		rivals[i].cancel(errGone)
+		<-rivals[i].done
 	}
-	if e.under == nil {
-		e.under = map[string]int{}
+}
+
+// rivals returns the statements of which one has to end before another of key can
+// begin, if there is no room for it.
+func (e *Engine) rivals(key string) ([]*Statement, error) {
+	var own []*Statement
+	for _, s := range e.under {
+		if s.from.Key == key {
+			own = append(own, s)
+		}
 	}
-	e.under[key]++
-	e.all++
-	return nil
+	if len(own) >= MaxOfOne {
+		return own, fmt.Errorf("%w: sql: %d statements run here: wait until one has ended", fs.ErrBusy, MaxOfOne)
+	}
+	if len(e.under) >= MaxOfAll {
+		return slices.Clone(e.under), fmt.Errorf("%w: sql: %d statements run in all: wait until one has ended", fs.ErrBusy, MaxOfAll)
+	}
+	return nil, nil
 }
 
 // leave counts one out.
-func (e *Engine) leave(key string) {
+func (e *Engine) leave(s *Statement) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.under[key]--; e.under[key] == 0 {
-		delete(e.under, key)
-	}
-	e.all--
+	e.under = slices.DeleteFunc(e.under, func(o *Statement) bool { return o == s })
+}
+
+// waits notes since when a statement waits for its reader; zero: it works.
+func (e *Engine) waits(s *Statement, since time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.unread = since
 }
 
 // Schema returns the tables as statements of SQL.

@@ -12,6 +12,7 @@ import (
 
 	"hutch/fs"
 	"hutch/mcpd/ledger"
+	"hutch/mcpd/query/sqltext"
 )
 
 func newLedger(t testing.TB) *ledger.DB {
@@ -97,6 +98,8 @@ func TestAnswers(t *testing.T) {
 		"SELECT count(*) n FROM mcp_calls WHERE id > -7":                                                        `{"n":5}`,
 		"SELECT x'00ff' b, 1e999 i, 2.0 r, '' e, NULL n":                                                        `{"b":"00ff","i":9e999,"r":2.0,"e":"","n":null}`,
 		"SELECT instr('äbc','c') a, instr('a','z') z, instr(x'0102',x'02') b, replace('aXbX','X','yy') r":       `{"a":3,"z":0,"b":2,"r":"ayybyy"}`,
+		"SELECT trim('äxay', 'ya') a, ltrim('  x ', ' ') b, rtrim('x', '') c, trim('a', NULL) d, trim(' x ') e": `{"a":"äx","b":"x ","c":"x","d":null,"e":"x"}`,
+		"EXPLAIN QUERY PLAN SELECT 1":                                                                           `{"id":1,"parent":0,"notused":0,"detail":"SCAN CONSTANT ROW"}`,
 		"SELECT value FROM json_each('[1]');":                                                                   `{"value":1}`,
 		"SELECT id FROM mcp_calls ORDER BY id DESC LIMIT 2":                                                     `{"id":5}` + "\n" + `{"id":4}`,
 		"SELECT group_concat(id) FROM (SELECT id FROM mcp_calls WHERE id < 4 ORDER BY timestamp DESC, id DESC)": `{"group_concat(id)":"3,2,1"}`,
@@ -134,24 +137,23 @@ func TestRefused(t *testing.T) {
 		{"SELECT load_extension('x')", "no such function: load_extension", fs.ErrInvalid},
 		{"BEGIN", "a statement may only read, and not for long", fs.ErrPermission},
 		{"VACUUM INTO '/tmp/x'", "sql:", fs.ErrPermission},
-		{"EXPLAIN SELECT 1", "", nil},
+		{"EXPLAIN DELETE FROM mcp_calls", "sql:", fs.ErrPermission},
+		{"EXPLAIN PRAGMA database_list", "a statement may only read, and not for long", fs.ErrPermission},
 		{"SELECT json_patch(1, 2)", "json_patch is not allowed", fs.ErrPermission},
-		{"SELECT length(randomblob(1000000000))", "a value of more than 131072", fs.ErrInvalid},
-		{"SELECT length(zeroblob(1000000000))", "a value of more than 131072", fs.ErrInvalid},
-		{"SELECT length(printf('%1000000000d', 1))", "a value of more than 131072", fs.ErrInvalid},
-		{"SELECT length(replace(printf('%900000d', 1), ' ', '12345'))", "a value of more than 131072", fs.ErrInvalid},
+		{"SELECT unhex('30', ' ')", "unhex is not allowed", fs.ErrPermission},
+		{"SELECT method LIKE '" + strings.Repeat("x", 51) + "' FROM mcp_calls", "LIKE or GLOB pattern too complex", fs.ErrInvalid},
+		{"SELECT length(randomblob(1000000000))", "a value of more than 65536", fs.ErrInvalid},
+		{"SELECT length(zeroblob(1000000000))", "a value of more than 65536", fs.ErrInvalid},
+		{"SELECT length(printf('%1000000000d', 1))", "a value of more than 65536", fs.ErrInvalid},
+		{"SELECT length(replace(printf('%20000d', 1), ' ', '12345'))", "a value of more than 65536", fs.ErrInvalid},
 		{"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n) SELECT group_concat(x) FROM n", "", nil},
-		{"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n) SELECT randomblob(100000) FROM n ORDER BY 1", "more than 64 MiB of memory", fs.ErrNoSpace},
+		{"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n) SELECT randomblob(50000) FROM n ORDER BY 1", "more than 64 MiB of memory", fs.ErrNoSpace},
 		{"WITH RECURSIVE n(x) AS (SELECT 1 UNION SELECT x+1 FROM n) SELECT count(*) FROM n", "", nil},
 		{"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n) SELECT count(*) FROM n", "more than 5s of work", fs.ErrTimedOut},
 		{"SELECT " + strings.Repeat("(", 2000) + "1" + strings.Repeat(")", 2000), "", fs.ErrInvalid},
 		{strings.Repeat("SELECT 1 UNION ", 200) + "SELECT 1", "too many terms", fs.ErrInvalid},
 	} {
-		began := time.Now()
 		text, err := ask(one(db), tt.sql)
-		if took := time.Since(began); took > MaxWork+5*time.Second {
-			t.Errorf("%.80s: %s", tt.sql, took)
-		}
 		if err == nil && tt.kind == nil {
 			continue
 		}
@@ -182,7 +184,7 @@ func FuzzSQL(f *testing.F) {
 	size := db.Log(ledger.Calls).Size()
 	f.Fuzz(func(t *testing.T, sql string) {
 		e := new(Engine)
-		e.Check(one(db), sql)
+		new(sqltext.Text).Add(sql)
 		began := time.Now()
 		s, err := e.Start(one(db), sql)
 		if err == nil {
@@ -202,8 +204,8 @@ func FuzzSQL(f *testing.F) {
 		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("%q: %s", sql, took)
 		}
-		if e.all != 0 || db.Log(ledger.Calls).Size() != size {
-			t.Errorf("%q: %d are left, %d bytes of calls", sql, e.all, db.Log(ledger.Calls).Size())
+		if len(e.under) != 0 || db.Log(ledger.Calls).Size() != size {
+			t.Errorf("%q: %d are left, %d bytes of calls", sql, len(e.under), db.Log(ledger.Calls).Size())
 		}
 	})
 }

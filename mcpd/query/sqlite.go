@@ -23,14 +23,14 @@ var lengths = map[sqlite3.LimitCategory]int{
 	sqlite3.LIMIT_VDBE_OP:             100_000,
 	sqlite3.LIMIT_FUNCTION_ARG:        50,
 	sqlite3.LIMIT_ATTACHED:            0,
-	sqlite3.LIMIT_LIKE_PATTERN_LENGTH: 100,
+	sqlite3.LIMIT_LIKE_PATTERN_LENGTH: 50,
 	sqlite3.LIMIT_VARIABLE_NUMBER:     1,
 	sqlite3.LIMIT_TRIGGER_DEPTH:       1,
 	sqlite3.LIMIT_WORKER_THREADS:      0,
 }
 
 // forbidden are functions that do more than compute, or compute for too long.
-var forbidden = []string{"load_extension", "fts3_tokenizer", "sqlite_log", "json_patch", "jsonb_patch"}
+var forbidden = []string{"load_extension", "fts3_tokenizer", "sqlite_log", "json_patch", "jsonb_patch", "unhex"}
 
 // prepare opens the statement's database, takes from it what a reader does not
 // need, and compiles the statement there.
@@ -125,19 +125,7 @@ func (s *Statement) told(err error) error {
 	case errors.Is(err, sqlite3.TOOBIG):
 		return fmt.Errorf("%w: sql: a value of more than %d bytes, or too long a text or pattern", fs.ErrInvalid, MaxValue)
 	}
-	return &sqlError{text}
-}
-
-// A sqlError is what SQLite says of a text.
-type sqlError struct{ text string }
-
-func (e *sqlError) Error() string { return fs.ErrInvalid.Error() + ": sql: " + e.text }
-func (e *sqlError) Unwrap() error { return fs.ErrInvalid }
-
-// isFinal says whether nothing that may follow mends what is wrong.
-func isFinal(err error) bool {
-	var e *sqlError
-	return errors.As(err, &e) && strings.HasPrefix(e.text, "near ")
+	return fmt.Errorf("%w: sql: %s", fs.ErrInvalid, text)
 }
 
 // recovered takes a panic for an error: the binding has no other way to say that

@@ -34,13 +34,14 @@ type Statement struct {
 	left   time.Duration // that it may work
 	began  time.Time     // when it went on
 	limit  *time.Timer   // ends it when nothing is left
-	turn   time.Time     // when it gave way last
-	debt   time.Duration // that it owes to those who append
+	turn   time.Time     // when it gave way last, or need not
 	chunks chan []byte
 	done   chan struct{} // closed when it has ended and all it had is free
 	err    error         // why it ended early; set before chunks is closed
 
 	rest []byte // the reader's
+
+	unread time.Time // since when it waits for its reader, zero if it does not; of Engine.mu
 }
 
 // chunkSize is how many bytes of lines a chunk has, or a row more.
@@ -50,20 +51,22 @@ const chunkSize = 64 << 10
 var (
 	errWork  = fmt.Errorf("%w: sql: more than %s of work", fs.ErrTimedOut, MaxWork)
 	errIdle  = fmt.Errorf("%w: sql: the answer was not read for %s", fs.ErrTimedOut, MaxIdle)
+	errGone  = fmt.Errorf("%w: sql: the answer was not read, and another statement wanted its place", fs.ErrTimedOut)
 	errEnded = fmt.Errorf("%w: sql: it was ended", fs.ErrInterrupted)
 )
 
 // Start compiles a statement and begins it. It has to be closed.
 func (e *Engine) Start(from Sources, sql string) (_ *Statement, err error) {
-	if err := e.enter(from.Key); err != nil {
-		return nil, err
-	}
 	s := &Statement{e: e, from: from, left: MaxWork, chunks: make(chan []byte), done: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	if err := e.enter(s); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			s.cancel(errEnded)
 			s.free()
+			close(s.done)
 		}
 	}()
 	if err := s.prepare(sql); err != nil {
@@ -75,26 +78,10 @@ func (e *Engine) Start(from Sources, sql string) (_ *Statement, err error) {
 	return s, nil
 }
 
-// Check says what is wrong with a text for which nothing that could follow would
-// make up. It runs nothing.
-func (e *Engine) Check(from Sources, sql string) error {
-	s := &Statement{e: e, from: from}
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	defer s.cancel(nil)
-	if err := e.enter(from.Key); err != nil {
-		return nil // it will be told of that when it is to run
-	}
-	defer s.free()
-	if err := s.prepare(sql); isFinal(err) || fs.Is(err, fs.ErrPermission) {
-		return err
-	}
-	return nil
-}
-
 // free gives back what the statement has.
 func (s *Statement) free() {
 	s.shut()
-	s.e.leave(s.from.Key)
+	s.e.leave(s)
 }
 
 // snapshot returns that of a ledger: one for all tables and all the time.
@@ -169,33 +156,32 @@ func (s *Statement) answer() (err error) {
 }
 
 // share is how many times as long as it works a statement waits while the ledger
-// that it reads is written to, and leastWait what a timer can tell apart.
+// that it reads is written to, and slice how long it works before it looks again.
 const (
-	share     = 9
-	leastWait = time.Millisecond
+	share = 9
+	slice = time.Millisecond
 )
 
 // giveWay lets those go first who append: they wait for a disk, and would then
 // wait for a processor, too. It is called for each block of lines.
 func (s *Statement) giveWay(source int) {
 	worked := time.Since(s.turn)
-	s.turn = s.turn.Add(worked)
-	if !s.snapshots[source].Written() {
-		s.debt = 0
+	if worked < slice {
 		return
 	}
-	if s.debt += share * worked; s.debt < leastWait {
+	s.turn = s.turn.Add(worked)
+	if !s.snapshots[source].Written() {
 		return
 	}
 	s.pause()
-	wait := time.NewTimer(s.debt)
+	wait := time.NewTimer(share * worked)
 	select {
 	case <-wait.C:
 	case <-s.ctx.Done():
 		wait.Stop()
 	}
 	s.work()
-	s.turn, s.debt = s.began, 0
+	s.turn = s.began
 }
 
 // enough says why there are no more rows.
@@ -212,7 +198,9 @@ func (s *Statement) enough() error {
 // give hands the reader a chunk, and waits until it takes it.
 func (s *Statement) give(chunk []byte) error {
 	s.pause()
+	s.e.waits(s, time.Now())
 	defer func() {
+		s.e.waits(s, time.Time{})
 		s.work()
 		s.turn = s.began
 	}()

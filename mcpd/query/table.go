@@ -171,8 +171,12 @@ func (c *cursor) narrow(column, op byte, arg sqlite3.Value) {
 	}
 }
 
-// Next goes to the next row.
+// Next goes to the next row. It looks at the time, since what is done with a row
+// may take some of it.
 func (c *cursor) Next() error {
+	if c.s.ctx.Err() != nil {
+		return sqlite3.INTERRUPT
+	}
 	for {
 		if c.rows == nil {
 			if more, err := c.open(); !more || err != nil {

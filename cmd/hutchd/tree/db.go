@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 
 	"hutch/cmd/hutchd/sandbox"
 	"hutch/fs"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/query"
+	"hutch/mcpd/query/sqltext"
 )
 
 // dbRows are the files of a VM's ledger: to ask it, and each table as it stands.
@@ -54,8 +54,8 @@ type queryHandle struct {
 	open   context.Context // done when the file is closed
 	closes context.CancelFunc
 
-	turn turn   // guards what follows
-	text string // of a statement that is not whole
+	turn turn         // guards what follows
+	text sqltext.Text // of a statement that is not whole
 	rows *query.Statement
 	inOrder
 }
@@ -86,32 +86,26 @@ func (h *queryHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, erro
 	return h.line.Write(ctx, p)
 }
 
-// add adds a line to the statement, and begins it if that ends it. What is wrong
-// with a part, whatever follows, is told at once.
+// add adds a line to the statement, and begins it if that ends it.
 func (h *queryHandle) add(ctx context.Context, line string) error {
 	return h.use(ctx, func(context.Context) error {
-		h.text += line + "\n"
-		whole := strings.TrimSpace(h.text)
-		switch {
-		case whole == "":
-			h.text = ""
-		case strings.HasSuffix(whole, ";") || len(h.text) > query.MaxSQL:
-			return h.begin()
-		default:
-			if err := h.engine.Check(h.from, h.text); err != nil {
-				h.text = ""
-				return err
-			}
+		if !h.text.Add(line) {
+			return nil
 		}
-		return nil
+		return h.begin()
 	})
 }
 
-// begin begins the statement, in the place of the one before.
+// begin begins the statement that was written, if there is one, in the place of
+// the one before.
 func (h *queryHandle) begin() (err error) {
+	text := h.text.Take()
+	if text == "" {
+		return nil
+	}
 	h.end()
-	h.rows, err = h.engine.Start(h.from, h.text)
-	h.text, h.inOrder = "", inOrder{}
+	h.inOrder = inOrder{}
+	h.rows, err = h.engine.Start(h.from, text)
 	return err
 }
 
@@ -127,13 +121,8 @@ func (h *queryHandle) ReadAt(ctx context.Context, p []byte, off int64) (n int, e
 		return 0, err
 	}
 	err = h.use(ctx, func(ctx context.Context) error {
-		if h.text != "" {
-			if err := h.begin(); err != nil {
-				return err
-			}
-		}
-		if h.rows == nil {
-			return nil
+		if err := h.begin(); err != nil || h.rows == nil {
+			return err
 		}
 		n, err = h.read(p, off, func(p []byte) (int, error) { return h.rows.Read(ctx, p) })
 		return err
