@@ -2,20 +2,9 @@ package tree
 
 import (
 	"context"
-	"fmt"
-	"os"
 
 	"hutch/fs"
 )
-
-// wantBoth refuses to open a clone file for reading or writing alone, so
-// that programs which read every file of a tree make nothing.
-func wantBoth(flags int) error {
-	if flags&os.O_RDWR == 0 {
-		return fmt.Errorf("%w: open clone for reading and writing", fs.ErrPermission)
-	}
-	return nil
-}
 
 // cloneHandle is an open clone file: the ctl of an object that goes when the
 // last of its files is closed. Reading it completes a message that has no

@@ -2,8 +2,6 @@ package tree
 
 import (
 	"context"
-	"fmt"
-	"os"
 
 	"hutch/cmd/hutchd/sandbox"
 	"hutch/fs"
@@ -43,97 +41,54 @@ func openRootQuery(c call, flags int) (fs.Handle, error) {
 
 func source(v *sandbox.Sandbox) query.Source { return query.Source{VM: v.Name(), Ledger: v.Ledger} }
 
-// queryHandle is an open file on which SQL is written and its rows read. The
+// A selection is what SQL selects that is written on a file: its rows are read. The
 // statement ends with a semicolon at the end of a line, or where it is read; the
 // next one ends it.
-type queryHandle struct {
-	fs.MadeUp
+type selection struct {
 	engine *query.Engine
 	from   query.Sources
-	line   *fs.Writer
-	open   context.Context // done when the file is closed
-	closes context.CancelFunc
-
-	turn turn         // guards what follows
-	text sqltext.Text // of a statement that is not whole
-	rows *query.Statement
+	text   sqltext.Text // of a statement that is not whole
+	rows   *query.Statement
 	inOrder
 }
 
 func (s *Server) openQuery(flags int, from query.Sources) (fs.Handle, error) {
-	if flags&os.O_RDWR == 0 {
-		return nil, fmt.Errorf("%w: open it for reading and writing: write a statement, read its rows", fs.ErrPermission)
+	if err := wantBoth(flags); err != nil {
+		return nil, err
 	}
-	h := &queryHandle{engine: &s.queries, from: from, turn: newTurn()}
-	h.open, h.closes = context.WithCancel(context.Background())
-	h.line = fs.NewLongWriter(h.add, query.MaxSQL)
-	return h, nil
+	return openAsked(&selection{engine: &s.queries, from: from}, query.MaxSQL), nil
 }
 
-// use does f when it is its turn.
-func (h *queryHandle) use(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(h.open, cancel)()
-	if err := h.turn.take(ctx); err != nil {
-		return err
+func (q *selection) say(_ context.Context, line string) error {
+	if !q.text.Add(line) {
+		return nil
 	}
-	defer h.turn.give()
-	return f(ctx)
-}
-
-func (h *queryHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {
-	return h.line.Write(ctx, p)
-}
-
-// add adds a line to the statement, and begins it if that ends it.
-func (h *queryHandle) add(ctx context.Context, line string) error {
-	return h.use(ctx, func(context.Context) error {
-		if !h.text.Add(line) {
-			return nil
-		}
-		return h.begin()
-	})
+	return q.begin()
 }
 
 // begin begins the statement that was written, if there is one, in the place of
 // the one before.
-func (h *queryHandle) begin() (err error) {
-	text := h.text.Take()
+func (q *selection) begin() (err error) {
+	text := q.text.Take()
 	if text == "" {
 		return nil
 	}
-	h.end()
-	h.inOrder = inOrder{}
-	h.rows, err = h.engine.Start(h.from, text)
+	q.end()
+	q.inOrder = inOrder{}
+	q.rows, err = q.engine.Start(q.from, text)
 	return err
 }
 
-func (h *queryHandle) end() {
-	if h.rows != nil {
-		h.rows.Close()
-		h.rows = nil
-	}
-}
-
-func (h *queryHandle) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
-	if err := h.line.Complete(ctx); err != nil {
+func (q *selection) read(ctx context.Context, p []byte, off int64) (int, error) {
+	if err := q.begin(); err != nil || q.rows == nil {
 		return 0, err
 	}
-	err = h.use(ctx, func(ctx context.Context) error {
-		if err := h.begin(); err != nil || h.rows == nil {
-			return err
-		}
-		n, err = h.read(p, off, func(p []byte) (int, error) { return h.rows.Read(ctx, p) })
-		return err
-	})
-	return n, err
+	return q.inOrder.read(p, off, func(p []byte) (int, error) { return q.rows.Read(ctx, p) })
 }
 
-// Close ends the statement.
-func (h *queryHandle) Close() error {
-	h.closes()
-	h.turn <- struct{}{}
-	h.end()
-	return nil
+func (q *selection) end() {
+	if q.rows != nil {
+		q.rows.Close()
+		q.rows = nil
+	}
 }

@@ -75,7 +75,7 @@ func profileErr(c call) (string, error)     { return c.At.s.Profiles.Err(), nil 
 
 // openShow shows the profile of each name that is written.
 func openShow(c call, flags int) (fs.Handle, error) {
-	return openRPC(flags, func(_ context.Context, name string) (string, error) { return c.At.s.Profiles.Show(name) })
+	return c.At.s.openRPC(flags, func(_ context.Context, name string) (string, error) { return c.At.s.Profiles.Show(name) })
 }
 
 // What a guest's links lead to: its workspace is in work, and all else in root

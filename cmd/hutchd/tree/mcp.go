@@ -161,7 +161,7 @@ func (list catalog) open(c call, flags int) (fs.Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openRPC(flags, func(ctx context.Context, line string) (string, error) {
+	return c.At.s.openRPC(flags, func(ctx context.Context, line string) (string, error) {
 		result, err := list.ask(c, ctx, it.Name, line)
 		return string(result) + "\n", err
 	})

@@ -24,29 +24,25 @@ func (t turn) take(ctx context.Context) error {
 
 func (t turn) give() { <-t }
 
-// An inOrder reads a stream that is made as it is read. It begins wherever the
-// reader stands when it reads first: a shell that has written through the same
-// descriptor stands behind that. What was read last can be read again.
+// An inOrder reads a stream that is made as it is read. What was read last can be
+// read again.
 type inOrder struct {
-	begun bool
-	at    int64  // offset of what comes next
-	last  []byte // what came before that
+	origin
+	next int64  // offset in the stream of what comes next
+	last []byte // what came before that
 }
 
-func (o *inOrder) read(p []byte, off int64, next func(p []byte) (int, error)) (int, error) {
-	if !o.begun {
-		o.begun, o.at = true, off
-	}
-	back := o.at - off
+func (o *inOrder) read(p []byte, off int64, more func(p []byte) (int, error)) (int, error) {
+	back := o.next - o.within(off)
 	if back > 0 && back <= int64(len(o.last)) {
 		return copy(p, o.last[int64(len(o.last))-back:]), nil
 	}
 	if back != 0 {
-		return 0, fmt.Errorf("%w: offset %d: it is made as it is read, and stands at %d", fs.ErrInvalid, off, o.at)
+		return 0, fmt.Errorf("%w: offset %d: it is made as it is read, and stands at %d", fs.ErrInvalid, off, o.at+o.next)
 	}
-	n, err := next(p)
+	n, err := more(p)
 	if n > 0 {
-		o.at, o.last = o.at+int64(n), append(o.last[:0], p[:n]...)
+		o.next, o.last = o.next+int64(n), append(o.last[:0], p[:n]...)
 	}
 	return n, err
 }

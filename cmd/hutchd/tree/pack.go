@@ -5,23 +5,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 
 	"hutch/fs"
 	"hutch/vmm/pack"
 )
 
-// packHandle is an open file that gives an archive. What of it a reader does not
-// take is not made.
-type packHandle struct {
-	fs.MadeUp
-	words *fs.Writer
-	make  func(ctx context.Context, w io.WriteCloser, want pack.Options) error
-	life  context.Context // ends when the file is closed
-	end   context.CancelFunc
-	made  sync.WaitGroup
-
-	turn turn // guards what follows
+// A packing gives an archive. What of it a reader does not take is not made.
+type packing struct {
+	file *asked
+	make func(ctx context.Context, w io.WriteCloser, want pack.Options) error
 	want pack.Options
 	from *pipe // nil until it is read
 	inOrder
@@ -33,39 +25,27 @@ func openPack(c call, flags int) (fs.Handle, error) {
 	if flags&os.O_WRONLY != 0 {
 		return nil, fmt.Errorf("%w: open it for reading, or for both to write first what is to be in it", fs.ErrPermission)
 	}
-	h := &packHandle{make: c.At.vm.Pack, want: pack.Usual(), turn: newTurn()}
-	h.life, h.end = context.WithCancel(context.Background())
-	h.words = fs.NewLongWriter(h.choose, fs.MaxMessage)
-	return h, nil
+	k := &packing{make: c.At.vm.Pack, want: pack.Usual()}
+	k.file = openAsked(k, fs.MaxMessage)
+	return k.file, nil
 }
 
-func (h *packHandle) choose(ctx context.Context, line string) error {
+func (k *packing) say(_ context.Context, line string) error {
 	words, err := fs.Words(line)
 	if err != nil {
 		return err
 	}
-	if err := h.turn.take(ctx); err != nil {
-		return err
-	}
-	defer h.turn.give()
-	if h.from != nil {
+	if k.from != nil {
 		return fmt.Errorf("%w: the archive has begun: open it anew", fs.ErrBusy)
 	}
-	return h.want.Set(words)
+	return k.want.Set(words)
 }
 
-func (h *packHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	if err := h.words.Complete(ctx); err != nil {
-		return 0, err
+func (k *packing) read(ctx context.Context, p []byte, off int64) (int, error) {
+	if k.from == nil {
+		k.begin()
 	}
-	if err := h.turn.take(ctx); err != nil {
-		return 0, err
-	}
-	defer h.turn.give()
-	if h.from == nil {
-		h.begin()
-	}
-	n, err := h.read(p, off, func(p []byte) (int, error) { return h.from.read(ctx, p) })
+	n, err := k.inOrder.read(p, off, func(p []byte) (int, error) { return k.from.read(ctx, p) })
 	if err == io.EOF {
 		err = nil
 	}
@@ -73,19 +53,19 @@ func (h *packHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, erro
 }
 
 // begin has the archive made.
-func (h *packHandle) begin() {
-	h.from = newPipe()
-	to, want := h.from, h.want
-	h.made.Go(func() { to.end(h.make(h.life, closing{Writer: to.writer(h.life), close: h.end}, want)) })
+func (k *packing) begin() {
+	k.from = newPipe()
+	life, end := context.WithCancel(k.file.open)
+	to, want := k.from, k.want
+	go func() {
+		defer end()
+		to.end(k.make(life, closing{Writer: to.writer(life), close: end}, want))
+	}()
 }
 
-func (h *packHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {
-	return h.words.Write(ctx, p)
-}
-
-func (h *packHandle) Close() error {
-	h.end()
-	h.turn <- struct{}{} // a read that was cancelled may not have returned yet
-	h.made.Wait()
-	return nil
+// end waits until nothing of it is made any more.
+func (k *packing) end() {
+	if k.from != nil {
+		<-k.from.ended
+	}
 }

@@ -27,7 +27,7 @@ func policySuggest(c call) (string, error) {
 
 // openPolicyTest takes an event and tells what would be decided of it.
 func openPolicyTest(c call, flags int) (fs.Handle, error) {
-	return openRPC(flags, func(_ context.Context, line string) (string, error) {
+	return c.At.s.openRPC(flags, func(_ context.Context, line string) (string, error) {
 		e, err := policy.ParseEvent([]byte(line))
 		if err != nil {
 			return "", err
@@ -45,5 +45,5 @@ func openPolicyTest(c call, flags int) (fs.Handle, error) {
 
 // openPolicyReplay takes the name of a profile, or an empty line.
 func openPolicyReplay(c call, flags int) (fs.Handle, error) {
-	return openRPC(flags, c.At.vm.Replay)
+	return c.At.s.openRPC(flags, c.At.vm.Replay)
 }

@@ -45,7 +45,7 @@ type Server struct {
 	queries    query.Engine
 	err        fs.LastErr
 	errors     atomic.Int64 // that clients got
-	narrowed   atomic.Int64 // bytes of texts that open files keep
+	kept       atomic.Int64 // bytes of texts that open files keep
 	began      time.Time
 
 	mu    sync.Mutex      // guards items

@@ -118,7 +118,7 @@ func snapDiff(c call) (string, error) { return c.At.vm.Diff(c.Ctx, c.At.snap, c.
 // openDiff takes the names of two snapshots, or of one that is compared with
 // what there is now.
 func openDiff(c call, flags int) (fs.Handle, error) {
-	return openRPC(flags, func(ctx context.Context, line string) (string, error) {
+	return c.At.s.openRPC(flags, func(ctx context.Context, line string) (string, error) {
 		words, err := fs.Words(line)
 		if err != nil {
 			return "", err
