@@ -106,7 +106,7 @@ func Open(path string, opt Options) (*DB, error) {
 	db.opt.fill()
 	db.SetLimit(opt.Limit)
 	for i, t := range tables {
-		db.logs = append(db.logs, &Log{db: db, name: []byte(t.name), table: &Tables[i], keep: tailKept})
+		db.logs = append(db.logs, &Log{db: db, name: []byte(t.name), table: &Tables[i], keep: tailKept, index: index{turn: make(chan struct{}, 1)}})
 	}
 	if err := db.open(); err != nil {
 		return nil, err

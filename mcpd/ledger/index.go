@@ -32,7 +32,9 @@ type block struct {
 // beginning to where it was last read: so an append pays nothing for it. It is in
 // memory only, about 200 bytes a block.
 type index struct {
-	mu     sync.Mutex // guards what follows; held while the table is read
+	turn chan struct{} // has a token while somebody reads on, who alone changes what follows
+
+	mu     sync.Mutex // guards what follows
 	blocks []block
 	bad    int // lines in them that are no records
 }
@@ -58,11 +60,13 @@ func (r *Range) has(b *block) bool {
 
 // find returns the blocks that have rows of a range between two offsets.
 func (x *index) find(ctx context.Context, l *Log, begin, end int64, r Range) ([]block, error) {
+	if x.end() < end {
+		if err := x.extend(ctx, l, end); err != nil {
+			return nil, err
+		}
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if err := x.extend(ctx, l, end); err != nil {
-		return nil, err
-	}
 	var found []block
 	for i := range x.blocks {
 		if b := x.blocks[i]; b.end > begin && b.start < end && r.has(&b) {
@@ -73,29 +77,33 @@ func (x *index) find(ctx context.Context, l *Log, begin, end int64, r Range) ([]
 	return found, nil
 }
 
+// end returns the offset up to which there are blocks.
+func (x *index) end() int64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.blocks) == 0 {
+		return 0
+	}
+	return x.blocks[len(x.blocks)-1].end
+}
+
+// unreadable returns how many lines were met that are no records.
+func (x *index) unreadable() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.bad
+}
+
 // extend reads on to end, and forgets what was dropped.
 func (x *index) extend(ctx context.Context, l *Log, end int64) error {
-	base, _ := l.Span()
-	gone := 0
-	for gone < len(x.blocks) && x.blocks[gone].end <= base {
-		x.bad -= len(x.blocks[gone].bad)
-		gone++
+	select {
+	case x.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	x.blocks = slices.Delete(x.blocks, 0, gone)
-	if len(x.blocks) > 0 {
-		base = x.blocks[len(x.blocks)-1].end
-	}
-	if base >= end {
-		return nil
-	}
-	if last := len(x.blocks) - 1; last >= 0 && x.blocks[last].end-x.blocks[last].start < blockSize/2 {
-		base, _ = l.Span() // it grows, unless its beginning is gone
-		base = max(base, x.blocks[last].start)
-		x.bad -= len(x.blocks[last].bad)
-		x.blocks = x.blocks[:last]
-	}
+	defer func() { <-x.turn }()
 	p := make([]byte, blockSize)
-	for base < end {
+	for base := x.begin(l, end); base < end; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -104,11 +112,44 @@ func (x *index) extend(ctx context.Context, l *Log, end int64) error {
 			return err
 		}
 		b := l.block(text, base)
-		x.blocks = append(x.blocks, b)
-		x.bad += len(b.bad)
+		x.add(b)
 		base = b.end
 	}
 	return nil
+}
+
+// begin forgets what was dropped, and returns where to read on up to end: the last
+// block may grow.
+func (x *index) begin(l *Log, end int64) int64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	base, _ := l.Span()
+	gone := 0
+	for gone < len(x.blocks) && x.blocks[gone].end <= base {
+		x.bad -= len(x.blocks[gone].bad)
+		gone++
+	}
+	x.blocks = slices.Delete(x.blocks, 0, gone)
+	switch n := len(x.blocks) - 1; {
+	case n < 0:
+		return base
+	case x.blocks[n].end >= end || x.blocks[n].end-x.blocks[n].start >= blockSize/2:
+		return x.blocks[n].end
+	default:
+		return max(base, x.blocks[n].start)
+	}
+}
+
+// add adds a block, which may be the last one grown.
+func (x *index) add(b block) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if n := len(x.blocks) - 1; n >= 0 && x.blocks[n].end > b.start {
+		x.bad -= len(x.blocks[n].bad)
+		x.blocks = x.blocks[:n]
+	}
+	x.blocks = append(x.blocks, b)
+	x.bad += len(b.bad)
 }
 
 // lines reads whole lines from start on, as many as p has room for, which grows

@@ -38,9 +38,7 @@ func (db *DB) Snapshot(ctx context.Context) (*Snapshot, error) {
 // damaged. They are passed over.
 func (db *DB) Unreadable() (n int) {
 	for _, l := range db.logs {
-		l.index.mu.Lock()
-		n += l.index.bad
-		l.index.mu.Unlock()
+		n += l.index.unreadable()
 	}
 	return n
 }

@@ -3,7 +3,9 @@ package ledger
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -283,5 +285,30 @@ func TestWritten(t *testing.T) {
 	}
 	if !s.Written() || s.Written() {
 		t.Error("a commit is told of once")
+	}
+}
+
+// While somebody reads on what others wrote, what was read can be found, and who
+// wants more can give up.
+func TestSearchWhileReading(t *testing.T) {
+	db := open(t, temp(t), Options{})
+	interleave(t, db, rand.New(rand.NewPCG(1, 2)), 10)
+	s := snapshot(t, db)
+	want, _ := found(t, s, Calls, All, ByID)
+	turn := db.Log(Calls).index.turn
+	turn <- struct{}{}
+	if got, _ := found(t, s, Calls, All, ByID); !slices.Equal(got, want) || len(got) == 0 || db.Unreadable() != 0 {
+		t.Errorf("%d rows, want %d", len(got), len(want))
+	}
+	interleave(t, db, rand.New(rand.NewPCG(3, 4)), 10)
+	s = snapshot(t, db)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Rows(gone, 0, All, ByID); !errors.Is(err, context.Canceled) {
+		t.Errorf("who gave up got %v", err)
+	}
+	<-turn
+	if got, _ := found(t, s, Calls, All, ByID); len(got) <= len(want) {
+		t.Errorf("%d rows, had %d", len(got), len(want))
 	}
 }
