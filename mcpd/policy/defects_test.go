@@ -95,7 +95,7 @@ var capsem = []defect{
 	{"commands side by side lose output", nil, []string{"relay/agent/signal_test.go TestTimeoutKills", "relay/agent/signal_test.go TestKillReachesAll"}},
 	{"a large result ends the connection", nil, []string{"mcpd/bad_test.go TestLargeResults"}},
 	{"one server holds up the others", nil, []string{"mcpd/bad_test.go TestHungServer", "mcpd/bad_test.go TestDyingServer"}},
-	{"no cancel, progress, news", nil, []string{"mcpd/session_test.go TestCancel", "mcpd/session_test.go TestProgress", "mcpd/session_test.go TestListChanged"}},
+	{"no cancel, progress, news", nil, []string{"mcpd/session_test.go TestCancel", "mcpd/upstream_test.go TestProgress", "mcpd/upstream_test.go TestListChanged"}},
 	{"a call is slow", nil, []string{"mcpd/bench_test.go BenchmarkCall"}},
 	{"a decision is slow", nil, []string{"mcpd/policy/bench_test.go BenchmarkRules"}},
 	{"an edit of the same size is not seen", nil, []string{"vmm/snap_linux_test.go TestDiff"}},
