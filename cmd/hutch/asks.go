@@ -17,56 +17,24 @@ import (
 	"golang.org/x/term"
 
 	"hutch/fs"
+	"hutch/mcpd/policy"
 )
 
 // A question is what a line of asks tells.
 type question struct {
-	ID        uint64          `json:"id"`
-	Since     time.Time       `json:"timestamp"`
-	On        string          `json:"on"`
-	VM        string          `json:"vm"`
-	Server    string          `json:"server"`
-	Name      string          `json:"name"`
-	Method    string          `json:"method"`
-	Arguments json.RawMessage `json:"arguments"`
-	Operation string          `json:"operation"`
-	Path      string          `json:"path"`
-	Command   string          `json:"command"`
-	Args      []string        `json:"args"`
-	Host      string          `json:"host"`
-	Port      int             `json:"port"`
-	Rule      string          `json:"rule"`
-	Reason    string          `json:"reason"`
+	ID    uint64    `json:"id"`
+	Since time.Time `json:"timestamp"`
+	policy.Event
+	Rule   string `json:"rule"`
+	Reason string `json:"reason"`
 }
 
 // what returns what the question is about, on a line.
 func (q *question) what() string {
-	words := []string{q.On}
-	switch q.On {
-	case "http":
-		words = []string{q.Method, fmt.Sprintf("%s:%d%s", q.Host, q.Port, q.Path)}
-	case "exec":
-		words = append([]string{q.Command}, q.Args...)
-	case "file":
-		words = []string{q.Operation, q.Path}
-	case "mcp.ask":
-		words = []string{q.Server, "asks", q.Method}
-	case "mcp.request", "mcp.response":
-		words = []string{q.Name}
-		if q.Method != "tools/call" {
-			words = []string{q.Method, q.Name}
-		}
-		if q.On == "mcp.response" {
-			words = append(words, "(its result)")
-		}
+	if q.Args == nil {
+		return q.What()
 	}
-	for i, w := range words {
-		words[i] = fs.QuoteLine(w)
-	}
-	if q.Arguments != nil {
-		words = append(words, string(q.Arguments)) // JSON, which the service has escaped
-	}
-	return strings.Join(words, " ")
+	return q.What() + " " + string(q.Args) // JSON, which the service has escaped
 }
 
 // defineAsks has the command that lists what waits for a person, or asks.

@@ -75,7 +75,7 @@ var tables = []table{
 		{"trace_id", word},
 	}},
 	{Asks, []column{
-		{"event", word}, {"ask", integer}, {"mcp_call_id", integer}, {"family", word}, {"rule", word}, {"reason", text},
+		{"event", word}, {"ask", integer}, {"mcp_call_id", integer}, {"family", word}, {"what", text}, {"rule", word}, {"reason", text},
 		{"answer", word}, {"answer_reason", text}, {"principal", word}, {"waited_ms", real},
 		{"trace_id", word},
 	}},

@@ -2,8 +2,12 @@ package policy
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	"cel.dev/cel-go/common/types/ref"
+
+	"hutch/fs"
 )
 
 // The events that a policy decides: what a rule's "on" can name.
@@ -65,6 +69,34 @@ type Event struct {
 		args, answer decoded
 		values       []ref.Val // of roots, by their numbers; nil: not looked at
 	}
+}
+
+// What returns what the event is about, on a line: a tool, a file, a command, a
+// request.
+func (e *Event) What() string {
+	words := []string{e.On}
+	switch e.On {
+	case OnHTTP:
+		words = []string{e.Method, fmt.Sprintf("%s:%d%s", e.Host, e.Port, e.Path)}
+	case OnExec:
+		words = append([]string{e.Command}, e.Words...)
+	case OnFile:
+		words = []string{e.Operation, e.Path}
+	case OnAsk:
+		words = []string{e.Server, "asks", e.Method}
+	case OnRequest, OnResponse:
+		words = []string{e.Name}
+		if e.Method != "tools/call" {
+			words = []string{e.Method, e.Name}
+		}
+		if e.On == OnResponse {
+			words = append(words, "(its result)")
+		}
+	}
+	for i, w := range words {
+		words[i] = fs.QuoteLine(w)
+	}
+	return strings.Join(words, " ")
 }
 
 // size is how many bytes a condition can see of an event, and how many words.

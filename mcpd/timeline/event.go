@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,18 +20,21 @@ type layer struct {
 	name  string
 	table string
 	show  func(r *record) (status, summary string)
+	twins bool // its events are in the table of the VM's, too
 }
+
+const layerVM = "vm"
 
 // layers are in the order of what happened at one moment.
 var layers = []layer{
-	{"vm", ledger.VMs, showVM},
-	{"mcp", ledger.Calls, showCall},
-	{"exec", ledger.Execs, showExec},
-	{"file", ledger.Files, showFile},
-	{"net", ledger.Net, showNet},
-	{"snapshot", ledger.Snapshots, showSnapshot},
-	{"security", ledger.Security, showSecurity},
-	{"ask", ledger.Asks, showAsk},
+	{layerVM, ledger.VMs, showVM, false},
+	{"mcp", ledger.Calls, showCall, false},
+	{"exec", ledger.Execs, showExec, false},
+	{"file", ledger.Files, showFile, false},
+	{"net", ledger.Net, showNet, false},
+	{"snapshot", ledger.Snapshots, showSnapshot, true},
+	{"security", ledger.Security, showSecurity, true},
+	{"ask", ledger.Asks, showAsk, false},
 }
 
 func layerNames() (names []string) {
@@ -79,6 +83,7 @@ type record struct {
 	Name string `json:"name"`
 
 	Family       string   `json:"family"`
+	What         string   `json:"what"`
 	Answer       string   `json:"answer"`
 	AnswerReason string   `json:"answer_reason"`
 	Principal    string   `json:"principal"`
@@ -94,12 +99,7 @@ const (
 
 // because returns what something was, and why it came to nothing, if it did.
 func because(what string, why ...string) string {
-	for _, w := range why {
-		if w != "" {
-			what += ": " + w
-		}
-	}
-	return what
+	return strings.Join(slices.DeleteFunc(append([]string{what}, why...), func(w string) bool { return w == "" }), ": ")
 }
 
 func showCall(r *record) (status, summary string) {
@@ -151,7 +151,7 @@ func showVM(r *record) (status, summary string) { return r.Event, r.Text }
 func showSecurity(r *record) (status, summary string) { return r.Event, r.Text }
 
 func showAsk(r *record) (status, summary string) {
-	what := because(r.Family, r.Rule, r.Reason, r.AnswerReason)
+	what := because(cmp.Or(r.What, r.Family), r.Rule, r.Reason, r.AnswerReason)
 	if r.Principal != "" {
 		what += fmt.Sprintf(" (answered by %s)", r.Principal)
 	}

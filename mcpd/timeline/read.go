@@ -18,8 +18,9 @@ import (
 // A stream is the rows of a layer that may be wanted, the newest first; one is at
 // hand.
 type stream struct {
-	layer int
-	rows  *ledger.Rows
+	layer  int
+	wanted bool // or only to tell which of the VM's events are of that layer
+	rows   *ledger.Rows
 }
 
 // next has the next row be at hand that is within bounds and of the trace, and says
@@ -48,11 +49,12 @@ func (q *Query) open(ctx context.Context, db *ledger.DB, within *ledger.Range, t
 	if err != nil {
 		return nil, err
 	}
+	wants := func(name string) bool { return q.Layers == nil || slices.Contains(q.Layers, name) }
 	for i := range layers {
-		if q.Layers != nil && !slices.Contains(q.Layers, layers[i].name) {
+		s := &stream{layer: i, wanted: wants(layers[i].name)}
+		if !s.wanted && !(layers[i].twins && wants(layerVM)) {
 			continue
 		}
-		s := &stream{layer: i}
 		table := slices.IndexFunc(ledger.Tables, func(t ledger.Table) bool { return t.Name == layers[i].table })
 		if s.rows, err = snap.Rows(ctx, table, *within, ledger.ByTimeDown); err != nil {
 			return nil, err
@@ -89,7 +91,7 @@ func Read(ctx context.Context, db *ledger.DB, q Query) (string, error) {
 	for limit := cmp.Or(q.Limit, Lines); len(open) > 0 && len(lines) < limit; {
 		s := slices.MaxFunc(open, compare)
 		var r record
-		if json.Unmarshal(s.rows.Record.Line(), &r) == nil && (q.Trace == "" || r.Trace == q.Trace) && !told.again(s.layer, &r) {
+		if json.Unmarshal(s.rows.Record.Line(), &r) == nil && (q.Trace == "" || r.Trace == q.Trace) && !told.again(s.layer, &r) && s.wanted {
 			lines = append(lines, string(layers[s.layer].line(&r)))
 		}
 		if more, err := s.next(ctx, &within, traced); err != nil {
@@ -113,13 +115,9 @@ func (t *twins) again(layer int, r *record) bool {
 	if t.at != r.Timestamp {
 		*t = twins{at: r.Timestamp, told: map[string]bool{}}
 	}
-	switch layers[layer].table {
-	case ledger.Security:
-		t.told[r.Event+" "+r.Text] = true
-	case ledger.Snapshots:
-		t.told[r.Event+" "+because(r.Name, r.Text)] = true // as the text of the other has it
-	case ledger.VMs:
-		return t.told[r.Event+" "+r.Text]
+	event := r.Event + " " + because(r.Name, r.Text) // as the text of the VM's has it
+	if layers[layer].twins {
+		t.told[event] = true
 	}
-	return false
+	return layers[layer].name == layerVM && t.told[event]
 }

@@ -66,7 +66,7 @@ func TestShow(t *testing.T) {
 	row(ledger.Security, ledger.Row{"event": "mcp.violation", "rule": "r", "text": "no"})
 	row(ledger.VMs, ledger.Row{"timestamp": at, "event": "mcp.violation", "text": "no"})
 	row(ledger.VMs, ledger.Row{"timestamp": at, "event": "stopped", "text": strings.Repeat("é", 300)})
-	row(ledger.Asks, ledger.Row{"event": "asked", "family": "mcp.request", "rule": "r", "reason": "why"})
+	row(ledger.Asks, ledger.Row{"event": "asked", "family": "mcp.request", "what": "one__echo", "rule": "r", "reason": "why"})
 	row(ledger.Asks, ledger.Row{"event": "answered", "family": "http", "rule": "r", "answer": "deny", "answer_reason": "no", "principal": "uid 1000", "waited_ms": 2.5})
 	got, err := Read(t.Context(), db, Query{})
 	if err != nil {
@@ -85,7 +85,7 @@ func TestShow(t *testing.T) {
 		`10.000000Z","layer":"snapshot","id":1,"trace_id":null,"duration_ms":null,"status":"undone","summary":"12: 1 file"}`,
 		`11.000000Z","layer":"vm","id":3,"trace_id":null,"duration_ms":null,"status":"stopped","summary":"` + strings.Repeat("é", 200) + `…"}`,
 		`11.000000Z","layer":"security","id":1,"trace_id":null,"duration_ms":null,"status":"mcp.violation","summary":"no"}`,
-		`12.000000Z","layer":"ask","id":1,"trace_id":null,"duration_ms":null,"status":"asked","summary":"mcp.request: r: why"}`,
+		`12.000000Z","layer":"ask","id":1,"trace_id":null,"duration_ms":null,"status":"asked","summary":"one__echo: r: why"}`,
 		`13.000000Z","layer":"ask","id":2,"trace_id":null,"duration_ms":2.500,"status":"deny","summary":"http: r: no (answered by uid 1000)"}`,
 	}
 	lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
@@ -97,6 +97,12 @@ func TestShow(t *testing.T) {
 	}
 	if len(lines) != len(want) {
 		t.Errorf("%d lines, want %d", len(lines), len(want))
+	}
+	// what has a layer of its own is none of the VM's, whichever are wanted
+	for layer, n := range map[string]int{"snapshot": 9, "vm": 10, "security": 11} {
+		if got, err := Read(t.Context(), db, Query{Layers: []string{layer}}); err != nil || got != lines[n]+"\n" {
+			t.Errorf("layer %s: %s, %v", layer, got, err)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func (v *Sandbox) ask(ctx context.Context, q mcpd.Question) policy.Decision {
 		Ident: v.service.NextID(), Of: v.ID, Text: text, Limit: q.Limit, Always: v.allowAlways(*q.Event, q.Decision.Rule),
 	}, func(a *asks.Ask) { id = a.ID })
 	r := ledger.Row{
-		"event": "answered", "family": q.Event.On, "rule": d.Rule, "reason": d.Reason,
+		"event": "answered", "family": q.Event.On, "what": q.Event.What(), "rule": d.Rule, "reason": d.Reason,
 		"answer": got.Word, "answer_reason": got.Reason, "principal": got.Who, "waited_ms": time.Since(began),
 		"trace_id": q.Event.Trace,
 	}
@@ -99,7 +99,10 @@ func (v *Sandbox) askedOf(ctx context.Context, q mcpd.Question) error {
 	if err != nil {
 		return err
 	}
-	r := ledger.Row{"event": "asked", "family": q.Event.On, "rule": q.Decision.Rule, "reason": q.Decision.Reason, "trace_id": q.Event.Trace}
+	r := ledger.Row{
+		"event": "asked", "family": q.Event.On, "what": q.Event.What(), "rule": q.Decision.Rule, "reason": q.Decision.Reason,
+		"trace_id": q.Event.Trace,
+	}
 	if q.Call != 0 {
 		r["mcp_call_id"] = q.Call
 	}
