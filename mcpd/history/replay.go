@@ -127,27 +127,20 @@ var notOfPolicies = []string{policy.RuleUnregistered, "traversal", "security.env
 
 func (r *replay) call(line []byte) *difference {
 	var row callRow
-	if json.Unmarshal(line, &row) != nil || row.Action == "" || row.Direction == ledger.FromServer || slices.Contains(notOfPolicies, row.Rule) {
+	if json.Unmarshal(line, &row) != nil || row.Action == "" || slices.Contains(notOfPolicies, row.Rule) {
 		return nil
 	}
-	d := &difference{ID: row.ID, Time: row.Time, What: strings.TrimSuffix(row.Method+" "+row.Tool, " "), Then: row.Action, ByThen: row.Rule}
+	e, whole := r.event(&row)
+	d := &difference{ID: row.ID, Time: row.Time, What: strings.TrimSpace(row.Method + " " + row.Tool), Then: row.Action, ByThen: row.Rule}
+	if e.On == policy.OnAsk {
+		d.What = e.What()
+	}
 	if row.Tool == dispatch.Tool && passes(row.Action) && row.Rule != "" && len(r.ran) < maxRan {
 		r.ran[row.ID] = row.Rule
 	}
-	args, whole := arguments(row.Request)
 	if !whole {
 		d.Now, d.Reason = unknown, "its arguments were cut or had secrets when they were recorded"
 		return d
-	}
-	e := &policy.Event{
-		On: policy.OnRequest, VM: r.vm, Profile: r.profile.Name, Process: row.Process, Server: row.Server, Method: row.Method,
-		Name: row.Tool, Tool: row.Tool, Args: args, Known: true, Trial: true,
-	}
-	if e.Server == "builtin" { // as the ledger calls it
-		e.Server = wire.Local
-	}
-	if _, own, ok := jsonrpc.SplitName(row.Tool); ok && e.Server != workspace.Server {
-		e.Tool = own
 	}
 	p := r.profile.Policy
 	d.decided(p.Decide(e))
@@ -170,6 +163,27 @@ func (r *replay) call(line []byte) *difference {
 		r.answer(d, e, row)
 	}
 	return d
+}
+
+// event returns what the policy is told of a request, and whether the records have
+// all of it.
+func (r *replay) event(row *callRow) (e *policy.Event, whole bool) {
+	e = &policy.Event{
+		On: policy.OnRequest, VM: r.vm, Profile: r.profile.Name, Process: row.Process, Principal: row.Principal, Server: row.Server,
+		Method: row.Method, Name: row.Tool, Tool: row.Tool, Known: true, Trial: true,
+	}
+	if e.Server == "builtin" { // as the ledger calls it
+		e.Server = wire.Local
+	}
+	if row.Direction == ledger.FromServer {
+		e.On, e.Args = policy.OnAsk, json.RawMessage(row.Request)
+		return e, row.Request == "" || isRecorded(row.Request)
+	}
+	if _, own, ok := jsonrpc.SplitName(row.Tool); ok && e.Server != workspace.Server {
+		e.Tool = own
+	}
+	e.Args, whole = arguments(row.Request)
+	return e, whole
 }
 
 // answer has what came of the call decided, too.

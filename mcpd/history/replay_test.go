@@ -50,6 +50,12 @@ func TestReplay(t *testing.T) {
 			{"method": "tools/call", "tool_name": "s__none", "server_name": "s", "policy_action": "block", "policy_rule": "unregistered", "request_preview": `{}`},
 			{"method": "tools/call", "tool_name": "local__echo", "server_name": "builtin", "policy_action": "allow", "request_preview": `{}`},
 			{"method": "ping", "policy_action": nil},
+			{"direction": "server", "method": "sampling/createMessage", "server_name": "s", "policy_action": "allow", "request_preview": `{"maxTokens":9000}`},
+			{"direction": "server", "method": "sampling/createMessage", "server_name": "s", "policy_action": "allow", "request_preview": `{"maxTokens":9}`},
+			{"direction": "server", "method": "sampling/createMessage", "server_name": "s", "policy_action": "block", "policy_rule": "old", "request_preview": `{"maxTokens":9}`},
+			{"direction": "server", "method": "sampling/createMessage", "server_name": "s", "policy_action": "allow", "request_preview": `{"maxTokens":900… [cut, 9999 bytes]`},
+			{"direction": "server", "method": "roots/list", "server_name": "s", "policy_action": nil},
+			{"direction": "server", "method": "elicitation/create", "server_name": "s", "policy_action": "allow", "principal": "uid 7"},
 		},
 		ledger.Net: {
 			{"host": "a.example", "port": 443, "method": "CONNECT", "path": "", "decision": "allowed", "rule": "allow a.example"},
@@ -78,6 +84,14 @@ decision = "block"
 on = "mcp.request"
 if = 'mcp.request.name == "s__ask"'
 decision = "ask"
+[security.rules.m.tokens]
+on = "mcp.ask"
+if = 'mcp.ask.method == "sampling/createMessage" && mcp.ask.params.maxTokens > 1000'
+decision = "block"
+[security.rules.m.uid]
+on = "mcp.ask"
+if = 'principal == "uid 7"'
+decision = "ask"
 [security.rules.m.local]
 on = "mcp.request"
 if = 'mcp.request.server_name == "local" && mcp.request.tool_name == "echo"'
@@ -94,6 +108,7 @@ decision = "block"
 	want := []string{
 		"mcp_calls 2 allow block security.rules.m.del", "mcp_calls 4 allow unknown", "mcp_calls 5 allow unknown", "mcp_calls 6 block allow default",
 		"mcp_calls 8 allow ask security.rules.m.ask", "mcp_calls 10 allow block security.rules.m.local",
+		"mcp_calls 12 allow block security.rules.m.tokens", "mcp_calls 14 block allow default", "mcp_calls 15 allow unknown", "mcp_calls 17 allow ask security.rules.m.uid",
 		"net_events 2 allow block default", "net_events 3 allow block security.rules.w.post", "net_events 4 allow unknown",
 		"net_events 5 block allow network.allow", "net_events 8 allow block default",
 		"fs_events 1 allow block security.rules.f.secret",

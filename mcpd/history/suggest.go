@@ -210,6 +210,7 @@ type (
 		Rule     string    `json:"policy_rule"`
 
 		Direction string `json:"direction"`
+		Principal string `json:"principal"`
 	}
 	netRow struct {
 		ID       uint64    `json:"id"`
