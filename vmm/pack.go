@@ -17,7 +17,6 @@ import (
 	"hutch/fs"
 	"hutch/vmm/image"
 	"hutch/vmm/pack"
-	"hutch/vmm/process"
 	"hutch/vmm/replica"
 )
 
@@ -67,13 +66,13 @@ func (b PackHooks) withDefaults() PackHooks {
 // A Mover is a Driver whose saved machines can go on on another host.
 type Mover interface {
 	// Carry looks at a folder that Save wrote, and returns what the other host
-	// must have, in words of the driver's, and which of the files there stay
-	// here, by their path, as it has them too.
-	Carry(dir string) (needs map[string]string, stays func(name string) bool, err error)
+	// must have, and which of the files there stay here, by their path, as it
+	// has them too.
+	Carry(dir string) (m pack.Memory, stays func(name string) bool, err error)
 	// Receive completes a folder of which another host had what Carry let go, so
 	// that Restore can make a machine for s of it; or says why none can be made
 	// here. It trusts nothing in dir.
-	Receive(s Spec, dir string, needs map[string]string) error
+	Receive(ctx context.Context, s Spec, dir string, needs map[string]string) error
 }
 
 // maxPacks is how many archives of a VM are made at once: those of one that runs
@@ -274,12 +273,12 @@ func (p *packing) memory() {
 	if p.m.Without != "" {
 		return
 	}
-	needs, stays, err := m.Carry(filepath.Join(p.v.path(savedName), savedMachine))
+	memory, stays, err := m.Carry(filepath.Join(p.v.path(savedName), savedMachine))
 	if err != nil {
 		p.m.Without = fs.Text(err)
 		return
 	}
-	p.m.Memory = &pack.Memory{Needs: needs, Features: process.Features()}
+	p.m.Memory = &memory
 	p.add(pack.Folder{Name: "saved", Dir: p.v.path(savedName), Omit: func(name string) bool {
 		below, ok := strings.CutPrefix(name, savedMachine+"/")
 		return ok && stays(below)

@@ -104,12 +104,24 @@ func TestUnpackWhatCannotBe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := w.unpack("new", data.Bytes(), pack.All())
+		all := pack.All()
+		all.Memory = pack.Yes
+		v, err := w.unpack("new", data.Bytes(), all)
 		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v, want %q", err, text)
 		}
 		if left, _ := filepath.Glob(filepath.Join(v.Dir(), ".new-*")); v.State() != vmm.Created || len(left) > 0 {
 			t.Errorf("left is %s, %v", v.State(), left)
+		}
+		if m.Memory == nil {
+			continue
+		}
+		// Unless it was asked for, the VM comes without it.
+		if v, err = w.unpack("cold", data.Bytes(), pack.All()); err != nil || !strings.Contains(v.Status(), "stopped\nreason unpacked from : without its memory: ") {
+			t.Errorf("%v, %s", err, v.Status())
+		}
+		if _, err := os.Stat(filepath.Join(v.Dir(), "saved")); err == nil {
+			t.Error("the memory is there")
 		}
 	}
 }

@@ -185,9 +185,13 @@ func (v *VM) resume() error {
 	if err := os.Rename(v.path(savedName), v.path(restoringName)); err != nil {
 		return v.resumeFailed(ctx, err)
 	}
+	unpacked := v.look().Began.IsZero() // and never ran here
 	v.note(Starting, "")
 	if err := v.restore(ctx, p, EventResumed); err != nil {
 		return v.resumeFailed(ctx, err)
+	}
+	if unpacked {
+		v.rename(ctx, p)
 	}
 	return nil
 }

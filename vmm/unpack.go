@@ -89,7 +89,7 @@ func (v *VM) Unpack(ctx context.Context, r io.ReadCloser, want pack.Options, b P
 	defer removeAll(u.dir)
 	err = u.read(ctx, r, whole)
 	if err == nil {
-		err = u.finish()
+		err = u.finish(ctx)
 	}
 	if err == nil {
 		err = v.turn(ctx, u.install)
@@ -217,32 +217,48 @@ func pullText(i pack.Image) string {
 
 // remember decides whether the memory of a suspended VM is taken.
 func (u *unpack) remember() error {
-	if u.m.Memory == nil {
-		if u.m.State == string(Suspended) {
-			u.reason = "without its memory: " + cmp.Or(plainText(u.m.Without), "the archive has none")
+	switch {
+	case u.m.Memory != nil && u.want.Memory == pack.No:
+		u.reason = withoutMemory
+	case u.m.Memory != nil:
+		if err := u.goesOn(); err != nil {
+			return u.forget(err)
 		}
-		return nil
+		u.state = Suspended
+	case u.m.State == string(Suspended):
+		u.reason = withoutMemory + ": " + cmp.Or(plainText(u.m.Without), "the archive has none")
 	}
-	if u.want.Memory == pack.No {
-		u.reason = "without its memory"
-		return nil
-	}
-	hint := "; write -memory first to unpack the rest"
+	return nil
+}
+
+const withoutMemory = "without its memory"
+
+// goesOn says why the memory cannot go on on this machine, before it is seen.
+func (u *unpack) goesOn() error {
 	d, err := u.v.t.driver(u.m.Driver)
 	if err != nil {
 		return err
 	}
 	if _, ok := d.(Mover); !ok || u.v.t.effective(u.config).Driver != u.m.Driver {
-		return fmt.Errorf("%w: memory: driver %s cannot have it go on here%s", fs.ErrUnsupported, d.Name(), hint)
+		return fmt.Errorf("%w: driver %s cannot have it go on here", fs.ErrUnsupported, d.Name())
 	}
 	have := process.Features()
 	for _, f := range u.m.Memory.Features {
 		if !slices.Contains(have, f) {
-			return fmt.Errorf("%w: memory: it was on a processor with %.32q, which this one has not%s", fs.ErrUnsupported, f, hint)
+			return fmt.Errorf("%w: it was on a processor with %.32q, which this one has not", fs.ErrUnsupported, f)
 		}
 	}
-	u.state = Suspended
 	return nil
+}
+
+// forget has the VM start anew, as its memory cannot go on here for the reason
+// err, unless that was asked for by name.
+func (u *unpack) forget(err error) error {
+	if u.want.Memory == pack.Yes {
+		return fmt.Errorf("its memory: %w", err)
+	}
+	u.state, u.reason = Stopped, withoutMemory+": "+plainText(fs.Text(err))
+	return removeAll(filepath.Join(u.dir, savedName))
 }
 
 func (u *unpack) skip(part string) bool {
@@ -260,13 +276,15 @@ func (u *unpack) skip(part string) bool {
 }
 
 // finish does step 2, and what there is of 3 before the rename.
-func (u *unpack) finish() error {
+func (u *unpack) finish(ctx context.Context) error {
 	if err := errors.Join(u.checkSnapshots(), u.checkEnv()); err != nil {
 		return err
 	}
 	if u.state == Suspended {
-		if err := u.receive(); err != nil {
-			return err
+		if err := u.receive(ctx); err != nil {
+			if err := u.forget(err); err != nil {
+				return err
+			}
 		}
 	}
 	for _, name := range []string{"env", "work", "layer"} {
@@ -334,7 +352,7 @@ func (u *unpack) checkSnapshots() error {
 
 // receive has the driver look at the memory. What the machine was started with
 // is what the config says that was taken.
-func (u *unpack) receive() error {
+func (u *unpack) receive(ctx context.Context) error {
 	v, saved := u.v, filepath.Join(u.dir, savedName)
 	c := v.t.effective(u.config).Config
 	if err := os.MkdirAll(saved, 0o700); err != nil {
@@ -348,10 +366,7 @@ func (u *unpack) receive() error {
 	if err != nil {
 		return err
 	}
-	if err := p.driver.(Mover).Receive(p.spec, filepath.Join(saved, savedMachine), u.m.Memory.Needs); err != nil {
-		return fmt.Errorf("memory: %w; write -memory first to unpack the rest", err)
-	}
-	return nil
+	return p.driver.(Mover).Receive(ctx, p.spec, filepath.Join(saved, savedMachine), u.m.Memory.Needs)
 }
 
 // install does steps 3 to 5. It is done by the owner.

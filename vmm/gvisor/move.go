@@ -4,6 +4,7 @@ package gvisor
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,6 +13,8 @@ import (
 
 	"hutch/fs"
 	"hutch/vmm"
+	"hutch/vmm/pack"
+	"hutch/vmm/process"
 )
 
 // flagsNeed is the word for what runsc was started with.
@@ -19,15 +22,16 @@ const flagsNeed = "flags"
 
 // Carry has a checkpoint go without the programs that it is kept with: no host
 // runs another's. That has to have the same.
-func (d *Driver) Carry(dir string) (needs map[string]string, stays func(name string) bool, err error) {
+func (d *Driver) Carry(dir string) (m pack.Memory, stays func(name string) bool, err error) {
 	a, err := readAbout(filepath.Join(dir, programs))
 	if err == nil && a.Guessed {
 		err = errGuessed
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: programs of the checkpoint: %w", fs.ErrUnsupported, err)
+		return m, nil, fmt.Errorf("%w: programs of the checkpoint: %w", fs.ErrUnsupported, err)
 	}
-	return a.needs(), func(name string) bool { return name == programs || strings.HasPrefix(name, programs+"/") }, nil
+	m = pack.Memory{Needs: a.needs(), Features: process.Features()}
+	return m, func(name string) bool { return name == programs || strings.HasPrefix(name, programs+"/") }, nil
 }
 
 // needs are what a checkpoint can be restored by.
@@ -40,7 +44,7 @@ func (a about) needs() map[string]string {
 // Receive gives a checkpoint that came from elsewhere this host's programs, where
 // they are those that it needs. Its configuration goes before ours when it is
 // restored, so it must be what ours is for s: no mount of it is another's.
-func (d *Driver) Receive(s vmm.Spec, dir string, needs map[string]string) error {
+func (d *Driver) Receive(_ context.Context, s vmm.Spec, dir string, needs map[string]string) error {
 	c, err := saved(dir)
 	if err != nil {
 		return err

@@ -75,8 +75,8 @@ type Image struct {
 
 // A Memory says where a suspended VM's memory can go on.
 type Memory struct {
-	Needs    map[string]string `json:"needs,omitempty"` // what the driver must have there too, by its words
-	Features []string          `json:"features"`        // of the processor
+	Needs    map[string]string `json:"needs,omitempty"`    // what the driver must have there too, by its words
+	Features []string          `json:"features,omitempty"` // of the processor
 }
 
 // A Size is how much a part has, when packing began.

@@ -4,12 +4,15 @@ package qemu
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"hutch/fs"
 	"hutch/vmm/image"
@@ -23,8 +26,8 @@ const layerSize = 16 << 30
 // there is none: a copy of an empty file system. It depends on no other file.
 func (d *Driver) layerDisk(ctx context.Context, layer string) (string, error) {
 	path := filepath.Join(layer, "disk.qcow2")
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
+	if _, err := os.Lstat(path); err == nil {
+		return path, ownDisk(path)
 	}
 	empty, err := d.emptyDisk(ctx)
 	if err != nil {
@@ -39,6 +42,31 @@ func (d *Driver) layerDisk(ctx context.Context, layer string) (string, error) {
 		_, err := io.Copy(out, in)
 		return err
 	})
+}
+
+// ownDisk says why QEMU may not have the qcow2 file at path, which an archive may
+// have brought: QEMU would open by name what such a file says that it stands on,
+// or has its data in.
+func ownDisk(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var head struct {
+		Magic, Version uint32
+		Backing        uint64 // where the name of the file is that it stands on
+		_              [7]uint64
+		Features       uint64 // that a reader must know
+	}
+	const magic, dataElsewhere = 0x514649fb, 1 << 2
+	if err := binary.Read(f, binary.BigEndian, &head); err != nil || head.Magic != magic || head.Version != 3 {
+		return fmt.Errorf("%w: %s is no disk of hutch's", fs.ErrInvalid, filepath.Base(path))
+	}
+	if head.Backing != 0 || head.Features&dataElsewhere != 0 {
+		return fmt.Errorf("%w: %s stands on another file", fs.ErrPermission, filepath.Base(path))
+	}
+	return nil
 }
 
 // emptyDisk returns a disk with an empty file system, which is made once.

@@ -3,8 +3,10 @@
 package qemu_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +18,7 @@ import (
 	"hutch/fs/need"
 	"hutch/relay/guest"
 	"hutch/vmm"
+	"hutch/vmm/pack"
 	"hutch/vmm/qemu"
 	"hutch/vmm/vmmtest"
 )
@@ -262,6 +265,7 @@ func suspend(t *testing.T, v *vmm.VM) {
 	if _, err := os.Stat("/proc/" + before); err == nil {
 		t.Error("the process of a suspended VM is there")
 	}
+	t.Run("move", func(t *testing.T) { move(t, v) })
 	timed(t, "resumed", func() error { return v.Resume(limit(t)) })
 	wantOutput(t, v, "cat /tmp/mark from-host", "in memory\nother\n")
 	clock(t, v)
@@ -270,6 +274,36 @@ func suspend(t *testing.T, v *vmm.VM) {
 		t.Error(err)
 	}
 }
+
+// move has the suspended VM go on in another table, which has only its archive.
+func move(t *testing.T, v *vmm.VM) {
+	var archive bytes.Buffer
+	timed(t, "packed", func() error {
+		return v.Pack(limit(t), nopCloser{&archive}, pack.Usual(), vmm.PackHooks{})
+	})
+	t.Logf("the archive has %d bytes", archive.Len())
+	there := openTable(t, t.TempDir())
+	defer there.Close(limit(t))
+	n, err := there.Make(limit(t), "moved")
+	if err != nil {
+		t.Fatal(err)
+	}
+	timed(t, "unpacked", func() error {
+		return n.Unpack(limit(t), io.NopCloser(&archive), pack.Options{Memory: pack.Yes}, vmm.PackHooks{}, func() {})
+	})
+	timed(t, "resumed elsewhere", func() error { return n.Resume(limit(t)) })
+	defer n.Kill(limit(t))
+	wantOutput(t, n, "hostname; cat /tmp/mark from-host", "moved\nin memory\nother\n")
+	wantOutput(t, n, "n=0$(cat /tmp/count); until test 0$(cat /tmp/count) -gt $n; do sleep 0.1; done; echo counts", "counts\n")
+	wantOutput(t, n, "cat /root/kept; echo theirs >/root/kept; sync; echo theirs >from-there", "kept\n")
+	if _, err := os.Stat(filepath.Join(v.WorkDir(), "from-there")); err == nil {
+		t.Error("what is written there is written here")
+	}
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
 
 // begin starts a shell line in the VM, which runs until it is removed.
 func begin(t *testing.T, v *vmm.VM, line string) *guest.Exec {

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"hutch/vmm"
+	"hutch/vmm/pack"
 )
 
 // A guest is the goroutine that runs Driver.Guest. It outlives its machine if
@@ -181,12 +182,12 @@ func (d *Driver) Restore(ctx context.Context, s vmm.Spec, dir string) (vmm.Machi
 }
 
 // Carry has all go that Save wrote.
-func (d *Driver) Carry(string) (map[string]string, func(string) bool, error) {
-	return map[string]string{"fake": "1"}, func(string) bool { return false }, nil
+func (d *Driver) Carry(string) (pack.Memory, func(string) bool, error) {
+	return pack.Memory{Needs: map[string]string{"fake": "1"}}, func(string) bool { return false }, nil
 }
 
 // Receive takes what a Driver of this kind has saved.
-func (d *Driver) Receive(_ vmm.Spec, _ string, needs map[string]string) error {
+func (d *Driver) Receive(_ context.Context, _ vmm.Spec, _ string, needs map[string]string) error {
 	if needs["fake"] != "1" {
 		return fmt.Errorf("fake: saved state needs %v", needs)
 	}
