@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,8 +19,9 @@ import (
 
 // Options are the settings of a database; the zero value is good.
 type Options struct {
-	Limit int64        // see SetLimit
-	Told  func(string) // is told of records that were dropped; must not block, and may be nil
+	Limit int64            // see SetLimit
+	Red   *redact.Redactor // of its texts; nil: one of its own
+	Told  func(string)     // is told of records that were dropped; must not block, and may be nil
 
 	// Wrote is told of rows of all tables but mcp_calls as they are handed in, and
 	// Committed how long each commit took. They must not block, and may be nil.
@@ -93,7 +95,7 @@ func (o *Options) fill() {
 func Open(path string, opt Options) (*DB, error) {
 	db := &DB{
 		path:    path,
-		red:     new(redact.Redactor),
+		red:     cmp.Or(opt.Red, new(redact.Redactor)),
 		wake:    make(chan struct{}, 1),
 		soon:    make(chan struct{}, 1),
 		ran:     make(chan struct{}),
@@ -209,6 +211,13 @@ func (db *DB) AddSecrets(values ...string) { db.red.Add(values...) }
 
 // Redactor returns what redacts this database's texts.
 func (db *DB) Redactor() *redact.Redactor { return db.red }
+
+// Busy says whether calls are under way, which end in this database.
+func (db *DB) Busy() bool {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return len(db.pending) > 0
+}
 
 // Log returns the table called name as a growing text, or nil.
 func (db *DB) Log(name string) *Log {

@@ -135,7 +135,7 @@ func TestAll(t *testing.T) {
 	bad := errors.New("bad disk")
 	opened := ""
 	source := func(vm string, db *ledger.DB, err error) Source {
-		return Source{vm, func() (*ledger.DB, error) { opened += vm; return db, err }}
+		return Source{vm, func() (*ledger.DB, func(), error) { opened += vm; return db, func() {}, err }}
 	}
 	from := Sources{All: true, List: func() []Source {
 		return []Source{source("a", a, nil), source("gone", nil, fs.ErrNotExist), source("b", b, nil), source("bad", nil, bad)}

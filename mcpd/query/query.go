@@ -41,7 +41,7 @@ const (
 // A Source is a ledger that is asked.
 type Source struct {
 	VM     string
-	Ledger func() (*ledger.DB, error)
+	Ledger func() (db *ledger.DB, release func(), err error)
 }
 
 // Sources are the ledgers that a statement is about.

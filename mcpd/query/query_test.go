@@ -41,7 +41,7 @@ func call(t testing.TB, db *ledger.DB, c ledger.Call, o ledger.Outcome) uint64 {
 
 func one(db *ledger.DB) Sources {
 	return Sources{Key: "dev", List: func() []Source {
-		return []Source{{"dev", func() (*ledger.DB, error) { return db, nil }}}
+		return []Source{{"dev", func() (*ledger.DB, func(), error) { return db, func() {}, nil }}}
 	}}
 }
 

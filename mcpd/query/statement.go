@@ -25,6 +25,7 @@ type Statement struct {
 	stmt      *sqlite3.Stmt
 	sources   []Source
 	snapshots []*ledger.Snapshot // as the tables were when the ledger was read first
+	held      []func()           // that release ledgers
 	refused   string             // what it may not do
 	fault     error              // why a table could not be read
 
@@ -81,6 +82,9 @@ func (e *Engine) Start(from Sources, sql string) (_ *Statement, err error) {
 // free gives back what the statement has.
 func (s *Statement) free() {
 	s.shut()
+	for _, release := range s.held {
+		release()
+	}
 	s.e.leave(s)
 }
 
@@ -89,10 +93,12 @@ func (s *Statement) snapshot(source int) (*ledger.Snapshot, error) {
 	if s.snapshots[source] != nil {
 		return s.snapshots[source], nil
 	}
-	db, err := s.sources[source].Ledger()
-	if err == nil {
-		s.snapshots[source], err = db.Snapshot(s.ctx)
+	db, release, err := s.sources[source].Ledger()
+	if err != nil {
+		return nil, err
 	}
+	s.held = append(s.held, release)
+	s.snapshots[source], err = db.Snapshot(s.ctx)
 	return s.snapshots[source], err
 }
 

@@ -113,10 +113,6 @@ func (v *Sandbox) askedOf(ctx context.Context, q mcpd.Question) error {
 // told of it, but for values that are known to be secret. What only looks like a
 // secret is shown: a guest could hide behind such words what it wants.
 func (v *Sandbox) questionText(q mcpd.Question) (json.RawMessage, error) {
-	db, err := v.Ledger()
-	if err != nil {
-		return nil, err
-	}
 	e := *q.Event
 	e.Schema = nil // which says nothing of this call
 	text, err := rawjson.Encode(struct {
@@ -128,7 +124,7 @@ func (v *Sandbox) questionText(q mcpd.Question) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	shown := []byte(db.Redactor().Known(string(text)))
+	shown := []byte(v.red.Known(string(text)))
 	if !json.Valid(shown) {
 		return nil, fmt.Errorf("%w: what it is about has secrets, and cannot be shown without them", fs.ErrInvalid)
 	}

@@ -1,36 +1,77 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"sync"
+	"time"
 
 	"hutch/fs"
 	"hutch/mcpd/ledger"
+	"hutch/vmm"
 )
 
 // sessionFile is the ledger, in the VM's folder.
 const sessionFile = "session.db"
 
-// Ledger returns the VM's ledger, opened when it is first needed. A file that is
-// corrupt is set aside, and the VM goes on with a new one.
-func (v *Sandbox) Ledger() (*ledger.DB, error) { return v.openLedger(nil) }
+// ledgerIdle is how long a ledger stays open that nobody asks for, of a VM
+// that has no machine.
+const ledgerIdle = 5 * time.Minute
 
-// openLedger is Ledger, with more values that are never to be written.
-func (v *Sandbox) openLedger(secrets []string) (*ledger.DB, error) {
+// Ledger returns the VM's ledger, opened when it is first needed. A file that is
+// corrupt is set aside, and the VM goes on with a new one. It may be closed after
+// ledgerIdle: who needs it for longer uses HoldLedger.
+func (v *Sandbox) Ledger() (*ledger.DB, error) {
 	v.ledgerMu.Lock()
 	defer v.ledgerMu.Unlock()
+	return v.openLedger()
+}
+
+// HoldLedger returns the VM's ledger, which stays open until it is released.
+func (v *Sandbox) HoldLedger() (db *ledger.DB, release func(), err error) {
+	v.ledgerMu.Lock()
+	defer v.ledgerMu.Unlock()
+	if db, err = v.openLedger(); err != nil {
+		return nil, nil, err
+	}
+	v.ledgerHeld++
+	return db, sync.OnceFunc(func() {
+		v.ledgerMu.Lock()
+		defer v.ledgerMu.Unlock()
+		v.ledgerHeld--
+	}), nil
+}
+
+// restLedger closes the ledger of a VM that has no machine if nobody uses it: there
+// may be many such VMs, which a query over all had opened.
+func (v *Sandbox) restLedger() {
+	idle := slices.Contains([]vmm.State{vmm.Created, vmm.Stopped, vmm.Suspended, vmm.Failed}, v.State())
+	v.ledgerMu.Lock()
+	defer v.ledgerMu.Unlock()
+	switch {
+	case v.ledger == nil:
+	case !idle || v.ledgerHeld > 0 || v.ledger.Busy():
+		v.ledgerRests.Reset(cmp.Or(v.service.cfg.LedgerIdle, ledgerIdle))
+	default:
+		v.shutLedger()
+	}
+}
+
+// openLedger is Ledger. Its caller holds ledgerMu.
+func (v *Sandbox) openLedger() (*ledger.DB, error) {
 	switch {
 	case v.ledgerClosed:
 		return nil, fmt.Errorf("%w: vm %s", fs.ErrNotExist, v.Name())
 	case v.ledger != nil:
-		v.ledger.AddSecrets(secrets...)
+		v.ledgerRests.Reset(cmp.Or(v.service.cfg.LedgerIdle, ledgerIdle))
 		return v.ledger, nil
 	}
-	v.secrets = append(v.secrets, secrets...)
 	path := filepath.Join(v.Dir(), sessionFile)
 	opt := ledger.Options{
-		Limit: v.LedgerLimit(), Told: v.recordsDropped, Committed: v.service.cfg.Telemetry.Commit,
+		Limit: v.LedgerLimit(), Red: &v.red, Told: v.recordsDropped, Committed: v.service.cfg.Telemetry.Commit,
 		Wrote: func(table string, r ledger.Row) { v.service.cfg.Telemetry.Row(v.Name(), table, r) },
 	}
 	db, err := ledger.Open(path, opt)
@@ -49,8 +90,7 @@ func (v *Sandbox) openLedger(secrets []string) (*ledger.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.AddSecrets(v.secrets...)
-	v.ledger, v.secrets = db, nil
+	v.ledger, v.ledgerRests = db, time.AfterFunc(cmp.Or(v.service.cfg.LedgerIdle, ledgerIdle), v.restLedger)
 	return db, nil
 }
 
@@ -86,7 +126,13 @@ func (v *Sandbox) closeLedger() {
 	v.ledgerMu.Lock()
 	defer v.ledgerMu.Unlock()
 	v.ledgerClosed = true
+	v.shutLedger()
+}
+
+// shutLedger closes the ledger if it is open. Its caller holds ledgerMu.
+func (v *Sandbox) shutLedger() {
 	if v.ledger != nil {
+		v.ledgerRests.Stop()
 		v.ledger.Close()
 		v.ledger = nil
 	}

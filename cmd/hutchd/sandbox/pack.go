@@ -12,19 +12,20 @@ import (
 
 // Pack writes the VM with its records as an archive to w, with what want says.
 func (v *Sandbox) Pack(ctx context.Context, w io.WriteCloser, want pack.Options) error {
-	db, err := v.Ledger()
+	db, release, err := v.HoldLedger()
 	if err != nil {
 		return err
 	}
+	defer release()
 	p, err := v.service.Profiles.Get(v.Config().Profile)
 	if err != nil {
 		return err
 	}
-	db.AddSecrets(p.Secrets()...)
+	v.red.Add(p.Secrets()...)
 	return v.VM.Pack(ctx, w, want, vmm.PackHooks{
 		Secret: func(name, value string) bool {
 			text := name + "=" + value
-			return db.Redactor().Redact(text) != text || db.Redactor().Redact(value) != value
+			return v.red.Redact(text) != text || v.red.Redact(value) != value
 		},
 		Tables: func(ctx context.Context, add func(string, int64, io.Reader) error) error { return db.Carry(ctx, add) },
 	})
@@ -58,9 +59,6 @@ func (v *Sandbox) Unpack(ctx context.Context, r io.ReadCloser, want pack.Options
 func (v *Sandbox) replaceLedger(do func() error) error {
 	v.ledgerMu.Lock()
 	defer v.ledgerMu.Unlock()
-	if v.ledger != nil {
-		v.ledger.Close()
-		v.ledger = nil
-	}
+	v.shutLedger()
 	return do()
 }

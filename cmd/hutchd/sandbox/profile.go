@@ -52,7 +52,8 @@ func (v *Sandbox) configure(ctx context.Context) error {
 	if out := v.proxy.Load(); out != nil {
 		out.Set(network(p))
 	}
-	_, err = v.openLedger(p.Secrets())
+	v.red.Add(p.Secrets()...)
+	_, err = v.Ledger()
 	v.setStorage(p.Storage)
 	v.MCP.SetPending(p.MaxPending)
 	v.MCP.SetCommands(dispatch.Config(p.Commands))
@@ -88,10 +89,11 @@ func (v *Sandbox) Replay(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	db, err := v.Ledger()
+	db, release, err := v.HoldLedger()
 	if err != nil {
 		return "", err
 	}
+	defer release()
 	return history.Replay(ctx, db, v.Name(), history.Profile{Name: p.Name, Policy: p.Policy, Network: p.Network, Cmd: dispatch.Config(p.Commands)})
 }
 

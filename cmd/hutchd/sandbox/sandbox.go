@@ -19,6 +19,7 @@ import (
 	"hutch/mcpd"
 	"hutch/mcpd/attest"
 	"hutch/mcpd/ledger"
+	"hutch/mcpd/redact"
 	"hutch/profiles"
 	"hutch/vmm"
 	"hutch/vmm/process"
@@ -71,10 +72,13 @@ type Sandbox struct {
 	stores  bool            // there may be storage: between Begin and End
 	store   *remote.Storage // nil: there is none
 
-	ledgerMu     sync.Mutex // guards what follows
-	ledger       *ledger.DB // nil until it is needed
-	secrets      []string   // never to be written to the ledger, until it is open
-	ledgerClosed bool       // for good
+	red redact.Redactor // of what is never to be written to the ledger
+
+	ledgerMu     sync.Mutex  // guards what follows
+	ledger       *ledger.DB  // nil until it is needed
+	ledgerHeld   int         // by how many
+	ledgerRests  *time.Timer // closes it where nobody needs it
+	ledgerClosed bool        // for good
 }
 
 // newSandbox returns m with what belongs to it, of which nothing has begun.

@@ -41,7 +41,8 @@ type Config struct {
 	Conns     int // most connections of guests; 0: half of what descriptors there are
 	// Event is told of what happens to VMs, after all that belongs to them was.
 	// It does not wait.
-	Event func(*Sandbox, vmm.Event)
+	Event      func(*Sandbox, vmm.Event)
+	LedgerIdle time.Duration // after which a ledger is closed that nobody needs; 0: five minutes
 	// AskEnded is told the number of a question that waits no more. Nil is fine.
 	AskEnded func(id uint64)
 }

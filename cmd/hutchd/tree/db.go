@@ -39,7 +39,7 @@ func openRootQuery(c call, flags int) (fs.Handle, error) {
 	}})
 }
 
-func source(v *sandbox.Sandbox) query.Source { return query.Source{VM: v.Name(), Ledger: v.Ledger} }
+func source(v *sandbox.Sandbox) query.Source { return query.Source{VM: v.Name(), Ledger: v.HoldLedger} }
 
 // A selection is what SQL selects that is written on a file: its rows are read. The
 // statement ends with a semicolon at the end of a line, or where it is read; the

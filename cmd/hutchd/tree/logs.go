@@ -34,17 +34,18 @@ func readLog(l *fs.Log) string {
 // ledgerLog opens a table of the ledger as text, a JSON line a record.
 func ledgerLog(table string, follow bool) func(call, int) (fs.Handle, error) {
 	return func(c call, flags int) (fs.Handle, error) {
-		db, err := c.At.vm.Ledger()
+		db, release, err := c.At.vm.HoldLedger()
 		if err != nil {
 			return nil, err
 		}
 		nonblock := flags&syscall.O_NONBLOCK != 0
 		if !follow || nonblock {
 			if err := db.Settle(c.Ctx); err != nil {
+				release()
 				return nil, err
 			}
 		}
-		return &tableHandle{log: db.Log(table).Reader(), follow: follow, nonblock: nonblock}, nil
+		return &tableHandle{log: db.Log(table).Reader(), follow: follow, nonblock: nonblock, release: release}, nil
 	}
 }
 
@@ -64,6 +65,7 @@ type tableHandle struct {
 	fs.MadeUp
 	log              *ledger.Reader
 	follow, nonblock bool
+	release          func()
 }
 
 func (h *tableHandle) Stream() bool { return h.follow }
@@ -74,6 +76,11 @@ func (h *tableHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, err
 		return 0, fs.ErrAgain
 	}
 	return n, err
+}
+
+func (h *tableHandle) Close() error {
+	h.release()
+	return nil
 }
 
 func rootEvents(c call, flags int) (fs.Handle, error) {

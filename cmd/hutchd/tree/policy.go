@@ -18,10 +18,11 @@ func policyRules(c call) (string, error) {
 }
 
 func policySuggest(c call) (string, error) {
-	db, err := c.At.vm.Ledger()
+	db, release, err := c.At.vm.HoldLedger()
 	if err != nil {
 		return "", err
 	}
+	defer release()
 	return history.Suggest(c.Ctx, db, c.At.vm.Name())
 }
 

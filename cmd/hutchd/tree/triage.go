@@ -165,10 +165,11 @@ func (f findings) readLedger(ctx context.Context, v *sandbox.Sandbox, since time
 	if st, err := os.Stat(filepath.Join(v.Dir(), "session.db")); err != nil || st.ModTime().Before(since) {
 		return nil
 	}
-	db, err := v.Ledger()
+	db, release, err := v.HoldLedger()
 	if err != nil {
 		return nil // which is told elsewhere
 	}
+	defer release()
 	snap, err := db.Snapshot(ctx)
 	if err != nil {
 		return err
