@@ -44,6 +44,7 @@ type aggregator struct {
 	out      *wire.Writer
 	set      atomic.Pointer[set] // the servers in force
 	limits   atomic.Pointer[wire.Limits]
+	fetches  atomic.Int64   // of lists
 	requests sync.WaitGroup // being answered
 	tasks    sync.WaitGroup // what requests and servers leave behind
 

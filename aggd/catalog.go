@@ -34,8 +34,11 @@ func newLists() map[*wire.List]*cachedList {
 	return lists
 }
 
-// maxPages guards against a server whose list never ends.
-const maxPages = 1000
+// What a list of a server may have, beside so many bytes as a message may.
+const (
+	maxPages = 1000
+	maxItems = 100_000
+)
 
 // invalidate notes that a list changed.
 func (u *upstream) invalidate(l *wire.List) {
@@ -49,6 +52,8 @@ func (u *upstream) invalidate(l *wire.List) {
 // for a list to be fetched, but not past the end of ctx, and for a server that
 // was late once not at all.
 func (u *upstream) items(ctx context.Context, l *wire.List) [][]byte {
+	u.asking.Add(1)
+	defer u.asking.Add(-1)
 	for range 2 {
 		wait, begun := u.startFetch(l)
 		if wait == nil || !u.await(ctx, wait) || begun {
@@ -71,10 +76,14 @@ func (u *upstream) await(ctx context.Context, fetched <-chan struct{}) bool {
 		return true
 	case <-ctx.Done():
 	}
+	u.setLate(true)
+	return false
+}
+
+func (u *upstream) setLate(late bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.late = true
-	return false
+	u.late = late
 }
 
 // startFetch has a list fetched if it needs to be, and returns what to wait for, and
@@ -162,16 +171,17 @@ func (u *upstream) fetch(ctx context.Context, c *conn, l *wire.List) {
 	if _, http := c.transport.(*streamable); http && l == wire.Tools && c.stateless.Load() {
 		items, headers = u.headed(items)
 	}
+	items = compact(items)
 	u.mu.Lock()
-	defer u.mu.Unlock()
-	s.err = err
-	if err != nil {
-		return
+	if s.err = err; err == nil {
+		u.keep(s, items)
+		s.fresh = epoch == s.epoch
+		if l == wire.Tools {
+			u.headers = headers
+		}
 	}
-	if l == wire.Tools {
-		u.headers = headers
-	}
-	s.items, s.filled, s.fresh = items, true, epoch == s.epoch
+	u.mu.Unlock()
+	u.agg.makeRoom()
 }
 
 // pages fetches a list page by page.
@@ -189,9 +199,13 @@ func (u *upstream) pages(ctx context.Context, c *conn, l *wire.List) ([][]byte, 
 			}
 			return nil, fmt.Errorf("%s: %w", l.MCP, err)
 		}
-		items = append(items, rawjson.Elements(rawjson.Get(o.result, l.Result))...)
 		if size += len(o.result); size > u.agg.maxResult() {
 			return nil, fmt.Errorf("%s: over the limit of %d bytes", l.MCP, u.agg.maxResult())
+		}
+		for item := range rawjson.Each(rawjson.Get(o.result, l.Result)) {
+			if items = append(items, item); len(items) > maxItems {
+				return nil, fmt.Errorf("%s: more than %d %s", l.MCP, maxItems, l.Field)
+			}
 		}
 		cursor := rawjson.Get(o.result, "nextCursor")
 		if rawjson.String(cursor) == "" {
@@ -203,7 +217,7 @@ func (u *upstream) pages(ctx context.Context, c *conn, l *wire.List) ([][]byte, 
 		seen[string(cursor)] = true
 		params = fmt.Appendf(nil, `{"cursor":%s}`, cursor)
 	}
-	return nil, fmt.Errorf("%s: %w", l.MCP, errors.New("more than 1000 pages"))
+	return nil, fmt.Errorf("%s: more than %d pages", l.MCP, maxPages)
 }
 
 // tellChanges tells the host of lists that are not as it was given them last.

@@ -1,8 +1,10 @@
 package aggd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"hutch/aggd/rawjson"
@@ -23,7 +25,7 @@ func (a *aggregator) listServers(q request) ([]byte, error) {
 // lister answers list_*: what all servers have, in the order of the servers.
 func lister(l *wire.List) func(*aggregator, context.Context, request) ([]byte, error) {
 	return func(a *aggregator, ctx context.Context, q request) ([]byte, error) {
-		ctx, cancel := context.WithTimeout(ctx, a.cfg.ListWait)
+		wait, cancel := context.WithTimeout(ctx, a.cfg.ListWait)
 		defer cancel()
 		client := text(q.Params, "client")
 		if _, known := a.capabilities(client); client != "" && !known {
@@ -33,10 +35,13 @@ func lister(l *wire.List) func(*aggregator, context.Context, request) ([]byte, e
 		parts := make([]part, len(servers))
 		var each sync.WaitGroup
 		for i, s := range servers {
-			each.Go(func() { parts[i] = s.part(ctx, l, client) })
+			each.Go(func() { parts[i] = s.part(wait, l, client) })
 		}
 		each.Wait()
-		return encodeParts(l, parts), nil
+		if ctx.Err() != nil { // nobody wants it any more, and it may be long
+			return nil, context.Cause(ctx)
+		}
+		return a.encodeParts(l, parts), nil
 	}
 }
 
@@ -59,22 +64,44 @@ func (s *server) part(ctx context.Context, l *wire.List, client string) part {
 	return part{u.name, items}
 }
 
-// encodeParts returns a list as the member of an answer.
-func encodeParts(l *wire.List, parts []part) []byte {
+// maxList is how long a list may be that is written down: hutchd reads no longer line.
+const maxList = wire.Most
+
+// encodeParts returns a list as the member of an answer. If all servers together have
+// too much, the longest parts are left out.
+func (a *aggregator) encodeParts(l *wire.List, parts []part) []byte {
+	line, left := encodeList(l, parts)
+	if left != nil {
+		slices.SortStableFunc(parts, func(x, y part) int { return cmp.Compare(cost(x.items), cost(y.items)) })
+		line, left = encodeList(l, parts)
+	}
+	for _, server := range left {
+		a.logf("%s: left out its %s: with them the list is over %d bytes", server, l.Field, maxList)
+	}
+	return line
+}
+
+// encodeList is encodeParts for parts in their order, and returns the servers whose
+// parts it left out.
+func encodeList(l *wire.List, parts []part) (line []byte, left []string) {
 	size := 0
 	for _, p := range parts {
 		for _, raw := range p.items {
 			size += len(raw) + 2*len(p.server) + 128
 		}
 	}
-	line := fmt.Appendf(make([]byte, 0, size), `%q:[`, l.Field)
+	line = fmt.Appendf(make([]byte, 0, min(size, maxList)), `%q:[`, l.Field)
 	for _, p := range parts {
+		begin := len(line)
 		for _, raw := range p.items {
 			if line[len(line)-1] != '[' {
 				line = append(line, ',')
 			}
-			line = appendEntry(line, l, p.server, raw)
+			if line = appendEntry(line, l, p.server, raw); len(line) > maxList {
+				line, left = line[:begin], append(left, p.server)
+				break
+			}
 		}
 	}
-	return append(line, ']')
+	return append(line, ']'), left
 }

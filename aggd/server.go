@@ -60,8 +60,23 @@ func (s *server) upstream(client string) (*upstream, error) {
 		return nil, fmt.Errorf("unknown client: %.40s", client)
 	}
 	u := newUpstream(s.agg, *d, &s.era, client, offered, true)
+	u.setLate(s.late())
 	s.ups[client] = u
 	return u, nil
+}
+
+// late reports whether a list has waited in vain for one of the connections, so that
+// none waits for another; mu is held.
+func (s *server) late() bool {
+	for _, u := range s.ups {
+		u.mu.Lock()
+		late := u.late
+		u.mu.Unlock()
+		if late {
+			return true
+		}
+	}
+	return false
 }
 
 func because(err error) string {

@@ -46,6 +46,10 @@ type upstream struct {
 	done         chan struct{}
 	kick         chan struct{} // wakes run: somebody needs the connection
 
+	kept    atomic.Int64 // bytes of the lists
+	fetched atomic.Int64 // which fetch of the aggregator's brought the last
+	asking  atomic.Int32 // requests under way for the lists
+
 	mu       sync.Mutex // guards what follows
 	state    string
 	cause    error // of the last failure

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -23,9 +24,19 @@ const builtinServer = "builtin"
 type catalogs struct {
 	e *Endpoint
 
-	mu    sync.Mutex // guards the map
+	turns chan struct{} // holds a token for each list that is being fetched
+
+	mu    sync.Mutex // guards what follows
 	byKey map[string]catalog
+	order []string // the keys of byKey, asked for longest ago first
 }
+
+// What lists take.
+const (
+	maxFetching = 4        // of a VM that are fetched at once: one may be long
+	maxKept     = 64 << 20 // bytes of those that are kept for clients with capabilities, beside the last
+	itemCost    = 200      // bytes that an item takes beside its text
+)
 
 // A catalog is what all servers offer to clients of the same capabilities.
 type catalog map[*wire.List]*shelf
@@ -34,11 +45,12 @@ type catalog map[*wire.List]*shelf
 func (cs *catalogs) of(key string) catalog {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
+	cs.order = append(slices.DeleteFunc(cs.order, func(k string) bool { return k == key }), key)
 	c := cs.byKey[key]
 	if c == nil {
 		c = make(catalog)
 		for _, l := range wire.Lists {
-			c[l] = &shelf{list: l, fetch: fetcher(l, key), turn: make(chan struct{}, 1)}
+			c[l] = &shelf{list: l, fetch: cs.fetcher(l, key), turn: make(chan struct{}, 1)}
 		}
 		tools := c[wire.Tools]
 		tools.own, tools.hides = cs.e.ownTools(), cs.e.hides
@@ -46,6 +58,39 @@ func (cs *catalogs) of(key string) catalog {
 		cs.byKey[key] = c
 	}
 	return c
+}
+
+// makeRoom forgets the lists of clients that asked for them longest ago while all that
+// are kept take too much. Those for clients without capabilities, which the tree
+// shows, stay, and so do the last.
+func (cs *catalogs) makeRoom() {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	size := 0
+	for key, c := range cs.byKey {
+		if key != "" {
+			size += c.size()
+		}
+	}
+	last := cs.order[len(cs.order)-1]
+	cs.order = slices.DeleteFunc(cs.order, func(key string) bool {
+		old := size > maxKept && key != "" && key != last
+		if old {
+			size -= cs.byKey[key].size()
+			delete(cs.byKey, key)
+		}
+		return old
+	})
+}
+
+// size returns how many bytes the lists take.
+func (c catalog) size() (n int) {
+	for _, s := range c {
+		if held := s.held.Load(); held != nil {
+			n += len(held.result) + itemCost*len(held.items)
+		}
+	}
+	return n
 }
 
 // empty takes the servers' part out of every list.
@@ -129,6 +174,7 @@ func (s *shelf) get(ctx context.Context, e *Endpoint) (*stock, *Error) {
 	}
 	fetched := s.stock(gen, list)
 	s.held.Store(fetched)
+	e.catalogs.makeRoom()
 	if e.aggregator.Load() != c { // it was stopped meanwhile, and the shelf emptied
 		s.held.Store(nil)
 	}
@@ -193,25 +239,27 @@ func (s *shelf) renew(server string) {
 
 func (s *shelf) stock(gen uint64, list []wire.Item) *stock {
 	list = slices.Concat(s.own, list) // own is shared, and what follows writes
-	if s.list == wire.Tools {
-		for i := range list {
-			list[i].Schema = rawjson.Get(list[i].Raw, "inputSchema")
-		}
-	}
 	slices.SortStableFunc(list, func(a, b wire.Item) int { return cmp.Compare(a.Name, b.Name) })
 	st := &stock{gen: gen, at: time.Now(), items: list, index: make(map[string]*wire.Item, len(list))}
-	b := append([]byte(`{`), quote(s.list.Result)...)
-	b = append(b, `:[`...)
+	size := 64
+	for i := range list {
+		size += len(list[i].Raw) + 1
+	}
+	b := fmt.Appendf(make([]byte, 0, size), `{%q:[`, s.list.Result)
 	shown := 0
 	for i := range list {
-		st.index[list[i].Name] = &list[i]
-		if !s.shows(&list[i]) {
-			continue
+		it := &list[i]
+		st.index[it.Name] = it
+		if s.shows(it) {
+			if shown++; shown > 1 {
+				b = append(b, ',')
+			}
+			b = append(b, it.Raw...)
+			it.Raw = b[len(b)-len(it.Raw):] // so that it is there once
 		}
-		if shown++; shown > 1 {
-			b = append(b, ',')
+		if s.list == wire.Tools {
+			it.Schema = rawjson.Get(it.Raw, "inputSchema")
 		}
-		b = append(b, list[i].Raw...)
 	}
 	st.result = append(b, `]}`...)
 	return st
@@ -219,8 +267,14 @@ func (s *shelf) stock(gen uint64, list []wire.Item) *stock {
 
 // fetcher returns what gets a list from the aggregator, as clients of that key
 // see it, with each item's name for the guest in the place of its own.
-func fetcher(list *wire.List, key string) func(context.Context, *child.Child) ([]wire.Item, error) {
+func (cs *catalogs) fetcher(list *wire.List, key string) func(context.Context, *child.Child) ([]wire.Item, error) {
 	return func(ctx context.Context, c *child.Child) ([]wire.Item, error) {
+		select {
+		case cs.turns <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		defer func() { <-cs.turns }()
 		found, err := c.List(ctx, list, key)
 		items := make([]wire.Item, 0, len(found))
 		for _, it := range found {

@@ -170,7 +170,7 @@ func New(cfg Config) *Endpoint {
 	e.log = &redact.Lines{To: cfg.AggLog, Redact: e.redact}
 	e.rules.Store(newRules(nil, nil))
 	e.SetLimits(e.ctx, wire.Limits{})
-	e.catalogs = catalogs{e: e, byKey: make(map[string]catalog)}
+	e.catalogs = catalogs{e: e, turns: make(chan struct{}, maxFetching), byKey: make(map[string]catalog)}
 	e.made.byID = make(map[string]*task)
 	e.subs = subscriptions{e: e, topics: make(map[topic]map[subscriber]string)}
 	e.work = workspace.New(cfg.Work, cfg.Snapshots)

@@ -111,7 +111,7 @@ func (e *Endpoint) settled(ctx context.Context, limit time.Duration) []wire.Stat
 	}
 	wait, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	c.List(wait, wire.Tools, "") // makes servers start, and waits for them
+	e.catalogs.of("")[wire.Tools].get(wait, e) // makes servers start, and waits for them
 	if now, err := c.Servers(ctx); err == nil {
 		all = now
 	}

@@ -100,7 +100,9 @@ func (r *row) end(ctx context.Context, o ledger.Outcome, err *Error) *Error {
 
 // answer ends the call's row and returns the answer once that is durable.
 func (c *call) answer(result json.RawMessage, err *Error) (json.RawMessage, *Error) {
-	err = c.fit(result, err)
+	if err = c.fit(result, err); err != nil {
+		result = nil // which nobody gets: it may be long
+	}
 	c.session.e.count.add(c.verdict.denied, err)
 	c.recordFile(err)
 	c.recordCommand()

@@ -12,6 +12,7 @@ package rawjson
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"slices"
 )
 
@@ -88,25 +89,41 @@ func Splice(text []byte, start, end int, value []byte) []byte {
 
 // Elements returns the elements of the array arr, or nil where it is none.
 func Elements(arr []byte) [][]byte {
+	var elements [][]byte
+	if i := skipSpace(arr, 0); i < len(arr) && arr[i] == '[' {
+		elements = [][]byte{}
+	}
+	for element := range Each(arr) {
+		elements = append(elements, element)
+	}
+	return elements
+}
+
+// Each yields the elements of the array arr; none where it is no array.
+func Each(arr []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) { yieldElements(arr, yield) }
+}
+
+func yieldElements(arr []byte, yield func([]byte) bool) {
 	i := skipSpace(arr, 0)
 	if i >= len(arr) || arr[i] != '[' {
-		return nil
+		return
 	}
-	elements := [][]byte{}
 	i = skipSpace(arr, i+1)
 	for i < len(arr) && arr[i] != ']' {
 		end := skipValue(arr, i)
-		elements = append(elements, arr[i:end])
+		if !yield(arr[i:end]) {
+			return
+		}
 		next := skipSpace(arr, end)
 		if next < len(arr) && arr[next] == ',' {
 			next = skipSpace(arr, next+1)
 		}
 		if next == i {
-			break
+			return
 		}
 		i = next
 	}
-	return elements
 }
 
 // Inside returns what stands between the braces of the object, without space at

@@ -1,0 +1,71 @@
+package aggd
+
+import "slices"
+
+// maxKept is how many bytes the lists may take that are kept for clients which declared
+// capabilities, beside those that are being asked for.
+const maxKept = 64 << 20
+
+// makeRoom drops the lists of the connections that fetched theirs longest ago while all
+// take too much; they are fetched again when they are asked for. Those of connections
+// for clients without capabilities stay.
+func (a *aggregator) makeRoom() {
+	var all []*upstream
+	size := int64(0)
+	for _, s := range a.set.Load().order {
+		s.mu.Lock()
+		for client, u := range s.ups {
+			if client != "" {
+				all = append(all, u)
+				size += u.kept.Load()
+			}
+		}
+		s.mu.Unlock()
+	}
+	slices.SortFunc(all, func(x, y *upstream) int { return int(x.fetched.Load() - y.fetched.Load()) })
+	for _, u := range all {
+		if size <= maxKept {
+			return
+		}
+		if u.asking.Load() == 0 {
+			size -= u.kept.Load()
+			u.dropLists()
+		}
+	}
+}
+
+// dropLists drops the lists. When they are there again, the host is told of them as if
+// they had changed, for nobody knows whether they have.
+func (u *upstream) dropLists() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.headers = nil
+	for _, s := range u.lists {
+		s.items, s.given, s.filled, s.fresh = nil, nil, false, false
+	}
+	u.kept.Store(0)
+}
+
+// keep puts the items of a list in the place of those that it had; mu is held.
+func (u *upstream) keep(s *cachedList, items [][]byte) {
+	u.kept.Add(cost(items) - cost(s.items))
+	u.fetched.Store(u.agg.fetches.Add(1))
+	s.items, s.filled = items, true
+}
+
+// cost returns how much memory items take.
+func cost(items [][]byte) (size int64) {
+	for _, raw := range items {
+		size += int64(len(raw)) + 24
+	}
+	return size
+}
+
+// compact returns the items with nothing of what came with them.
+func compact(items [][]byte) [][]byte {
+	text := slices.Concat(items...)
+	for i, raw := range items {
+		items[i], text = text[:len(raw):len(raw)], text[len(raw):]
+	}
+	return slices.Clip(items)
+}
