@@ -179,7 +179,7 @@ func (m *meter) measure(ctx context.Context) string {
 	now := time.Now() // what is used from here on is not idle, however long the rest takes
 	active := m.active(now)
 	if active {
-		m.group()
+		m.group(ctx)
 	}
 	if m.cuts {
 		m.v.cutLogs()
@@ -241,8 +241,9 @@ func (m *meter) overdo(ctx context.Context) {
 	}
 }
 
-// group reads what the control group counted.
-func (m *meter) group() {
+// group reads what the control group counted. What is told of it is written down:
+// the count is as high for the hutchd that comes after this one.
+func (m *meter) group(ctx context.Context) {
 	g := m.v.look().Group
 	if g == nil {
 		return
@@ -254,9 +255,12 @@ func (m *meter) group() {
 	if now.PIDs > m.told.PIDs {
 		m.v.event(EventLimit, "pids: the machine may have no more processes on the host")
 	}
-	m.told = now
 	used := g.Used()
 	m.v.change(func(s *seen) { s.Told, s.use.ram = now, used })
+	if m.told != now {
+		m.told = now
+		m.post(ctx, m.v.keepMachine)
+	}
 }
 
 // load asks the guest how many processes it has, while the machine is active,
@@ -352,7 +356,7 @@ func (m *meter) idle(ctx context.Context, now time.Time) string {
 	}
 	if last.Sub(m.saved) >= limit/20 {
 		m.saved = last
-		m.post(ctx, func() { m.v.keepMachine() })
+		m.post(ctx, m.v.keepMachine)
 	}
 	return ""
 }

@@ -108,6 +108,37 @@ func TestRestartAfterACrash(t *testing.T) {
 	w.table = crashed
 }
 
+// What a control group counted is told once, also where hutchd is killed after it.
+func TestRestartAfterOOM(t *testing.T) {
+	w := newWorld(t)
+	v := w.running("dev")
+	state, group := filepath.Join(v.Dir(), "state"), t.TempDir()
+	w.close()
+	text, err := os.ReadFile(state)
+	must(t, err)
+	places := fmt.Sprintf(`{"group":{"memory":{"dir":%q,"v2":true},"pids":{"dir":%[1]q,"v2":true}},`, group)
+	must(t, os.WriteFile(state, []byte(places+string(text[1:])), 0o600))
+	must(t, os.WriteFile(filepath.Join(group, "memory.events"), []byte("oom_kill 1\n"), 0o600))
+	w.open()
+	const oom = "dev oom out of memory: the host has no more"
+	w.await(oom)
+	for limit := w.limit(); !strings.Contains(string(text), `"told"`); text, err = os.ReadFile(state) {
+		if must(t, err); limit.Err() != nil {
+			t.Fatal("that it was told is not written down")
+		}
+	}
+	w.close()
+	must(t, os.WriteFile(state, text, 0o600)) // as a kill would have left it
+	must(t, os.WriteFile(filepath.Join(group, "pids.events"), []byte("max 1\n"), 0o600))
+	w.open()
+	w.await("dev limit pids: the machine may have no more processes on the host")
+	w.hearing.Lock()
+	defer w.hearing.Unlock()
+	if n := len(slices.DeleteFunc(w.events, func(e string) bool { return e != oom })); n != 1 {
+		t.Errorf("it was told %d times", n)
+	}
+}
+
 func TestBrokenStateFiles(t *testing.T) {
 	w := newWorld(t)
 	for name, text := range map[string]string{"empty": "", "rubbish": "{", "odd": `{"state":"levitating"}`} {
