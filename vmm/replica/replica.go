@@ -76,14 +76,9 @@ const (
 	perFile = 32 << 10
 )
 
-// Still copies what has changed since the last pass as Ahead does, and says
+// still copies what has changed since the last pass as Ahead does, and says
 // whether that was nothing. Then the replica is complete, and what the folder
 // was at one moment, between the two passes, although nobody was stopped.
-func (r *Replica) Still(ctx context.Context) (c Cost, still bool, err error) {
-	still, err = r.still(ctx, &c)
-	return c, still, err
-}
-
 func (r *Replica) still(ctx context.Context, c *Cost) (bool, error) {
 	p := r.newPass(ctx, c)
 	p.dressed = true

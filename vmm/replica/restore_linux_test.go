@@ -20,7 +20,7 @@ func keep(t testing.TB, dir, name string) string {
 	to := filepath.Join(filepath.Dir(dir), name)
 	r := replica.New(dir, to)
 	must(t, r.Ahead(t.Context()))
-	if _, still, err := r.Still(t.Context()); err != nil || !still {
+	if _, still, err := (replica.Set{"": r}).Still(t.Context()); err != nil || !still {
 		t.Logf("not still: %v", err)
 		_, err := r.Copy(t.Context())
 		must(t, err)

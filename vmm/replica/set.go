@@ -28,8 +28,9 @@ func (s Set) Ahead(ctx context.Context) error {
 	return nil
 }
 
-// Still is Replica.Still of each, and says whether all were. That they were at
-// the same moment it does not say.
+// Still copies what has changed since Ahead, of folders that may be in use, and
+// says whether that was nothing. Then each replica is complete, and what its
+// folder was at one moment, although nobody was stopped; not all at the same.
 func (s Set) Still(ctx context.Context) (sum Cost, still bool, err error) {
 	still = true
 	for _, r := range s {
