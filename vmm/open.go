@@ -67,7 +67,7 @@ func Open(cfg Options) (*Table, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	t := &Table{cfg: cfg, vms: make(map[string]*VM), pace: make(pace, 1)}
+	t := &Table{cfg: cfg, vms: make(map[string]*VM), pace: make(pace, 1), archives: make(chan struct{}, maxArchives)}
 	if err := os.MkdirAll(t.dir(), 0o700); err != nil {
 		return nil, err
 	}

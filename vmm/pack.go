@@ -79,6 +79,20 @@ type Mover interface {
 // have a copy of it each.
 const maxPacks = 4
 
+// maxArchives is how many archives are made and unpacked at once, of all VMs: each
+// takes up to 10 MiB of this process' memory.
+const maxArchives = 16
+
+// archive counts one in that begins; over is told of its end.
+func (t *Table) archive() (over func(), err error) {
+	select {
+	case t.archives <- struct{}{}:
+		return func() { <-t.archives }, nil
+	default:
+		return nil, fmt.Errorf("%w: %d archives are being made or unpacked already", fs.ErrBusy, maxArchives)
+	}
+}
+
 // A packing is an archive in the making.
 type packing struct {
 	v     *VM
@@ -110,6 +124,11 @@ func (v *VM) Pack(ctx context.Context, w io.WriteCloser, want pack.Options, b Pa
 	default:
 		return fmt.Errorf("%w: %d archives of vm %q are being made already", fs.ErrBusy, maxPacks, v.Name())
 	}
+	over, err := v.t.archive()
+	if err != nil {
+		return err
+	}
+	defer over()
 	p := &packing{v: v, want: want, hooks: b.withDefaults(), dir: v.dir}
 	defer p.close()
 	if err = p.freeze(ctx); err == nil {

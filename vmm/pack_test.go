@@ -3,6 +3,7 @@ package vmm_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -90,6 +91,7 @@ func TestUnpackWhatCannotBe(t *testing.T) {
 		`unknown key "owner"`:                   {Config: "owner root\n", Image: pack.Image{Kind: "host"}},
 		`image "deb" is not here`:               {Config: "image deb\n", Image: pack.Image{Name: "deb", Digest: "sha256:12", Source: "docker.io/deb"}},
 		`the archive needs "sha256:12"`:         {Image: pack.Image{Name: "host", Digest: "sha256:12"}},
+		`archive does not say which image it`:   {Driver: "fake"},
 		`archive is for vax`:                    {Image: pack.Image{Kind: "host", Arch: "vax"}},
 		`and there is room for`:                 {Image: pack.Image{Kind: "host"}, Sizes: map[string]pack.Size{"work": {Bytes: 1 << 60}}},
 		`a processor with "flying", which this`: {Image: pack.Image{Kind: "host"}, Driver: "fake", Memory: &pack.Memory{Features: []string{"flying"}}},
@@ -123,6 +125,39 @@ func TestUnpackWhatCannotBe(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(v.Dir(), "saved")); err == nil {
 			t.Error("the memory is there")
 		}
+	}
+}
+
+// TestUnpackMany has as many archives made and unpacked as there may be, and one more.
+func TestUnpackMany(t *testing.T) {
+	w := newWorld(t)
+	data := w.packed(w.make("dev"), pack.Usual(), vmm.PackHooks{})
+	var ends []func()
+	for i := range 16 {
+		v := w.make(fmt.Sprint("n", i))
+		r, feed := io.Pipe()
+		done := make(chan error, 1)
+		go func() {
+			done <- v.Unpack(w.limit(), r, pack.All(), vmm.PackHooks{}, func() {})
+			r.Close()
+		}()
+		if _, err := feed.Write(data[:1]); err != nil { // and it has begun
+			t.Fatal(err)
+		}
+		ends = append(ends, func() { feed.Close(); <-done })
+	}
+	v, err := w.unpack("more", data, pack.All())
+	if !errors.Is(err, fs.ErrBusy) {
+		t.Errorf("the one more: %v", err)
+	}
+	if err := w.lookup("dev").Pack(w.limit(), nopCloser{io.Discard}, pack.Usual(), vmm.PackHooks{}); !errors.Is(err, fs.ErrBusy) {
+		t.Errorf("one more made: %v", err)
+	}
+	for _, end := range ends {
+		end()
+	}
+	if err := v.Unpack(w.limit(), io.NopCloser(bytes.NewReader(data)), pack.All(), vmm.PackHooks{}, func() {}); err != nil {
+		t.Error(err)
 	}
 }
 

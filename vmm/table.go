@@ -31,6 +31,8 @@ type Table struct {
 	number int // of the last anonymous VM
 	closed bool
 
+	archives chan struct{} // has a token for each that is made or unpacked
+
 	fill fill
 	pace pace      // of what guests ask for
 	logs *logWatch // nil: the meters cut logs

@@ -82,6 +82,11 @@ func (v *VM) Unpack(ctx context.Context, r io.ReadCloser, want pack.Options, b P
 	default:
 		return fmt.Errorf("%w: an archive is being unpacked into vm %q already", fs.ErrBusy, v.Name())
 	}
+	over, err := v.t.archive()
+	if err != nil {
+		return err
+	}
+	defer over()
 	u := &unpack{v: v, want: want, hooks: b.withDefaults(), state: Stopped}
 	if u.dir, err = os.MkdirTemp(v.dir, ".new-"); err != nil {
 		return err
@@ -121,10 +126,10 @@ func (u *unpack) read(ctx context.Context, r io.Reader, whole func()) error {
 	defer a.Close()
 	u.m = m
 	if err := u.fits(); err != nil {
-		return err
+		return a.Blame(err)
 	}
 	x := pack.Extraction{
-		Dir: u.dir, Limits: pack.Limits{Files: maxUnpackFiles, Bytes: room(u.dir), Disk: u.v.t.effective(u.config).Disk}, Skip: u.skip,
+		Dir: u.dir, Limits: pack.Limits{Files: maxUnpackFiles, Disk: u.v.t.effective(u.config).Disk, Room: leaving(u.dir)}, Skip: u.skip,
 		Ledger: func(name string, r io.Reader) error { return u.hooks.Table(ctx, u.dir, name, r) },
 	}
 	err = x.Extract(ctx, a)
@@ -150,7 +155,7 @@ func (u *unpack) fits() error {
 	for _, s := range u.m.Sizes {
 		sum += max(0, s.Bytes)
 	}
-	if have := room(u.dir); sum > have {
+	if have := leaving(u.dir)(); sum > have {
 		return fmt.Errorf("%w: archive has %s, and there is room for %s", fs.ErrNoSpace, mib(sum), mib(have))
 	}
 	return u.remember()
@@ -183,6 +188,9 @@ func (u *unpack) findImage() error {
 	want, images := u.m.Image, u.v.t.images
 	if want.Arch != "" && want.Arch != runtime.GOARCH {
 		return fmt.Errorf("%w: archive is for %.32s, and this machine is %s", fs.ErrUnsupported, want.Arch, runtime.GOARCH)
+	}
+	if want.Kind == "" {
+		return fmt.Errorf("%w: archive does not say which image it needs: where it was packed there was none called %.100q", fs.ErrNotExist, want.Name)
 	}
 	name := u.v.t.effective(u.config).Image
 	img, err := images.Lookup(name)
@@ -422,7 +430,7 @@ func (v *VM) finishUnpack() error {
 	}
 	for _, part := range unpackedParts {
 		if err := exchange(v.path(part), filepath.Join(next, part), filepath.Join(next, "old-"+part)); err != nil {
-			return fmt.Errorf("%w: vm %q is not unpacked whole: %w", fs.ErrIO, v.Name(), err)
+			return fmt.Errorf("%w: vm %q is not unpacked whole, start it to finish that: %w", fs.ErrIO, v.Name(), err)
 		}
 	}
 	os.Remove(v.path("config.bad"))
@@ -436,15 +444,18 @@ func (v *VM) finishUnpack() error {
 	return removeAll(trash)
 }
 
-// room returns how many bytes may be written to dir's file system. Of what it has
-// left some stays.
-func room(dir string) int64 {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0
+// leaving returns what tells how many bytes may be written to dir's file system,
+// whoever else writes to it: of what it has left now some stays.
+func leaving(dir string) (room func() int64) {
+	free := func() int64 {
+		var st unix.Statfs_t
+		if err := unix.Statfs(dir, &st); err != nil {
+			return 0
+		}
+		return int64(st.Bavail) * int64(st.Bsize)
 	}
-	free := int64(st.Bavail) * int64(st.Bsize)
-	return free - free/20
+	stays := free() / 20
+	return func() int64 { return free() - stays }
 }
 
 // plainText returns a text of an archive as it can stand in a line for people.

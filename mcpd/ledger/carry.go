@@ -139,7 +139,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := b.Bytes()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", fs.ErrTooLong, err)
+		return nil, fmt.Errorf("%w: %w", fs.ErrInvalid, err)
 	case end == io.EOF && len(line) > 0:
 		return nil, fmt.Errorf("%w: it has no end", fs.ErrInvalid)
 	}

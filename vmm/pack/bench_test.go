@@ -73,7 +73,7 @@ func BenchmarkPack(b *testing.B) {
 		to := filepath.Join(top, "to")
 		os.Mkdir(to, 0o755)
 		at = time.Now()
-		if err := extract(b.Context(), data, to, pack.Limits{Files: 1 << 20, Bytes: 1 << 40}); err != nil {
+		if err := extract(b.Context(), data, to, pack.Limits{Files: 1 << 20, Room: room(1 << 40)}); err != nil {
 			b.Fatal(err)
 		}
 		took[1] = append(took[1], time.Since(at))

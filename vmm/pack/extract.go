@@ -17,9 +17,9 @@ import (
 
 // Limits bound what an archive may bring.
 type Limits struct {
-	Files int64 // members of folders
-	Bytes int64 // of all files
-	Disk  int64 // of these, what work and layer may take, each file 1 KiB at least; 0: no limit
+	Files int64        // members of folders
+	Disk  int64        // bytes that work and layer may take, each file 1 KiB at least; 0: no limit
+	Room  func() int64 // how many bytes can still be written; it is asked before each piece
 }
 
 // least is what a file takes at least, as package disk has it.
@@ -33,9 +33,9 @@ type Extraction struct {
 	// Ledger takes the table called name.
 	Ledger func(name string, r io.Reader) error
 
-	used, disk, files int64
-	way               []level
-	buf               []byte
+	disk, files int64
+	way         []level
+	buf         []byte
 }
 
 // A level is an open folder that files are made in.
@@ -55,6 +55,7 @@ func (x *Extraction) Extract(ctx context.Context, a *Reader) error {
 	}
 	x.way = []level{{dir: os.NewFile(uintptr(fd), x.Dir)}}
 	x.buf = make([]byte, 256<<10)
+	a.tail.left = x.Limits.Room()
 	defer func() {
 		for _, l := range x.way {
 			l.dir.Close()
@@ -69,7 +70,7 @@ func (x *Extraction) Extract(ctx context.Context, a *Reader) error {
 			err = x.member(ctx, h, a.tar)
 		}
 		if err != nil {
-			return malformed(err)
+			return a.Blame(malformed(err))
 		}
 	}
 }
@@ -88,6 +89,7 @@ func (x *Extraction) member(ctx context.Context, h *tar.Header, r io.Reader) err
 	if x.Skip != nil && x.Skip(parts[0]) {
 		return nil
 	}
+	r = piecemeal{r, x.Limits.Room}
 	if parts[0] == "ledger" {
 		table, ok := strings.CutSuffix(strings.Join(parts[1:], "/"), ".jsonl")
 		if !ok || h.Typeflag != tar.TypeReg || h.PAXRecords[sparseRecord] != "" {
@@ -107,19 +109,33 @@ func (x *Extraction) take(part string, h *tar.Header) error {
 		return bad("%q has %d bytes", shorten(h.Name), h.Size)
 	}
 	x.files++
-	x.used += max(h.Size, least)
 	if part == "work" || part == "layer" {
 		x.disk += max(h.Size, least)
 	}
 	switch {
 	case x.files > x.Limits.Files:
-		return fmt.Errorf("%w: archive has more than %d files", fs.ErrTooLong, x.Limits.Files)
-	case x.used > x.Limits.Bytes || x.used < 0:
-		return fmt.Errorf("%w: archive has more than the %d bytes that there is room for", fs.ErrNoSpace, x.Limits.Bytes)
-	case x.Limits.Disk > 0 && x.disk > x.Limits.Disk:
+		return bad("it has more than %d files", x.Limits.Files)
+	case x.Limits.Room() < max(h.Size, least):
+		return errNoRoom
+	case x.Limits.Disk > 0 && (x.disk > x.Limits.Disk || x.disk < 0):
 		return fmt.Errorf("%w: archive has more than the %d bytes that its config's disk allows", fs.ErrNoSpace, x.Limits.Disk)
 	}
 	return nil
+}
+
+var errNoRoom = fmt.Errorf("%w: archive has more than there is room for", fs.ErrNoSpace)
+
+// A piecemeal reader asks before each piece whether there is room for it.
+type piecemeal struct {
+	io.Reader
+	room func() int64
+}
+
+func (p piecemeal) Read(b []byte) (int, error) {
+	if p.room() < int64(len(b)) {
+		return 0, errNoRoom
+	}
+	return p.Reader.Read(b)
 }
 
 // enter goes to the folder that the entry is in, which is the last one or one

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hutch/fs"
+	"hutch/vmm/replica"
 )
 
 // A Folder is a folder of the host that goes into an archive.
@@ -61,7 +62,7 @@ func (w *walk) top(f Folder) error {
 
 func (w *walk) folder(name string, dir *os.File, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("%w: %s: folders lie more than %d deep in each other", fs.ErrTooLong, shorten(name), maxDepth)
+		return fmt.Errorf("%w: %s: folders lie more than %d deep in each other", fs.ErrUnsupported, shorten(name), maxDepth)
 	}
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
@@ -122,26 +123,21 @@ func open(dir int, base string, st *unix.Stat_t, flags int) (*os.File, func(), e
 	relock := func() {}
 	flags |= unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd, err := unix.Openat(dir, base, flags, 0)
-	if errors.Is(err, unix.EACCES) && os.Geteuid() == int(st.Uid) {
-		mode := uint32(st.Mode) & 0o7777
-		if unix.Fchmodat(dir, base, mode|0o500, 0) == nil {
-			relock = func() { unix.Fchmodat(dir, base, mode, 0) }
-			fd, err = unix.Openat(dir, base, flags, 0)
-		}
+	if errors.Is(err, unix.EACCES) {
+		fd, relock, err = replica.Unlock(dir, base, st, flags)
 	}
-	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENOENT) {
-		err = errChanged
+	switch {
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENOENT):
+		return nil, nil, errChanged
+	case err != nil:
+		return nil, nil, err
 	}
 	var now unix.Stat_t
-	if err == nil {
-		if err = unix.Fstat(fd, &now); err == nil && inodeOf(&now) != inodeOf(st) {
-			err = errChanged
-		}
-		if err != nil {
-			unix.Close(fd)
-		}
+	if err = unix.Fstat(fd, &now); err == nil && inodeOf(&now) != inodeOf(st) {
+		err = errChanged
 	}
 	if err != nil {
+		unix.Close(fd)
 		relock()
 		return nil, nil, err
 	}

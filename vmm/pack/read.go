@@ -2,6 +2,7 @@ package pack
 
 import (
 	"archive/tar"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"hutch/fs"
 )
 
 // A Reader reads an archive.
@@ -18,7 +21,8 @@ type Reader struct {
 	zip  *zstd.Decoder
 	tail *summed
 	tar  *tar.Reader
-	last int // rank of the part that is under way
+	last int  // rank of the part that is under way
+	over bool // the digest was reached
 }
 
 // NewReader returns a reader of the archive that r has, and its manifest.
@@ -27,7 +31,7 @@ func NewReader(r io.Reader) (*Reader, Manifest, error) {
 	if err != nil {
 		return nil, Manifest{}, err
 	}
-	a := &Reader{zip: zip, tail: &summed{r: zip, sum: sha256.New()}}
+	a := &Reader{zip: zip, tail: &summed{r: zip, left: unasked, sum: sha256.New(), keep: block}}
 	a.tar = tar.NewReader(a.tail)
 	h, err := a.tar.Next()
 	if err == nil && (h.Name != manifestName || h.Typeflag != tar.TypeReg || len(h.PAXRecords) > 0 || h.Size > maxManifest) {
@@ -38,8 +42,9 @@ func NewReader(r io.Reader) (*Reader, Manifest, error) {
 		m, err = readManifest(a.tar)
 	}
 	if err != nil {
+		err = a.Blame(malformed(err))
 		zip.Close()
-		return nil, m, malformed(err)
+		return nil, m, err
 	}
 	return a, m, nil
 }
@@ -56,12 +61,14 @@ func (a *Reader) next() (*tar.Header, error) {
 	}
 	h, err := a.tar.Next()
 	if err == io.EOF {
+		a.over = true
 		return nil, bad("it has no %s at its end", digestName)
 	}
 	if err != nil {
 		return nil, malformed(err)
 	}
 	if h.Name == digestName && h.Typeflag == tar.TypeReg && len(h.PAXRecords) == 0 {
+		a.over = true
 		return nil, a.end(h)
 	}
 	for key := range h.PAXRecords {
@@ -93,6 +100,36 @@ func known(key string) bool {
 	return strings.HasPrefix(key, xattrRecord)
 }
 
+// unasked is how much of an archive is read before it is known how much room there
+// is, and for an error's sake.
+const unasked = 1 << 30
+
+// Blame returns err, or if that is about what the archive has, and the archive was
+// changed since it was made, an error that says so. It reads on to the end.
+func (a *Reader) Blame(err error) error {
+	if a.over || !errors.Is(err, fs.ErrInvalid) || errors.Is(err, errDamaged) {
+		return err
+	}
+	a.over = true
+	a.tail.keep = 4 * block // the digest with its header, and two blocks that end a tar archive
+	if _, rerr := io.Copy(io.Discard, a.tail); errors.Is(rerr, errNoRoom) {
+		return err
+	} else if rerr != nil {
+		return malformed(rerr)
+	}
+	want := hex.EncodeToString(a.tail.before())
+	if end := a.tail.last; len(end) < 4*block || !bytes.HasPrefix(end[block:], []byte(want+"\n")) {
+		return errOther
+	}
+	return err
+}
+
+var (
+	errOther   = bad("it was changed since it was made: it does not match its %s", digestName)
+	errDamaged = errors.New("it is damaged")
+	errCut     = bad("it is cut off")
+)
+
 // end sees to it that the archive is what it was when it was made, and ends.
 func (a *Reader) end(h *tar.Header) error {
 	want := hex.EncodeToString(a.tail.before())
@@ -101,7 +138,7 @@ func (a *Reader) end(h *tar.Header) error {
 		return malformed(err)
 	}
 	if string(text) != want+"\n" {
-		return bad("it was changed: its %s is another", digestName)
+		return errOther
 	}
 	if h, err := a.tar.Next(); err == nil {
 		return bad("member %q stands behind its end", shorten(h.Name))
@@ -124,38 +161,44 @@ func (a *Reader) Drain() error {
 func malformed(err error) error {
 	for _, cut := range []error{io.ErrUnexpectedEOF, io.EOF} {
 		if errors.Is(err, cut) {
-			return bad("it is cut off")
+			return errCut
 		}
 	}
 	for _, e := range []error{tar.ErrHeader, tar.ErrFieldTooLong, zstd.ErrMagicMismatch, zstd.ErrCRCMismatch, zstd.ErrWindowSizeExceeded, zstd.ErrReservedBlockType,
 		zstd.ErrCompressedSizeTooBig, zstd.ErrBlockTooSmall, zstd.ErrUnexpectedBlockSize, zstd.ErrUnknownDictionary, zstd.ErrWindowSizeTooSmall, zstd.ErrDecoderSizeExceeded, zstd.ErrFrameSizeExceeded, zstd.ErrFrameSizeMismatch} {
 		if errors.Is(err, e) {
-			return bad("it is damaged: %s", strings.TrimPrefix(err.Error(), "archive/tar: "))
+			return bad("%w: %s", errDamaged, strings.TrimPrefix(err.Error(), "archive/tar: "))
 		}
 	}
 	return err
 }
 
-// A summed reader sums up what is read, but for the last block.
+// A summed reader sums up what is read, but for the last bytes.
 type summed struct {
 	r    io.Reader
+	left int64 // bytes that it reads at most
 	sum  hash.Hash
+	keep int // bytes that are not summed up yet
 	last []byte
 }
 
 const block = 512
 
 func (s *summed) Read(p []byte) (int, error) {
+	if s.left <= 0 {
+		return 0, errNoRoom
+	}
 	n, err := s.r.Read(p)
+	s.left -= int64(n)
 	s.last = append(s.last, p[:n]...)
-	if k := len(s.last) - block; k > 0 {
+	if k := len(s.last) - s.keep; k > 0 {
 		s.sum.Write(s.last[:k])
 		s.last = append(s.last[:0], s.last[k:]...)
 	}
 	return n, err
 }
 
-// before returns the sum of all before the last block, which is a header.
+// before returns the sum of all before the last bytes.
 func (s *summed) before() []byte { return s.sum.Sum(nil) }
 
 // nameOf returns the parts of a member's name, or why it can be none.

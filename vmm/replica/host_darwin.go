@@ -39,4 +39,5 @@ func attrsAt(int, string) attrs {
 	return attrs{list: func([]byte) (int, error) { return 0, nil }}
 }
 
-func unlock(int, string, *unix.Stat_t, int) (int, func(), error) { return -1, nil, unix.EACCES }
+// Unlock opens nothing: a file can only be given another mode by path here.
+func Unlock(int, string, *unix.Stat_t, int) (int, func(), error) { return -1, nil, unix.EACCES }

@@ -61,23 +61,24 @@ func attrsAt(dir int, name string) attrs {
 	}
 }
 
-// unlock opens a file of our own whose mode forbids it. It has another mode
-// until the function is called.
-func unlock(dir int, name string, st *unix.Stat_t, flags int) (int, func(), error) {
+// Unlock opens the entry called name of the folder dir, a file of our own that st
+// is of and whose mode forbids it. It has another mode until the function is
+// called. It follows no link.
+func Unlock(dir int, name string, st *unix.Stat_t, flags int) (int, func(), error) {
 	at, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, nil, err
 	}
+	var now unix.Stat_t
 	relock := func() {
-		unix.Chmod(procPath(at), permissions(st))
+		unix.Chmod(procPath(at), permissions(&now))
 		unix.Close(at)
 	}
-	var now unix.Stat_t
 	err = unix.Fstat(at, &now)
-	if err == nil && stampOf(&now) != stampOf(st) {
+	if err == nil && (stampOf(&now).inode() != stampOf(st).inode() || stampOf(&now).kind() == unix.S_IFLNK) {
 		err = errMoved
 	}
-	if err == nil && unix.Chmod(procPath(at), permissions(st)|0o500) != nil {
+	if err == nil && unix.Chmod(procPath(at), permissions(&now)|0o500) != nil {
 		err = unix.EACCES
 	}
 	if err != nil {

@@ -238,7 +238,7 @@ func (p *pass) open(dir int, name string, st *unix.Stat_t, flags int) (int, func
 	flags |= unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd, err := unix.Openat(dir, name, flags, 0)
 	if errors.Is(err, unix.EACCES) && p.last {
-		fd, relock, err = unlock(dir, name, st, flags)
+		fd, relock, err = Unlock(dir, name, st, flags)
 	}
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENXIO):
