@@ -22,7 +22,8 @@ import (
 //  5. the folder goes, and a VM that ran is started again
 //
 // If hutchd is killed before 3, nothing has happened but to the machine; after
-// it the next hutchd does 4 and 5, but for the start.
+// it the next hutchd does 4 and 5, but for the start. If 4 fails, it is done when
+// the VM is started or reverted again.
 
 const reverting = "reverting"
 
@@ -85,10 +86,14 @@ func (v *VM) revert(dir, name, image string) error {
 			return err
 		}
 	}
+	if err := v.settle(); err != nil {
+		return err
+	}
 	if err := os.Rename(dir, v.path(reverting)); err != nil {
 		return err
 	}
 	if err := v.finishRevert(); err != nil {
+		v.note(Stopped, fs.Text(err))
 		return err
 	}
 	v.event(EventReverted, name)
@@ -106,7 +111,7 @@ func (v *VM) finishRevert() error {
 	}
 	for _, part := range partNames {
 		if err := exchange(v.path(part), filepath.Join(next, part), filepath.Join(next, "old-"+part)); err != nil {
-			return fmt.Errorf("%w: vm %q is not reverted whole: %w", fs.ErrIO, v.Name(), err)
+			return fmt.Errorf("%w: vm %q is not reverted whole, start it or revert it to finish that: %w", fs.ErrIO, v.Name(), err)
 		}
 	}
 	if err := layer.Settle(v.dir); err != nil {
@@ -129,6 +134,14 @@ func exchange(now, next, old string) error {
 		return err
 	}
 	return os.Rename(next, now)
+}
+
+// settle finishes an unpacking or a revert that was decided and failed.
+func (v *VM) settle() error {
+	if err := v.finishUnpack(); err != nil {
+		return err
+	}
+	return v.finishRevert()
 }
 
 // sweep finds what was being made or removed when a process was killed, and

@@ -273,6 +273,47 @@ func TestRevertKilled(t *testing.T) {
 	}
 }
 
+// A revert that fails between its renames leaves a VM that says so, does not start
+// by halves, and is whole when it is started or reverted again.
+func TestRevertStuck(t *testing.T) {
+	for _, mend := range []func(w *world, v *vmm.VM) error{
+		func(w *world, v *vmm.VM) error { return v.Start(w.limit()) },
+		func(w *world, v *vmm.VM) error { return v.Revert(w.limit(), "s") },
+	} {
+		w := newWorld(t)
+		v := w.running("dev")
+		w.put(v, "work/f", "old")
+		w.put(v, "layer/f", "old")
+		w.snap(v, "s")
+		w.put(v, "work/f", "new")
+		w.put(v, "layer/f", "new")
+		w.driver.Hold = func(_ context.Context, step vmmtest.Step, _ string) error {
+			if step == vmmtest.Kill {
+				made, _ := filepath.Glob(filepath.Join(v.Dir(), ".new-*"))
+				return os.MkdirAll(filepath.Join(made[0], "old-work", "f"), 0o700)
+			}
+			return nil
+		}
+		err := v.Revert(w.limit(), "s")
+		w.driver.Hold = nil
+		const says = "is not reverted whole, start it or revert it to finish that"
+		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(v.Status(), "stopped\nreason i/o error: vm \"dev\" "+says) {
+			t.Errorf("%v, %s", err, v.Status())
+		}
+		if err := mend(w, v); err == nil {
+			t.Error("it is mended with what is in its way")
+		}
+		must(t, errors.Join(os.RemoveAll(filepath.Join(v.Dir(), "reverting", "old-work")), os.Rename(v.WorkDir(), filepath.Join(v.Dir(), "reverting", "old-work"))))
+		if err := mend(w, v); err == nil { // with the disk as when the second rename failed
+			w.has(v, "work/f", "old")
+			w.has(v, "layer/f", "old")
+		} else {
+			t.Error(err)
+		}
+		w.left(v, "s")
+	}
+}
+
 func TestDiff(t *testing.T) {
 	w := newWorld(t)
 	v := w.make("dev")

@@ -28,7 +28,10 @@ func (v *VM) start() error {
 	defer done()
 	p, err := v.prepare(ctx) // 1
 	if err == nil {
-		err = errors.Join(v.finishUnpack(), v.finishRevert(), v.makeRoom(p))
+		err = v.settle()
+	}
+	if err == nil { // not before: no folder is to be made where another goes
+		err = v.makeRoom(p)
 	}
 	if err != nil {
 		return err

@@ -80,6 +80,23 @@ func TestBefore(t *testing.T) {
 	}
 }
 
+// Half a line in the file of points, as where the disk was full, costs no other.
+func TestBeforeTorn(t *testing.T) {
+	w := newWorld(t)
+	v := w.make("dev")
+	w.before(v, "1")
+	f, err := os.OpenFile(filepath.Join(v.Snapshots().Dir("before-1"), "points"), os.O_WRONLY|os.O_APPEND, 0)
+	must(t, err)
+	_, err = f.WriteString(`{"id":"torn","time":"2026`)
+	must(t, err)
+	must(t, f.Close())
+	w.before(v, "2")
+	if got, want := w.points(v), "1:before-1 2:before-1"; got != want {
+		t.Errorf("points are %s, want %s", got, want)
+	}
+	must(t, v.Undo(w.limit(), "2"))
+}
+
 // What a person took stays, and is nothing to undo.
 func TestBeforeKeeps(t *testing.T) {
 	w := newWorld(t)

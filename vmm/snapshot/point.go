@@ -36,7 +36,8 @@ func (p Point) note(dir string) error {
 		return err
 	}
 	defer f.Close()
-	_, err = f.Write(append(line, '\n'))
+	// What is there may end in half a line, of one that could not be written.
+	_, err = f.WriteString("\n" + string(line) + "\n")
 	return err
 }
 
@@ -55,7 +56,7 @@ func (s *Store) Points(name string) ([]Point, error) {
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		p := Point{Snapshot: name}
-		if json.Unmarshal(lines.Bytes(), &p) == nil { // else the host was cut off
+		if json.Unmarshal(lines.Bytes(), &p) == nil { // else it is empty, or half a line
 			list = append(list, p)
 		}
 	}
