@@ -28,6 +28,7 @@ type conn struct {
 
 	now   atomic.Pointer[session] // the same, for others than the connection's goroutine
 	heard atomic.Int64            // when the last message came, since epoch
+	left  atomic.Bool             // leave was called
 
 	wmu  sync.Mutex // guards writes to rw, and the order of replies, and lost
 	lost bool       // a reply could not be sent
@@ -119,8 +120,10 @@ func (c *conn) endSession() {
 // then is not waited for.
 const goodbye = time.Second
 
-// leave ends the connection from this side.
+// leave ends the connection from this side: at once, or when the client has
+// closed such files.
 func (c *conn) leave() {
+	c.left.Store(true)
 	idle := c.wmu.TryLock() // else a reply is on its way
 	if idle {
 		defer c.wmu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"hutch/fs"
 	"hutch/fs/ninep/wire"
@@ -306,27 +307,59 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestServeEnds has a blocked read when the server is told to end.
+// TestServeEnds has a blocked read when the server is told to end. One who has
+// a file open for writing closes it first.
 func TestServeEnds(t *testing.T) {
+	for name, text := range map[string][2]string{
+		"reading": {`
+			Twalk fid 0 newfid 1 wname [wait]
+			Rwalk
+			Tlopen fid 1 flags 0
+			Rlopen
+			Tread fid 1 count 10
+			blocked 1`, ""},
+		"writing": {`
+			Twalk fid 0 newfid 1 wname [ctl]
+			Rwalk
+			Tlopen fid 1 flags 1
+			Rlopen`, `
+			Tclunk fid 1
+			Rclunk`},
+	} {
+		t.Run(name, func(t *testing.T) { serveEnds(t, text[0], text[1]) })
+	}
+}
+
+func serveEnds(t *testing.T, before, after string) {
 	tr := newTracer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ours, theirs := socketpair(t)
 	defer ours.Close()
+	conn := &hurried{Conn: theirs, told: make(chan struct{})}
 	ended := make(chan error, 1)
-	go func() { ended <- tr.srv.ServeConn(ctx, theirs) }()
+	go func() { ended <- tr.srv.ServeConn(ctx, conn) }()
 	tr.at.c.Close()
 	tr.at = &peer{c: ours, r: tr.at.r}
 	tr.at.r.Reset(ours)
-	tr.lines(attachLinux + `
-		Twalk fid 0 newfid 1 wname [wait]
-		Rwalk
-		Tlopen fid 1 flags 0
-		Rlopen
-		Tread fid 1 count 10
-		blocked 1`)
+	tr.lines(attachLinux + before)
 	cancel()
+	if after != "" {
+		<-conn.told
+		tr.lines(after)
+	}
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 	tr.end()
+}
+
+// hurried is a connection that waits for ever where it is given a time.
+type hurried struct {
+	net.Conn
+	told chan struct{} // it was given one
+}
+
+func (h *hurried) SetDeadline(time.Time) error {
+	close(h.told)
+	return nil
 }

@@ -247,6 +247,9 @@ func (s *session) finish(o *op, err error) {
 	s.mu.Unlock()
 	o.pay()
 	o.free()
+	if s.c.left.Load() && !s.writing() {
+		s.c.rw.Close()
+	}
 }
 
 // fail makes the reply of o an error.
