@@ -30,8 +30,7 @@ const (
 type session struct {
 	server  *server.MCPServer
 	watches watches
-	queue   chan mcp.JSONRPCNotification // from the library
-	ctx     context.Context              // what subscriptions end with
+	ctx     context.Context // what subscriptions end with
 
 	version     atomic.Value
 	initialized atomic.Bool
@@ -56,16 +55,19 @@ var errCancelled = errors.New("cancelled by the client")
 
 func newSession(h *host, s *server.MCPServer, out io.Writer) *session {
 	return &session{
-		server: s, out: out, queue: make(chan mcp.JSONRPCNotification, 16), calls: map[string]*request{},
+		server: s, out: out, calls: map[string]*request{},
 		watches: watches{h: h, end: map[string]context.CancelFunc{}},
 	}
 }
 
-func (s *session) SessionID() string                                   { return "stdio" }
-func (s *session) NotificationChannel() chan<- mcp.JSONRPCNotification { return s.queue }
-func (s *session) Initialize()                                         { s.initialized.Store(true) }
-func (s *session) Initialized() bool                                   { return s.initialized.Load() }
-func (s *session) SetProtocolVersion(v string)                         { s.version.Store(v) }
+func (s *session) SessionID() string           { return "stdio" }
+func (s *session) Initialize()                 { s.initialized.Store(true) }
+func (s *session) Initialized() bool           { return s.initialized.Load() }
+func (s *session) SetProtocolVersion(v string) { s.version.Store(v) }
+
+// NotificationChannel is none: a session has nothing of the library's to tell,
+// but what a listener has.
+func (s *session) NotificationChannel() chan<- mcp.JSONRPCNotification { return nil }
 
 func (s *session) ProtocolVersion() string {
 	v, _ := s.version.Load().(string)
@@ -84,7 +86,6 @@ func (s *session) serve(ctx context.Context, in io.Reader, gone <-chan struct{})
 		return err
 	}
 	defer s.server.UnregisterSession(context.WithoutCancel(ctx), s.SessionID())
-	go s.forward(ctx)
 	lines, ended := make(chan []byte), make(chan error, 1)
 	go func() { ended <- readLines(ctx, in, lines) }() // a read of a terminal cannot be called back
 	for {
@@ -162,6 +163,7 @@ type envelope struct {
 	Method string          `json:"method"`
 	Params struct {
 		RequestID json.RawMessage `json:"requestId"`
+		URI       string          `json:"uri"`
 	} `json:"params"`
 }
 
@@ -172,7 +174,7 @@ func (s *session) take(ctx context.Context, line []byte) {
 		if e.Method == string(mcp.MethodNotificationCancelled) {
 			s.cancel(string(e.Params.RequestID))
 		}
-		if answer := s.answer(ctx, e.Method, line); answer != nil {
+		if answer := s.answer(ctx, e, line); answer != nil {
 			s.write(answer)
 		}
 		return
@@ -185,12 +187,13 @@ func (s *session) take(ctx context.Context, line []byte) {
 		s.refuse(e.ID, why)
 		return
 	}
+	handle := s.answer
 	if ctx = s.server.WithContext(ctx, s); r.listens {
-		ctx = s.server.WithContext(ctx, &listener{s, e.ID})
+		handle = (&listener{s, e.ID, make(chan mcp.JSONRPCNotification, 1)}).answer
 	}
 	s.all.Go(func() {
 		defer cancel(nil)
-		answer := s.answer(ctx, e.Method, line)
+		answer := handle(ctx, e, line)
 		if s.leave(id); answer != nil && context.Cause(ctx) != errCancelled {
 			s.write(answer)
 		}
@@ -198,16 +201,27 @@ func (s *session) take(ctx context.Context, line []byte) {
 }
 
 // answer handles a message and returns the answer, nil if it has none.
-func (s *session) answer(ctx context.Context, method string, line []byte) mcp.JSONRPCMessage {
+func (s *session) answer(ctx context.Context, e envelope, line []byte) mcp.JSONRPCMessage {
 	answer := s.server.HandleMessage(ctx, line)
-	if e, ok := answer.(mcp.JSONRPCError); ok && method == string(mcp.MethodResourcesRead) && strings.HasPrefix(e.Error.Message, fs.ErrNotExist.Error()) {
-		e.Error.Code = mcp.RESOURCE_NOT_FOUND // which the library leaves to nobody; -32602 since 2026-07-28
-		if bytes.Contains(line, []byte(mcp.MetaKeyProtocolVersion)) {
-			e.Error.Code = mcp.INVALID_PARAMS
-		}
-		answer = e
+	failed, ok := answer.(mcp.JSONRPCError)
+	if !ok {
+		return answer
 	}
-	return answer
+	switch how := &failed.Error; mcp.MCPMethod(e.Method) {
+	case mcp.MethodServerDiscover:
+		if how.Code == mcp.METHOD_NOT_FOUND {
+			how.Code = mcp.INVALID_PARAMS // there is one, in the revision that the parameters do not say
+		}
+	case mcp.MethodResourcesRead:
+		if strings.HasPrefix(how.Message, fs.ErrNotExist.Error()) { // whose code the library leaves to nobody
+			how.Code = mcp.RESOURCE_NOT_FOUND
+			if bytes.Contains(line, []byte(mcp.MetaKeyProtocolVersion)) { // 2026-07-28
+				how.Code = mcp.INVALID_PARAMS
+			}
+		}
+		how.Data = map[string]any{"uri": e.Params.URI}
+	}
+	return failed
 }
 
 // enter counts a request in, or says why it cannot be.
@@ -244,18 +258,6 @@ func (s *session) cancel(id string) {
 
 func (s *session) refuse(id json.RawMessage, why string) {
 	s.write(mcp.JSONRPCError{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(id), Error: mcp.NewJSONRPCErrorDetails(mcp.INVALID_REQUEST, why, nil)})
-}
-
-// forward writes the library's own notifications.
-func (s *session) forward(ctx context.Context) {
-	for {
-		select {
-		case n := <-s.queue:
-			s.write(n)
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // notify writes a notification. It waits for a reader who is slow.

@@ -119,7 +119,14 @@ func TestRevisions(t *testing.T) {
 	w.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"hutch_list",%s}}`, meta)
 	w.line(`"structuredContent":{"sandboxes":[]}`)
 	w.send(`{"jsonrpc":"2.0","id":4,"method":"resources/read","params":{"uri":"hutch:///nothing",%s}}`, meta)
-	w.line("-32602", "file does not exist: nothing")
+	w.line("-32602", "file does not exist: nothing", `"data":{"uri":"hutch:///nothing"}`)
+	for range 20 { // of what there is none to tell: it is acknowledged before it ends
+		w.send(`{"jsonrpc":"2.0","id":"none","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},%s}}`, meta)
+		w.line("acknowledged", `"io.modelcontextprotocol/subscriptionId":"none"`)
+		w.line(`"id":"none"`, `"result"`)
+	}
+	w.send(`{"jsonrpc":"2.0","id":6,"method":"server/discover","params":{}}`)
+	w.line(`"id":6`, "-32602")
 	w.send(`{"jsonrpc":"2.0","id":"sub","method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["hutch:///status"]},%s}}`, meta)
 	w.line("acknowledged", `"io.modelcontextprotocol/subscriptionId":"sub"`)
 	w.send(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"hutch_create","arguments":{"name":"dev"},%s}}`, meta)

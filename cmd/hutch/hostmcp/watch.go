@@ -259,7 +259,23 @@ func (s *session) IsSubscribedToResource(uri string) bool {
 // is in all that it brings.
 type listener struct {
 	*session
-	id json.RawMessage
+	id    json.RawMessage
+	queue chan mcp.JSONRPCNotification // from the library, which acknowledges it
+}
+
+func (l *listener) NotificationChannel() chan<- mcp.JSONRPCNotification { return l.queue }
+
+// answer is the session's, behind what the library has to tell before.
+func (l *listener) answer(ctx context.Context, e envelope, line []byte) mcp.JSONRPCMessage {
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		for n := range l.queue {
+			l.write(n)
+		}
+	})
+	defer telling.Wait()
+	defer close(l.queue)
+	return l.session.answer(l.server.WithContext(ctx, l), e, line)
 }
 
 func (l *listener) key(uri string) string { return string(l.id) + " " + uri }
