@@ -65,7 +65,7 @@ type aggregator struct {
 type asked struct {
 	c     *conn
 	id    json.RawMessage
-	batch *batch // that it came in, if any
+	batch *jsonrpc.Batch // that it came in, if any
 }
 
 // endWait is how long requests under way may go on after the end of the input.
@@ -244,8 +244,11 @@ func (a *aggregator) dropReplies(c *conn, id []byte) (rids []uint64) {
 		if q.c == c && (id == nil || bytes.Equal(q.id, id)) {
 			delete(a.asked, rid)
 			rids = append(rids, rid)
-			if q.batch != nil && id != nil {
-				q.batch.answer(nil)
+			if id == nil {
+				continue
+			}
+			if whole := q.batch.Answer(nil); whole != nil {
+				c.answer(whole)
 			}
 		}
 	}

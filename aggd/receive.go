@@ -24,7 +24,7 @@ func (c *conn) receive(line []byte, from *call) {
 }
 
 // handle takes one message, of a batch where that is not nil.
-func (c *conn) handle(line []byte, from *call, b *batch) {
+func (c *conn) handle(line []byte, from *call, b *jsonrpc.Batch) {
 	m, err := jsonrpc.ParseTo(c.up.agg.limits.Load().MaxDepth, line)
 	switch {
 	case err != nil:
@@ -32,7 +32,7 @@ func (c *conn) handle(line []byte, from *call, b *batch) {
 	case !m.V2:
 		c.noise(line, errors.New("not JSON-RPC 2.0"))
 	case m.Method != "" && m.HasID():
-		b.expect()
+		b.Expect()
 		c.request(m, from, b)
 	case m.Method != "":
 		c.throttle()
@@ -180,7 +180,7 @@ func (c *conn) cancelled(m jsonrpc.Message) {
 }
 
 // request passes a request of the server on to the host, or answers it.
-func (c *conn) request(m jsonrpc.Message, from *call, b *batch) {
+func (c *conn) request(m jsonrpc.Message, from *call, b *jsonrpc.Batch) {
 	q := asked{c, m.ID, b}
 	switch {
 	case c.stateless.Load():
@@ -250,12 +250,9 @@ func (c *conn) clientOf(q *call) string {
 
 // reply answers a request of the server.
 func (q asked) reply(result, rpcError []byte) {
-	line := jsonrpc.Response(q.id, result, rpcError)
-	if q.batch != nil {
-		q.batch.answer(line)
-		return
+	if line := q.batch.Answer(jsonrpc.Response(q.id, result, rpcError)); line != nil {
+		q.c.answer(line)
 	}
-	q.c.answer(line)
 }
 
 // maxAnswering is how many bytes of answers may be on their way to a server, if they

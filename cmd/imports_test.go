@@ -32,7 +32,7 @@ var layers = []struct {
 	{"cmd/locald", []string{"aggd/..."}},
 	{"cmd/guest", []string{"relay/..."}},
 	{"cmd/hutch", []string{"cmd/hutch/...", "fs/...", "mcpd/ledger", "mcpd/policy", "mcpd/query/sqltext", "profiles"}},
-	{"cmd/hutch/hostmcp", []string{"fs/..."}},
+	{"cmd/hutch/hostmcp", []string{"aggd/jsonrpc", "aggd/rawjson", "fs/..."}},
 	{"cmd/hutchd/telemetry", []string{"aggd/trace", "fs", "mcpd", "mcpd/ledger"}},
 	{"cmd/hutchd/sandbox", []string{"cmd/hutchd/telemetry", "vmm/...", "relay/...", "mcpd/...", "profiles", "aggd/...", "fs/..."}},
 	{"cmd/hutchd/tree", []string{"cmd/hutchd/sandbox", "cmd/hutchd/telemetry", "vmm", "vmm/pack", "mcpd/...", "aggd/...", "fs/..."}},

@@ -5,33 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 )
 
-// batching is the revision of MCP that has batches.
-const batching = "2025-03-26"
-
-// maxBatch is how many messages a batch may have.
-const maxBatch = 128
-
-// A batch is an array of messages. Each of them goes to the host by itself; what
-// answers them is kept until all are answered, and is an array too.
-type batch struct {
-	r *relay
-
-	mu      sync.Mutex // guards what follows
-	open    int        // parts without an answer
-	answers [][]byte
-	size    int
-}
-
-// A part is a request of a batch.
+// A part is a request of a batch, each of which goes to the host by itself.
 type part struct {
-	of   *batch
-	over bool // it is answered, or given up
+	of   *jsonrpc.Batch
+	over atomic.Bool // it is answered, or given up
 }
 
 // isBatch reports whether a line is a batch where there may be one.
@@ -46,23 +29,23 @@ func (r *relay) agreed(answer []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answered = true
-	r.batches = rawjson.GetString(answer, "result", "protocolVersion") == batching
+	r.batches = rawjson.GetString(answer, "result", "protocolVersion") == jsonrpc.Batching
 }
 
 // sendBatch sends the messages of a batch.
 func (r *relay) sendBatch(ctx context.Context, line []byte) {
 	elements := rawjson.Elements(line)
-	if len(elements) == 0 || len(elements) > maxBatch {
-		r.fail(nil, jsonrpc.CodeInvalid, fmt.Sprintf("invalid request: a batch of %d messages, from 1 to %d", len(elements), maxBatch))
+	if len(elements) == 0 || len(elements) > jsonrpc.MaxBatch {
+		r.fail(nil, jsonrpc.CodeInvalid, fmt.Sprintf("invalid request: a batch of %d messages, from 1 to %d", len(elements), jsonrpc.MaxBatch))
 		return
 	}
-	b := &batch{r: r}
+	b := &jsonrpc.Batch{Keep: r.keep}
 	messages := make([]message, len(elements))
 	for i, element := range elements {
 		m := parse(bytes.Clone(element))
 		if m.kind == request || m.kind == opaque {
 			m.part = &part{of: b}
-			b.open++
+			b.Expect()
 		}
 		messages[i] = m
 	}
@@ -82,34 +65,12 @@ func (r *relay) answer(p *part, line []byte) {
 		r.print(line)
 		return
 	}
-	if whole := p.of.add(p, line); whole != nil {
+	if p.over.Swap(true) {
+		return
+	}
+	if whole := p.of.Answer(line); whole != nil {
 		r.print(whole)
 	}
-}
-
-// add adds an answer, and returns the array with the last.
-func (b *batch) add(p *part, line []byte) []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if p.over {
-		return nil
-	}
-	p.over = true
-	b.open--
-	if line != nil {
-		if !b.r.keep(len(line)) {
-			m, _ := jsonrpc.Parse(line)
-			line = failure(m.ID, jsonrpc.CodeTooLarge, "the answers of batches are too large together")
-		} else {
-			b.size += len(line)
-		}
-		b.answers = append(b.answers, bytes.Clone(line))
-	}
-	if b.open > 0 || len(b.answers) == 0 {
-		return nil
-	}
-	b.r.keep(-b.size)
-	return append(append([]byte("["), bytes.Join(b.answers, []byte(","))...), ']')
 }
 
 // keep counts what the batches keep, of which there may be as much as of one

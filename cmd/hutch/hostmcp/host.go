@@ -7,6 +7,7 @@ package hostmcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -15,6 +16,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 	"golang.org/x/sync/semaphore"
+
+	"hutch/fs"
 )
 
 // A Config says which hutchd is served, and to whom.
@@ -107,7 +110,11 @@ func (h *host) handler(t tool) server.ToolHandlerFunc {
 }
 
 func (h *host) call(ctx context.Context, t tool, q mcp.CallToolRequest) (any, error) {
-	args, err := t.arguments(q.GetArguments())
+	given, ok := q.Params.Arguments.(map[string]any)
+	if !ok && q.Params.Arguments != nil {
+		return nil, fmt.Errorf("%w: %s: the arguments are to be an object", fs.ErrInvalid, t.name)
+	}
+	args, err := t.arguments(given)
 	if err != nil {
 		return nil, err
 	}

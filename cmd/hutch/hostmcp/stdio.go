@@ -15,6 +15,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"hutch/aggd/jsonrpc"
+	"hutch/aggd/rawjson"
 	"hutch/fs"
 )
 
@@ -41,6 +43,7 @@ type session struct {
 	mu    sync.Mutex          // guards what follows
 	calls map[string]*request // under way, by id
 	bytes int                 // of these
+	kept  int                 // bytes of answers in batches that are not whole
 	all   sync.WaitGroup
 }
 
@@ -130,7 +133,7 @@ func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
 	r := bufio.NewReaderSize(in, 64<<10)
 	for {
 		line, err := readLine(r)
-		if len(bytes.TrimSpace(line)) > 0 {
+		if line = bytes.TrimSpace(line); len(line) > 0 {
 			select {
 			case lines <- line:
 			case <-ctx.Done():
@@ -157,71 +160,102 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// An envelope is what a message says of itself.
-type envelope struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params struct {
-		RequestID json.RawMessage `json:"requestId"`
-		URI       string          `json:"uri"`
-	} `json:"params"`
-}
-
-// take begins to answer a message.
+// take begins to answer a line: a message, or where the client's revision has them a
+// batch of messages.
 func (s *session) take(ctx context.Context, line []byte) {
-	var e envelope
-	if json.Unmarshal(line, &e) != nil || len(e.ID) == 0 || string(e.ID) == "null" {
-		if e.Method == string(mcp.MethodNotificationCancelled) {
-			s.cancel(string(e.Params.RequestID))
-		}
-		if answer := s.answer(ctx, e, line); answer != nil {
-			s.write(answer)
-		}
+	if line[0] != '[' || s.ProtocolVersion() != jsonrpc.Batching || !json.Valid(line) {
+		s.begin(ctx, line, nil)
 		return
 	}
-	id := string(e.ID)
+	elements := rawjson.Elements(line)
+	if len(elements) == 0 || len(elements) > jsonrpc.MaxBatch {
+		s.refuse(nil, nil, "a batch of %d messages, from 1 to %d", len(elements), jsonrpc.MaxBatch)
+		return
+	}
+	b := &jsonrpc.Batch{Keep: s.keep}
+	b.Expect() // that it is read
+	for _, element := range elements {
+		s.begin(ctx, bytes.Clone(element), b)
+	}
+	s.send(b.Answer(nil))
+}
+
+// begin begins to answer a message, of a batch where that is not nil.
+func (s *session) begin(ctx context.Context, line []byte, b *jsonrpc.Batch) {
+	m, err := jsonrpc.ParseStrict(line)
+	switch {
+	case err != nil:
+		b.Expect()
+		s.send(b.Answer(jsonrpc.Response(m.ID, nil, err.Raw())))
+	case m.Method == string(mcp.MethodNotificationCancelled) && m.ID == nil:
+		s.cancel(string(rawjson.Get(m.Params, "requestId")))
+	case m.Method == "": // an answer, to what we did not ask
+	case m.ID == nil:
+		s.server.HandleMessage(s.server.WithContext(ctx, s), line)
+	default:
+		b.Expect()
+		s.request(ctx, m, line, b)
+	}
+}
+
+// request begins to answer a request.
+func (s *session) request(ctx context.Context, m jsonrpc.Message, line []byte, b *jsonrpc.Batch) {
+	if b != nil && m.Method == string(mcp.MethodInitialize) {
+		s.refuse(b, m.ID, "initialize stands in no batch")
+		return
+	}
+	id := string(m.ID)
 	ctx, cancel := context.WithCancelCause(ctx)
-	r := &request{cancel, len(line), e.Method == string(mcp.MethodSubscriptionsListen)}
+	r := &request{cancel, len(line), m.Method == string(mcp.MethodSubscriptionsListen)}
 	if why := s.enter(id, r); why != "" {
 		cancel(nil)
-		s.refuse(e.ID, why)
+		s.refuse(b, m.ID, "%s", why)
 		return
 	}
 	handle := s.answer
 	if ctx = s.server.WithContext(ctx, s); r.listens {
-		handle = (&listener{s, e.ID, make(chan mcp.JSONRPCNotification, 1)}).answer
+		handle = (&listener{s, m.ID, make(chan mcp.JSONRPCNotification, 1)}).answer
 	}
 	s.all.Go(func() {
 		defer cancel(nil)
-		answer := handle(ctx, e, line)
-		if s.leave(id); answer != nil && context.Cause(ctx) != errCancelled {
-			s.write(answer)
+		answer := handle(ctx, m, line)
+		if s.leave(id); context.Cause(ctx) == errCancelled {
+			answer = nil
 		}
+		s.send(b.Answer(answer))
 	})
 }
 
-// answer handles a message and returns the answer, nil if it has none.
-func (s *session) answer(ctx context.Context, e envelope, line []byte) mcp.JSONRPCMessage {
-	answer := s.server.HandleMessage(ctx, line)
-	failed, ok := answer.(mcp.JSONRPCError)
-	if !ok {
-		return answer
+// answer handles a request and returns the answer.
+func (s *session) answer(ctx context.Context, m jsonrpc.Message, line []byte) []byte {
+	switch answer := s.server.HandleMessage(ctx, line).(type) {
+	case mcp.JSONRPCResponse:
+		answer.ID = mcp.NewRequestId(m.ID) // the library has numbers rounded
+		return encodedLine(answer)
+	case mcp.JSONRPCError:
+		answer.ID = mcp.NewRequestId(m.ID)
+		correct(&answer.Error, m)
+		return encodedLine(answer)
 	}
-	switch how := &failed.Error; mcp.MCPMethod(e.Method) {
+	return nil
+}
+
+// correct says in an error what the library leaves to nobody.
+func correct(e *mcp.JSONRPCErrorDetails, m jsonrpc.Message) {
+	switch mcp.MCPMethod(m.Method) {
 	case mcp.MethodServerDiscover:
-		if how.Code == mcp.METHOD_NOT_FOUND {
-			how.Code = mcp.INVALID_PARAMS // there is one, in the revision that the parameters do not say
+		if e.Code == mcp.METHOD_NOT_FOUND {
+			e.Code = mcp.INVALID_PARAMS // there is one, in the revision that the parameters do not say
 		}
 	case mcp.MethodResourcesRead:
-		if strings.HasPrefix(how.Message, fs.ErrNotExist.Error()) { // whose code the library leaves to nobody
-			how.Code = mcp.RESOURCE_NOT_FOUND
-			if bytes.Contains(line, []byte(mcp.MetaKeyProtocolVersion)) { // 2026-07-28
-				how.Code = mcp.INVALID_PARAMS
+		if strings.HasPrefix(e.Message, fs.ErrNotExist.Error()) {
+			e.Code = mcp.RESOURCE_NOT_FOUND
+			if rawjson.Get(m.Params, "_meta", jsonrpc.MetaRevision) != nil { // 2026-07-28
+				e.Code = mcp.INVALID_PARAMS
 			}
 		}
-		how.Data = map[string]any{"uri": e.Params.URI}
+		e.Data = map[string]any{"uri": rawjson.GetString(m.Params, "uri")}
 	}
-	return failed
 }
 
 // enter counts a request in, or says why it cannot be.
@@ -256,8 +290,19 @@ func (s *session) cancel(id string) {
 	}
 }
 
-func (s *session) refuse(id json.RawMessage, why string) {
-	s.write(mcp.JSONRPCError{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(id), Error: mcp.NewJSONRPCErrorDetails(mcp.INVALID_REQUEST, why, nil)})
+func (s *session) refuse(b *jsonrpc.Batch, id []byte, format string, a ...any) {
+	s.send(b.Answer(jsonrpc.Response(id, nil, jsonrpc.Errorf(jsonrpc.CodeInvalid, format, a...).Raw())))
+}
+
+// keep counts what is kept of batches, of which there may be as much as of requests.
+func (s *session) keep(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept+n > maxBytes {
+		return false
+	}
+	s.kept += n
+	return true
 }
 
 // notify writes a notification. It waits for a reader who is slow.
@@ -267,14 +312,25 @@ func (s *session) notify(method string, params map[string]any) {
 	}})
 }
 
-func (s *session) write(message any) {
+func (s *session) write(message any) { s.send(encodedLine(message)) }
+
+// encodedLine is a message without the end of its line, nil for what cannot be one.
+func encodedLine(message any) []byte {
 	var line bytes.Buffer
 	enc := json.NewEncoder(&line)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(message); err != nil {
+	if enc.Encode(message) != nil {
+		return nil
+	}
+	return bytes.TrimSuffix(line.Bytes(), []byte("\n"))
+}
+
+// send writes a line, or nothing where that is nil.
+func (s *session) send(line []byte) {
+	if line == nil {
 		return
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	s.out.Write(line.Bytes()) // whoever does not read has gone, which serve is told of
+	s.out.Write(append(line, '\n')) // whoever does not read has gone, which serve is told of
 }

@@ -54,7 +54,8 @@ func (w *rawPeer) line(want ...string) string {
 // TestRubbish sends what is no request.
 func TestRubbish(t *testing.T) {
 	w := newSite(t).wire()
-	for _, line := range []string{"rubbish", `{"jsonrpc":"2.0","id":1`, `[]`, `"x"`, `7`, "\x00\xff"} {
+	for _, line := range []string{"rubbish", `{"jsonrpc":"2.0","id":1`, `[]`, `"x"`, `7`, "\x00\xff",
+		`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `{"jsonrpc":"2.0","id":{},"method":"ping"}`, `{"jsonrpc":"2.0","id":null,"method":"ping"}`} {
 		w.send("%s", line)
 		w.line(`"error"`, `"id":null`)
 	}
@@ -70,7 +71,9 @@ func TestRubbish(t *testing.T) {
 	w.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"no_tool"}}`)
 	w.line(`"id":2`, "-32602")
 	w.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"hutch_list","arguments":[1]}}`)
-	w.line(`"id":3`)
+	w.line(`"id":3`, "the arguments are to be an object", `"isError":true`)
+	w.send(`{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`)
+	w.line(`"id":9007199254740993`, `"result"`)
 	w.send(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":7}`)
 	w.line(`"id":4`, `"error"`)
 	w.send(`{"jsonrpc":"2.0","id":4,"method":"ping"}`) // the id is free again
@@ -138,6 +141,28 @@ func TestRevisions(t *testing.T) {
 	w.line(`"protocolVersion":"2024-11-05"`)
 	w.send(`{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"hutch:///nothing"}}`)
 	w.line("-32002")
+}
+
+// TestBatch has several messages in one, in the revision that has them.
+func TestBatch(t *testing.T) {
+	w := newSite(t).wire()
+	w.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"old","version":"1"}}}`)
+	w.line(`"protocolVersion":"2025-03-26"`)
+	w.send(`[{"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"hutch_list"}},7,` +
+		`{"jsonrpc":"2.0","id":"p","method":"ping"},{"jsonrpc":"2.0","id":3,"method":"initialize"},{"jsonrpc":"2.0","id":4,"result":{}}]`)
+	line := w.line(`"id":2`, `"sandboxes":[]`, `"id":"p"`, `"id":null`, `initialize stands in no batch`)
+	var answers []struct{ ID any }
+	if err := json.Unmarshal([]byte(line), &answers); err != nil || len(answers) != 4 {
+		t.Errorf("%v: %s", err, line)
+	}
+	w.send(`[{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"hutch_asks","arguments":{"wait":3600}}},{"jsonrpc":"2.0","id":6,"method":"ping"},` +
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}]`)
+	w.line(`[{"jsonrpc":"2.0","id":6,"result":{}}]`)
+	w.send(`[{"jsonrpc":"2.0","method":"notifications/initialized"}]`) // has no answer
+	w.send(`[]`)
+	w.line(`"id":null`, "a batch of 0 messages")
+	w.send("[%s7]", strings.Repeat("7,", 128))
+	w.line(`"id":null`, "a batch of 129 messages")
 }
 
 // TestPrefix has the names of Capsem's tools.

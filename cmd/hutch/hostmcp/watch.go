@@ -15,6 +15,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/fs"
 )
 
@@ -266,7 +267,7 @@ type listener struct {
 func (l *listener) NotificationChannel() chan<- mcp.JSONRPCNotification { return l.queue }
 
 // answer is the session's, behind what the library has to tell before.
-func (l *listener) answer(ctx context.Context, e envelope, line []byte) mcp.JSONRPCMessage {
+func (l *listener) answer(ctx context.Context, m jsonrpc.Message, line []byte) []byte {
 	var telling sync.WaitGroup
 	telling.Go(func() {
 		for n := range l.queue {
@@ -275,7 +276,7 @@ func (l *listener) answer(ctx context.Context, e envelope, line []byte) mcp.JSON
 	})
 	defer telling.Wait()
 	defer close(l.queue)
-	return l.session.answer(l.server.WithContext(ctx, l), e, line)
+	return l.session.answer(l.server.WithContext(ctx, l), m, line)
 }
 
 func (l *listener) key(uri string) string { return string(l.id) + " " + uri }
