@@ -19,7 +19,7 @@ type (
 		ID       string            `json:"id"`
 		Layer    string            `json:"layer"` // who says it: built-in, corp, user, detected
 		File     string            `json:"file"`
-		Editable bool              `json:"editable"`
+		Editable bool              `json:"editable"` // by mcp_add and mcp_delete
 		Settings map[string]string `json:"settings"` // as TOML writes them, without secrets
 	}
 	connectors struct {
@@ -57,7 +57,8 @@ func connectorsOf(ctx context.Context, c *call) (any, error) {
 		}
 		o := byID[id]
 		o.Settings[key] = words[4]
-		o.Editable = o.Editable && words[3] == "open" && words[1] == "user"
+		dropIn := strings.TrimSuffix(strings.TrimSuffix(o.File, ".json"), ".toml")
+		o.Editable = o.Editable && words[3] == "open" && words[1] == "user" && dropIn == profile+".d/"+o.ID
 	}
 	list := connectors{profile, []connector{}}
 	for _, id := range slices.Sorted(maps.Keys(byID)) {

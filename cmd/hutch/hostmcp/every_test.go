@@ -27,7 +27,7 @@ var good = []use{
 	{"read_file", args{"id": "dev", "path": "f"}, `"content":"text"`},
 	{"exec", args{"id": "dev", "command": "rm f"}, `"exec":"2"`},
 	{"undos", args{"id": "dev"}, `"undo":"exec-2"`},
-	{"undo", args{"id": "dev", "undo": "exec-2"}, `"state":"running"`},
+	{"undo", args{"id": "dev", "undo": "exec-2"}, `; undo undo-1 takes that back"`},
 	{"read_file", args{"id": "dev", "path": "f"}, `"content":"text"`},
 	{"snapshot", args{"id": "dev", "name": "before"}, `"name":"before"`},
 	{"snapshots", args{"id": "dev"}, `"name":"before"`},

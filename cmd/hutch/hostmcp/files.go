@@ -67,9 +67,22 @@ func guestPath(name string) string {
 // maxLinks is how many links may lead from one to the next.
 const maxLinks = 40
 
-// resolved does something to a file of a sandbox, at the end of the links that
-// its path goes through: 9P leaves it to clients to follow them.
+// resolved does something to a file of a sandbox, which has none beside its
+// workspace unless it runs.
 func (c *call) resolved(ctx context.Context, vm, name string, do func(name string) error) error {
+	err := c.linked(ctx, vm, name, do)
+	if err == nil || strings.HasPrefix(treePath(vm, name), path.Join(vm, "work")) {
+		return err
+	}
+	if status, serr := c.t.text(ctx, vm+"/status"); serr == nil && !strings.HasPrefix(status, "running\n") {
+		return fmt.Errorf("%w: vm %q is not running, and has no files but those of /workspace: resume starts it", fs.ErrBusy, path.Base(vm))
+	}
+	return err
+}
+
+// linked does something to a file at the end of the links that its path goes
+// through: 9P leaves it to clients to follow them.
+func (c *call) linked(ctx context.Context, vm, name string, do func(name string) error) error {
 	err := do(treePath(vm, name))
 	switch fs.Errno(err) {
 	case syscall.ELOOP, syscall.EACCES, syscall.ENOTDIR, syscall.ENOENT: // as of a link, or of what is behind one

@@ -136,7 +136,8 @@ func (s *service) launch(ctx context.Context) error {
 			return
 		}
 		werr := cmd.Wait()
-		began <- fmt.Errorf("%w: hutchd ended (%v): %s", fs.ErrIO, werr, strings.TrimSpace(said.String()))
+		why, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n") // a flag that it does not know has its usage behind
+		began <- fmt.Errorf("%w: hutchd ended (%v): %s", fs.ErrIO, werr, why)
 	}()
 	select {
 	case err := <-began:

@@ -2,6 +2,7 @@ package hostmcp
 
 import (
 	"context"
+	"encoding/json"
 	"path"
 	"strings"
 	"time"
@@ -23,6 +24,10 @@ type (
 		Time     string `json:"time"`
 		Snapshot string `json:"snapshot"`
 		What     string `json:"what"`
+	}
+	undoResult struct {
+		stateOf
+		Undone string `json:"undone"` // how many files were restored and removed, which, and how to take that back
 	}
 	undos struct {
 		Undos []undone `json:"undos"`
@@ -88,15 +93,31 @@ func listUndos(ctx context.Context, c *call) (any, error) {
 	text, err := c.t.text(ctx, dir+"/undo")
 	list := undos{[]undone{}}
 	for line := range strings.Lines(text) {
-		if w := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4); len(w) == 4 {
+		if w, err := fs.Words(strings.TrimSpace(line)); err == nil && len(w) == 4 {
 			list.Undos = append(list.Undos, undone{w[0], w[1], w[2], w[3]})
 		}
 	}
 	return list, err
 }
 
+// undoIn undoes, and tells what came back, which the last line about it says.
 func undoIn(ctx context.Context, c *call) (any, error) {
-	return c.control(ctx, "undo "+fs.Quote(c.args.text("undo")))
+	state, err := c.control(ctx, "undo "+fs.Quote(c.args.text("undo")))
+	if err != nil {
+		return nil, err
+	}
+	r := undoResult{stateOf: state.(stateOf)}
+	text, err := c.t.text(ctx, path.Join("vm", r.ID, "log/snapshots"))
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(text) {
+		var told struct{ Event, Text string }
+		if json.Unmarshal([]byte(line), &told) == nil && told.Event == "undone" {
+			r.Undone = told.Text
+		}
+	}
+	return r, nil
 }
 
 // maxDiff is the most lines that diff gives.

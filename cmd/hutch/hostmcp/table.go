@@ -98,7 +98,7 @@ func tools() []tool {
 		{name: "revert", doc: "Make a sandbox's files what they were in a snapshot. One that runs is started anew.", do: revert, out: stateOf{}, hints: destructive | idempotent, params: []param{idParam,
 			{name: "name", kind: text, must: true, doc: "of the snapshot"}}},
 		{name: "undos", doc: "List the calls and commands of a sandbox that can be undone, the oldest first; create with undo has them kept.", do: listUndos, out: undos{}, hints: readOnly | idempotent, params: []param{idParam}},
-		{name: "undo", doc: "Make a sandbox's workspace what it was before a call or command. Undo can be undone.", do: undoIn, out: stateOf{}, hints: destructive, params: []param{idParam,
+		{name: "undo", doc: "Make a sandbox's workspace what it was before a call or command. The result tells what came back. Undo can be undone.", do: undoIn, out: undoResult{}, hints: destructive, params: []param{idParam,
 			{name: "undo", kind: text, must: true, doc: "which, as undos tells; exec-N is the command N of exec"}}},
 		{name: "asks", doc: "List the calls of agents in sandboxes that wait for somebody to decide them.", do: listAsks, out: asks{}, hints: readOnly, params: []param{
 			{name: "wait", kind: whole, def: 0, max: 3600, doc: "seconds to wait for one where there is none"}}},

@@ -256,8 +256,26 @@ func pretty(v any) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
+// advice is what the tree's errors end with, and what says the same by tools and
+// resources.
+var advice = []struct{ ofTree, ofTools string }{
+	{": start it first", ": resume starts it"},
+	{": start it", ": resume starts it"},
+	{": read undo for what has", ": undos lists what has"},
+	{": see drivers", ": read hutch:///drivers"},
+	{": see profiles", ": read hutch:///profiles"},
+}
+
 // errorText is what a client is told of an error.
-func errorText(err error) string { return fs.Text(err) }
+func errorText(err error) string {
+	text := fs.Text(err)
+	for _, a := range advice {
+		if before, ok := strings.CutSuffix(text, a.ofTree); ok {
+			return before + a.ofTools
+		}
+	}
+	return text
+}
 
 // progressOf returns what tells a call's client how far it is, if that wants
 // to know.

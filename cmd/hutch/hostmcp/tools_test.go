@@ -118,3 +118,24 @@ func TestFiles(t *testing.T) {
 	c.fails("read_file", args{"id": "dev", "path": "a"}, "is a directory: ")
 	c.fails("write_file", args{"id": "dev", "path": "bin/x", "content": ""}, "not a directory: ")
 }
+
+// TestAdvice has errors name tools, and not what one writes to the tree.
+func TestAdvice(t *testing.T) {
+	c := newSite(t).connect()
+	c.call("create", args{"name": "dev", "undo": "execs"})
+	c.fails("undo", args{"id": "dev", "undo": "7"}, `file does not exist: nothing to undo has the ID "7": undos lists what has`)
+	c.call("exec", args{"id": "dev", "command": "echo 'it''s' >a"})
+	if got := plain(t, c.call("undos", args{"id": "dev"})); !strings.Contains(got, `"what":"exec /bin/sh -c `) {
+		t.Error(got)
+	}
+	c.call("stop", args{"id": "dev"})
+	c.fails("exec", args{"id": "dev", "command": "true"}, `file in use: vm "dev" is not running: resume starts it`)
+	for _, tool := range []string{"read_file", "write_file"} {
+		a := args{"id": "dev", "path": "/etc/passwd"}
+		if tool == "write_file" {
+			a["content"] = ""
+		}
+		c.fails(tool, a, `file in use: vm "dev" is not running, and has no files but those of /workspace: resume starts it`)
+	}
+	c.fails("read_file", args{"id": "dev", "path": "none"}, "file does not exist: none")
+}
