@@ -130,6 +130,55 @@ func TestForward(t *testing.T) {
 	})
 }
 
+// hoarder is a program for a VM that sends to all who connect, as much as goes out.
+// After each it prints a line, once nothing more did.
+const hoarder = `
+use IO::Socket::INET; $| = 1; $SIG{PIPE} = "IGNORE"; $x = "x" x 65536;
+$l = IO::Socket::INET->new(Listen=>400, LocalAddr=>"127.0.0.1") or die;
+print $l->sockport, "\n";
+while ($c = $l->accept) {
+	$c->blocking(0); push @kept, $c;
+	for (1..3) { for $k (@kept) { 1 while syswrite($k, $x) } select undef, undef, undef, 0.01 }
+	print "full\n";
+}`
+
+// TestForwardHeld has 200 connections whose readers do not read: a VM of sane
+// memory holds what has come.
+func TestForwardHeld(t *testing.T) {
+	t.Parallel()
+	need.Tool(t, "perl")
+	s := serve(t, false)
+	s.limited("dev", "ram 512MiB")
+	s.write("vm/dev/work/hoarder", hoarder)
+	s.mkdir("vm/dev/exec/hoarder")
+	s.write("vm/dev/exec/hoarder/ctl", "exec perl /workspace/hoarder\n")
+	out := s.open("vm/dev/exec/hoarder/stdout", os.O_RDONLY)
+	defer out.Close()
+	said := bufio.NewScanner(out)
+	said.Scan()
+	_, addrs, _ := s.forward("dev", "0:"+said.Text())
+	for i := range 200 {
+		c, err := net.Dial("tcp", addrs[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.(*net.TCPConn).SetReadBuffer(4096)
+		if !said.Scan() {
+			t.Fatalf("%d connections: %s", i, s.read("vm/dev/status"))
+		}
+	}
+	var used float64
+	status := s.read("vm/dev/status")
+	if !strings.Contains(status, "MiB by cgroup\n") {
+		need.Missing(t, "no control groups: "+status)
+	}
+	_, ram, _ := strings.Cut(status, "\nram ")
+	if _, err := fmt.Sscanf(ram, "%fMiB", &used); err != nil || used > 384 {
+		t.Errorf("200 connections hold %.0f MiB, %v: %s", used, err, status)
+	}
+}
+
 // TestForwardEnds suspends a VM, stops it and kills its service under connections.
 func TestForwardEnds(t *testing.T) {
 	t.Parallel()

@@ -163,6 +163,9 @@ func (a *Agent) names() []string {
 // New; what cannot be made is left out.
 func Prepare() {
 	keepRoom()
+	if os.Getpid() == 1 {
+		boundTCP()
+	}
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
 		if err := os.MkdirAll(dir, 0o755); err == nil {
 			os.Chmod(dir, 0o777|os.ModeSticky)

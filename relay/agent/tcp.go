@@ -19,9 +19,19 @@ import (
 
 const (
 	maxTCP      = 512              // connections that the host may have: twice its own limit, as it goes on before they are gone
-	tcpBuffer   = 256 << 10        // bytes that came and the host has not read; then the other side waits
+	tcpBuffer   = 128 << 10        // bytes that came and the host has not read; then the other side waits
 	connectTime = 10 * time.Second // that the other side has to answer
 )
+
+// boundTCP gives all connections of the guest, which lead nowhere but to the guest
+// itself, buffers of a fixed size. gVisor lets them grow to 4 MiB each way: 101
+// that nobody read took 512 MiB. And while it changes their sizes a connection
+// may stand still for 200 ms.
+func boundTCP() {
+	for name, sizes := range map[string]string{"tcp_wmem": "4096 131072 131072", "tcp_rmem": "4096 262144 262144"} {
+		os.WriteFile("/proc/sys/net/ipv4/"+name, []byte(sizes), 0) // a kernel may have none
+	}
+}
 
 // The states of a connection, as its status says them.
 const (
