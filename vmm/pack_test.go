@@ -89,8 +89,8 @@ func TestUnpackWhatCannotBe(t *testing.T) {
 	for text, m := range map[string]pack.Manifest{
 		`no driver "qemu" here`:                 {Config: "driver qemu\n", Image: pack.Image{Kind: "host"}},
 		`unknown key "owner"`:                   {Config: "owner root\n", Image: pack.Image{Kind: "host"}},
-		`image "deb" is not here`:               {Config: "image deb\n", Image: pack.Image{Name: "deb", Digest: "sha256:12", Source: "docker.io/deb"}},
-		`the archive needs "sha256:12"`:         {Image: pack.Image{Name: "host", Digest: "sha256:12"}},
+		`image "deb" is not here`:               {Config: "image deb\n", Image: pack.Image{Kind: "oci", Name: "deb", Digest: "sha256:12", Source: "docker.io/deb"}},
+		`the archive needs "sha256:12"`:         {Image: pack.Image{Kind: "oci", Name: "host", Digest: "sha256:12"}},
 		`archive does not say which image it`:   {Driver: "fake"},
 		`archive is for vax`:                    {Image: pack.Image{Kind: "host", Arch: "vax"}},
 		`and there is room for`:                 {Image: pack.Image{Kind: "host"}, Sizes: map[string]pack.Size{"work": {Bytes: 1 << 60}}},
