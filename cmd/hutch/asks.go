@@ -218,7 +218,8 @@ func typedAnswer(line string) string {
 	if answer := typedAnswers[strings.ToLower(line)]; answer != "" {
 		return answer
 	}
-	if word, reason := fs.CutBlank(line); typedAnswers[strings.ToLower(word)] == "deny" {
+	switch word, reason := fs.CutBlank(line); strings.ToLower(word) {
+	case "n", "deny": // but not no, which the reason may begin with
 		line = strings.TrimSpace(reason)
 	}
 	return "deny " + line

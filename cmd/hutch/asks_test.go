@@ -31,7 +31,7 @@ func TestAwaitQuestion(t *testing.T) {
 func TestTypedAnswer(t *testing.T) {
 	for line, want := range map[string]string{
 		"y": "allow", "YES": "allow", "allow": "allow", "n": "deny", "No": "deny", "a": "allow always", "e": "allow always exact",
-		"not now": "deny not now", "n not now": "deny not now", "deny  it is late": "deny it is late", "yes but": "deny yes but",
+		"not now": "deny not now", "n not now": "deny not now", "deny  it is late": "deny it is late", "yes but": "deny yes but", "no thanks": "deny no thanks",
 	} {
 		if got := typedAnswer(line); got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,19 +19,23 @@ import (
 	"hutch/fs"
 )
 
-// packParts are what an archive may have or not, by the words of pack and unpack.
-var packParts = []struct{ word, doc string }{
-	{"ledger", "with the VM's records"},
-	{"logs", "with its logs"},
-	{"snapshots", "with its snapshots"},
-	{"memory", "with the memory of one that is suspended"},
+// packParts are what an archive may have or not, by the words of pack and unpack,
+// and when pack has it of which nothing is said. Unpack has all.
+var packParts = []struct{ word, doc, packed string }{
+	{"ledger", "with the VM's records", "usual"},
+	{"logs", "with its logs", "not usual"},
+	{"snapshots", "with its snapshots", "not usual"},
+	{"memory", "with the memory of one that is suspended", "usual where it may hold no secret"},
 }
 
 // definePacked declares the flags of parts, and returns the words that they come to.
-func definePacked(flags *flag.FlagSet) (words *[]string) {
+func definePacked(flags *flag.FlagSet, unpack bool) (words *[]string) {
 	words = new([]string)
 	for _, p := range packParts {
-		flags.BoolFunc(p.word, p.doc+"; -"+p.word+"=false: without", func(value string) error {
+		if unpack {
+			p.packed = "usual"
+		}
+		flags.BoolFunc(p.word, fmt.Sprintf("%s (%s); -%s=false: without", p.doc, p.packed, p.word), func(value string) error {
 			switch value {
 			case "true":
 				*words = append(*words, p.word)
@@ -47,11 +52,14 @@ func definePacked(flags *flag.FlagSet) (words *[]string) {
 
 func definePack(flags *flag.FlagSet) action {
 	out := flags.String("o", "-", "write the archive to this `file`; -: our output")
-	words := definePacked(flags)
+	words := definePacked(flags, false)
 	return connected(func(ctx context.Context, c *tree, args []string) error {
 		vm, err := vmDir(args[0])
 		if err != nil {
 			return err
+		}
+		if slices.Contains(*words, "memory") {
+			sayNoMemory(c, args[0], vm)
 		}
 		if *out != "-" {
 			return noVM(c, args[0], packFile(ctx, c, vm, *out, *words))
@@ -61,6 +69,14 @@ func definePack(flags *flag.FlagSet) action {
 		}
 		return noVM(c, args[0], pack(ctx, c, vm, os.Stdout, *words))
 	})
+}
+
+// sayNoMemory says it where a VM's memory is asked for and is nowhere to be packed.
+func sayNoMemory(c *tree, name, vm string) {
+	status, err := readFile(c, path.Join(vm, "status"))
+	if state, _, _ := strings.Cut(status, "\n"); err == nil && state != "suspended" {
+		fmt.Fprintf(os.Stderr, "hutch: vm %q is %s, not suspended: its memory is not in the archive\n", name, state)
+	}
 }
 
 // packFile packs a VM into a file, which stays what it was, or is not there, if
@@ -106,7 +122,7 @@ func pack(ctx context.Context, c *tree, vm string, w io.Writer, words []string) 
 }
 
 func defineUnpack(flags *flag.FlagSet) action {
-	words := definePacked(flags)
+	words := definePacked(flags, true)
 	return connected(func(ctx context.Context, c *tree, args []string) error {
 		vm, err := vmDir(args[1])
 		if err != nil {

@@ -158,11 +158,14 @@ func (g *grid) printCSV(rows [][]cellText) error {
 	return w.Error()
 }
 
+// visible has blanks that would end a cell or its line seen.
+var visible = strings.NewReplacer("\n", `\n`, "\t", `\t`, "\r", `\r`)
+
 func (g *grid) printTable(rows [][]cellText) error {
 	var widths []int
 	for _, r := range rows {
 		for i := range r {
-			r[i].text = fs.PlainLine(r[i].text)
+			r[i].text = fs.PlainLine(visible.Replace(r[i].text))
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}

@@ -13,7 +13,7 @@ func TestPrintRows(t *testing.T) {
 	for mode, want := range map[string]string{
 		"json":  rows,
 		"csv":   "id,name,b\n1,a,\n20,\"x\ny,\"\"z\"\" äöü\",2.50\n",
-		"table": "id  name         b\n 1  a\n20  x?y,\"z\" äöü  2.50\n",
+		"table": "id  name          b\n 1  a\n20  x\\ny,\"z\" äöü  2.50\n",
 	} {
 		var got bytes.Buffer
 		if err := printRows(&got, mode, strings.NewReader(rows)); err != nil || got.String() != want {

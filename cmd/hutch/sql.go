@@ -176,15 +176,21 @@ func (a *asker) tables(words []string) error {
 	if err != nil {
 		return err
 	}
+	found := false
 	for _, table := range strings.SplitAfter(text, ");\n") {
 		name, _, is := strings.Cut(strings.TrimPrefix(table, "CREATE TABLE "), " ")
 		switch {
 		case !is || len(words) > 1 && !strings.EqualFold(words[1], name):
+			continue
 		case words[0] == ".tables":
 			fmt.Println(name)
 		default:
 			fmt.Print(table)
 		}
+		found = true
+	}
+	if !found && len(words) > 1 {
+		return fmt.Errorf("%w: no table %q: .tables lists them", fs.ErrNotExist, words[1])
 	}
 	return nil
 }

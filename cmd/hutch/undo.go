@@ -15,7 +15,7 @@ import (
 // defineUndo has the command that undoes what was done to a VM's workspace, or
 // lists what can be undone.
 func defineUndo(flags *flag.FlagSet) action {
-	asJSON := flags.Bool("json", false, "list it as JSON")
+	asJSON := flags.Bool("json", false, "print what is listed, or what came back, as JSON")
 	return connected(func(_ context.Context, c *tree, args []string) error {
 		vm, err := vmDir(args[0])
 		switch {
@@ -27,7 +27,7 @@ func defineUndo(flags *flag.FlagSet) action {
 		if err := tellVM(c, args[0], "undo "+fs.Quote(args[1])); err != nil {
 			return err
 		}
-		return tellUndone(c, vm)
+		return tellUndone(c, vm, *asJSON)
 	})
 }
 
@@ -53,19 +53,25 @@ func undoList(c *tree, name, vm string, asJSON bool) error {
 	return t.flush()
 }
 
-// tellUndone prints what the last undo did.
-func tellUndone(c *tree, vm string) error {
+// tellUndone prints what the last undo did, as JSON as the log of snapshots has it.
+func tellUndone(c *tree, vm string, asJSON bool) error {
 	text, err := readFile(c, path.Join(vm, "log/snapshots"))
 	if err != nil {
 		return err
 	}
 	var last struct{ Event, Name, Text string }
+	var whole string
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, `"undone"`) {
 			json.Unmarshal([]byte(line), &last)
+			whole = line
 		}
 	}
-	if last.Event == "undone" {
+	switch {
+	case last.Event != "undone":
+	case asJSON:
+		fmt.Print(whole)
+	default:
 		fmt.Printf("%s: %s\n", last.Name, last.Text)
 	}
 	return nil
