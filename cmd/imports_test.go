@@ -30,7 +30,7 @@ var layers = []struct {
 	{"vmm/...", []string{"profiles", "relay/...", "fs/..."}},
 	{"cmd/aggd", []string{"aggd/..."}},
 	{"cmd/locald", []string{"aggd/..."}},
-	{"cmd/guest", []string{"relay/..."}},
+	{"cmd/guest", []string{"relay/...", "fs/accept"}},
 	{"cmd/hutch", []string{"cmd/hutch/...", "fs/...", "mcpd/ledger", "mcpd/policy", "mcpd/query/sqltext", "profiles"}},
 	{"cmd/hutch/hostmcp", []string{"aggd/jsonrpc", "aggd/rawjson", "fs/..."}},
 	{"cmd/hutchd/telemetry", []string{"aggd/trace", "fs", "mcpd", "mcpd/ledger"}},

@@ -29,7 +29,7 @@ func isRelay() bool {
 }
 
 func usage() {
-	text := "guest [-v] [-seal] init | agent | relay [NAME] | call [-json] [-n N] [-c C] [-t D] TOOL [JSON]"
+	text := "guest [-v] [-seal] init | agent | echo | relay [NAME] | call [-json] [-n N] [-c C] [-t D] TOOL [JSON]"
 	if isRelay() {
 		text = "hutch-relay [-seal] [NAME] | call [-json] [-n N [-c C] [-t D]] TOOL [JSON]\n" +
 			"An MCP server on standard input and output, for the client that starts it;\n" +
@@ -59,6 +59,8 @@ func main() {
 		err = runAgent(*verbose, agent.Config{Init: verb == "init", Programs: boot.Programs})
 	case verb == "ports" && len(args) == 2:
 		err = ports.Main(context.Background(), args[1])
+	case verb == "echo" && len(args) == 1:
+		err = echo()
 	case verb == "call":
 		os.Exit(call.Main(context.Background(), args[1:], *sealed, os.Stdout, os.Stderr))
 	case verb == "relay" && len(args) <= 2:

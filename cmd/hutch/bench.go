@@ -70,6 +70,7 @@ var measures = []struct {
 	{"hostmcp", (*bencher).hostMCP, false},
 	{"status", (*bencher).status, true},
 	{"stdout", (*bencher).throughput, true},
+	{"forward", (*bencher).forwards, true},
 	{"snapshot", (*bencher).snapshots, true},
 	{"undo", (*bencher).undos, true},
 	{"suspend", (*bencher).suspends, true},

@@ -59,6 +59,10 @@ type forwarder struct {
 	told string     // why the last connection could not be made, if it could not
 }
 
+func newForwarder(c *tree, vm string, end context.CancelCauseFunc) *forwarder {
+	return &forwarder{c: c, dir: vm, end: end, slots: make(chan struct{}, mostForwarded)}
+}
+
 // forward has ports of the host lead to ports in a VM, until it is interrupted.
 func forward(ctx context.Context, c *tree, args []string) error {
 	vm, err := vmDir(args[0])
@@ -77,7 +81,7 @@ func forward(ctx context.Context, c *tree, args []string) error {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	f := &forwarder{c: c, dir: vm, end: cancel, slots: make(chan struct{}, mostForwarded)}
+	f := newForwarder(c, vm, cancel)
 	defer f.work.Wait()
 	defer cancel(nil)
 	for _, m := range mappings {
@@ -86,13 +90,18 @@ func forward(ctx context.Context, c *tree, args []string) error {
 			return err
 		}
 		fmt.Printf("%s to port %s of vm %s\n", l.Addr(), m.port, args[0])
-		f.work.Go(func() {
-			cancel(accept.Serve(ctx, l, func(conn net.Conn) { f.take(ctx, conn, m.port) }, f.say))
-		})
+		f.serve(ctx, l, m.port)
 	}
 	f.work.Go(func() { f.watch(ctx) })
 	<-ctx.Done()
 	return context.Cause(ctx)
+}
+
+// serve has what comes in on l lead to a port in the VM, until ctx is done.
+func (f *forwarder) serve(ctx context.Context, l net.Listener, port string) {
+	f.work.Go(func() {
+		f.end(accept.Serve(ctx, l, func(conn net.Conn) { f.take(ctx, conn, port) }, f.say))
+	})
 }
 
 // watch ends all when there is no service or no VM any more.

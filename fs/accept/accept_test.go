@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -90,5 +91,42 @@ func TestEnd(t *testing.T) {
 		if err := Serve(t.Context(), newScript(end), never, nil); !errors.Is(err, end) {
 			t.Errorf("%v: %v", end, err)
 		}
+	}
+}
+
+// TestEcho sends more than buffers hold, and reads it back with its end.
+func TestEcho(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- Echo(ctx, l) }()
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	text := strings.Repeat("it is long. ", 1<<20)
+	c := dial()
+	defer c.Close()
+	go func() {
+		io.WriteString(c, text)
+		c.(*net.TCPConn).CloseWrite()
+	}()
+	if got, err := io.ReadAll(c); err != nil || string(got) != text {
+		t.Errorf("%d bytes of %d, %v", len(got), len(text), err)
+	}
+	idle := dial()
+	defer idle.Close()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if n, _ := io.Copy(io.Discard, idle); n > 0 {
+		t.Errorf("%d bytes of nobody", n)
 	}
 }
