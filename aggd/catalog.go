@@ -69,6 +69,13 @@ func (u *upstream) items(ctx context.Context, l *wire.List) [][]byte {
 	return s.items
 }
 
+// has returns what is kept of a list, without asking the server.
+func (u *upstream) has(l *wire.List) [][]byte {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.lists[l].items
+}
+
 // await waits for a fetch. If ctx ends before, the server is late.
 func (u *upstream) await(ctx context.Context, fetched <-chan struct{}) bool {
 	select {

@@ -31,11 +31,12 @@ func lister(l *wire.List) func(*aggregator, context.Context, request) ([]byte, e
 		if _, known := a.capabilities(client); client != "" && !known {
 			return nil, fmt.Errorf("unknown client: %.40s", client)
 		}
+		kept := string(rawjson.Get(q.Params, "kept")) == "true"
 		servers := q.set.order
 		parts := make([]part, len(servers))
 		var each sync.WaitGroup
 		for i, s := range servers {
-			each.Go(func() { parts[i] = s.part(wait, l, client) })
+			each.Go(func() { parts[i] = s.part(wait, l, client, kept) })
 		}
 		each.Wait()
 		if ctx.Err() != nil { // nobody wants it any more, and it may be long
@@ -52,12 +53,18 @@ type part struct {
 	items  [][]byte
 }
 
-func (s *server) part(ctx context.Context, l *wire.List, client string) part {
+// part returns the server's part of a list; if kept, what there is of it by now.
+func (s *server) part(ctx context.Context, l *wire.List, client string, kept bool) part {
 	u, err := s.upstream(client)
 	if err != nil {
 		return part{}
 	}
-	items := u.items(ctx, l)
+	var items [][]byte
+	if kept {
+		items = u.has(l)
+	} else {
+		items = u.items(ctx, l)
+	}
 	if l == wire.Tools {
 		items = s.def.Load().visible(items)
 	}

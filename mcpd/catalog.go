@@ -190,12 +190,20 @@ func (s *shelf) last(ctx context.Context, e *Endpoint) (*stock, *Error) {
 	return s.get(ctx, e)
 }
 
-// memory returns what is known of the list without asking anybody.
-func (s *shelf) memory() []wire.Item {
+// known returns what is known of the list that the tree shows without asking a
+// server: until it was fetched, what those have said that are not late.
+func (s *shelf) known(e *Endpoint) *stock {
 	if held := s.held.Load(); held != nil {
-		return held.items
+		return held
 	}
-	return s.own
+	var list []wire.Item
+	if c := e.aggregator.Load(); c != nil {
+		ctx, cancel := context.WithTimeout(e.ctx, statusTime)
+		defer cancel()
+		found, _ := c.Kept(ctx, s.list, "")
+		list = guestItems(s.list, found)
+	}
+	return s.stock(0, list)
 }
 
 func (s *shelf) shows(it *wire.Item) bool { return s.hides == nil || !s.hides(it) }
@@ -266,7 +274,7 @@ func (s *shelf) stock(gen uint64, list []wire.Item) *stock {
 }
 
 // fetcher returns what gets a list from the aggregator, as clients of that key
-// see it, with each item's name for the guest in the place of its own.
+// see it.
 func (cs *catalogs) fetcher(list *wire.List, key string) func(context.Context, *child.Child) ([]wire.Item, error) {
 	return func(ctx context.Context, c *child.Child) ([]wire.Item, error) {
 		select {
@@ -276,15 +284,20 @@ func (cs *catalogs) fetcher(list *wire.List, key string) func(context.Context, *
 		}
 		defer func() { <-cs.turns }()
 		found, err := c.List(ctx, list, key)
-		items := make([]wire.Item, 0, len(found))
-		for _, it := range found {
-			raw, err := rawjson.SetString(it.Raw, it.Name, list.Own)
-			if err != nil {
-				continue // no object, or one without a name: no client could use it
-			}
-			it.Raw = raw
-			items = append(items, it)
-		}
-		return items, err
+		return guestItems(list, found), err
 	}
+}
+
+// guestItems returns items with each one's name for the guest in the place of its own.
+func guestItems(list *wire.List, found []wire.Item) []wire.Item {
+	items := make([]wire.Item, 0, len(found))
+	for _, it := range found {
+		raw, err := rawjson.SetString(it.Raw, it.Name, list.Own)
+		if err != nil {
+			continue // no object, or one without a name: no client could use it
+		}
+		it.Raw = raw
+		items = append(items, it)
+	}
+	return items
 }

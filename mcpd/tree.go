@@ -15,12 +15,12 @@ import (
 	"hutch/mcpd/policy"
 )
 
-// Items returns what the VM's agent can call, read or get, from memory: no server
-// is asked.
+// Items returns what the VM's agent can call, read or get, as far as that is known:
+// no server is asked.
 func (e *Endpoint) Items(list *wire.List) []wire.Item {
 	s := e.catalogs.of("")[list]
 	var items []wire.Item
-	for _, it := range s.memory() {
+	for _, it := range s.known(e).items {
 		if s.shows(&it) {
 			it.Server = ledgerName(it.Server)
 			items = append(items, it)
@@ -32,11 +32,7 @@ func (e *Endpoint) Items(list *wire.List) []wire.Item {
 // Item returns the one of Items that the agent calls name.
 func (e *Endpoint) Item(list *wire.List, name string) (wire.Item, bool) {
 	s := e.catalogs.of("")[list]
-	held := s.held.Load()
-	if held == nil {
-		held = s.stock(0, nil)
-	}
-	it := held.index[name]
+	it := s.known(e).index[name]
 	if it == nil || !s.shows(it) {
 		return wire.Item{}, false
 	}

@@ -51,3 +51,16 @@ func TestKnown(t *testing.T) {
 		}
 	}
 }
+
+// TestKnownEarly looks at what a server offers while the list waits for another one.
+func TestKnownEarly(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("hang", "one"))
+	held := &st.catalogs.of("")[wire.Tools].held
+	await(t, "the tool is not shown while the list is fetched", func() bool {
+		early := held.Load() == nil
+		it, ok := st.Item(wire.Tools, "one__echo")
+		listed := slices.ContainsFunc(st.Items(wire.Tools), func(it wire.Item) bool { return it.Name == "one__echo" })
+		return early && ok && listed && it.Server == "one" && len(it.Schema) > 0
+	})
+}

@@ -83,7 +83,16 @@ func (c *Child) Servers(ctx context.Context) ([]wire.Status, error) {
 // List returns what all servers have of one list, as a client with that key sees
 // them; where there is no aggregator that is nothing.
 func (c *Child) List(ctx context.Context, list *wire.List, client string) ([]wire.Item, error) {
-	line, err := c.ask(ctx, list.Method, map[string]string{"client": client})
+	return c.list(ctx, list, map[string]any{"client": client})
+}
+
+// Kept is List without what no server was asked for yet: it waits for none.
+func (c *Child) Kept(ctx context.Context, list *wire.List, client string) ([]wire.Item, error) {
+	return c.list(ctx, list, map[string]any{"client": client, "kept": true})
+}
+
+func (c *Child) list(ctx context.Context, list *wire.List, params map[string]any) ([]wire.Item, error) {
+	line, err := c.ask(ctx, list.Method, params)
 	if err != nil && c.absent() {
 		err = nil
 	}
