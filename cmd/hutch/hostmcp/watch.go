@@ -90,22 +90,15 @@ func (w *watches) add(ctx context.Context, key, uri string, updated func()) erro
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.end[key] != nil {
-		cancel()
-		return nil
-	}
-	if len(w.end) >= maxWatches {
-		cancel()
-		return fmt.Errorf("%w: %d subscriptions, which is all there may be", fs.ErrBusy, maxWatches)
-	}
-	ready, err := w.h.follow(ctx, s)
-	if err != nil {
+	if took, err := w.take(key, cancel); !took {
 		cancel()
 		return err
 	}
-	w.end[key] = cancel
+	ready, err := w.h.follow(ctx, s)
+	if err != nil {
+		w.giveUp(ctx, key)
+		return err
+	}
 	w.all.Go(func() {
 		for ready != nil {
 			err := ready.next(ctx)
@@ -117,14 +110,34 @@ func (w *watches) add(ctx context.Context, key, uri string, updated func()) erro
 				ready = w.h.followAgain(ctx, s)
 			}
 		}
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if ctx.Err() == nil { // the file is gone for good, and is not to keep the place of another
-			cancel()
-			delete(w.end, key)
-		}
+		w.giveUp(ctx, key) // the file is gone for good
 	})
 	return nil
+}
+
+// take takes a place for a key that has none, before what it is for is begun.
+func (w *watches) take(key string, end context.CancelFunc) (took bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.end[key] != nil:
+		return false, nil
+	case len(w.end) >= maxWatches:
+		return false, fmt.Errorf("%w: %d subscriptions, which is all there may be", fs.ErrBusy, maxWatches)
+	}
+	w.end[key] = end
+	return true, nil
+}
+
+// giveUp gives back the place of a subscription that ends by itself, unless it was
+// removed and the place may be another's.
+func (w *watches) giveUp(ctx context.Context, key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ctx.Err() == nil {
+		w.end[key]()
+		delete(w.end, key)
+	}
 }
 
 func (w *watches) remove(key string) {
