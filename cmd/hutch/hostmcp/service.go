@@ -16,6 +16,7 @@ import (
 
 	"hutch/fs"
 	"hutch/fs/ninep"
+	"hutch/fs/ninep/client"
 )
 
 // startLimit is how long a hutchd that was started may take to serve its tree.
@@ -39,6 +40,12 @@ func newService(c Config) *service {
 // dial connects to the tree, of a service that is started if none runs.
 func (s *service) dial(ctx context.Context) (*tree, error) {
 	t, err := dial(ctx, s.addr)
+	for range 2 {
+		if !errors.Is(err, client.ErrLost) {
+			break
+		}
+		t, err = dial(ctx, s.addr) // it ended just then, and nothing was asked of it yet
+	}
 	if !nobody(err) {
 		return t, err
 	}

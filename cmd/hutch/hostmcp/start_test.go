@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,6 +18,38 @@ import (
 
 	"hutch/fs/need"
 )
+
+// TestDialAgain has a service end between its taking a connection and its answer.
+func TestDialAgain(t *testing.T) {
+	s := newSite(t)
+	addr := filepath.Join(filepath.Dir(strings.TrimPrefix(s.addr, "unix!")), "ending")
+	l, err := net.Listen("unix", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			c.Close()
+		}
+		ours, err := l.Accept()
+		if err != nil {
+			return
+		}
+		theirs, err := net.Dial("unix", strings.TrimPrefix(s.addr, "unix!"))
+		if err == nil {
+			go io.Copy(theirs, ours)
+			io.Copy(ours, theirs)
+			theirs.Close()
+		}
+		ours.Close()
+	}()
+	c, err := newService(Config{Address: "unix!" + addr, Log: io.Discard}).dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.close()
+}
 
 // TestStart has several servers at once find no service: one starts it, and
 // all use it. It stays when they end, and is started again when it was killed.

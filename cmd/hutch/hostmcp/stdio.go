@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -24,6 +26,11 @@ const (
 	maxLine  = 32 << 20 // bytes of a message
 	maxCalls = 256      // requests under way
 	maxBytes = 64 << 20 // of them together
+
+	// unreadLimit is how long a client whose input has ended may read nothing of
+	// what is written to it.
+	unreadLimit = 5 * time.Second
+	atOnce      = 16 << 10 // bytes of a write
 )
 
 // A session is the one client, on a pair of streams. It is our own beside
@@ -39,6 +46,9 @@ type session struct {
 
 	writing sync.Mutex // held while a message is written
 	out     io.Writer
+	busy    atomic.Bool  // a write is under way
+	written atomic.Int64 // bytes
+	unread  bool         // serve's: it has given up on a write
 
 	mu    sync.Mutex          // guards what follows
 	calls map[string]*request // under way, by id
@@ -82,8 +92,7 @@ func (s *session) ProtocolVersion() string {
 func (s *session) serve(ctx context.Context, in io.Reader, gone <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s.ctx = ctx
-	defer s.watches.close()
-	defer s.all.Wait()
+	defer s.finish()
 	defer cancel()
 	if err := s.server.RegisterSession(ctx, s); err != nil {
 		return err
@@ -99,7 +108,8 @@ func (s *session) serve(ctx context.Context, in io.Reader, gone <-chan struct{})
 			if err != nil {
 				return err
 			}
-			return s.drain(ctx, gone)
+			s.drain(ctx, gone)
+			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -107,7 +117,7 @@ func (s *session) serve(ctx context.Context, in io.Reader, gone <-chan struct{})
 }
 
 // drain waits for what is under way when the input has ended.
-func (s *session) drain(ctx context.Context, gone <-chan struct{}) error {
+func (s *session) drain(ctx context.Context, gone <-chan struct{}) {
 	s.mu.Lock()
 	for _, r := range s.calls {
 		if r.listens {
@@ -120,12 +130,44 @@ func (s *session) drain(ctx context.Context, gone <-chan struct{}) error {
 		s.all.Wait()
 		close(answered)
 	}()
-	select {
-	case <-answered:
-	case <-gone:
-	case <-ctx.Done():
+	s.unread = s.await(answered, gone, ctx.Done())
+}
+
+// finish waits for all that was begun, but for writes that nobody reads, which
+// cannot be called back.
+func (s *session) finish() {
+	if s.unread {
+		return
 	}
-	return nil
+	over := make(chan struct{})
+	go func() {
+		s.all.Wait()
+		s.watches.close()
+		close(over)
+	}()
+	s.await(over, nil, nil)
+}
+
+// await waits for one of the channels, or until nobody reads, which it returns.
+func (s *session) await(over, gone, done <-chan struct{}) (unread bool) {
+	tick := time.NewTicker(unreadLimit)
+	defer tick.Stop()
+	for before := int64(-1); ; {
+		select {
+		case <-over:
+			return false
+		case <-gone:
+			return false
+		case <-done:
+			return false
+		case <-tick.C:
+			written := s.written.Load()
+			if s.busy.Load() && written == before {
+				return true
+			}
+			before = written
+		}
+	}
 }
 
 // readLines sends the lines of in, until it ends.
@@ -332,5 +374,12 @@ func (s *session) send(line []byte) {
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	s.out.Write(append(line, '\n')) // whoever does not read has gone, which serve is told of
+	s.busy.Store(true)
+	defer s.busy.Store(false)
+	for part := range slices.Chunk(append(line, '\n'), atOnce) {
+		n, err := s.out.Write(part)
+		if s.written.Add(int64(n)); err != nil {
+			return // whoever does not read has gone, which serve is told of
+		}
+	}
 }

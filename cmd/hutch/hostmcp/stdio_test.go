@@ -110,6 +110,17 @@ func TestEnd(t *testing.T) {
 	}
 }
 
+// TestUnread ends the input of a server whose answers nobody reads.
+func TestUnread(t *testing.T) {
+	t.Parallel()
+	out, toClient := io.Pipe()
+	defer out.Close() // ends the write
+	in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")
+	if err := Serve(t.Context(), Config{Address: newSite(t).addr, Log: io.Discard}, in, toClient); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRevisions speaks the revision without initialize, and an old one.
 func TestRevisions(t *testing.T) {
 	s := newSite(t)
