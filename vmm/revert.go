@@ -105,13 +105,19 @@ func (v *VM) revert(dir, name, image string) error {
 
 // finishRevert does what is left of step 4, and removes the folder.
 func (v *VM) finishRevert() error {
-	next := v.path(reverting)
+	return v.moveIn(reverting, partNames, "reverted whole, start it or revert it")
+}
+
+// moveIn puts the parts that lie in a folder in the place of the VM's, and removes the
+// folder, if it is there. Where that fails the error says what the VM is not.
+func (v *VM) moveIn(folder string, parts []string, not string) error {
+	next := v.path(folder)
 	if _, err := os.Lstat(next); err != nil {
 		return nil
 	}
-	for _, part := range partNames {
+	for _, part := range parts {
 		if err := exchange(v.path(part), filepath.Join(next, part), filepath.Join(next, "old-"+part)); err != nil {
-			return fmt.Errorf("%w: vm %q is not reverted whole, start it or revert it to finish that: %w", fs.ErrIO, v.Name(), err)
+			return fmt.Errorf("%w: vm %q is not %s to finish that: %w", fs.ErrIO, v.Name(), not, err)
 		}
 	}
 	if err := layer.Settle(v.dir); err != nil {

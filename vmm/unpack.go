@@ -20,7 +20,6 @@ import (
 	"hutch/vmm/image/layer"
 	"hutch/vmm/pack"
 	"hutch/vmm/process"
-	"hutch/vmm/replica"
 	"hutch/vmm/snapshot"
 )
 
@@ -424,24 +423,10 @@ func (u *unpack) explain() {
 
 // finishUnpack does steps 4 and 5 where 3 has been done.
 func (v *VM) finishUnpack() error {
-	next := v.path(unpacking)
-	if _, err := os.Lstat(next); err != nil {
-		return nil
+	if _, err := os.Lstat(v.path(unpacking)); err == nil {
+		os.Remove(v.path("config.bad"))
 	}
-	for _, part := range unpackedParts {
-		if err := exchange(v.path(part), filepath.Join(next, part), filepath.Join(next, "old-"+part)); err != nil {
-			return fmt.Errorf("%w: vm %q is not unpacked whole, start it to finish that: %w", fs.ErrIO, v.Name(), err)
-		}
-	}
-	os.Remove(v.path("config.bad"))
-	if err := layer.Settle(v.dir); err != nil {
-		return err
-	}
-	trash, err := replica.Trash(v.dir, next)
-	if err != nil {
-		return err
-	}
-	return removeAll(trash)
+	return v.moveIn(unpacking, unpackedParts, "unpacked whole, start it")
 }
 
 // leaving returns what tells how many bytes may be written to dir's file system,
