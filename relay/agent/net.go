@@ -49,14 +49,14 @@ func openTCP(c call, flags int) (fs.Handle, error) {
 }
 
 func tcpNames(c call) ([]string, error) {
-	list := &c.At.from.tcps
+	list := &c.At.from.connections
 	list.mu.Lock()
 	defer list.mu.Unlock()
 	return slices.Sorted(maps.Keys(list.byName)), nil
 }
 
 func enterTCP(c call, name string) (place, error) {
-	list := &c.At.from.tcps
+	list := &c.At.from.connections
 	list.mu.Lock()
 	defer list.mu.Unlock()
 	at := c.At
@@ -68,7 +68,7 @@ func enterTCP(c call, name string) (place, error) {
 
 func makeTCP(c call, name string) error {
 	num := c.At.a.number()
-	list := &c.At.from.tcps
+	list := &c.At.from.connections
 	list.mu.Lock()
 	defer list.mu.Unlock()
 	switch {
@@ -86,7 +86,7 @@ func makeTCP(c call, name string) error {
 }
 
 func dropTCP(c call, name string) error {
-	list := &c.At.from.tcps
+	list := &c.At.from.connections
 	list.mu.Lock()
 	t := list.byName[name]
 	delete(list.byName, name)
@@ -99,7 +99,7 @@ func dropTCP(c call, name string) error {
 }
 
 // close drops all connections, and has none be made.
-func (l *tcps) close() {
+func (l *connections) close() {
 	l.mu.Lock()
 	all := l.byName
 	l.byName, l.closed = nil, true

@@ -51,7 +51,7 @@ func (a *Agent) dial(ctx context.Context) (net.Conn, error) {
 // the one before.
 func (a *Agent) Serve(ctx context.Context, conn net.Conn) error {
 	s := &session{Conn: conn}
-	defer s.tcps.close()
+	defer s.connections.close()
 	if old := a.session.Swap(s); old != nil {
 		old.Close()
 	}
@@ -62,9 +62,9 @@ func (a *Agent) Serve(ctx context.Context, conn net.Conn) error {
 // closed because of that is told from what the host closed.
 type session struct {
 	net.Conn
-	broken atomic.Bool
-	after  atomic.Pointer[func()] // what the next answer is awaited for
-	tcps   tcps
+	broken      atomic.Bool
+	after       atomic.Pointer[func()] // what the next answer is awaited for
+	connections connections
 }
 
 func (s *session) Read(p []byte) (int, error) {

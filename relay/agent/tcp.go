@@ -62,8 +62,8 @@ type tcp struct {
 	ended   bool  // nothing more is sent
 }
 
-// tcps are the connections of a session.
-type tcps struct {
+// connections are those of a session to ports of the guest.
+type connections struct {
 	mu     sync.Mutex // guards what follows
 	byName map[string]*tcp
 	closed bool

@@ -49,14 +49,14 @@ type Sandbox struct {
 
 	begun atomic.Int64 // bytes of lines of sessions that have begun and not ended
 
-	mu         sync.Mutex // guards what follows, and the fields of execs, sessions and connections that say so
-	execs      map[string]*Exec
-	sessions   map[string]*Session
-	tcps       map[string]*TCP
-	makingTCPs int                       // how many are being made
-	causes     map[string]string         // the trace ids of the calls that take or drop a snapshot now, by its name
-	folders    map[string]*folder.Folder // nil: the VM is gone
-	holders    int                       // clients that keep it: an anonymous VM goes with the last
+	mu                sync.Mutex // guards what follows, and the fields of execs, sessions and connections that say so
+	execs             map[string]*Exec
+	sessions          map[string]*Session
+	connections       map[string]*TCP
+	makingConnections int                       // how many are being made
+	causes            map[string]string         // the trace ids of the calls that take or drop a snapshot now, by its name
+	folders           map[string]*folder.Folder // nil: the VM is gone
+	holders           int                       // clients that keep it: an anonymous VM goes with the last
 
 	lastExec, lastSession, lastTCP atomic.Uint64 // the numbers of the last anonymous ones
 
@@ -85,7 +85,7 @@ type Sandbox struct {
 func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 	v := &Sandbox{
 		VM: m, ID: s.NextID(), service: s,
-		execs: map[string]*Exec{}, causes: map[string]string{}, sessions: map[string]*Session{}, tcps: map[string]*TCP{}, folders: map[string]*folder.Folder{},
+		execs: map[string]*Exec{}, causes: map[string]string{}, sessions: map[string]*Session{}, connections: map[string]*TCP{}, folders: map[string]*folder.Folder{},
 		conns: map[uint32]int{}, configuring: make(chan struct{}, 1),
 	}
 	v.ctx, v.cancel = context.WithCancel(context.Background())

@@ -30,14 +30,14 @@ type TCP struct {
 func (v *Sandbox) TCPs() []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return slices.Sorted(maps.Keys(v.tcps))
+	return slices.Sorted(maps.Keys(v.connections))
 }
 
 // TCP returns the connection called name.
 func (v *Sandbox) TCP(name string) (*TCP, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if t := v.tcps[name]; t != nil {
+	if t := v.connections[name]; t != nil {
 		return t, nil
 	}
 	return nil, fmt.Errorf("%w: connection %s", fs.ErrNotExist, name)
@@ -78,15 +78,15 @@ func (v *Sandbox) makeTCP(ctx context.Context, name string, anonymous bool) (*TC
 	t.c, err = g.MakeTCP(ctx, strconv.FormatUint(t.ID, 10))
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.makingTCPs--
+	v.makingConnections--
 	switch {
 	case err != nil:
 		return nil, t.why(err)
-	case v.tcps[name] != nil:
+	case v.connections[name] != nil:
 		t.c.Close()
 		return nil, fmt.Errorf("%w: connection %s", fs.ErrExist, name)
 	}
-	v.tcps[name] = t
+	v.connections[name] = t
 	return t, nil
 }
 
@@ -95,20 +95,20 @@ func (v *Sandbox) beginTCP(name string) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
-	case v.tcps[name] != nil:
+	case v.connections[name] != nil:
 		return fmt.Errorf("%w: connection %s", fs.ErrExist, name)
-	case len(v.tcps)+v.makingTCPs >= maxTCP:
+	case len(v.connections)+v.makingConnections >= maxTCP:
 		return fmt.Errorf("%w: vm %q has %d connections to its ports, and cannot have more", fs.ErrNoSpace, v.Name(), maxTCP)
 	}
-	v.makingTCPs++
+	v.makingConnections++
 	return nil
 }
 
 // Drop ends the connection, and removes it.
 func (t *TCP) Drop() {
 	t.vm.mu.Lock()
-	if t.vm.tcps[t.Name] == t {
-		delete(t.vm.tcps, t.Name)
+	if t.vm.connections[t.Name] == t {
+		delete(t.vm.connections, t.Name)
 	}
 	t.vm.mu.Unlock()
 	t.c.Close()
@@ -155,7 +155,7 @@ func (t *TCP) why(err error) error {
 // dropTCPs removes the connections to a machine that is gone.
 func (v *Sandbox) dropTCPs() {
 	v.mu.Lock()
-	all := slices.Collect(maps.Values(v.tcps))
+	all := slices.Collect(maps.Values(v.connections))
 	v.mu.Unlock()
 	for _, t := range all {
 		t.Drop()
