@@ -35,7 +35,7 @@ func Run[T any](verbs []Verb[T], c Call[T], m string) error {
 	}
 	words, err := Words(m)
 	if err != nil {
-		return fmt.Errorf("%w in control message %q", err, shorten(m))
+		return fmt.Errorf("%w in control message %q", err, Shorten(m))
 	}
 	v := find(verbs, words[0])
 	if v == nil || v.Raw {
@@ -68,7 +68,7 @@ type unknown struct {
 }
 
 func (u unknown) Error() string {
-	text := fmt.Sprintf("unknown control message %q", shorten(u.message))
+	text := fmt.Sprintf("unknown control message %q", Shorten(u.message))
 	if len(u.known) > 0 {
 		text += "; known: " + strings.Join(u.known, " ")
 	}
@@ -98,7 +98,7 @@ func hinting[T any](verbs []Verb[T], do func(ctx context.Context, m string) erro
 
 func (v *Verb[T]) wrong(m string) error {
 	return fmt.Errorf("%w: wrong number of words in control message %q: want %q", ErrInvalid,
-		shorten(m), strings.TrimSpace(v.Name+" "+v.Args))
+		Shorten(m), strings.TrimSpace(v.Name+" "+v.Args))
 }
 
 // Admits says whether part, an unfinished message, can become one of verbs by
@@ -137,12 +137,4 @@ func CutBlank(s string) (word, rest string) {
 		return s[:i], s[i+1:]
 	}
 	return s, ""
-}
-
-// shorten cuts a message for an error text.
-func shorten(m string) string {
-	if len(m) > 60 {
-		return m[:60] + "…"
-	}
-	return m
 }

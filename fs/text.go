@@ -1,6 +1,9 @@
 package fs
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // leadWith returns s with prefix in front, moved there if it stands inside.
 func leadWith(prefix, s string) string {
@@ -16,4 +19,20 @@ func leadWith(prefix, s string) string {
 // oneLine returns s with its line ends made into "; ".
 func oneLine(s string) string {
 	return strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "; ")
+}
+
+// shown is how many bytes Shorten leaves.
+const shown = 100
+
+// Shorten returns the beginning of a name or a message of somebody else's, with … behind
+// it if that is not all, so that an error which tells of it stays a line to read.
+func Shorten(s string) string {
+	if len(s) <= shown {
+		return s
+	}
+	n := shown
+	for n > shown-utf8.UTFMax && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
 }

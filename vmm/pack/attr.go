@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"os"
 	"strings"
+
+	"hutch/fs"
 )
 
 // xattrRecord is what the PAX record of an extended attribute begins with.
@@ -81,7 +83,7 @@ func setAttributes(f *os.File, h *tar.Header) error {
 			continue
 		}
 		if carried(attr, h.Name) != attr || len(value) > maxAttr {
-			return bad("%q has an attribute %q", shorten(h.Name), shorten(attr))
+			return bad("%q has an attribute %q", fs.Shorten(h.Name), fs.Shorten(attr))
 		}
 		if attr == capability && os.Geteuid() != 0 {
 			continue

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"hutch/fs"
 	"hutch/fs/sparse"
 )
 
@@ -54,7 +55,7 @@ func formatExtents(size int64, list []extent) string {
 func parseExtents(text string, data int64) (size int64, list []extent, err error) {
 	first, rest, more := strings.Cut(text, ",")
 	if size, err = strconv.ParseInt(first, 10, 64); err != nil || size < 0 {
-		return 0, nil, bad("length %q of a file with holes", shorten(first))
+		return 0, nil, bad("length %q of a file with holes", fs.Shorten(first))
 	}
 	at, sum := int64(0), int64(0)
 	for more {
@@ -64,7 +65,7 @@ func parseExtents(text string, data int64) (size int64, list []extent, err error
 		off, err1 := strconv.ParseInt(from, 10, 64)
 		n, err2 := strconv.ParseInt(length, 10, 64)
 		if err1 != nil || err2 != nil || off < at || n <= 0 || off > size || n > size-off || len(list) == maxExtents {
-			return 0, nil, bad("piece %q of a file with holes", shorten(piece))
+			return 0, nil, bad("piece %q of a file with holes", fs.Shorten(piece))
 		}
 		list, at, sum = append(list, extent{off, n}), off+n, sum+n
 	}

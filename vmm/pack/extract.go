@@ -93,7 +93,7 @@ func (x *Extraction) member(ctx context.Context, h *tar.Header, r io.Reader) err
 	if parts[0] == "ledger" {
 		table, ok := strings.CutSuffix(strings.Join(parts[1:], "/"), ".jsonl")
 		if !ok || h.Typeflag != tar.TypeReg || h.PAXRecords[sparseRecord] != "" {
-			return bad("unknown member %q", shorten(h.Name))
+			return bad("unknown member %q", fs.Shorten(h.Name))
 		}
 		return x.Ledger(table, r)
 	}
@@ -106,7 +106,7 @@ func (x *Extraction) member(ctx context.Context, h *tar.Header, r io.Reader) err
 // take counts a member.
 func (x *Extraction) take(part string, h *tar.Header) error {
 	if h.Size < 0 {
-		return bad("%q has %d bytes", shorten(h.Name), h.Size)
+		return bad("%q has %d bytes", fs.Shorten(h.Name), h.Size)
 	}
 	x.files++
 	if part == "work" || part == "layer" {
@@ -146,7 +146,7 @@ func (x *Extraction) enter(parts []string) error {
 		n++
 	}
 	if n != len(parts) {
-		return bad("%q is in no folder that stands before it", shorten(strings.Join(parts, "/")))
+		return bad("%q is in no folder that stands before it", fs.Shorten(strings.Join(parts, "/")))
 	}
 	if err := x.leave(n); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (x *Extraction) enter(parts []string) error {
 			return bad("%s comes twice", base)
 		}
 	case base <= at.last:
-		return bad("%q stands behind %q", shorten(strings.Join(parts, "/")), shorten(at.last))
+		return bad("%q stands behind %q", fs.Shorten(strings.Join(parts, "/")), fs.Shorten(at.last))
 	}
 	at.last = base
 	return nil
@@ -175,7 +175,7 @@ func (x *Extraction) leave(n int) error {
 			err = dress(x.way[len(x.way)-1].dir, l.name, l.head)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", shorten(l.head.Name), err)
+			return fmt.Errorf("%s: %w", fs.Shorten(l.head.Name), err)
 		}
 	}
 	return nil
@@ -188,7 +188,7 @@ func (x *Extraction) entry(ctx context.Context, parts []string, h *tar.Header, r
 		return bad("%q is no folder", part)
 	}
 	if !fits(parts, h.Typeflag) {
-		return bad("%q is not what %s has", shorten(h.Name), part)
+		return bad("%q is not what %s has", fs.Shorten(h.Name), part)
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
@@ -197,7 +197,7 @@ func (x *Extraction) entry(ctx context.Context, parts []string, h *tar.Header, r
 		return x.regular(ctx, dir, base, h, r)
 	case tar.TypeSymlink:
 		if h.Linkname == "" || strings.IndexByte(h.Linkname, 0) >= 0 {
-			return bad("link %q to %q", shorten(h.Name), shorten(h.Linkname))
+			return bad("link %q to %q", fs.Shorten(h.Name), fs.Shorten(h.Linkname))
 		}
 		if err := unix.Symlinkat(h.Linkname, int(dir.Fd()), base); err != nil {
 			return err
@@ -210,13 +210,13 @@ func (x *Extraction) entry(ctx context.Context, parts []string, h *tar.Header, r
 		}
 	case tar.TypeChar:
 		if !inLayer(h.Name) || h.Devmajor != 0 || h.Devminor != 0 {
-			return bad("%q is a device", shorten(h.Name))
+			return bad("%q is a device", fs.Shorten(h.Name))
 		}
 		if err := whiteout(int(dir.Fd()), base); err != nil {
 			return err
 		}
 	default:
-		return bad("%q is of the kind %q", shorten(h.Name), h.Typeflag)
+		return bad("%q is of the kind %q", fs.Shorten(h.Name), h.Typeflag)
 	}
 	return dress(dir, base, h)
 }
@@ -279,7 +279,7 @@ func (x *Extraction) regular(ctx context.Context, dir *os.File, base string, h *
 func (x *Extraction) link(dir *os.File, base, part string, h *tar.Header) error {
 	to, err := nameOf(&tar.Header{Name: h.Linkname})
 	if err != nil || to[0] != part || len(to) < 2 {
-		return bad("hard link %q to %q", shorten(h.Name), shorten(h.Linkname))
+		return bad("hard link %q to %q", fs.Shorten(h.Name), fs.Shorten(h.Linkname))
 	}
 	at, err := unix.Dup(int(x.way[0].dir.Fd()))
 	if err != nil {
@@ -292,7 +292,7 @@ func (x *Extraction) link(dir *os.File, base, part string, h *tar.Header) error 
 			next, err = openLocked(at, name)
 		}
 		if err != nil {
-			return bad("hard link %q to %q: %w", shorten(h.Name), shorten(h.Linkname), err)
+			return bad("hard link %q to %q: %w", fs.Shorten(h.Name), fs.Shorten(h.Linkname), err)
 		}
 		unix.Close(at)
 		at = next
@@ -306,7 +306,7 @@ func (x *Extraction) link(dir *os.File, base, part string, h *tar.Header) error 
 		err = unix.Linkat(at, to[len(to)-1], int(dir.Fd()), base, 0)
 	}
 	if err != nil {
-		return bad("hard link %q to %q: %w", shorten(h.Name), shorten(h.Linkname), err)
+		return bad("hard link %q to %q: %w", fs.Shorten(h.Name), fs.Shorten(h.Linkname), err)
 	}
 	return nil
 }

@@ -62,11 +62,11 @@ func (w *walk) top(f Folder) error {
 
 func (w *walk) folder(name string, dir *os.File, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("%w: %s: folders lie more than %d deep in each other", fs.ErrUnsupported, shorten(name), maxDepth)
+		return fmt.Errorf("%w: %s: folders lie more than %d deep in each other", fs.ErrUnsupported, fs.Shorten(name), maxDepth)
 	}
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
-		return fmt.Errorf("%s: %w", shorten(name), err)
+		return fmt.Errorf("%s: %w", fs.Shorten(name), err)
 	}
 	slices.Sort(names)
 	for _, base := range names {
@@ -109,7 +109,7 @@ func (w *walk) entry(name string, dir *os.File, base string, depth int) error {
 func told(name string, err error) error {
 	var n unix.Errno
 	if errors.As(err, &n) || errors.Is(err, errChanged) {
-		return fmt.Errorf("%s: %w", shorten(name), err)
+		return fmt.Errorf("%s: %w", fs.Shorten(name), err)
 	}
 	return err
 }
@@ -218,11 +218,11 @@ func (a *Writer) entry(ctx context.Context, name string, dir int, base string, s
 		h.Typeflag = tar.TypeFifo
 	case unix.S_IFCHR:
 		if st.Rdev != 0 {
-			return fmt.Errorf("%w: %s is a device", fs.ErrUnsupported, shorten(name))
+			return fmt.Errorf("%w: %s is a device", fs.ErrUnsupported, fs.Shorten(name))
 		}
 		h.Typeflag = tar.TypeChar
 	default:
-		return fmt.Errorf("%w: %s is a device", fs.ErrUnsupported, shorten(name))
+		return fmt.Errorf("%w: %s is a device", fs.ErrUnsupported, fs.Shorten(name))
 	}
 	if h.Typeflag == tar.TypeDir {
 		f, relock, err := open(dir, base, st, unix.O_DIRECTORY)

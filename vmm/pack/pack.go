@@ -110,14 +110,6 @@ func bad(format string, args ...any) error {
 	return fmt.Errorf("%w: archive: %w", fs.ErrInvalid, fmt.Errorf(format, args...))
 }
 
-// shorten cuts a name for an error's text.
-func shorten(s string) string {
-	if len(s) > 100 {
-		return s[:100] + "…"
-	}
-	return s
-}
-
 // inLayer says whether name is of what a guest wrote over its image, where an
 // overlay keeps notes of what is gone.
 func inLayer(name string) bool {

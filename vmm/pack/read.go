@@ -73,7 +73,7 @@ func (a *Reader) next() (*tar.Header, error) {
 	}
 	for key := range h.PAXRecords {
 		if !known(key) {
-			return nil, bad("%q has a record %q", shorten(h.Name), shorten(key))
+			return nil, bad("%q has a record %q", fs.Shorten(h.Name), fs.Shorten(key))
 		}
 	}
 	part, _, _ := strings.Cut(h.Name, "/")
@@ -83,9 +83,9 @@ func (a *Reader) next() (*tar.Header, error) {
 	}
 	switch {
 	case n < 0:
-		return nil, bad("unknown member %q", shorten(h.Name))
+		return nil, bad("unknown member %q", fs.Shorten(h.Name))
 	case n < a.last:
-		return nil, bad("member %q stands behind %s", shorten(h.Name), Parts[a.last])
+		return nil, bad("member %q stands behind %s", fs.Shorten(h.Name), Parts[a.last])
 	}
 	a.last = n
 	return h, nil
@@ -141,7 +141,7 @@ func (a *Reader) end(h *tar.Header) error {
 		return errOther
 	}
 	if h, err := a.tar.Next(); err == nil {
-		return bad("member %q stands behind its end", shorten(h.Name))
+		return bad("member %q stands behind its end", fs.Shorten(h.Name))
 	} else if err != io.EOF {
 		return malformed(err)
 	}
@@ -205,15 +205,15 @@ func (s *summed) before() []byte { return s.sum.Sum(nil) }
 func nameOf(h *tar.Header) ([]string, error) {
 	name := strings.TrimSuffix(h.Name, "/")
 	if name != path.Clean(name) || strings.IndexByte(name, 0) >= 0 || strings.HasPrefix(name, "/") || (h.Name != name) != (h.Typeflag == tar.TypeDir) {
-		return nil, bad("name %q", shorten(h.Name))
+		return nil, bad("name %q", fs.Shorten(h.Name))
 	}
 	parts := strings.Split(name, "/")
 	if len(parts) > maxDepth+1 {
-		return nil, bad("%q is more than %d folders deep", shorten(name), maxDepth)
+		return nil, bad("%q is more than %d folders deep", fs.Shorten(name), maxDepth)
 	}
 	for _, p := range parts {
 		if p == "" || p == "." || p == ".." || len(p) > 255 {
-			return nil, bad("name %q", shorten(h.Name))
+			return nil, bad("name %q", fs.Shorten(h.Name))
 		}
 	}
 	return parts, nil

@@ -241,7 +241,7 @@ func (f *folder) within(fd int, name string) (*folder, error) {
 	var st unix.Stat_t
 	err := unix.Fstat(fd, &st)
 	if err == nil && d.deep > maxDepth {
-		err = fmt.Errorf("%w: %s: folders lie more than %d deep in each other", fs.ErrTooLong, shorten(d.path()), maxDepth)
+		err = fmt.Errorf("%w: %s: folders lie more than %d deep in each other", fs.ErrTooLong, fs.Shorten(d.path()), maxDepth)
 	}
 	if err != nil {
 		d.close()
@@ -277,11 +277,4 @@ func (f *folder) leave() error {
 		return pathError(f.path(), errMoved)
 	}
 	return nil
-}
-
-func shorten(s string) string {
-	if len(s) > 200 {
-		return s[:200] + "…"
-	}
-	return s
 }

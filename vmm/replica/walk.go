@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"hutch/fs"
 )
 
 // errMoved is returned when a name means another file than a moment ago.
@@ -87,7 +89,7 @@ func (p *pass) one(from, to *folder, name string, old *entry) (*entry, error) {
 }
 
 func pathError(path string, err error) error {
-	return &os.PathError{Op: "copy", Path: shorten(path), Err: err}
+	return &os.PathError{Op: "copy", Path: fs.Shorten(path), Err: err}
 }
 
 func (p *pass) try(from, to *folder, name string, old *entry) (*entry, error) {

@@ -233,7 +233,7 @@ func (t *tree) lateLink(name, target string) error {
 	t.leave()
 	target, st, err := t.find(target)
 	if err != nil || st.IsDir() {
-		return fmt.Errorf("%w: hard link %q to %q, which is no file of the image", fs.ErrInvalid, shorten(name), shorten(target))
+		return fmt.Errorf("%w: hard link %q to %q, which is no file of the image", fs.ErrInvalid, fs.Shorten(name), fs.Shorten(target))
 	}
 	f, err := t.in(name, true)
 	if err != nil {

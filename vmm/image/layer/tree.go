@@ -145,14 +145,14 @@ func (t *tree) resolve(name string, make bool) (string, error) {
 				return "", err
 			}
 			if hops++; hops > maxHops {
-				return "", fmt.Errorf("%w: %q: too many links", fs.ErrInvalid, shorten(name))
+				return "", fmt.Errorf("%w: %q: too many links", fs.ErrInvalid, fs.Shorten(name))
 			}
 			if strings.HasPrefix(target, "/") {
 				at = "."
 			}
 			rest = target + "/" + rest
 		default:
-			return "", fmt.Errorf("%w: %q passes through a file", fs.ErrInvalid, shorten(name))
+			return "", fmt.Errorf("%w: %q passes through a file", fs.ErrInvalid, fs.Shorten(name))
 		}
 	}
 	return at, nil
@@ -247,11 +247,4 @@ func attrOf(st os.FileInfo) attr {
 		a.uid, a.gid = int(s.Uid), int(s.Gid)
 	}
 	return a
-}
-
-func shorten(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "…"
-	}
-	return s
 }

@@ -82,7 +82,7 @@ func (u *unpacker) entries(ctx context.Context, r *tar.Reader) error {
 		}
 		u.notes.Entries++
 		if err := u.entry(h, r); err != nil {
-			return fmt.Errorf("entry %q: %w", shorten(h.Name), err)
+			return fmt.Errorf("entry %q: %w", fs.Shorten(h.Name), err)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func (u *unpacker) file(f *folder, base string, h *tar.Header, r io.Reader) erro
 func (u *unpacker) hardLink(f *folder, name, to string) error {
 	target, err := clean(to)
 	if err != nil {
-		return fmt.Errorf("hard link to %q: %w", shorten(to), err)
+		return fmt.Errorf("hard link to %q: %w", fs.Shorten(to), err)
 	}
 	if target == name {
 		return nil
@@ -198,7 +198,7 @@ func (u *unpacker) hardLink(f *folder, name, to string) error {
 	case err != nil:
 		return err
 	case st.IsDir():
-		return fmt.Errorf("%w: hard link to the folder %q", fs.ErrInvalid, shorten(to))
+		return fmt.Errorf("%w: hard link to the folder %q", fs.ErrInvalid, fs.Shorten(to))
 	}
 	return u.link(f, name, target)
 }
