@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -49,7 +50,17 @@ func archive(t testing.TB, folders ...pack.Folder) []byte {
 
 // extract unpacks an archive, to its end, into dir.
 func extract(ctx context.Context, data []byte, dir string, limits pack.Limits) error {
-	r, _, err := pack.NewReader(bytes.NewReader(data))
+	return extractFrom(ctx, bytes.NewReader(data), dir, limits)
+}
+
+// whole returns a reader of an archive whose sender gives no more after it, nor an
+// end, before there was an answer.
+func whole(data []byte) io.Reader {
+	return io.MultiReader(bytes.NewReader(data), iotest.ErrReader(errors.New("read behind the end")))
+}
+
+func extractFrom(ctx context.Context, from io.Reader, dir string, limits pack.Limits) error {
+	r, _, err := pack.NewReader(from)
 	if err != nil {
 		return err
 	}
@@ -275,6 +286,8 @@ func TestHostile(t *testing.T) {
 		"no manifest":        {[]member{dir("work")}, "does not begin with"},
 		"another format":     {[]member{file("manifest.json", `{"format":2}`)}, "has format 2"},
 		"no JSON":            {[]member{file("manifest.json", `{`)}, "does not parse"},
+		"format of text":     {[]member{file("manifest.json", `{"format":"1"}`), dir("work")}, "does not parse"},
+		"no time":            {[]member{file("manifest.json", `{"format":1,"taken":"soon"}`), dir("work")}, "does not parse"},
 		"two manifests":      {[]member{first, first}, "unknown member"},
 		"unknown":            {[]member{first, dir("machine")}, "unknown member"},
 		"state":              {[]member{first, file("state", "{}")}, "unknown member"},
@@ -317,7 +330,7 @@ func TestHostile(t *testing.T) {
 			top := t.TempDir()
 			at := filepath.Join(top, "at")
 			os.Mkdir(at, 0o700)
-			err := extract(t.Context(), seal(raw(t, c.members...)), at, plenty)
+			err := extractFrom(t.Context(), whole(seal(raw(t, c.members...))), at, plenty)
 			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 				t.Errorf("%v, want %q", err, c.err)
 			}
@@ -361,8 +374,8 @@ func TestLimits(t *testing.T) {
 
 // TestNoRoom has the file system fill while a file is written.
 func TestNoRoom(t *testing.T) {
-	left := int64(8 << 20)
-	l := pack.Limits{Files: 10, Room: func() int64 { left -= 64 << 10; return left }}
+	left := int64(16 << 20)
+	l := pack.Limits{Files: 10, Room: func() int64 { left -= 1 << 20; return left }}
 	data := seal(raw(t, first, dir("work"), file("work/f", strings.Repeat("text", 1<<20)), file("work/g", strings.Repeat("text", 1<<20))))
 	if err := extract(t.Context(), data, t.TempDir(), l); !errors.Is(err, fs.ErrNoSpace) {
 		t.Error(err)
@@ -377,11 +390,11 @@ func TestBlame(t *testing.T) {
 		{`"format":1`, `"format":x`, "it was changed since it was made: it does not match its digest"},
 		{"", "", "rubbish in a table"},
 	} {
-		whole := unzip(seal(raw(t, first, file("ledger/calls.jsonl", `{"n":1}`), dir("snap"), dir("snap/a"))))
+		plain := unzip(seal(raw(t, first, file("ledger/calls.jsonl", `{"n":1}`), dir("snap"), dir("snap/a"))))
 		if c.was != "" {
-			whole = bytes.Replace(whole, []byte(c.was), []byte(c.is), 1)
+			plain = bytes.Replace(plain, []byte(c.was), []byte(c.is), 1)
 		}
-		r, _, err := pack.NewReader(bytes.NewReader(zipper.EncodeAll(whole, nil)))
+		r, _, err := pack.NewReader(whole(zipper.EncodeAll(plain, nil)))
 		if err == nil {
 			x := pack.Extraction{Dir: t.TempDir(), Limits: plenty, Ledger: func(string, io.Reader) error {
 				return fmt.Errorf("%w: rubbish in a table", fs.ErrInvalid)

@@ -2,7 +2,6 @@ package pack
 
 import (
 	"archive/tar"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -31,7 +30,7 @@ func NewReader(r io.Reader) (*Reader, Manifest, error) {
 	if err != nil {
 		return nil, Manifest{}, err
 	}
-	a := &Reader{zip: zip, tail: &summed{r: zip, left: unasked, sum: sha256.New(), keep: block}}
+	a := &Reader{zip: zip, tail: &summed{r: zip, left: unasked, sum: sha256.New()}}
 	a.tar = tar.NewReader(a.tail)
 	h, err := a.tar.Next()
 	if err == nil && (h.Name != manifestName || h.Typeflag != tar.TypeReg || len(h.PAXRecords) > 0 || h.Size > maxManifest) {
@@ -62,12 +61,12 @@ func (a *Reader) next() (*tar.Header, error) {
 	h, err := a.tar.Next()
 	if err == io.EOF {
 		a.over = true
-		return nil, bad("it has no %s at its end", digestName)
+		return nil, errUnsealed
 	}
 	if err != nil {
 		return nil, malformed(err)
 	}
-	if h.Name == digestName && h.Typeflag == tar.TypeReg && len(h.PAXRecords) == 0 {
+	if isDigest(h) {
 		a.over = true
 		return nil, a.end(h)
 	}
@@ -105,29 +104,46 @@ func known(key string) bool {
 const unasked = 1 << 30
 
 // Blame returns err, or if that is about what the archive has, and the archive was
-// changed since it was made, an error that says so. It reads on to the end.
+// changed since it was made, an error that says so. For that it reads on to the
+// digest, through a GiB at most, and not behind it: who sends the archive may wait
+// for an answer before the end.
 func (a *Reader) Blame(err error) error {
 	if a.over || !errors.Is(err, fs.ErrInvalid) || errors.Is(err, errDamaged) {
 		return err
 	}
 	a.over = true
-	a.tail.keep = 4 * block // the digest with its header, and two blocks that end a tar archive
-	if _, rerr := io.Copy(io.Discard, a.tail); errors.Is(rerr, errNoRoom) {
+	a.tail.left = min(a.tail.left, unasked)
+	rerr := a.rest()
+	if rerr == io.EOF || errors.Is(rerr, errNoRoom) {
 		return err
-	} else if rerr != nil {
-		return malformed(rerr)
 	}
-	want := hex.EncodeToString(a.tail.before())
-	if end := a.tail.last; len(end) < 4*block || !bytes.HasPrefix(end[block:], []byte(want+"\n")) {
-		return errOther
+	return malformed(rerr)
+}
+
+// rest reads on to the digest. It returns io.EOF if that is right.
+func (a *Reader) rest() error {
+	for {
+		h, err := a.tar.Next()
+		switch {
+		case err == io.EOF:
+			return errUnsealed
+		case err != nil:
+			return err
+		case isDigest(h):
+			return a.end(h)
+		}
 	}
-	return err
+}
+
+func isDigest(h *tar.Header) bool {
+	return h.Name == digestName && h.Typeflag == tar.TypeReg && len(h.PAXRecords) == 0
 }
 
 var (
-	errOther   = bad("it was changed since it was made: it does not match its %s", digestName)
-	errDamaged = errors.New("it is damaged")
-	errCut     = bad("it is cut off")
+	errOther    = bad("it was changed since it was made: it does not match its %s", digestName)
+	errUnsealed = bad("it has no %s at its end", digestName)
+	errDamaged  = errors.New("it is damaged")
+	errCut      = bad("it is cut off")
 )
 
 // end sees to it that the archive is what it was when it was made, and ends.
@@ -173,13 +189,12 @@ func malformed(err error) error {
 	return err
 }
 
-// A summed reader sums up what is read, but for the last bytes.
+// A summed reader sums up what is read, but for the last block.
 type summed struct {
 	r    io.Reader
 	left int64 // bytes that it reads at most
 	sum  hash.Hash
-	keep int // bytes that are not summed up yet
-	last []byte
+	last []byte // the block that is not summed up yet
 }
 
 const block = 512
@@ -191,14 +206,14 @@ func (s *summed) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
 	s.left -= int64(n)
 	s.last = append(s.last, p[:n]...)
-	if k := len(s.last) - s.keep; k > 0 {
+	if k := len(s.last) - block; k > 0 {
 		s.sum.Write(s.last[:k])
 		s.last = append(s.last[:0], s.last[k:]...)
 	}
 	return n, err
 }
 
-// before returns the sum of all before the last bytes.
+// before returns the sum of all before the last block.
 func (s *summed) before() []byte { return s.sum.Sum(nil) }
 
 // nameOf returns the parts of a member's name, or why it can be none.

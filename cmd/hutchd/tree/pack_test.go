@@ -1,15 +1,20 @@
 package tree_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 
 	"hutch/cmd/hutchd/tree"
 	"hutch/fs"
@@ -268,4 +273,88 @@ func TestUnpackMore(t *testing.T) {
 	if left := p.leftovers("new"); len(left) > 0 {
 		t.Errorf("left are %v", left)
 	}
+}
+
+// sealed returns a whole archive of members; those without a kind are files, whose
+// text is in Linkname.
+func (p *packer) sealed(manifest string, members ...tar.Header) []byte {
+	p.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	add := func(h tar.Header, data string) {
+		h.Mode, h.Format = 0o755, tar.FormatPAX
+		if h.Typeflag == 0 {
+			h.Typeflag, h.Size = tar.TypeReg, int64(len(data))
+		}
+		err := w.WriteHeader(&h)
+		if err == nil {
+			_, err = io.WriteString(w, data)
+		}
+		if err == nil {
+			err = w.Flush()
+		}
+		if err != nil {
+			p.Fatal(err)
+		}
+	}
+	add(tar.Header{Name: "manifest.json"}, manifest)
+	for _, h := range members {
+		data := ""
+		if h.Typeflag == 0 {
+			data, h.Linkname = h.Linkname, ""
+		}
+		add(h, data)
+	}
+	add(tar.Header{Name: "digest"}, fmt.Sprintf("%x\n", sha256.Sum256(b.Bytes())))
+	b.Write(make([]byte, 1024))
+	z, err := zstd.NewWriter(nil, zstd.WithWindowSize(1<<20))
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer z.Close()
+	return z.EncodeAll(b.Bytes(), nil)
+}
+
+// TestUnpackSenseless has archives that are whole and cannot be unpacked: the write
+// that brings the end says why.
+func TestUnpackSenseless(t *testing.T) {
+	p := newPacker(t)
+	good := `{"format":1,"name":"x","driver":"fake","image":{"kind":"host"}}`
+	env, work, layer := folderHeader("env"), folderHeader("work"), folderHeader("layer")
+	for _, c := range []struct {
+		err, manifest string
+		members       []tar.Header
+	}{
+		{`name "work/../f"`, good, []tar.Header{env, work, {Name: "work/../f"}, layer}},
+		{`unknown member "/etc/f"`, good, []tar.Header{env, work, {Name: "/etc/f"}, layer}},
+		{`name "work//f"`, good, []tar.Header{env, work, {Name: "work//f"}, layer}},
+		{`unknown member "manifest.json"`, good, []tar.Header{env, work, {Name: "manifest.json"}, layer}},
+		{`unknown member "other/"`, good, []tar.Header{env, work, folderHeader("other"), layer}},
+		{"in no folder", good, []tar.Header{env, work, {Typeflag: tar.TypeSymlink, Name: "work/l", Linkname: "/etc"}, {Name: "work/l/f"}, layer}},
+		{"hard link", good, []tar.Header{env, work, {Typeflag: tar.TypeLink, Name: "work/l", Linkname: "/etc/passwd"}, layer}},
+		{"is a device", good, []tar.Header{env, work, layer, {Typeflag: tar.TypeChar, Name: "layer/null", Devmajor: 1, Devminor: 3}}},
+		{"stands behind", good, []tar.Header{env, work, {Name: "work/f"}, {Name: "work/f"}, layer}},
+		{"does not parse", `{"format":"1"}`, []tar.Header{env, work, layer}},
+		{"does not parse", `{"format":1,"taken":"soon"}`, []tar.Header{env, work, layer}},
+		{"is not what env has", good, []tar.Header{env, {Typeflag: tar.TypeSymlink, Name: "env/K", Linkname: "/etc/passwd"}, work, layer}},
+		{"no JSON object", good, []tar.Header{env, work, layer, {Name: "ledger/mcp_calls.jsonl", Linkname: "rubbish\n"}}},
+		{"", good, []tar.Header{env, work, layer}}, // or else this test tells nothing
+	} {
+		p.mkdir("new")
+		to := p.open("vm/new/unpack", os.O_WRONLY)
+		_, err := to.WriteAt(t.Context(), p.sealed(c.manifest, c.members...), 0)
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%v, want %q", err, c.err)
+		}
+		if cerr := to.Close(); (cerr == nil) != (c.err == "") || cerr != nil && cerr.Error() != err.Error() {
+			t.Errorf("closed: %v, want %v", cerr, err)
+		}
+		if err := p.rmdir("new"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func folderHeader(name string) tar.Header {
+	return tar.Header{Typeflag: tar.TypeDir, Name: name + "/"}
 }
