@@ -35,7 +35,7 @@ func defineImages(flags *flag.FlagSet) action {
 			state, _, _ := strings.Cut(status, "\n")
 			said := pairs(info)
 			all := map[string]string{"image": e.Name, "state": state, "kind": said["kind"], "size": said["size"], "source": said["source"]}
-			if err := t.row(all, e.Name, t.state(state), said["kind"], bytesText(said["size"]), said["source"]); err != nil {
+			if err := t.row(all, e.Name, state, said["kind"], bytesText(said["size"]), said["source"]); err != nil {
 				return err
 			}
 		}

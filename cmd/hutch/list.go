@@ -179,7 +179,7 @@ func printListed(list []listed, asJSON bool) error {
 	n := room(rows, columns)
 	t := newTable(asJSON, rows[0]...)
 	for i, r := range rows[1:] {
-		r[1], r[8] = t.state(r[1]), cut(r[8], n)
+		r[8] = cut(r[8], n)
 		if err := t.row(list[i], r...); err != nil {
 			return err
 		}

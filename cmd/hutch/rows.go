@@ -62,6 +62,7 @@ func width(w io.Writer) int {
 type cellText struct {
 	text   string
 	number bool
+	colour int // as terminals number them; 0: none
 }
 
 // decodeRow reads an object, whose members have an order.
@@ -93,14 +94,15 @@ func cellOf(value json.RawMessage) cellText {
 	case json.Unmarshal(value, &s) == nil:
 		return cellText{text: s}
 	}
-	return cellText{string(value), true}
+	return cellText{text: string(value), number: true}
 }
 
-// A grid prints rows as CSV, or in columns that fit the terminal.
+// A grid prints rows as CSV, or in columns. Its names are those of the first row
+// unless they are said before.
 type grid struct {
 	w      *bufio.Writer
 	csv    bool
-	width  int
+	width  int  // of the terminal that columns are to fit; 0: none
 	headed bool // the names are printed
 	names  []string
 	rows   [][]cellText
@@ -129,10 +131,10 @@ func (g *grid) flush() error {
 func (g *grid) print() error {
 	rows := g.rows
 	g.rows = nil
-	if len(rows) > 0 && !g.headed {
+	if len(g.names) > 0 && !g.headed {
 		head := make([]cellText, len(g.names))
 		for i, name := range g.names {
-			head[i].text, head[i].number = name, !g.csv && rows[0][i].number
+			head[i].text, head[i].number = name, !g.csv && len(rows) > 0 && rows[0][i].number
 		}
 		rows = append([][]cellText{head}, rows...)
 		g.headed = true
@@ -180,6 +182,9 @@ func (g *grid) printTable(rows [][]cellText) error {
 		for i, c := range r {
 			c.text = cut(c.text, widths[i])
 			blanks := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text))
+			if c.colour != 0 {
+				c.text = fmt.Sprintf("\x1b[%dm%s\x1b[%dm", c.colour, c.text, defaultColour)
+			}
 			if c.number {
 				line.WriteString(blanks + c.text + "  ")
 			} else {

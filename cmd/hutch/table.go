@@ -1,13 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
-	"strings"
-	"text/tabwriter"
 
 	"golang.org/x/term"
 )
@@ -16,49 +14,44 @@ import (
 // each as a JSON object on a line.
 type table struct {
 	json   bool
-	w      *tabwriter.Writer
+	grid   grid
 	colour bool
 }
 
 func newTable(asJSON bool, columns ...string) *table {
-	t := &table{
+	return &table{
 		json:   asJSON,
-		w:      tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0),
+		grid:   grid{w: bufio.NewWriter(os.Stdout), names: columns},
 		colour: term.IsTerminal(1) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 	}
-	for i, c := range columns {
-		if c == "STATE" {
-			columns[i] = t.state(c)
-		}
-	}
-	if !asJSON {
-		t.row(nil, columns...)
-	}
-	return t
 }
 
-// row prints v, or its cells.
+// row prints v, or its cells. A state is in its colour.
 func (t *table) row(v any, cells ...string) error {
 	if t.json {
 		return printJSON(os.Stdout, v)
 	}
-	_, err := fmt.Fprintln(t.w, strings.Join(cells, "\t"))
-	return err
+	row := make([]cellText, len(cells))
+	for i, text := range cells {
+		row[i].text = text
+		if t.colour && t.grid.names[i] == "STATE" {
+			row[i].colour = cmp.Or(states[text], defaultColour)
+		}
+	}
+	return t.grid.add(nil, row)
 }
 
 // states are the colours of those that stand out.
 var states = map[string]int{"running": 32, "ready": 32, "failed": 31, "suspended": 33, "starting": 36, "stopping": 36}
 
-// state returns a cell in the colour of the state in it. All are of the same
-// length beside the text, that of the column's heading too.
-func (t *table) state(s string) string {
-	if !t.colour {
-		return s
-	}
-	return fmt.Sprintf("\x1b[%dm%s\x1b[39m", cmp.Or(states[s], 39), s)
-}
+const defaultColour = 39
 
-func (t *table) flush() error { return t.w.Flush() }
+func (t *table) flush() error {
+	if t.json {
+		return nil
+	}
+	return t.grid.flush()
+}
 
 // printJSON prints v on a line.
 func printJSON(w io.Writer, v any) error {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"strconv"
-	"strings"
 	"time"
 
 	"hutch/fs"
@@ -84,7 +83,7 @@ func printTimeline(text io.Reader) error {
 			e.Trace = "-"
 		}
 		when := e.Time.Local().Format("2006-01-02 15:04:05.000")
-		if err := t.row(nil, when, e.Layer, fs.PlainLine(e.Status), took, e.Trace, strings.ReplaceAll(fs.PlainLine(e.Summary), "\t", " ")); err != nil {
+		if err := t.row(nil, when, e.Layer, e.Status, took, e.Trace, e.Summary); err != nil {
 			return err
 		}
 	}
