@@ -75,21 +75,23 @@ func (s *server) part(ctx context.Context, l *wire.List, client string, kept boo
 const maxList = wire.Most
 
 // encodeParts returns a list as the member of an answer. If all servers together have
-// too much, the longest parts are left out.
+// too much, those that have the most are left out.
 func (a *aggregator) encodeParts(l *wire.List, parts []part) []byte {
 	line, left := encodeList(l, parts)
-	if left != nil {
-		slices.SortStableFunc(parts, func(x, y part) int { return cmp.Compare(cost(x.items), cost(y.items)) })
-		line, left = encodeList(l, parts)
+	if left == nil {
+		return line
 	}
+	bySize := slices.SortedStableFunc(slices.Values(parts), func(x, y part) int { return cmp.Compare(cost(x.items), cost(y.items)) })
+	_, left = encodeList(l, bySize)
 	for _, server := range left {
 		a.logf("%s: left out its %s: with them the list is over %d bytes", server, l.Field, maxList)
 	}
+	line, _ = encodeList(l, slices.DeleteFunc(parts, func(p part) bool { return slices.Contains(left, p.server) }))
 	return line
 }
 
-// encodeList is encodeParts for parts in their order, and returns the servers whose
-// parts it left out.
+// encodeList is encodeParts for parts that are left out where those before them have
+// left too little room, and returns the servers of those.
 func encodeList(l *wire.List, parts []part) (line []byte, left []string) {
 	size := 0
 	for _, p := range parts {

@@ -74,15 +74,22 @@ func TestListenAnew(t *testing.T) {
 		c, to := newConn(u), &slowTransport{asked: make(chan *call, 9)}
 		c.transport = to
 		ended := make(chan error, 3)
-		begin := func() { ended <- c.beginListen(t.Context(), "r:") }
-		go begin()
+		begin := func(ctx context.Context) { ended <- c.beginListen(ctx, "r:") }
+		go begin(t.Context())
 		<-to.asked
 		c.endListen("r:")
-		go begin()
-		go begin()
+		for range 2 {
+			go begin(t.Context())
+		}
+		impatient, giveUp := context.WithCancel(t.Context())
+		go begin(impatient)
 		synctest.Wait()
 		if err := <-ended; err == nil {
 			t.Error("the first began, though nobody wanted it any more")
+		}
+		giveUp()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("who gave up got %v", err)
 		}
 		q := <-to.asked
 		q.acknowledged <- json.RawMessage(`{"resourceSubscriptions":["r:"]}`)

@@ -27,23 +27,23 @@ func (a *aggregator) makeRoom() {
 		if size <= maxKept {
 			return
 		}
-		if u.asking.Load() == 0 {
-			size -= u.kept.Load()
-			u.dropLists()
-		}
+		size -= u.dropLists()
 	}
 }
 
-// dropLists drops the lists. When they are there again, the host is told of them as if
-// they had changed, for nobody knows whether they have.
-func (u *upstream) dropLists() {
+// dropLists drops the lists, unless they are being asked for, and returns how much
+// memory they took. When they are there again, the host is told of them as if they had
+// changed, for nobody knows whether they have.
+func (u *upstream) dropLists() int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.headers = nil
+	if u.asking.Load() > 0 {
+		return 0
+	}
 	for _, s := range u.lists {
 		s.items, s.given, s.filled, s.fresh = nil, nil, false, false
 	}
-	u.kept.Store(0)
+	return u.kept.Swap(0)
 }
 
 // keep puts the items of a list in the place of those that it had; mu is held.

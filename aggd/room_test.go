@@ -107,7 +107,7 @@ func TestListTooLong(t *testing.T) {
 	for _, it := range wire.Tools.Items([]byte("{" + string(line) + "}")) {
 		names = append(names, it.Name)
 	}
-	if got := strings.Join(names, " "); got != "short__x last__x middle__x" || len(line) > maxList+1 {
+	if got := strings.Join(names, " "); got != "short__x middle__x last__x" || len(line) > maxList+1 {
 		t.Errorf("%s, %d bytes", got, len(line))
 	}
 }

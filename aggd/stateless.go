@@ -72,6 +72,7 @@ type listen struct {
 	end    context.CancelFunc
 	agreed chan struct{} // closed when the server has agreed, or err says why not
 	err    error
+	wanted int // by how many who have not given up; listens.mu guards it
 }
 
 // filter is what a listen asks for; nothing if the server says that it offers none of it.
@@ -120,22 +121,24 @@ func (c *conn) beginListen(ctx context.Context, uri string) error {
 	case <-l.agreed:
 		return l.err
 	case <-ctx.Done():
-		c.listens.remove(uri, l)
+		c.listens.giveUp(uri, l)
 		return context.Cause(ctx)
 	}
 }
 
-// joinListen returns the listen for a URI, which it begins if there is none.
+// joinListen returns the listen for a URI, which one more wants, and begins it if there
+// is none.
 func (c *conn) joinListen(uri string, filter []byte) (*listen, error) {
 	c.listens.mu.Lock()
 	defer c.listens.mu.Unlock()
 	if l := c.listens.byURI[uri]; l != nil {
+		l.wanted++
 		return l, nil
 	}
 	if len(c.listens.byURI) >= maxListens {
 		return nil, fmt.Errorf("more than %d resources of one server to be told of", maxListens)
 	}
-	l := &listen{agreed: make(chan struct{})}
+	l := &listen{agreed: make(chan struct{}), wanted: 1}
 	l.ctx, l.end = context.WithCancel(context.Background())
 	c.listens.byURI[uri] = l
 	c.up.agg.tasks.Go(func() { c.keepListen(l, uri, slices.Concat([]byte(`{"notifications":`), filter, []byte("}"))) })
@@ -179,6 +182,20 @@ func (c *conn) keepListen(l *listen, uri string, params []byte) {
 func (ls *listens) remove(uri string, l *listen) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	ls.drop(uri, l)
+}
+
+// giveUp has one less want a listen, which ends with the last of them.
+func (ls *listens) giveUp(uri string, l *listen) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l.wanted--; l.wanted == 0 {
+		ls.drop(uri, l)
+	}
+}
+
+// drop is remove; mu is held.
+func (ls *listens) drop(uri string, l *listen) {
 	l.end()
 	if ls.byURI[uri] == l {
 		delete(ls.byURI, uri)

@@ -139,12 +139,18 @@ func Inside(obj []byte) []byte {
 // Delete returns obj without the members of the given names; obj itself where it
 // has none of them.
 func Delete(obj []byte, names ...string) []byte {
+	return DeleteFunc(obj, func(key, _ []byte) bool { return slices.Contains(names, string(key)) })
+}
+
+// DeleteFunc returns obj without the members that gone is true of; obj itself where
+// it has none of them.
+func DeleteFunc(obj []byte, gone func(key, value []byte) bool) []byte {
 	b := append(make([]byte, 0, len(obj)), '{')
 	last, found := 0, false
-	Walk(obj, func(key []byte, _, end int) {
+	Walk(obj, func(key []byte, start, end int) {
 		member := bytes.TrimLeft(obj[last:end], ",{ \t\r\n")
 		last = end
-		if slices.Contains(names, string(key)) {
+		if gone(key, obj[start:end]) {
 			found = true
 			return
 		}

@@ -47,25 +47,23 @@ func Put(params []byte, c Context) []byte {
 
 // put returns a _meta object with c in it.
 func put(meta []byte, c Context) []byte {
-	if meta = rawjson.Delete(meta, others(meta)...); c.State != "" {
+	if meta = rawjson.DeleteFunc(meta, isOther); c.State != "" {
 		meta = front(meta, State, rawjson.Quote(c.State))
 	}
 	return front(meta, Parent, rawjson.Quote(c.String()))
 }
 
-// others are the names in a _meta object of what is, or what a reader that knows no
-// case could take for, another trace context, or a baggage that is none.
-func others(meta []byte) (names []string) {
-	rawjson.Walk(meta, func(key []byte, start, end int) {
-		name := string(key)
-		switch {
-		case strings.EqualFold(name, Parent), strings.EqualFold(name, State):
-		case name == Baggage && ValidBaggage(rawjson.String(meta[start:end])), !strings.EqualFold(name, Baggage):
-			return
-		}
-		names = append(names, name)
-	})
-	return names
+// isOther says whether a member of a _meta object is, or whether a reader that knows
+// no case could take it for, another trace context, or is a baggage that is none.
+func isOther(key, value []byte) bool {
+	name := string(key)
+	switch {
+	case strings.EqualFold(name, Parent), strings.EqualFold(name, State):
+		return true
+	case name == Baggage:
+		return !ValidBaggage(rawjson.String(value))
+	}
+	return strings.EqualFold(name, Baggage)
 }
 
 // front returns an object with one more member, its first.
