@@ -263,7 +263,7 @@ func (s *shelf) stock(gen uint64, list []wire.Item) *stock {
 				b = append(b, ',')
 			}
 			b = append(b, it.Raw...)
-			it.Raw = b[len(b)-len(it.Raw):] // so that it is there once
+			it.Raw = b[len(b)-len(it.Raw) : len(b) : len(b)] // so that it is there once
 		}
 		if s.list == wire.Tools {
 			it.Schema = rawjson.Get(it.Raw, "inputSchema")

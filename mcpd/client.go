@@ -116,7 +116,7 @@ func (s *session) statelessClient(capabilities []byte) (*client, *Error) {
 		return last, nil
 	}
 	cl := &client{revision: jsonrpc.Stateless}
-	if err := cl.offer(s.e, capabilities); err != nil {
+	if err := cl.offer(s, capabilities); err != nil {
 		return cl, err
 	}
 	s.alone.Store(cl)
@@ -124,11 +124,11 @@ func (s *session) statelessClient(capabilities []byte) (*client, *Error) {
 }
 
 // offer notes what the client is capable of.
-func (cl *client) offer(e *Endpoint, capabilities []byte) *Error {
+func (cl *client) offer(s *session, capabilities []byte) *Error {
 	if len(capabilities) > maxCapabilities {
 		return failure(jsonrpc.CodeParams, "capabilities of %d bytes: at most %d", len(capabilities), maxCapabilities)
 	}
 	cl.capabilities = bytes.Clone(capabilities) // which stays when the rest goes
-	cl.key = e.key(wire.ClientParams{Capabilities: cl.capabilities, Stateless: cl.revision == jsonrpc.Stateless})
+	cl.key = s.key(wire.ClientParams{Capabilities: cl.capabilities, Stateless: cl.revision == jsonrpc.Stateless})
 	return nil
 }

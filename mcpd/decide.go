@@ -207,7 +207,9 @@ func (c *call) judge(ctx context.Context, result json.RawMessage, err *Error) (j
 		result, err = c.judgeTask(ctx, result)
 	}
 	if err == nil {
-		c.noteTask(result)
+		if err = c.noteTask(result); err != nil {
+			result = nil
+		}
 	}
 	return result, err
 }

@@ -244,6 +244,7 @@ func (e *Endpoint) Stop() error {
 	}
 	err := c.Close()
 	e.log.Flush()
+	e.forgetClients()
 	return err
 }
 

@@ -3,6 +3,7 @@ package mcpd
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,9 +15,13 @@ import (
 	"hutch/mcpd/frame"
 )
 
-// maxKeys is how many sets of client capabilities servers get connections of
-// their own for. Clients beyond that share the one that offers nothing.
-const maxKeys = 16
+// Servers get connections of their own for so many sets of client capabilities, of
+// which the guest does not take the last ones from those who ask through the tree.
+// Clients beyond that share the one that offers nothing.
+const (
+	maxKeys      = 16
+	maxGuestKeys = 12
+)
 
 // maxCapabilities is how long a client's capabilities may be.
 const maxCapabilities = 64 << 10
@@ -29,7 +34,7 @@ func (s *session) hello(c *call) *Error {
 	}
 	cl := &client{revision: jsonrpc.Agree(asked)}
 	if c.version != frame.Version1 { // in which the host cannot ask the guest anything
-		if err := cl.offer(s.e, c.message.params.get(pCapabilities)); err != nil {
+		if err := cl.offer(s, c.message.params.get(pCapabilities)); err != nil {
 			return err
 		}
 	}
@@ -38,26 +43,44 @@ func (s *session) hello(c *call) *Error {
 }
 
 // key returns the aggregator's key for a set of client capabilities.
-func (e *Endpoint) key(p wire.ClientParams) string {
+func (s *session) key(p wire.ClientParams) string {
+	most := maxKeys
+	if s.principal == "" {
+		most = maxGuestKeys
+	}
 	key, err := p.Key()
-	if err != nil || key == "" || !e.declare(key, p) {
+	if err != nil || key == "" || !s.e.declare(key, p, most) {
 		return ""
 	}
-	if c, err := e.child(); err == nil { // else Start declares it
+	if c, err := s.e.child(); err == nil { // else Start declares it
 		c.Client(p)
 	}
 	return key
 }
 
 // declare remembers a set of client capabilities, unless there are too many.
-func (e *Endpoint) declare(key string, p wire.ClientParams) bool {
+func (e *Endpoint) declare(key string, p wire.ClientParams, most int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if _, known := e.declared[key]; !known && len(e.declared) >= maxKeys {
+	if _, known := e.declared[key]; !known && len(e.declared) >= most {
 		return false
 	}
 	e.declared[key] = p
 	return true
+}
+
+// forgetClients forgets the sets of client capabilities that no session has.
+func (e *Endpoint) forgetClients() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	had := make(map[string]bool)
+	for s := range e.sessions {
+		had[s.client.Load().key] = true
+		if alone := s.alone.Load(); alone != nil {
+			had[alone.key] = true
+		}
+	}
+	maps.DeleteFunc(e.declared, func(key string, _ wire.ClientParams) bool { return !had[key] })
 }
 
 func planInitialize(_ context.Context, c *call) (step, *Error) {

@@ -115,6 +115,9 @@ func planSubscribe(ctx context.Context, c *call) (step, *Error) {
 	if len(c.own) > maxURI {
 		return nil, failure(jsonrpc.CodeParams, "uri of %d bytes: at most %d", len(c.own), maxURI)
 	}
+	if strings.HasPrefix(c.own, wire.TaskScheme) { // by which the aggregator is asked for a task's
+		return nil, failure(jsonrpc.CodeParams, "uri begins with %s, which resources of servers cannot", wire.TaskScheme)
+	}
 	return func(ctx context.Context) (json.RawMessage, *Error) {
 		subs, topic := &c.session.e.subs, c.topic()
 		if !subs.add(topic, c.subscriber(), c.tool) {

@@ -106,3 +106,36 @@ func TestDress(t *testing.T) {
 		}
 	}
 }
+
+// The guest does not take all sets of capabilities from those who ask through the
+// tree, and those that nobody has are given back with the aggregator.
+func TestSetsOfCapabilities(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	say := func(g *guest, n int) {
+		g.ok("initialize", fmt.Sprintf(`{"protocolVersion":"2025-11-25","capabilities":{"experimental":{"x%d":{}}}}`, n))
+	}
+	keys := func(principal string) (n int) {
+		for range st.each(func(s *session) bool { return s.principal == principal && s.client.Load().key != "" }) {
+			n++
+		}
+		return n
+	}
+	for n := range maxKeys + 2 {
+		say(st.dial(t, 2), n)
+	}
+	ann := st.dialAs(t, 2, "ann")
+	say(ann, 100)
+	if guest, ann := keys(""), keys("ann"); guest != maxGuestKeys || ann != 1 {
+		t.Errorf("the guest has %d sets, and ann %d", guest, ann)
+	}
+	for _, s := range st.each(func(s *session) bool { return s.principal == "" }) {
+		s.client.Store(&client{})
+	}
+	if err := st.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if len(st.declared) != 1 {
+		t.Errorf("%d sets are left", len(st.declared))
+	}
+}

@@ -40,15 +40,17 @@ type tasks struct {
 	order []string // the oldest first
 }
 
-// add notes a task. An id that another server's task has already stays that one's.
-func (ts *tasks) add(t *task) {
+// add notes a task, unless its id is that of another server's or principal's, so
+// that none can answer for another.
+func (ts *tasks) add(t *task) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if was := ts.byID[t.id]; was != nil {
-		if was.server == t.server && was.principal == t.principal {
+		mine := was.server == t.server && was.principal == t.principal
+		if mine {
 			ts.byID[t.id] = t
 		}
-		return
+		return mine
 	}
 	for len(ts.order) >= maxTasks {
 		delete(ts.byID, ts.order[0])
@@ -56,6 +58,7 @@ func (ts *tasks) add(t *task) {
 	}
 	ts.byID[t.id] = t
 	ts.order = append(ts.order, t.id)
+	return true
 }
 
 func (ts *tasks) find(id string) *task {
@@ -83,11 +86,11 @@ func (ts *tasks) keep(servers map[string]wire.Server) {
 const maxTaskID = 1 << 10
 
 // noteTask notes the task that the call was made one of, if it was.
-func (c *call) noteTask(result json.RawMessage) {
+func (c *call) noteTask(result json.RawMessage) *Error {
 	id := ""
 	switch {
 	case c.message.Method != "tools/call":
-		return
+		return nil
 	case c.stateless():
 		if rawjson.GetString(result, resultNames[rType]) == "task" {
 			id = rawjson.GetString(result, "taskId")
@@ -95,12 +98,16 @@ func (c *call) noteTask(result json.RawMessage) {
 	case c.message.params.get(pTask) != nil:
 		id = rawjson.GetString(result, "task", "taskId")
 	}
-	if id == "" || len(id) > maxTaskID {
-		return
+	if id == "" {
+		return nil
 	}
-	c.session.e.made.add(&task{
+	t := &task{
 		id: id, server: c.server, newer: c.stateless(), key: c.client.key, principal: c.who, session: c.session.id, tool: c.tool, own: c.own,
-	})
+	}
+	if len(id) > maxTaskID || !c.session.e.made.add(t) {
+		return failure(jsonrpc.CodeInternal, "%s made a task, but by an id that another task has, or too long: %.100q", c.server, id)
+	}
+	return nil
 }
 
 // takesTasks reports whether a server may make a task of the call without being asked

@@ -251,9 +251,8 @@ func TestTaskRevisions(t *testing.T) {
 	}
 	old.ok("tools/call", `{"name":"tasker__slow","arguments":{},"task":{}}`)
 	g.fails("tasks/get", `{"taskId":"task-1",`+able+`}`, jsonrpc.CodeParams, "another revision")
-	for range 2 { // of which the first has an id that is taken
-		g.ok("tools/call", `{"name":"newtasker__slow","arguments":{},`+able+`}`)
-	}
+	g.fails("tools/call", `{"name":"newtasker__slow","arguments":{},`+able+`}`, jsonrpc.CodeInternal, `an id that another task has, or too long: "task-1"`)
+	g.ok("tools/call", `{"name":"newtasker__slow","arguments":{},`+able+`}`)
 	old.fails("tasks/result", `{"taskId":"task-2"}`, jsonrpc.CodeParams, "another revision")
 }
 
@@ -288,8 +287,7 @@ func TestTaskNews(t *testing.T) {
 		return policy.Decision{Action: policy.Allow}
 	})
 	g.ok("tasks/cancel", `{"taskId":"task-1",`+able+`}`)
-	for !strings.Contains(fmt.Sprint(st.lines(1)), "that stays here") {
-	}
+	await(t, "nothing is blocked", func() bool { return strings.Contains(fmt.Sprint(st.lines(1)), "that stays here") })
 	st.decideBy(func(context.Context, *policy.Event) policy.Decision { return policy.Decision{Action: policy.Allow} })
 	g.ok("tasks/cancel", `{"taskId":"task-1",`+able+`}`)
 	if got := string(g.note("notifications/tasks").Params); !strings.Contains(got, `"taskId":"task-1"`) {
@@ -301,9 +299,7 @@ func TestTaskNews(t *testing.T) {
 	g.fails("subscriptions/listen", `{"notifications":{"taskIds":[]},`+offering(`{}`)+`}`, jsonrpc.CodeCapability, "tasks")
 	g.conn.Close()
 	ann.conn.Close()
-	for st.Sessions() > 0 {
-		st.ServersText()
-	}
+	await(t, "a session goes on", func() bool { return st.Sessions() == 0 })
 	if n := len(st.subs.topics); n != 0 {
 		t.Errorf("%d subscriptions after the end", n)
 	}
@@ -311,10 +307,11 @@ func TestTaskNews(t *testing.T) {
 
 func TestTaskTable(t *testing.T) {
 	ts := tasks{byID: make(map[string]*task)}
-	ts.add(&task{id: "a", server: "one"})
-	ts.add(&task{id: "a", server: "two"}) // which another server has already
-	if got := ts.find("a"); got.server != "one" {
-		t.Errorf("a is of %s", got.server)
+	if !ts.add(&task{id: "a", server: "one"}) || !ts.add(&task{id: "a", server: "one"}) {
+		t.Error("a server's own task is refused")
+	}
+	if ts.add(&task{id: "a", server: "two"}) || ts.add(&task{id: "a", server: "one", principal: "ann"}) || ts.find("a").server != "one" {
+		t.Errorf("a is of %+v", ts.find("a"))
 	}
 	for i := range maxTasks {
 		ts.add(&task{id: strconv.Itoa(i), server: "two"})

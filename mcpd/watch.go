@@ -15,14 +15,16 @@ func (l *listen) watch(id string) bool {
 	l.tasks[id] = false
 	l.mu.Unlock()
 	about := topic{t.key, t.server, wire.TaskScheme + id}
-	if !e.subs.add(about, l, id) {
-		return false
-	}
-	err := e.tell(l.call.ctx, about, "resources/subscribe")
-	if err != nil {
+	if e.subs.add(about, l, id) {
+		if e.tell(l.call.ctx, about, "resources/subscribe") == nil {
+			return true
+		}
 		e.subs.remove(about, l)
 	}
-	return err == nil
+	l.mu.Lock()
+	delete(l.tasks, id)
+	l.mu.Unlock()
+	return false
 }
 
 // taskChanged notes that there is news of a task. It never blocks.
