@@ -180,7 +180,7 @@ func BenchmarkRunaway(b *testing.B) {
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					if s, err := new(Engine).Start(one(db), q.sql); err == nil {
+					if s, err := new(Engine).Start(b.Context(), one(db), q.sql); err == nil {
 						io.Copy(io.Discard, reader{s})
 						s.Close()
 					}

@@ -17,7 +17,7 @@ const endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n) "
 
 func start(t *testing.T, e *Engine, from Sources, sql string) *Statement {
 	t.Helper()
-	s, err := e.Start(from, sql)
+	s, err := e.Start(t.Context(), from, sql)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestTooMany(t *testing.T) {
 	for key, want := range map[string]string{"0": "4 statements run here", "new": "8 statements run in all"} {
 		from := one(db)
 		from.Key = key
-		if _, err := e.Start(from, "SELECT 1"); !fs.Is(err, fs.ErrBusy) || !strings.Contains(err.Error(), want) {
+		if _, err := e.Start(t.Context(), from, "SELECT 1"); !fs.Is(err, fs.ErrBusy) || !strings.Contains(err.Error(), want) {
 			t.Errorf("one more of %s: %v", key, err)
 		}
 	}
@@ -93,7 +93,7 @@ func TestTooMany(t *testing.T) {
 	for _, s := range all[1:] {
 		s.Close()
 	}
-	if _, err := e.Start(one(db), "SELECT"); err == nil || len(e.under) != 0 {
+	if _, err := e.Start(t.Context(), one(db), "SELECT"); err == nil || len(e.under) != 0 {
 		t.Errorf("%v, %d are left", err, len(e.under))
 	}
 }

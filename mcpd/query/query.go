@@ -8,6 +8,7 @@
 package query
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,7 +66,7 @@ const grace = time.Second
 
 // enter counts a statement in. If there are as many as there may be, one whose
 // reader hangs has to go.
-func (e *Engine) enter(s *Statement) error {
+func (e *Engine) enter(ctx context.Context, s *Statement) error {
 	for {
 		e.mu.Lock()
 		rivals, err := e.rivals(s.from.Key)
@@ -80,7 +81,11 @@ func (e *Engine) enter(s *Statement) error {
 			return err
 		}
 		rivals[i].cancel(errGone)
-		<-rivals[i].done
+		select {
+		case <-rivals[i].done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 

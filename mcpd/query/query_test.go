@@ -57,7 +57,7 @@ func (r reader) Read(p []byte) (int, error) {
 }
 
 func ask(from Sources, sql string) (string, error) {
-	s, err := new(Engine).Start(from, sql)
+	s, err := new(Engine).Start(context.Background(), from, sql)
 	if err != nil {
 		return "", err
 	}
@@ -186,7 +186,7 @@ func FuzzSQL(f *testing.F) {
 		e := new(Engine)
 		new(sqltext.Text).Add(sql)
 		began := time.Now()
-		s, err := e.Start(one(db), sql)
+		s, err := e.Start(t.Context(), one(db), sql)
 		if err == nil {
 			s.quick(time.Second)
 			var text []byte

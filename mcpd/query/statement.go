@@ -56,11 +56,12 @@ var (
 	errEnded = fmt.Errorf("%w: sql: it was ended", fs.ErrInterrupted)
 )
 
-// Start compiles a statement and begins it. It has to be closed.
-func (e *Engine) Start(from Sources, sql string) (_ *Statement, err error) {
+// Start compiles a statement and begins it. It has to be closed. For one that gives
+// its place to this one it waits as long as ctx allows.
+func (e *Engine) Start(ctx context.Context, from Sources, sql string) (_ *Statement, err error) {
 	s := &Statement{e: e, from: from, left: MaxWork, chunks: make(chan []byte), done: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	if err := e.enter(s); err != nil {
+	if err := e.enter(ctx, s); err != nil {
 		return nil, err
 	}
 	defer func() {

@@ -22,15 +22,16 @@ const sessionFile = "session.db"
 const ledgerIdle = 5 * time.Minute
 
 // Ledger returns the VM's ledger, opened when it is first needed. A file that is
-// corrupt is set aside, and the VM goes on with a new one. It may be closed after
-// ledgerIdle: who needs it for longer uses HoldLedger.
+// corrupt is set aside, and the VM goes on with a new one. Of a VM without a machine
+// it may be closed after ledgerIdle: who needs it for longer uses HoldLedger.
 func (v *Sandbox) Ledger() (*ledger.DB, error) {
 	v.ledgerMu.Lock()
 	defer v.ledgerMu.Unlock()
 	return v.openLedger()
 }
 
-// HoldLedger returns the VM's ledger, which stays open until it is released.
+// HoldLedger returns the VM's ledger, which stays open until it is released, or the
+// VM is removed or unpacked into.
 func (v *Sandbox) HoldLedger() (db *ledger.DB, release func(), err error) {
 	v.ledgerMu.Lock()
 	defer v.ledgerMu.Unlock()
@@ -42,6 +43,7 @@ func (v *Sandbox) HoldLedger() (db *ledger.DB, release func(), err error) {
 		v.ledgerMu.Lock()
 		defer v.ledgerMu.Unlock()
 		v.ledgerHeld--
+		v.ledgerUsed = time.Now()
 	}), nil
 }
 
@@ -51,22 +53,27 @@ func (v *Sandbox) restLedger() {
 	idle := slices.Contains([]vmm.State{vmm.Created, vmm.Stopped, vmm.Suspended, vmm.Failed}, v.State())
 	v.ledgerMu.Lock()
 	defer v.ledgerMu.Unlock()
-	switch {
+	limit := v.ledgerIdle()
+	switch left := limit - time.Since(v.ledgerUsed); {
 	case v.ledger == nil:
 	case !idle || v.ledgerHeld > 0 || v.ledger.Busy():
-		v.ledgerRests.Reset(cmp.Or(v.service.cfg.LedgerIdle, ledgerIdle))
+		v.ledgerRests.Reset(limit)
+	case left > 0: // it was used meanwhile
+		v.ledgerRests.Reset(left)
 	default:
 		v.shutLedger()
 	}
 }
 
+func (v *Sandbox) ledgerIdle() time.Duration { return cmp.Or(v.service.cfg.LedgerIdle, ledgerIdle) }
+
 // openLedger is Ledger. Its caller holds ledgerMu.
 func (v *Sandbox) openLedger() (*ledger.DB, error) {
+	v.ledgerUsed = time.Now()
 	switch {
 	case v.ledgerClosed:
 		return nil, fmt.Errorf("%w: vm %s", fs.ErrNotExist, v.Name())
 	case v.ledger != nil:
-		v.ledgerRests.Reset(cmp.Or(v.service.cfg.LedgerIdle, ledgerIdle))
 		return v.ledger, nil
 	}
 	path := filepath.Join(v.Dir(), sessionFile)
@@ -90,7 +97,7 @@ func (v *Sandbox) openLedger() (*ledger.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.ledger, v.ledgerRests = db, time.AfterFunc(cmp.Or(v.service.cfg.LedgerIdle, ledgerIdle), v.restLedger)
+	v.ledger, v.ledgerRests = db, time.AfterFunc(v.ledgerIdle(), v.restLedger)
 	return db, nil
 }
 

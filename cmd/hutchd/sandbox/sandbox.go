@@ -76,7 +76,8 @@ type Sandbox struct {
 
 	ledgerMu     sync.Mutex  // guards what follows
 	ledger       *ledger.DB  // nil until it is needed
-	ledgerHeld   int         // by how many
+	ledgerHeld   int         // HoldLedgers that are not released
+	ledgerUsed   time.Time   // when it was asked for or released last
 	ledgerRests  *time.Timer // closes it where nobody needs it
 	ledgerClosed bool        // for good
 }

@@ -39,10 +39,11 @@ type Config struct {
 	// Telemetry is told what was done.
 	Telemetry *telemetry.Telemetry
 	Conns     int // most connections of guests; 0: half of what descriptors there are
+	// LedgerIdle is after what time a ledger is closed that nobody needs; 0: 5 minutes.
+	LedgerIdle time.Duration
 	// Event is told of what happens to VMs, after all that belongs to them was.
 	// It does not wait.
-	Event      func(*Sandbox, vmm.Event)
-	LedgerIdle time.Duration // after which a ledger is closed that nobody needs; 0: five minutes
+	Event func(*Sandbox, vmm.Event)
 	// AskEnded is told the number of a question that waits no more. Nil is fine.
 	AskEnded func(id uint64)
 }

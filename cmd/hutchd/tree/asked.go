@@ -12,7 +12,7 @@ import (
 // that programs which read every file of a tree do nothing.
 func wantBoth(flags int) error {
 	if flags&os.O_RDWR == 0 {
-		return fmt.Errorf("%w: open it for reading and writing", fs.ErrPermission)
+		return fmt.Errorf("%w: open it for reading and writing: what is written on it asks, and what is read then answers", fs.ErrPermission)
 	}
 	return nil
 }
@@ -34,7 +34,7 @@ type asked struct {
 type asking interface {
 	say(ctx context.Context, message string) error
 	read(ctx context.Context, p []byte, off int64) (int, error)
-	end() // is the last
+	end() // called once, last
 }
 
 // openAsked opens a file that takes lines of up to max bytes.

@@ -59,28 +59,28 @@ func (s *Server) openQuery(flags int, from query.Sources) (fs.Handle, error) {
 	return openAsked(&selection{engine: &s.queries, from: from}, query.MaxSQL), nil
 }
 
-func (q *selection) say(_ context.Context, line string) error {
+func (q *selection) say(ctx context.Context, line string) error {
 	if !q.text.Add(line) {
 		return nil
 	}
-	return q.begin()
+	return q.begin(ctx)
 }
 
 // begin begins the statement that was written, if there is one, in the place of
 // the one before.
-func (q *selection) begin() (err error) {
+func (q *selection) begin(ctx context.Context) (err error) {
 	text := q.text.Take()
 	if text == "" {
 		return nil
 	}
 	q.end()
 	q.inOrder = inOrder{}
-	q.rows, err = q.engine.Start(q.from, text)
+	q.rows, err = q.engine.Start(ctx, q.from, text)
 	return err
 }
 
 func (q *selection) read(ctx context.Context, p []byte, off int64) (int, error) {
-	if err := q.begin(); err != nil || q.rows == nil {
+	if err := q.begin(ctx); err != nil || q.rows == nil {
 		return 0, err
 	}
 	return q.inOrder.read(p, off, func(p []byte) (int, error) { return q.rows.Read(ctx, p) })

@@ -33,7 +33,10 @@ type inOrder struct {
 }
 
 func (o *inOrder) read(p []byte, off int64, more func(p []byte) (int, error)) (int, error) {
-	back := o.next - o.within(off)
+	if !o.known {
+		o.known, o.at = true, off
+	}
+	back := o.next - (off - o.at)
 	if back > 0 && back <= int64(len(o.last)) {
 		return copy(p, o.last[int64(len(o.last))-back:]), nil
 	}

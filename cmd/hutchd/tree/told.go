@@ -41,7 +41,7 @@ func (s *Server) openRPC(flags int, ask func(ctx context.Context, line string) (
 // openNarrowed opens a text that messages narrow which are written on the file.
 func (s *Server) openNarrowed(flags int, words []fs.Verb[*timeline.Query], text func(context.Context, timeline.Query) (string, error)) (fs.Handle, error) {
 	if flags&(os.O_WRONLY|os.O_RDWR) == os.O_WRONLY {
-		return nil, wantBoth(0)
+		return nil, wantBoth(flags)
 	}
 	var q timeline.Query
 	h := openAsked(&told{
@@ -72,7 +72,7 @@ func (t *told) read(ctx context.Context, p []byte, off int64) (int, error) {
 // add adds what is asked for to the text, if there is room.
 func (t *told) add(ask func() (string, error)) error {
 	if n := t.s.kept.Load(); n > maxKept {
-		return fmt.Errorf("%w: open files keep %d MiB of answers: read them and close some", fs.ErrNoSpace, n>>20)
+		return fmt.Errorf("%w: open files keep %d MiB of answers: close some", fs.ErrNoSpace, n>>20)
 	}
 	text, err := ask()
 	if err != nil {
