@@ -40,7 +40,13 @@ type Door struct {
 func (d *Door) Open(t testing.TB) string {
 	d.sessions = make(map[string]*lane)
 	s := httptest.NewServer(d)
-	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+		for _, l := range d.free {
+			l.in.Close()
+		}
+	})
 	return s.URL
 }
 

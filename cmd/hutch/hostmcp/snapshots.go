@@ -112,8 +112,8 @@ func undoIn(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	for line := range strings.Lines(text) {
-		var told struct{ Event, Text string }
-		if json.Unmarshal([]byte(line), &told) == nil && told.Event == "undone" {
+		var told struct{ Event, Name, Text string }
+		if json.Unmarshal([]byte(line), &told) == nil && told.Event == "undone" && told.Name == c.args.text("undo") {
 			r.Undone = told.Text
 		}
 	}

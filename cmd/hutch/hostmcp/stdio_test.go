@@ -285,7 +285,7 @@ func TestMuch(t *testing.T) {
 	c := newSite(t).connect()
 	c.call("create", args{"name": "dev"})
 	var all sync.WaitGroup
-	for i := range 100 {
+	for i := range 50 {
 		all.Go(func() {
 			if i%4 == 0 {
 				want := fmt.Sprintf("file does not exist: no vm %q", fmt.Sprint("none", i))
