@@ -63,7 +63,7 @@ func attrsAt(dir int, name string) attrs {
 
 // Unlock opens the entry called name of the folder dir, a file of our own that st
 // is of and whose mode forbids it. It has another mode until the function is
-// called. It follows no link.
+// called. It follows no link. Where another file has its place it returns ENOENT.
 func Unlock(dir int, name string, st *unix.Stat_t, flags int) (int, func(), error) {
 	at, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -76,7 +76,7 @@ func Unlock(dir int, name string, st *unix.Stat_t, flags int) (int, func(), erro
 	}
 	err = unix.Fstat(at, &now)
 	if err == nil && (stampOf(&now).inode() != stampOf(st).inode() || stampOf(&now).kind() == unix.S_IFLNK) {
-		err = errMoved
+		err = unix.ENOENT
 	}
 	if err == nil && unix.Chmod(procPath(at), permissions(&now)|0o500) != nil {
 		err = unix.EACCES

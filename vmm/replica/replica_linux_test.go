@@ -423,3 +423,21 @@ func settle() {
 	for old := time.Now(); time.Since(old) < 25*time.Millisecond; {
 	}
 }
+
+// TestUnlockReplaced has another file take the place of one that is to be opened:
+// it keeps its mode.
+func TestUnlockReplaced(t *testing.T) {
+	dir := t.TempDir()
+	was, is := filepath.Join(dir, "was"), filepath.Join(dir, "is")
+	var st unix.Stat_t
+	must(t, os.WriteFile(was, nil, 0o200), os.WriteFile(is, nil, 0o200), unix.Lstat(was, &st))
+	at, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	must(t, err)
+	defer unix.Close(at)
+	if _, _, err := replica.Unlock(at, "is", &st, unix.O_RDONLY); err != unix.ENOENT {
+		t.Errorf("%v, want ENOENT", err)
+	}
+	if now, err := os.Stat(is); err != nil || now.Mode().Perm() != 0o200 {
+		t.Errorf("%v, %v", now, err)
+	}
+}
