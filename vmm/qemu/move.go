@@ -63,8 +63,12 @@ func (d *Driver) Receive(ctx context.Context, s vmm.Spec, dir string, needs map[
 	}
 	have := sh.needs()
 	for _, name := range slices.Sorted(maps.Keys(have)) {
-		if have[name] != needs[name] {
+		switch {
+		case have[name] == needs[name]:
+		case name == needProcessor:
 			return fmt.Errorf("%w: it needs %s %.64q, and here is %.64q", fs.ErrUnsupported, name, needs[name], have[name])
+		default: // both were told of the same machine
+			return fmt.Errorf("%w: the archive says %s %.64q and its machine has %.64q", fs.ErrInvalid, name, needs[name], have[name])
 		}
 	}
 	if err := sh.fits(s); err != nil {

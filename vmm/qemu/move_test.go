@@ -19,12 +19,13 @@ import (
 func TestReceive(t *testing.T) {
 	good := shape{Machine: "pc-i440fx-7.2", Accel: tcg, RAM: 512 << 20, CPUs: 2}
 	for want, change := range map[string]func(*shape, map[string]string){
-		`it needs machine "pc-i440fx-99.0", and here is "pc-i440fx-7.2"`: func(_ *shape, n map[string]string) { n[needMachine] = "pc-i440fx-99.0" },
-		`it needs ports "", and here is "serial"`:                        func(_ *shape, n map[string]string) { delete(n, needPorts) },
-		"it has 1024 MiB of memory, which is not this VM's":              func(s *shape, _ map[string]string) { s.RAM = 1 << 30 },
-		"it has 256 processors, which are not this VM's":                 func(s *shape, _ map[string]string) { s.CPUs = 256 },
-		"saved machine has the guest's program":                          func(s *shape, _ map[string]string) { s.Guest = "x\ny" },
-		"saved machine has ports from 5 on":                              func(s *shape, n map[string]string) { s.Ports, n[needPorts] = 5, "vsock" },
+		`invalid argument: the archive says machine "pc-i440fx-99.0" and its machine has "pc-i440fx-7.2"`: func(_ *shape, n map[string]string) { n[needMachine] = "pc-i440fx-99.0" },
+		`invalid argument: the archive says ports "" and its machine has "serial"`:                        func(_ *shape, n map[string]string) { delete(n, needPorts) },
+		`not supported: it needs processor "one", and here is `:                                           func(s *shape, n map[string]string) { s.Accel, n[needAccel], n[needProcessor] = kvm, kvm, "one" },
+		"it has 1024 MiB of memory, which is not this VM's":                                               func(s *shape, _ map[string]string) { s.RAM = 1 << 30 },
+		"it has 256 processors, which are not this VM's":                                                  func(s *shape, _ map[string]string) { s.CPUs = 256 },
+		"saved machine has the guest's program":                                                           func(s *shape, _ map[string]string) { s.Guest = "x\ny" },
+		"saved machine has ports from 5 on":                                                               func(s *shape, n map[string]string) { s.Ports, n[needPorts] = 5, "vsock" },
 	} {
 		sh, n := good, good.needs()
 		change(&sh, n)
