@@ -241,8 +241,8 @@ func (m *meter) overdo(ctx context.Context) {
 	}
 }
 
-// group reads what the control group counted. What is told of it is written down:
-// the count is as high for the hutchd that comes after this one.
+// group reads what the control group counted. The count outlives hutchd, so what
+// was told is saved, lest the next one tell it again.
 func (m *meter) group(ctx context.Context) {
 	g := m.v.look().Group
 	if g == nil {

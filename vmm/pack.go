@@ -83,7 +83,8 @@ const maxPacks = 4
 // takes up to 10 MiB of this process' memory.
 const maxArchives = 16
 
-// archive counts one in that begins; over is told of its end.
+// archive takes a turn to make or unpack an archive, or fails with ErrBusy. over
+// gives it back.
 func (t *Table) archive() (over func(), err error) {
 	select {
 	case t.archives <- struct{}{}:
@@ -215,7 +216,9 @@ func (p *packing) plan(ctx context.Context) error {
 		}
 	}
 	if p.was.State == Suspended {
-		p.memory()
+		if err := p.memory(); err != nil {
+			return err
+		}
 	}
 	for _, f := range p.folders {
 		size, sockets, err := pack.Count(ctx, f)
@@ -275,8 +278,9 @@ func (p *packing) snapshots() error {
 	return nil
 }
 
-// memory adds the memory of a suspended VM, or the reason why it stays.
-func (p *packing) memory() {
+// memory adds the memory of a suspended VM, or the reason why it stays, which is an
+// error where it was asked for by name.
+func (p *packing) memory() error {
 	d, err := p.v.t.driver(p.was.Driver)
 	m, moves := d.(Mover)
 	switch {
@@ -289,19 +293,26 @@ func (p *packing) memory() {
 			p.m.Without = "it may hold " + strings.Join(held, " ") + ", and was not asked for by name"
 		}
 	}
-	if p.m.Without != "" {
-		return
+	var memory pack.Memory
+	var stays func(string) bool
+	if p.m.Without == "" {
+		if memory, stays, err = m.Carry(filepath.Join(p.v.path(savedName), savedMachine)); err != nil {
+			p.m.Without = fs.Text(err)
+		}
 	}
-	memory, stays, err := m.Carry(filepath.Join(p.v.path(savedName), savedMachine))
-	if err != nil {
-		p.m.Without = fs.Text(err)
-		return
+	switch {
+	case p.m.Without == "":
+	case p.want.Memory == pack.Yes:
+		return fmt.Errorf("%w: memory of vm %q: %s", fs.ErrUnsupported, p.v.Name(), p.m.Without)
+	default:
+		return nil
 	}
 	p.m.Memory = &memory
 	p.add(pack.Folder{Name: "saved", Dir: p.v.path(savedName), Omit: func(name string) bool {
 		below, ok := strings.CutPrefix(name, savedMachine+"/")
 		return ok && stays(below)
 	}})
+	return nil
 }
 
 // held returns the variables that the guest was given and that are secret, by

@@ -73,15 +73,46 @@ func TestPackSuspended(t *testing.T) {
 		want  pack.Choice
 		took  pack.Choice
 		state vmm.State
-	}{{pack.Maybe, pack.Maybe, vmm.Stopped}, {pack.Yes, pack.Maybe, vmm.Suspended}, {pack.Yes, pack.No, vmm.Stopped}} {
+	}{{pack.Maybe, pack.Maybe, vmm.Stopped}, {pack.Maybe, pack.Yes, vmm.Created}, {pack.Yes, pack.Maybe, vmm.Suspended}, {pack.Yes, pack.No, vmm.Stopped}} {
 		n, err := w.unpack("other", w.packed(v, pack.Options{Memory: c.want}, secret), pack.Options{Memory: c.took})
-		if err != nil || n.State() != c.state || !strings.Contains(n.Status(), "env lacks TOKEN, as secrets are not packed") {
+		if c.state == vmm.Created { // nothing is unpacked
+			if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "its memory: it may hold TOKEN") || n.State() != c.state {
+				t.Errorf("memory that was held back: %s, %v", n.State(), err)
+			}
+		} else if err != nil || n.State() != c.state || !strings.Contains(n.Status(), "env lacks TOKEN, as secrets are not packed") {
 			t.Errorf("memory %v and %v: %v\n%s", c.want, c.took, err, n.Status())
 		}
 		if err := n.Destroy(w.limit()); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// TestPackWithoutMemory has memory asked for by name where there is none.
+func TestPackWithoutMemory(t *testing.T) {
+	w := newWorld(t)
+	v := w.make("dev")
+	if err := v.Start(w.limit()); err != nil {
+		t.Fatal(err)
+	}
+	n, err := w.unpack("new", w.packed(v, pack.Options{Memory: pack.Yes}, vmm.PackHooks{}), pack.Options{Memory: pack.Yes})
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "its memory: the archive has none") || n.State() != vmm.Created {
+		t.Errorf("of a VM that ran: %s, %v", n.State(), err)
+	}
+	if err := v.Suspend(w.limit()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.table.Close(w.limit()); err != nil {
+		t.Fatal(err)
+	}
+	if w.table, err = vmm.Open(vmm.Options{Dir: w.dir, Drivers: []vmm.Driver{struct{ vmm.Driver }{w.driver}}}); err != nil {
+		t.Fatal(err) // its driver is no Mover
+	}
+	err = w.lookup("dev").Pack(w.limit(), nopCloser{io.Discard}, pack.Options{Memory: pack.Yes}, vmm.PackHooks{})
+	if !errors.Is(err, fs.ErrUnsupported) || !strings.Contains(err.Error(), "cannot have it go on elsewhere") {
+		t.Errorf("by a driver that has none go: %v", err)
+	}
+	w.packed(w.lookup("dev"), pack.Options{}, vmm.PackHooks{})
 }
 
 // TestUnpackWhatCannotBe has archives of VMs that cannot be here.
@@ -175,6 +206,37 @@ func TestUnpackTells(t *testing.T) {
 	v, err := w.unpack("new", data.Bytes(), pack.All())
 	if want := "reason unpacked from x?y; its config has mount /etc:/mnt/etc:ro\n"; err != nil || !strings.Contains(v.Status(), want) {
 		t.Errorf("%v, %s", err, v.Status())
+	}
+}
+
+// TestUnpackLacksProfile has a VM say that its profile is not here.
+func TestUnpackLacksProfile(t *testing.T) {
+	w := newWorld(t)
+	v := w.make("dev")
+	if err := v.Set(w.limit(), "profile", "careful"); err != nil {
+		t.Fatal(err)
+	}
+	stopped := w.packed(v, pack.Usual(), vmm.PackHooks{})
+	if err := errors.Join(v.Start(w.limit()), v.Suspend(w.limit())); err != nil {
+		t.Fatal(err)
+	}
+	suspended := w.packed(v, pack.Usual(), vmm.PackHooks{})
+	w.close()
+	var err error
+	w.table, err = vmm.Open(vmm.Options{Dir: w.dir, Drivers: []vmm.Driver{w.driver}, Profile: func(name string) vmm.Profile {
+		return vmm.Profile{Err: fmt.Errorf("%w: profile %s", fs.ErrNotExist, name)}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, data := range map[string][]byte{
+		"stopped\nreason unpacked from dev; lacks profile careful: make profiles/careful.toml or `config stopped profile ''`\n": stopped,
+		"suspended\nreason unpacked from dev; lacks profile careful: make profiles/careful.toml\n":                              suspended,
+	} {
+		name, _, _ := strings.Cut(want, "\n")
+		if n, err := w.unpack(name, data, pack.All()); err != nil || !strings.HasPrefix(n.Status(), want) {
+			t.Errorf("%v, %s want %s", err, n.Status(), want)
+		}
 	}
 }
 

@@ -224,7 +224,10 @@ func pullText(i pack.Image) string {
 
 // remember decides whether the memory of a suspended VM is taken.
 func (u *unpack) remember() error {
+	without := cmp.Or(plainText(u.m.Without), "the archive has none")
 	switch {
+	case u.m.Memory == nil && u.want.Memory == pack.Yes:
+		return fmt.Errorf("%w: its memory: %s", fs.ErrNotExist, without)
 	case u.m.Memory != nil && u.want.Memory == pack.No:
 		u.reason = withoutMemory
 	case u.m.Memory != nil:
@@ -233,7 +236,7 @@ func (u *unpack) remember() error {
 		}
 		u.state = Suspended
 	case u.m.State == string(Suspended):
-		u.reason = withoutMemory + ": " + cmp.Or(plainText(u.m.Without), "the archive has none")
+		u.reason = withoutMemory + ": " + without
 	}
 	return nil
 }
@@ -417,6 +420,13 @@ func (u *unpack) explain() {
 		if value := u.config.Value(key); value != "" {
 			list = append(list, "its config has "+key+" "+plainText(value))
 		}
+	}
+	if p := u.config.Profile; p != "" && errors.Is(u.v.t.profile(u.config).Err, fs.ErrNotExist) {
+		text := fmt.Sprintf("lacks profile %s: make profiles/%s.toml", p, p)
+		if u.state != Suspended { // whose config is what it was started with
+			text += fmt.Sprintf(" or `config %s profile ''`", u.v.Name())
+		}
+		list = append(list, text)
 	}
 	u.reason = strings.Join(list, "; ")
 }
