@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -137,6 +138,9 @@ func TestUndoKilled(t *testing.T) {
 	id, was, is := s.lastPoint("echo new"), "old", "new"
 	undone := 1
 	for ; !s.killWhileUndoing(id); undone++ { // it was too late: all was undone, which can be undone
+		if undone == 10 {
+			t.Fatal("each of ten was undone before hutchd was killed")
+		}
 		id, was, is = fmt.Sprint("undo-", undone), is, was
 	}
 	as := fmt.Sprint("undo-", undone)
@@ -179,6 +183,7 @@ func (s *service) killWhileUndoing(id string) bool {
 			}
 			return false
 		default:
+			runtime.Gosched()
 		}
 	}
 	s.signal(syscall.SIGKILL)

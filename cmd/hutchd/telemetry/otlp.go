@@ -126,7 +126,7 @@ func wanted(signal string) (bool, error) {
 const maxFile = 1 << 20
 
 // checkFile refuses a file that the exporters would not come to the end of: they
-// read it whole, whatever it is. One that says that it is empty may be the kernel's.
+// read it whole, whatever it is. Files of /proc say size 0 and may have no end.
 func checkFile(variable string) error {
 	path := strings.TrimSpace(os.Getenv(variable))
 	if path == "" {
