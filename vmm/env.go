@@ -1,6 +1,7 @@
 package vmm
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -26,10 +27,10 @@ const (
 )
 
 // CheckEnvSize says why the file of a variable, in the folder env of a VM, cannot
-// have so many bytes beside the others there. Those of editors count, as they
-// may become variables.
-func CheckEnvSize(env, name string, size int) error {
-	if size > maxEnvValue+1 {
+// have a text of that length beside the others there. Those of editors count, as
+// they may become variables. Beside too much it can be what is no longer than it is.
+func CheckEnvSize(env, name string, text []byte) error {
+	if len(bytes.TrimSuffix(text, []byte{'\n'})) > maxEnvValue {
 		return errEnvValue
 	}
 	entries, err := os.ReadDir(env)
@@ -38,11 +39,18 @@ func CheckEnvSize(env, name string, size int) error {
 	}
 	var all envSize
 	for _, e := range entries {
-		if fi, err := e.Info(); err == nil && e.Name() != name {
+		switch fi, err := e.Info(); {
+		case err != nil:
+		case e.Name() != name:
 			all.add(e.Name(), int(fi.Size()))
+		case int64(len(text)) <= fi.Size():
+			return nil
 		}
 	}
-	return all.add(name, size)
+	if err := all.add(name, len(text)); err != nil {
+		return fmt.Errorf("%w: remove one first", err)
+	}
+	return nil
 }
 
 // An envSize is what variables take of the room that there is for them.

@@ -80,9 +80,10 @@ func TestEnvSize(t *testing.T) {
 	dir := filepath.Join(v.Dir(), "env")
 	const most = 127 << 10
 	value := strings.Repeat("x", most)
+	check := func(name, text string) error { return vmm.CheckEnvSize(dir, name, []byte(text)) }
 	for i := range 8 {
 		name := fmt.Sprint("V", i)
-		if err := vmm.CheckEnvSize(dir, name, most); err != nil {
+		if err := check(name, value+"\n"); err != nil {
 			t.Fatal(name, err)
 		}
 		os.WriteFile(filepath.Join(dir, name), []byte(value+"\n"), 0o644)
@@ -91,15 +92,25 @@ func TestEnvSize(t *testing.T) {
 		t.Fatal(len(env), err)
 	}
 	const together = "argument list too long: the variables of a VM have at most 1048576 bytes together, with 64 more for each"
-	wantErr(t, vmm.CheckEnvSize(dir, "V8", most), together)
-	if err := vmm.CheckEnvSize(dir, "V7", most); err != nil {
+	wantErr(t, check("V8", value), together+": remove one first")
+	if err := check("V7", value); err != nil {
 		t.Error("a variable counts beside what it was:", err)
 	}
 	os.WriteFile(filepath.Join(dir, "V8"), []byte(value), 0o644)
+	os.WriteFile(filepath.Join(dir, "V9"), []byte(value), 0o644)
+	for _, text := range []string{value, "less", ""} {
+		if err := check("V8", text); err != nil {
+			t.Error("of too many no variable can have less:", err)
+		}
+	}
+	wantErr(t, check("V8", value+"\n"), together+": remove one first")
+	wantErr(t, check("V10", ""), together+": remove one first")
+	os.Remove(filepath.Join(dir, "V9"))
 	_, err := v.Env()
 	wantErr(t, err, strings.Replace(together, ": ", ": env/V8: ", 1))
 	const one = "argument list too long: a variable has at most 130048 bytes"
-	wantErr(t, vmm.CheckEnvSize(dir, "V7", most+2), one)
+	wantErr(t, check("V7", value+"x"), one)
+	wantErr(t, check("V7", value+"x\n"), one)
 	os.WriteFile(filepath.Join(dir, "V7"), []byte(value+"xx"), 0o644)
 	_, err = v.Env()
 	wantErr(t, err, strings.Replace(one, ": ", ": env/V7: ", 1))

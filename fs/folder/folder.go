@@ -40,9 +40,8 @@ type Folder struct {
 	Admit func(name string) error
 
 	// Fits says why the file of a name, in a folder of small files, cannot have
-	// so many bytes beside the others. Nil: all fit. Set before the folder is
-	// served.
-	Fits func(name string, size int) error
+	// a text beside the others. Nil: all fit. Set before the folder is served.
+	Fits func(name string, text []byte) error
 
 	// Missing says more of a path that is not there, if it is not nil. Set
 	// before the folder is served.

@@ -18,10 +18,10 @@ import (
 // OpenWhole opens a folder of small files. What is written to one is stored at
 // once, since most programs look at the error of a write and few at that of a
 // close: as a whole and aside, and then takes the old one's place. A write that
-// fails, as on a full disk, leaves the file what it was. What is then written
-// at the end is added to it, and is on the disk when the file is closed. A
-// truncation leaves the file what it was, too, until something is written or
-// the last who can write closes it.
+// fails, as on a full disk, leaves the file what it was before that write. What
+// is then written at the end is added to it, and is on the disk when the file is
+// closed. A truncation leaves the file what it was, too, until something is
+// written or the last who can write closes it.
 func OpenWhole(dir, name string) (*Folder, error) {
 	f, err := Open(dir, name)
 	if err != nil {
@@ -73,7 +73,7 @@ func (n *file) join(flags int, perm os.FileMode) (*whole, error) {
 	_, err := n.f.root.Lstat(n.path)
 	made := err != nil
 	if made {
-		if err := n.f.fits(n.path, 0); err != nil {
+		if err := n.f.fits(n.path, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -109,12 +109,12 @@ func tooLong(path string) error {
 	return fmt.Errorf("%w: %s: at most %d bytes", fs.ErrNoSpace, path, maxWhole)
 }
 
-// fits says why the file at path cannot have so many bytes.
-func (f *Folder) fits(path string, size int) error {
+// fits says why the file at path cannot have a text.
+func (f *Folder) fits(path string, text []byte) error {
 	if f.Fits == nil {
 		return nil
 	}
-	return f.Fits(path, size)
+	return f.Fits(path, text)
 }
 
 func (w *whole) truncate(size int64) {
@@ -129,7 +129,7 @@ func (f *Folder) store(w *whole, text []byte) error {
 		w.text = text
 		return nil
 	}
-	err := f.fits(w.path, len(text))
+	err := f.fits(w.path, text)
 	var on *os.File
 	if err == nil {
 		on, err = f.replace(w.path, text)
@@ -157,14 +157,13 @@ func (f *Folder) ours(w *whole) bool {
 	return werr == nil && err == nil && os.SameFile(was, is) && is.Size() == int64(len(w.stored))
 }
 
-// add stores p at the end of the file, all of it or nothing.
-func (w *whole) add(p []byte) error {
-	size := int64(len(w.stored))
-	if _, err := w.on.WriteAt(p, size); err != nil {
-		return errors.Join(err, w.on.Truncate(size))
+// add stores what text has behind that of the file, all of it or nothing.
+func (w *whole) add(text []byte) error {
+	size := len(w.stored)
+	if _, err := w.on.WriteAt(text[size:], int64(size)); err != nil {
+		return errors.Join(err, w.on.Truncate(int64(size)))
 	}
-	w.text = append(w.text, p...)
-	w.stored, w.added = w.text, true
+	w.text, w.stored, w.added = text, text, true
 	return nil
 }
 
@@ -245,7 +244,7 @@ func (n *file) resize(size uint64) (bool, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := n.f.fits(n.path, int(size)); err != nil {
+	if err := n.f.fits(n.path, make([]byte, size)); err != nil {
 		return true, err
 	}
 	w := s.open[n.path]
@@ -332,9 +331,10 @@ func (h *wholeHandle) WriteAt(_ context.Context, p []byte, off int64) (int, erro
 		return 0, tooLong(h.w.path)
 	}
 	if off == int64(len(h.w.text)) && h.f.ours(h.w) {
-		err := h.f.fits(h.w.path, int(end))
+		text := append(h.w.text, p...)
+		err := h.f.fits(h.w.path, text)
 		if err == nil {
-			err = h.w.add(p)
+			err = h.w.add(text)
 		}
 		if err != nil {
 			return 0, err

@@ -203,8 +203,8 @@ func TestWholeFits(t *testing.T) {
 	}
 	defer f.Close()
 	most := 8
-	f.Fits = func(name string, size int) error {
-		if size > most {
+	f.Fits = func(name string, text []byte) error {
+		if len(text) > most {
 			return fmt.Errorf("%w: %s", fs.ErrArgs, name)
 		}
 		return nil

@@ -31,8 +31,8 @@ func envFolder(c call) (fs.Node, error) {
 				}
 				return err
 			}
-			f.Fits = func(name string, size int) error {
-				err := vmm.CheckEnvSize(dir, name, size)
+			f.Fits = func(name string, text []byte) error {
+				err := vmm.CheckEnvSize(dir, name, text)
 				if err != nil {
 					failed(c.At, err)
 				}
