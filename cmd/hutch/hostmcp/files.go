@@ -70,6 +70,9 @@ const maxLinks = 40
 // resolved does something to a file of a sandbox, which has none beside its
 // workspace unless it runs.
 func (c *call) resolved(ctx context.Context, vm, name string, do func(name string) error) error {
+	if p := path.Clean(name); p == ".." || strings.HasPrefix(p, "../") {
+		return fmt.Errorf("%w: path %q leads out of /workspace: give an absolute path", fs.ErrInvalid, name)
+	}
 	err := c.linked(ctx, vm, name, do)
 	if err == nil || strings.HasPrefix(treePath(vm, name), path.Join(vm, "work")) {
 		return err
@@ -209,7 +212,10 @@ func (t *tree) part(ctx context.Context, name string, off int64, limit int) (par
 	}
 	f.off = off
 	part, err = f.part(ctx, int64(limit))
-	if len(part) < limit {
+	switch {
+	case len(part) == 0:
+		return part, min(f.off, int64(st.Size)), err
+	case len(part) < limit:
 		return part, f.off, err
 	}
 	return part, max(int64(st.Size), f.off), err

@@ -34,9 +34,9 @@ func tools() []tool {
 		{name: "list", doc: "List the sandboxes with state and image.", do: list, out: listed{}, hints: readOnly | idempotent},
 		{name: "info", doc: "Tell what there is to know of a sandbox: state, use, limits and config.", do: info, out: described{}, hints: readOnly | idempotent, params: []param{idParam}},
 		{name: "exec", doc: "Run a shell command in a running sandbox. Its output comes as progress, too; cancelling the call kills it.", do: execIn, out: ended{}, hints: destructive | openWorld, params: append([]param{
-			idParam, commandParam, {name: "timeout", kind: whole, def: 30, max: 86400, doc: "seconds after which it is killed"}, envParam}, execParams...)},
+			idParam, commandParam, {name: "timeout", kind: whole, def: 30, max: 86400, doc: "seconds after which it is killed, at least 1"}, envParam}, execParams...)},
 		{name: "run", doc: "Run a shell command in a sandbox of its own, which goes then.", do: run, out: ended{}, hints: openWorld, params: append([]param{
-			commandParam, {name: "timeout", kind: whole, def: 60, max: 86400, doc: "seconds after which it is killed"}, envParam,
+			commandParam, {name: "timeout", kind: whole, def: 60, max: 86400, doc: "seconds after which it is killed, at least 1"}, envParam,
 			{name: "image", kind: text, doc: "image to start from"}}, execParams...)},
 		{name: "read_file", doc: "Read a file of a sandbox, a part at a time where it is long.", do: readFile, out: fileRead{}, hints: readOnly | idempotent, params: []param{
 			idParam, pathParam,

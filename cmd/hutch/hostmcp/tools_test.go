@@ -1,6 +1,7 @@
 package hostmcp
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -95,6 +96,9 @@ func TestFiles(t *testing.T) {
 	if got := read(args{"path": "a/b/c.txt"}); got["content"] != "héllo\nwörld\n" || got["encoding"] != "utf-8" || got["next_offset"] != nil {
 		t.Errorf("read: %v", got)
 	}
+	if got := read(args{"path": "a/b/c.txt", "offset": 100}); got["content"] != "" || got["size"] != 14.0 {
+		t.Errorf("behind its end: %v", got)
+	}
 	whole := ""
 	for off := 0.0; ; { // a part may end within a letter
 		got := read(args{"path": "a/b/c.txt", "offset": off, "limit": 2})
@@ -114,7 +118,11 @@ func TestFiles(t *testing.T) {
 	}
 	c.fails("read_file", args{"id": "dev", "path": "bin", "encoding": "utf-8"}, "invalid argument: it is not UTF-8")
 	c.fails("write_file", args{"id": "dev", "path": "x", "content": "?", "encoding": "base64"}, "invalid argument: content is not base64")
-	c.fails("read_file", args{"id": "dev", "path": "../../../nothing"}, "file does not exist: ")
+	for _, up := range []string{"../../../nothing", "..", "a/../../b"} {
+		want := fmt.Sprintf("invalid argument: path %q leads out of /workspace", up)
+		c.fails("read_file", args{"id": "dev", "path": up}, want)
+		c.fails("write_file", args{"id": "dev", "path": up, "content": ""}, want)
+	}
 	c.fails("read_file", args{"id": "dev", "path": "a"}, "is a directory: ")
 	c.fails("write_file", args{"id": "dev", "path": "bin/x", "content": ""}, "not a directory: ")
 }
