@@ -76,7 +76,7 @@ func (v *VM) Stop(ctx context.Context) error {
 		case s == Suspended:
 			return v.stopSuspended()
 		}
-		return v.notRunning()
+		return v.over()
 	})
 }
 
@@ -94,7 +94,7 @@ func (v *VM) Kill(ctx context.Context) error {
 		case lived: // and has ended meanwhile
 			return nil
 		}
-		return v.notRunning()
+		return v.over()
 	})
 }
 
@@ -233,12 +233,15 @@ func (v *VM) ConfigText() string {
 func (v *VM) Config() Config { return v.t.effective(v.look().config).Config }
 
 // notRunning says what to do, and what became of a VM that failed.
-func (v *VM) notRunning() error {
+func (v *VM) notRunning() error { return fmt.Errorf("%w: start it first", v.over()) }
+
+// over is the error of what ends a VM that is not running.
+func (v *VM) over() error {
 	s := v.look()
 	if s.State == Failed && s.Reason != "" {
-		return fmt.Errorf("%w: vm %q is not running: it failed: %s: start it first", fs.ErrBusy, v.Name(), s.Reason)
+		return fmt.Errorf("%w: vm %q is not running: it failed: %s", fs.ErrBusy, v.Name(), s.Reason)
 	}
-	return fmt.Errorf("%w: vm %q is not running: start it first", fs.ErrBusy, v.Name())
+	return fmt.Errorf("%w: vm %q is not running", fs.ErrBusy, v.Name())
 }
 
 func (v *VM) path(name string) string { return filepath.Join(v.dir, name) }
