@@ -51,6 +51,15 @@ type answer struct {
 	done        func()
 }
 
+// take returns the answer, and is done with it.
+func (a answer) take() (json.RawMessage, *Error) {
+	defer a.done()
+	if a.result == nil {
+		return nil, jsonrpc.Received(a.err)
+	}
+	return a.result, nil
+}
+
 // joined returns a context that ends with either of two.
 func joined(ctx, other context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -131,11 +140,14 @@ func (s *session) ask(ctx context.Context, r wire.ServerRequest) (json.RawMessag
 	}
 	select {
 	case got := <-a.answer:
-		defer got.done()
-		if got.result == nil {
-			return nil, jsonrpc.Received(got.err)
+		return got.take()
+	case <-s.finished: // and the answer, if there is one, was before that
+		select {
+		case got := <-a.answer:
+			return got.take()
+		default:
+			return nil, failure(jsonrpc.CodeInternal, "client: its input has ended, and no answer is to come")
 		}
-		return got.result, nil
 	case <-s.ctx.Done():
 		return nil, failure(jsonrpc.CodeInternal, "client: %s", context.Cause(s.ctx))
 	case <-ctx.Done():

@@ -321,6 +321,19 @@ func TestStopStart(t *testing.T) {
 	}
 }
 
+// Who has said all it had to is asked nothing more: no answer can come.
+func TestAskedAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	g := st.hello(t, 2, `{"sampling":{}}`)
+	ch := g.send(g.request("tools/call", `{"name":"one__sample"}`))
+	<-g.asks
+	g.conn.(interface{ CloseWrite() error }).CloseWrite()
+	if m := g.wait(ch); !strings.Contains(fmt.Sprintf("%s %+v", m.Result, m.Error), "its input has ended") {
+		t.Errorf("%s %+v", m.Result, m.Error)
+	}
+}
+
 // Close ends everything, whatever is under way.
 func TestClose(t *testing.T) {
 	t.Parallel()
