@@ -76,7 +76,7 @@ func TestPackSuspended(t *testing.T) {
 	}{{pack.Maybe, pack.Maybe, vmm.Stopped}, {pack.Maybe, pack.Yes, vmm.Created}, {pack.Yes, pack.Maybe, vmm.Suspended}, {pack.Yes, pack.No, vmm.Stopped}} {
 		n, err := w.unpack("other", w.packed(v, pack.Options{Memory: c.want}, secret), pack.Options{Memory: c.took})
 		if c.state == vmm.Created { // nothing is unpacked
-			if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "its memory: it may hold TOKEN") || n.State() != c.state {
+			if !errors.Is(err, fs.ErrUnsupported) || !strings.Contains(err.Error(), "its memory: it may hold TOKEN") || n.State() != c.state {
 				t.Errorf("memory that was held back: %s, %v", n.State(), err)
 			}
 		} else if err != nil || n.State() != c.state || !strings.Contains(n.Status(), "env lacks TOKEN, as secrets are not packed") {
@@ -96,7 +96,7 @@ func TestPackWithoutMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, err := w.unpack("new", w.packed(v, pack.Options{Memory: pack.Yes}, vmm.PackHooks{}), pack.Options{Memory: pack.Yes})
-	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "its memory: the archive has none") || n.State() != vmm.Created {
+	if !errors.Is(err, fs.ErrUnsupported) || !strings.Contains(err.Error(), "its memory: the archive has none") || n.State() != vmm.Created {
 		t.Errorf("of a VM that ran: %s, %v", n.State(), err)
 	}
 	if err := v.Suspend(w.limit()); err != nil {

@@ -227,7 +227,7 @@ func (u *unpack) remember() error {
 	without := cmp.Or(plainText(u.m.Without), "the archive has none")
 	switch {
 	case u.m.Memory == nil && u.want.Memory == pack.Yes:
-		return fmt.Errorf("%w: its memory: %s", fs.ErrNotExist, without)
+		return fmt.Errorf("%w: its memory: %s", fs.ErrUnsupported, without)
 	case u.m.Memory != nil && u.want.Memory == pack.No:
 		u.reason = withoutMemory
 	case u.m.Memory != nil:

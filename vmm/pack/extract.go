@@ -153,11 +153,9 @@ func (x *Extraction) enter(parts []string) error {
 	}
 	at, base := &x.way[n-1], parts[n-1]
 	switch {
-	case n == 1: // a part: Reader.next has seen to their order
-		if base == at.last {
-			return bad("%s comes twice", base)
-		}
-	case base <= at.last:
+	case base == at.last:
+		return bad("%q comes twice", fs.Shorten(strings.Join(parts, "/")))
+	case n > 1 && base < at.last: // of parts Reader.next has seen to their order
 		return bad("%q stands behind %q", fs.Shorten(strings.Join(parts, "/")), fs.Shorten(at.last))
 	}
 	at.last = base

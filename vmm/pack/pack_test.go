@@ -297,7 +297,7 @@ func TestHostile(t *testing.T) {
 		"twice a slash":      {[]member{first, dir("work"), file("work//f", "")}, "name"},
 		"no folder":          {[]member{first, file("work", "")}, "is no folder"},
 		"no folder before":   {[]member{first, file("work/f", "")}, "in no folder"},
-		"twice":              {[]member{first, dir("work"), file("work/f", "1"), file("work/f", "2")}, "stands behind"},
+		"twice":              {[]member{first, dir("work"), file("work/f", "1"), file("work/f", "2")}, "comes twice"},
 		"part twice":         {[]member{first, dir("work"), dir("work")}, "comes twice"},
 		"order":              {[]member{first, dir("work"), file("work/g", ""), file("work/f", "")}, "stands behind"},
 		"order of parts":     {[]member{first, dir("layer"), dir("work")}, "stands behind"},

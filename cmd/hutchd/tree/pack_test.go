@@ -333,7 +333,7 @@ func TestUnpackSenseless(t *testing.T) {
 		{"in no folder", good, []tar.Header{env, work, {Typeflag: tar.TypeSymlink, Name: "work/l", Linkname: "/etc"}, {Name: "work/l/f"}, layer}},
 		{"hard link", good, []tar.Header{env, work, {Typeflag: tar.TypeLink, Name: "work/l", Linkname: "/etc/passwd"}, layer}},
 		{"is a device", good, []tar.Header{env, work, layer, {Typeflag: tar.TypeChar, Name: "layer/null", Devmajor: 1, Devminor: 3}}},
-		{"stands behind", good, []tar.Header{env, work, {Name: "work/f"}, {Name: "work/f"}, layer}},
+		{"comes twice", good, []tar.Header{env, work, {Name: "work/f"}, {Name: "work/f"}, layer}},
 		{"does not parse", `{"format":"1"}`, []tar.Header{env, work, layer}},
 		{"does not parse", `{"format":1,"taken":"soon"}`, []tar.Header{env, work, layer}},
 		{"is not what env has", good, []tar.Header{env, {Typeflag: tar.TypeSymlink, Name: "env/K", Linkname: "/etc/passwd"}, work, layer}},
