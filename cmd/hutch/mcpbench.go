@@ -20,7 +20,7 @@ func (b *bencher) hostMCP() error {
 		return err
 	}
 	addr := cmp.Or(*address, ninep.DefaultAddress())
-	err = b.starts("hutch mcp: start to tools/list", "<= 30 ms", `{"jsonrpc":"2.0","id":1,"result"`, self, "-s", addr, "mcp")
+	err = b.starts("hutch mcp: start to tools/list", "≤ 30 ms", `{"jsonrpc":"2.0","id":1,"result"`, self, "-s", addr, "mcp")
 	if err != nil {
 		return err
 	}

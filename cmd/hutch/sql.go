@@ -153,6 +153,8 @@ func lines(in *os.File) (next func(more bool) (string, error), terminal bool) {
 func (a *asker) do(text string) error {
 	words := strings.Fields(text)
 	switch words[0] {
+	case ";":
+		return nil
 	case ".quit", ".exit", ".q":
 		return io.EOF
 	case ".schema", ".tables":

@@ -168,8 +168,8 @@ func (e *Exec) traceOf() trace.Context {
 }
 
 // Start starts the command by telling the guest's ctl, with the variables of
-// env/ as they are now and the trace that it is part of, and has its end written
-// to the ledger. The ledger has message, which is how the command was asked for.
+// env/ as they are now and the trace that it is part of, and has its end, or why
+// it could not start, written to the ledger. The ledger has message, which is how the command was asked for.
 func (e *Exec) Start(ctx context.Context, message, tell string) error {
 	if err := e.vm.tellEnv(ctx, e.guest); err != nil {
 		return err
@@ -180,7 +180,10 @@ func (e *Exec) Start(ctx context.Context, message, tell string) error {
 	own := e.traceOf().Child()
 	began := time.Now()
 	if err := e.Ctl(ctx, fs.QuoteAll([]string{"env", trace.EnvParent, own.String()}), tell); err != nil {
-		return e.vm.WhyGone(err)
+		if err = e.vm.WhyGone(err); !fs.Is(err, fs.ErrBusy) { // busy is an exec that has its command
+			e.record(message, began, own, "", err)
+		}
+		return err
 	}
 	r := &Result{done: make(chan struct{})}
 	e.vm.mu.Lock()
@@ -203,6 +206,12 @@ func (e *Exec) follow(r *Result, message string, began time.Time, own trace.Cont
 	}
 	r.line, r.err = line, err
 	close(r.done)
+	e.record(message, began, own, line, err)
+}
+
+// record has the ledger take a command that ended as line has it, or that could
+// not start or be waited for because of err.
+func (e *Exec) record(message string, began time.Time, own trace.Context, line string, err error) {
 	row := ledger.Row{"timestamp": began, "exec_id": e.Name, "command": message, "duration_ms": time.Since(began), "source": "tree", "trace_id": own}
 	how, _, _ := strings.Cut(line, " ")
 	code, notCode := strconv.Atoi(how)

@@ -23,7 +23,7 @@ func readLog(l *fs.Log) string {
 	var b strings.Builder
 	p := make([]byte, 64<<10)
 	for {
-		n, _ := h.ReadAt(nil, p, int64(b.Len()))
+		n, _ := h.ReadAt(context.Background(), p, int64(b.Len()))
 		if n == 0 {
 			return b.String()
 		}

@@ -207,7 +207,7 @@ func vmLogRows() []row {
 		{Name: "mcp", Perm: 0o444, Open: ledgerLog(ledger.Calls, false), Size: ledgerSize(ledger.Calls), Doc: "the same as mcp/calls, but ends"},
 		{Name: "net", Perm: 0o444, Open: ledgerLog(ledger.Net, false), Size: ledgerSize(ledger.Net), Doc: "every request to the proxy, when it has ended, a JSON line each"},
 		{Name: "asks", Perm: 0o444, Open: ledgerLog(ledger.Asks, false), Size: ledgerSize(ledger.Asks), Doc: "what a person was asked, and what was answered, a JSON line each"},
-		{Name: "exec", Perm: 0o444, Open: ledgerLog(ledger.Execs, false), Size: ledgerSize(ledger.Execs), Doc: "every command that has ended, a JSON line each"},
+		{Name: "exec", Perm: 0o444, Open: ledgerLog(ledger.Execs, false), Size: ledgerSize(ledger.Execs), Doc: "every command that has ended, or could not start, a JSON line each"},
 		{Name: "file", Perm: 0o444, Open: ledgerLog(ledger.Files, false), Size: ledgerSize(ledger.Files), Doc: "every operation of a tool on a file, a JSON line each"},
 		{Name: "security", Perm: 0o444, Open: ledgerLog(ledger.Security, false), Size: ledgerSize(ledger.Security), Doc: "refused calls and frames, a JSON line each"},
 		{Name: "snapshots", Perm: 0o444, Open: ledgerLog(ledger.Snapshots, false), Size: ledgerSize(ledger.Snapshots), Doc: "snapshots taken, dropped and reverted to, and what was undone, a JSON line each"},
