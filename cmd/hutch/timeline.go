@@ -25,6 +25,9 @@ type event struct {
 	Summary  string    `json:"summary"`
 }
 
+// moment is how tables show a time, which is that of where one looks.
+const moment = "2006-01-02 15:04:05.000"
+
 // defineTimeline has the command that prints what happened in a VM.
 func defineTimeline(flags *flag.FlagSet) action {
 	var messages []string
@@ -82,7 +85,7 @@ func printTimeline(text io.Reader) error {
 		if e.Trace == "" {
 			e.Trace = "-"
 		}
-		when := e.Time.Local().Format("2006-01-02 15:04:05.000")
+		when := e.Time.Local().Format(moment)
 		if err := t.row(nil, when, e.Layer, e.Status, took, e.Trace, e.Summary); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"time"
 
 	"hutch/fs"
 )
@@ -46,6 +47,9 @@ func undoList(c *tree, name, vm string, asJSON bool) error {
 			continue
 		}
 		info := map[string]string{"id": part[0], "time": part[1], "snapshot": part[2], "what": part[3]}
+		if at, err := time.Parse(time.RFC3339Nano, part[1]); err == nil {
+			part[1] = at.Local().Format(moment)
+		}
 		if err := t.row(info, part...); err != nil {
 			return err
 		}
