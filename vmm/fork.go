@@ -110,7 +110,7 @@ func (v *VM) copyInto(ctx context.Context, f *fork) error {
 		var both sync.WaitGroup
 		both.Go(func() { _, copied = f.parts.Copy(ctx) })
 		if f.live {
-			saved = v.saveInto(ctx, filepath.Join(f.dir, restoringName))
+			saved = errors.Join(v.saveInto(ctx, filepath.Join(f.dir, restoringName)), v.lendVariables(f.dir))
 		}
 		both.Wait()
 		return errors.Join(copied, saved)

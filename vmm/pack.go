@@ -289,7 +289,11 @@ func (p *packing) memory() error {
 	case err != nil || !moves:
 		p.m.Without = fmt.Sprintf("driver %s cannot have it go on elsewhere", p.was.Driver)
 	case p.want.Memory != pack.Yes:
-		if held := p.held(); len(held) > 0 {
+		held, err := p.held()
+		switch {
+		case err != nil:
+			p.m.Without = "its variables are not known, and it was not asked for by name"
+		case len(held) > 0:
 			p.m.Without = "it may hold " + strings.Join(held, " ") + ", and was not asked for by name"
 		}
 	}
@@ -315,17 +319,18 @@ func (p *packing) memory() error {
 	return nil
 }
 
-// held returns the variables that the guest was given and that are secret, by
-// whomever they are set.
-func (p *packing) held() []string {
+// held returns the variables that are secret and that the guest was given, or
+// might be now.
+func (p *packing) held() ([]string, error) {
+	given, err := p.v.variables()
 	names := slices.Clone(p.m.Secrets)
-	given, _ := p.v.GivenEnv() // of an image that is gone nothing is known
 	for _, kv := range given {
 		if name, value, _ := strings.Cut(kv, "="); p.hooks.Secret(name, value) {
 			names = append(names, name)
 		}
 	}
-	return names
+	slices.Sort(names)
+	return slices.Compact(names), err
 }
 
 func (p *packing) parts() (names []string) {

@@ -88,6 +88,77 @@ func TestPackSuspended(t *testing.T) {
 	}
 }
 
+// TestPackGiven has memory stay that had a secret which is in env/ no more, and
+// that of which nobody knows what it had.
+func TestPackGiven(t *testing.T) {
+	secret := vmm.PackHooks{Secret: func(name, value string) bool { return name == "TOKEN" }}
+	for _, c := range []struct {
+		name, why string
+		start     []string // is in env/ then
+		live      func(w *world, v *vmm.VM) *vmm.VM
+	}{
+		{"nothing", "", nil, nil},
+		{"before the start", "it may hold TOKEN, and", []string{"TOKEN"}, nil},
+		{"while it ran", "it may hold TOKEN, and", nil, func(w *world, v *vmm.VM) *vmm.VM {
+			w.must(v.Give([]string{"TOKEN=x", "OTHER=y"}))
+			w.must(v.Give([]string{"TOKEN"}))
+			return v
+		}},
+		{"before a fork", "it may hold TOKEN, and", []string{"TOKEN"}, func(w *world, v *vmm.VM) *vmm.VM {
+			w.must(os.Remove(filepath.Join(v.Dir(), "env", "TOKEN")))
+			w.must(v.ForkLive(w.limit(), "copy"))
+			return w.lookup("copy")
+		}},
+		{"before a resume", "it may hold TOKEN, and", []string{"TOKEN"}, func(w *world, v *vmm.VM) *vmm.VM {
+			w.must(errors.Join(v.Suspend(w.limit()), v.Resume(w.limit())))
+			w.close()
+			w.open()
+			return w.lookup("dev")
+		}},
+		{"to an earlier machine", "", []string{"TOKEN"}, func(w *world, v *vmm.VM) *vmm.VM {
+			w.must(errors.Join(v.Stop(w.limit()), os.Remove(filepath.Join(v.Dir(), "env", "TOKEN"))))
+			if _, err := os.Stat(filepath.Join(v.Dir(), "variables")); err == nil {
+				w.Error("a stopped VM keeps what it was given")
+			}
+			w.must(v.Start(w.limit()))
+			return v
+		}},
+		{"by an earlier version", "its variables are not known", nil, func(w *world, v *vmm.VM) *vmm.VM {
+			w.must(os.Remove(filepath.Join(v.Dir(), "variables")))
+			w.must(v.Give([]string{"OTHER=y"}))
+			return v
+		}},
+		{"too much", "its variables are not known", nil, func(w *world, v *vmm.VM) *vmm.VM {
+			for range 10 {
+				w.must(v.Give([]string{"OTHER=" + strings.Repeat("y", 1<<20)}))
+			}
+			return v
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			v := w.make("dev")
+			for _, name := range c.start {
+				w.must(os.WriteFile(filepath.Join(v.Dir(), "env", name), []byte("x"), 0o600))
+			}
+			w.must(v.Start(w.limit()))
+			if c.live != nil {
+				v = c.live(w, v)
+			}
+			w.must(v.Suspend(w.limit()))
+			os.Remove(filepath.Join(v.Dir(), "env", "TOKEN"))
+			n, err := w.unpack("new", w.packed(v, pack.Options{}, secret), pack.Options{})
+			w.must(err)
+			if want := "without its memory: " + c.why; c.why != "" && (n.State() != vmm.Stopped || !strings.Contains(n.Status(), want)) {
+				t.Errorf("want %q\n%s", want, n.Status())
+			}
+			if c.why == "" {
+				w.is(n, vmm.Suspended)
+			}
+		})
+	}
+}
+
 // TestPackWithoutMemory has memory asked for by name where there is none.
 func TestPackWithoutMemory(t *testing.T) {
 	w := newWorld(t)

@@ -31,7 +31,7 @@ func (v *VM) start() error {
 		err = v.settle()
 	}
 	if err == nil { // not before: no folder is to be made where another goes
-		err = v.makeRoom(p)
+		err = errors.Join(v.makeRoom(p), v.giveFirst(p.spec.Env))
 	}
 	if err != nil {
 		return err

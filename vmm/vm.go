@@ -236,6 +236,9 @@ func (v *VM) note(s State, reason string) {
 	} else if err := v.store(!s.alive() && !v.Anonymous(), note); err != nil {
 		v.fail(fmt.Errorf("%w: state of vm %q is not saved: %w", fs.ErrIO, v.Name(), err))
 	}
+	if !s.alive() && s != Suspended {
+		os.Remove(v.path(variablesName)) // there is no memory that has them
+	}
 }
 
 // conn takes a connection that the guest made.

@@ -69,6 +69,9 @@ func (v *Sandbox) tellEnv(ctx context.Context, g *guest.Guest) error {
 		return err
 	}
 	if len(changes) > 0 {
+		if err := v.Give(changes); err != nil {
+			return err
+		}
 		if err := g.SetEnv(ctx, changes); err != nil {
 			return err
 		}
