@@ -27,7 +27,7 @@ func (v *Sandbox) Pack(ctx context.Context, w io.WriteCloser, want pack.Options)
 			text := name + "=" + value
 			return v.red.Redact(text) != text || v.red.Redact(value) != value
 		},
-		Tables: func(ctx context.Context, add func(string, int64, io.Reader) error) error { return db.Carry(ctx, add) },
+		Tables: db.Carry,
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,9 +69,11 @@ func New(log *slog.Logger) *Telemetry {
 func (t *Telemetry) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
+	var all sync.WaitGroup
 	for _, s := range t.senders {
-		s.Shutdown(ctx) // what it could not send is counted and logged
+		all.Go(func() { s.Shutdown(ctx) }) // what it could not send is counted and logged
 	}
+	all.Wait()
 	t.senders = nil
 }
 

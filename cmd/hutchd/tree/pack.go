@@ -66,6 +66,7 @@ func (k *packing) begin() {
 // end waits until nothing of it is made any more.
 func (k *packing) end() {
 	if k.from != nil {
-		<-k.from.ended
+		for range k.from.blocks {
+		}
 	}
 }

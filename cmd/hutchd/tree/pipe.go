@@ -9,13 +9,12 @@ import (
 // A pipe carries a stream from who makes it to who reads a file: no more is made
 // ahead than a few blocks.
 type pipe struct {
-	blocks chan []byte
-	rest   []byte        // of a block, the reader's
-	ended  chan struct{} // closed when there are no more blocks
-	err    error         // why; io.EOF: it is the end
+	blocks chan []byte // closed when there are no more
+	rest   []byte      // of a block, the reader's
+	err    error       // why there are no more; io.EOF: it is the end
 }
 
-func newPipe() *pipe { return &pipe{blocks: make(chan []byte, 2), ended: make(chan struct{})} }
+func newPipe() *pipe { return &pipe{blocks: make(chan []byte, 2)} }
 
 // end has the reader come to err when it has read what was written.
 func (p *pipe) end(err error) {
@@ -23,7 +22,7 @@ func (p *pipe) end(err error) {
 		err = io.EOF
 	}
 	p.err = err
-	close(p.ended)
+	close(p.blocks)
 }
 
 // writer returns the end that is written to, until ctx is done.
@@ -63,28 +62,19 @@ func (p *pipe) read(ctx context.Context, b []byte) (int, error) {
 }
 
 // next takes a block, if there is one, or waits for it.
-func (p *pipe) next(ctx context.Context, wait bool) bool {
-	select {
-	case p.rest = <-p.blocks:
-		return true
-	default:
-	}
+func (p *pipe) next(ctx context.Context, wait bool) (ok bool) {
 	if !wait {
-		return false
+		select {
+		case p.rest, ok = <-p.blocks:
+		default:
+		}
+		return ok
 	}
 	select {
-	case p.rest = <-p.blocks:
-		return true
+	case p.rest, ok = <-p.blocks:
 	case <-ctx.Done():
-		return false
-	case <-p.ended:
 	}
-	select { // written before the end
-	case p.rest = <-p.blocks:
-		return true
-	default:
-		return false
-	}
+	return ok
 }
 
 // A feed carries what is written to a file to who reads it as a stream. A write
@@ -123,10 +113,7 @@ type feedReader struct {
 func (r feedReader) Read(b []byte) (int, error) {
 	f := r.f
 	if len(f.rest) == 0 {
-		select {
-		case f.hungry <- struct{}{}:
-		default:
-		}
+		f.tellHungry()
 		select {
 		case f.rest = <-f.blocks:
 		case <-f.eof:
@@ -140,6 +127,14 @@ func (r feedReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+// tellHungry puts the token there, unless it is.
+func (f *feed) tellHungry() {
+	select {
+	case f.hungry <- struct{}{}:
+	default:
+	}
+}
+
 // settle waits until the reader has nothing left to do. It says whether it has
 // ended.
 func (f *feed) settle(ctx context.Context) (over bool, err error) {
@@ -147,7 +142,7 @@ func (f *feed) settle(ctx context.Context) (over bool, err error) {
 	case <-f.over:
 		return true, nil
 	case <-f.hungry:
-		f.hungry <- struct{}{}
+		f.tellHungry()
 		return false, nil
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
