@@ -14,12 +14,12 @@ import (
 	"hutch/vmm/snapshot"
 )
 
-// undoMost is how many files and folders the snapshots for undo have together,
+// maxUndo is how many files and folders the snapshots for undo have together,
 // but for the last. Each takes room on the disk, and time to remove.
-const undoMost = 1 << 20
+const maxUndo = 1 << 20
 
-// whatMost is how much is kept of what was about to be done.
-const whatMost = 200
+// maxWhat is how much is kept of what was about to be done.
+const maxWhat = 200
 
 // undoTime is how long a call waits for its snapshot.
 const undoTime = time.Minute
@@ -51,7 +51,7 @@ func (v *VM) Before(ctx context.Context, id, what string) error {
 	}
 	defer done()
 	v.syncKernel(ctx)
-	p := snapshot.Point{ID: id, Time: time.Now(), What: what[:min(len(what), whatMost)]}
+	p := snapshot.Point{ID: id, Time: time.Now(), What: what[:min(len(what), maxWhat)]}
 	same, err := v.sameAsLast(ctx, p)
 	if err == nil && !same {
 		_, err = v.take(ctx, p, func(d *snapshot.Draft, i *snapshot.Info) error { return v.copyStill(ctx, d, i) })
@@ -84,7 +84,7 @@ func (v *VM) sameAsLast(ctx context.Context, p snapshot.Point) (bool, error) {
 		return false, nil
 	}
 	defer release()
-	if of, err := v.snaps.Points(last.Name); err != nil || len(of) >= snapshot.PointsMost {
+	if of, err := v.snaps.Points(last.Name); err != nil || len(of) >= snapshot.MaxPoints {
 		return false, nil
 	}
 	same, err := replica.Unchanged(ctx, v.WorkDir(), v.workOf(last.Name))
@@ -102,9 +102,9 @@ func (v *VM) undoable() ([]snapshot.Info, error) {
 	return slices.DeleteFunc(list, func(i snapshot.Info) bool { return !i.Undo }), err
 }
 
-// take takes a snapshot for undo, of p, whose files copy sees to, and returns
+// take takes a snapshot for undo, of p, whose files fill sees to, and returns
 // its name.
-func (v *VM) take(ctx context.Context, p snapshot.Point, copy func(*snapshot.Draft, *snapshot.Info) error) (string, error) {
+func (v *VM) take(ctx context.Context, p snapshot.Point, fill func(*snapshot.Draft, *snapshot.Info) error) (string, error) {
 	name := v.nameFor(p)
 	d, err := v.snaps.Begin(name, v.dir, "work")
 	if err != nil {
@@ -115,7 +115,7 @@ func (v *VM) take(ctx context.Context, p snapshot.Point, copy func(*snapshot.Dra
 	}
 	i := snapshot.Info{Automatic: true, Undo: true, Boot: snapshot.Boot(), Image: v.Config().Image, State: string(v.State())}
 	if err = d.Ahead(ctx); err == nil {
-		err = copy(d, &i)
+		err = fill(d, &i)
 	}
 	if err != nil {
 		return "", errors.Join(err, d.Abandon())
@@ -173,7 +173,7 @@ func (v *VM) thinUndo() {
 		files += i.Cost.Files + i.Cost.Folders
 		bytes := later + i.Cost.Linked + i.Cost.Copied // that this one and all later ones have, each once
 		later += i.Cost.Copied
-		full := files > undoMost || c.Disk > 0 && bytes > 2*c.Disk
+		full := files > maxUndo || c.Disk > 0 && bytes > 2*c.Disk
 		if age := len(list) - 1 - n; age == 0 || age < c.UndoKeep && !full {
 			continue
 		}

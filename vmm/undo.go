@@ -186,8 +186,8 @@ func (v *VM) foundUndoing() error {
 	return fmt.Errorf("%w: hutchd was killed while it undid %s: some files of the workspace are as before that, and some are not: %s", fs.ErrInterrupted, to, advice)
 }
 
-// textMost is how much of what came back is told.
-const textMost = 1 << 10
+// maxText is how much of what came back is told.
+const maxText = 1 << 10
 
 // text says what came back, and how that is undone.
 func (u *undo) text() string {
@@ -197,7 +197,7 @@ func (u *undo) text() string {
 	told := 0
 	for _, p := range c.Paths {
 		line := fmt.Sprintf(", %s %s", p.Verb, fs.Quote(fs.PlainLine(p.Path)))
-		if b.Len()+len(line) > textMost {
+		if b.Len()+len(line) > maxText {
 			break
 		}
 		b.WriteString(line)

@@ -20,8 +20,8 @@ type Point struct {
 	Snapshot string `json:"-"`
 }
 
-// PointsMost is how many points a snapshot is of.
-const PointsMost = 1000
+// MaxPoints is how many points a snapshot is of.
+const MaxPoints = 1000
 
 const points = "points"
 
