@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"hutch/fs"
 	"hutch/vmm/image"
 	"hutch/vmm/pack"
@@ -44,23 +42,23 @@ type PackHooks struct {
 	Replace func(do func() error) error
 }
 
-func (b PackHooks) withDefaults() PackHooks {
-	if b.Secret == nil {
-		b.Secret = func(string, string) bool { return false }
+func (h PackHooks) withDefaults() PackHooks {
+	if h.Secret == nil {
+		h.Secret = func(string, string) bool { return false }
 	}
-	if b.Tables == nil {
-		b.Tables = func(context.Context, func(string, int64, io.Reader) error) error { return nil }
+	if h.Tables == nil {
+		h.Tables = func(context.Context, func(string, int64, io.Reader) error) error { return nil }
 	}
-	if b.Table == nil {
-		b.Table = func(context.Context, string, string, io.Reader) error { return nil }
+	if h.Table == nil {
+		h.Table = func(context.Context, string, string, io.Reader) error { return nil }
 	}
-	if b.TablesDone == nil {
-		b.TablesDone = func(string) error { return nil }
+	if h.TablesDone == nil {
+		h.TablesDone = func(string) error { return nil }
 	}
-	if b.Replace == nil {
-		b.Replace = func(do func() error) error { return do() }
+	if h.Replace == nil {
+		h.Replace = func(do func() error) error { return do() }
 	}
-	return b
+	return h
 }
 
 // A Mover is a Driver whose saved machines can go on on another host.
@@ -100,11 +98,11 @@ type packing struct {
 	want  pack.Options
 	hooks PackHooks
 
-	was     seen   // the VM when it was packed
-	dir     string // where its folders are read
-	copied  bool   // which is a copy
-	folders []pack.Folder
-	open    []*os.File // of the VM's own folders
+	was     seen          // the VM when it was packed
+	dir     string        // where its folders are read
+	copied  bool          // which is a copy
+	base    []pack.Folder // what every archive has
+	rest    []pack.Folder // what comes behind the records
 	release []func()
 	m       pack.Manifest
 }
@@ -112,7 +110,7 @@ type packing struct {
 // Pack writes the VM as an archive to w, with what want says. It ends with ctx,
 // and with the VM, when it closes w, which is to end a Write under way.
 // A VM that does not run must stay so, or it fails.
-func (v *VM) Pack(ctx context.Context, w io.WriteCloser, want pack.Options, b PackHooks) error {
+func (v *VM) Pack(ctx context.Context, w io.WriteCloser, want pack.Options, hooks PackHooks) error {
 	ctx, done, err := v.errand(ctx)
 	if err != nil {
 		return err
@@ -130,7 +128,7 @@ func (v *VM) Pack(ctx context.Context, w io.WriteCloser, want pack.Options, b Pa
 		return err
 	}
 	defer over()
-	p := &packing{v: v, want: want, hooks: b.withDefaults(), dir: v.dir}
+	p := &packing{v: v, want: want, hooks: hooks.withDefaults(), dir: v.dir}
 	defer p.close()
 	if err = p.freeze(ctx); err == nil {
 		err = p.plan(ctx)
@@ -201,12 +199,14 @@ func (p *packing) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.add(pack.Folder{Name: "env", Dir: filepath.Join(p.dir, "env"), Omit: func(name string) bool {
-		return !variable.MatchString(name) || slices.Contains(secret, name)
-	}})
 	p.m.Secrets = secret
-	p.add(pack.Folder{Name: "work", Dir: filepath.Join(p.dir, "work")})
-	p.add(pack.Folder{Name: "layer", Dir: filepath.Join(p.dir, "layer")})
+	p.base = []pack.Folder{
+		{Name: "env", Dir: filepath.Join(p.dir, "env"), Omit: func(name string) bool {
+			return !variable.MatchString(name) || slices.Contains(secret, name)
+		}},
+		{Name: "work", Dir: filepath.Join(p.dir, "work")},
+		{Name: "layer", Dir: filepath.Join(p.dir, "layer")},
+	}
 	if p.want.Logs {
 		p.add(pack.Folder{Name: "log", Dir: v.path("log"), Omit: func(name string) bool { return !slices.Contains(logNames, name) }})
 	}
@@ -220,7 +220,12 @@ func (p *packing) plan(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, f := range p.folders {
+	return p.count(ctx)
+}
+
+// count notes how much is in the folders.
+func (p *packing) count(ctx context.Context) error {
+	for _, f := range slices.Concat(p.base, p.rest) {
 		size, sockets, err := pack.Count(ctx, f)
 		if err != nil {
 			return err
@@ -236,7 +241,7 @@ func (p *packing) plan(ctx context.Context) error {
 	return nil
 }
 
-func (p *packing) add(f pack.Folder) { p.folders = append(p.folders, f) }
+func (p *packing) add(f pack.Folder) { p.rest = append(p.rest, f) }
 
 // secrets returns the names of the variables that are secret.
 func (p *packing) secrets() (names []string, err error) {
@@ -267,9 +272,14 @@ func (p *packing) snapshots() error {
 		if i.Undo { // which is nothing without what it is to undo
 			continue
 		}
-		if _, release, err := p.v.snaps.Hold(i.Name); err == nil {
-			names, p.release = append(names, i.Name), append(p.release, release)
+		_, release, err := p.v.snaps.Hold(i.Name)
+		if errors.Is(err, fs.ErrNotExist) { // it was just dropped
+			continue
 		}
+		if err != nil {
+			return err
+		}
+		names, p.release = append(names, i.Name), append(p.release, release)
 	}
 	p.add(pack.Folder{Name: "snap", Dir: p.v.path("snap"), Omit: func(name string) bool {
 		top, rest, below := strings.Cut(name, "/")
@@ -334,7 +344,7 @@ func (p *packing) held() ([]string, error) {
 }
 
 func (p *packing) parts() (names []string) {
-	for _, f := range p.folders {
+	for _, f := range slices.Concat(p.base, p.rest) {
 		names = append(names, f.Name)
 	}
 	return names
@@ -347,8 +357,7 @@ func (p *packing) write(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	defer a.Abandon()
-	const first = 3 // env, work and layer, which every archive has, come before the records
-	if err := p.copyFolders(ctx, a, p.folders[:first]); err != nil {
+	if err := p.copyFolders(ctx, a, p.base); err != nil {
 		return err
 	}
 	if p.want.Ledger {
@@ -359,7 +368,7 @@ func (p *packing) write(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	if err := p.copyFolders(ctx, a, p.folders[first:]); err != nil {
+	if err := p.copyFolders(ctx, a, p.rest); err != nil {
 		return err
 	}
 	return a.Close()
@@ -367,25 +376,21 @@ func (p *packing) write(ctx context.Context, w io.Writer) error {
 
 func (p *packing) copyFolders(ctx context.Context, a *pack.Writer, folders []pack.Folder) error {
 	for _, f := range folders {
-		if err := p.folder(ctx, a, f); err != nil {
+		before, err := os.Lstat(f.Dir)
+		if err != nil {
+			return err
+		}
+		if err := a.Folder(ctx, f, p.still); err != nil {
+			return errors.Join(p.still(), err)
+		}
+		if after, err := os.Lstat(f.Dir); err != nil || !os.SameFile(before, after) {
+			return p.moved()
+		}
+		if err := p.still(); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (p *packing) folder(ctx context.Context, a *pack.Writer, f pack.Folder) error {
-	before, err := inodeAt(f.Dir)
-	if err != nil {
-		return err
-	}
-	if err := a.Folder(ctx, f, p.still); err != nil {
-		return errors.Join(p.still(), err)
-	}
-	if after, err := inodeAt(f.Dir); err != nil || after != before {
-		return p.moved()
-	}
-	return p.still()
 }
 
 // still says whether a VM that did not run is as it was.
@@ -398,15 +403,6 @@ func (p *packing) still() error {
 
 func (p *packing) moved() error {
 	return fmt.Errorf("%w: vm %q was started or changed while it was packed: pack it again", fs.ErrBusy, p.v.Name())
-}
-
-// inodeAt returns the number of the file at path.
-func inodeAt(path string) ([2]uint64, error) {
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return [2]uint64{}, &os.PathError{Op: "lstat", Path: path, Err: err}
-	}
-	return [2]uint64{uint64(st.Dev), uint64(st.Ino)}, nil
 }
 
 // describe returns what others can know the image called name by. Of one that

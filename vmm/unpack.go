@@ -65,7 +65,7 @@ type unpack struct {
 // that r has; want says what of it is left out. It calls whole when the archive
 // has come to its end, and then needs the end of r, too, before anything is
 // changed.
-func (v *VM) Unpack(ctx context.Context, r io.ReadCloser, want pack.Options, b PackHooks, whole func()) error {
+func (v *VM) Unpack(ctx context.Context, r io.ReadCloser, want pack.Options, hooks PackHooks, whole func()) error {
 	ctx, done, err := v.errand(ctx)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (v *VM) Unpack(ctx context.Context, r io.ReadCloser, want pack.Options, b P
 		return err
 	}
 	defer over()
-	u := &unpack{v: v, want: want, hooks: b.withDefaults(), state: Stopped}
+	u := &unpack{v: v, want: want, hooks: hooks.withDefaults(), state: Stopped}
 	if u.dir, err = os.MkdirTemp(v.dir, ".new-"); err != nil {
 		return err
 	}
