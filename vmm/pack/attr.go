@@ -3,6 +3,7 @@ package pack
 import (
 	"archive/tar"
 	"os"
+	"slices"
 	"strings"
 
 	"hutch/fs"
@@ -37,13 +38,8 @@ func carried(attr, name string) string {
 		note, isNote = strings.CutPrefix(attr, overlayUser)
 	}
 	switch {
-	case isNote && inLayer(name):
-		for _, n := range overlayNotes {
-			if n == note {
-				return overlayRoot + n
-			}
-		}
-		return ""
+	case isNote && inLayer(name) && slices.Contains(overlayNotes, note):
+		return overlayRoot + note
 	case isNote:
 		return ""
 	case attr == capability && inLayer(name):

@@ -316,7 +316,7 @@ func openLocked(dir int, name string) (int, error) {
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return -1, err
 	}
-	f, relock, err := open(dir, name, &st, unix.O_DIRECTORY)
+	f, relock, err := entry{name, dir, name, &st}.open(unix.O_DIRECTORY)
 	if err != nil {
 		return -1, err
 	}

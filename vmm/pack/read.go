@@ -148,7 +148,7 @@ var (
 
 // end sees to it that the archive is what it was when it was made, and ends.
 func (a *Reader) end(h *tar.Header) error {
-	want := hex.EncodeToString(a.tail.before())
+	want := hex.EncodeToString(a.tail.sum.Sum(nil))
 	text, err := io.ReadAll(io.LimitReader(a.tar, 100))
 	if err != nil {
 		return malformed(err)
@@ -212,9 +212,6 @@ func (s *summed) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
-
-// before returns the sum of all before the last block.
-func (s *summed) before() []byte { return s.sum.Sum(nil) }
 
 // nameOf returns the parts of a member's name, or why it can be none.
 func nameOf(h *tar.Header) ([]string, error) {

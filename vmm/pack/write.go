@@ -20,6 +20,7 @@ type Writer struct {
 	sum hash.Hash
 	tar *tar.Writer
 	now time.Time
+	buf []byte // for copying
 
 	part string           // the one that is under way
 	seen map[inode]string // its files with more names than one
@@ -31,7 +32,7 @@ func NewWriter(w io.Writer, m Manifest) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Writer{zip: zip, sum: sha256.New(), now: m.Taken}
+	a := &Writer{zip: zip, sum: sha256.New(), now: m.Taken, buf: make([]byte, 256<<10)}
 	a.tar = tar.NewWriter(io.MultiWriter(zip, a.sum))
 	m.Format = Format
 	text, err := json.Marshal(m)
