@@ -255,10 +255,13 @@ func (e *Endpoint) Reload(ctx context.Context, servers []wire.Server, p *policy.
 		p = p.Use(e.rules.Load().policy)
 	}
 	now := newRules(slices.Clone(servers), p)
+	e.mu.Lock() // as start, which would else begin with the old ones
 	e.rules.Store(now)
+	c := e.aggregator.Load()
+	e.mu.Unlock()
 	e.made.keep(now.servers)
 	var err error
-	if c := e.aggregator.Load(); c != nil {
+	if c != nil {
 		err = c.Refresh(ctx, servers)
 	}
 	e.changed("")
@@ -281,8 +284,11 @@ func (e *Endpoint) SetPending(n int64) {
 // SetLimits says how long and how deep messages may be.
 func (e *Endpoint) SetLimits(ctx context.Context, l wire.Limits) error {
 	l = l.WithDefaults()
+	e.mu.Lock() // as in Reload
 	e.limits.Store(&l)
-	if c := e.aggregator.Load(); c != nil {
+	c := e.aggregator.Load()
+	e.mu.Unlock()
+	if c != nil {
 		return c.SetLimits(ctx, l)
 	}
 	return nil
