@@ -34,7 +34,7 @@ type listen struct {
 	mu      sync.Mutex      // guards what follows
 	begun   bool            // it is acknowledged
 	waiting []func()        // what came before
-	tasks   map[string]bool // those that it is told of, and whether there is news
+	tasks   map[string]int  // those that it is told of, and how often to ask for the news of each
 }
 
 // listWords are the notifications of changed lists, by their names in a filter.
@@ -86,7 +86,7 @@ func newListen(c *call) (*listen, *Error) {
 	if len(filter) > maxFilter {
 		return nil, failure(jsonrpc.CodeParams, "notifications of %d bytes: at most %d", len(filter), maxFilter)
 	}
-	l := &listen{call: c, id: c.message.ID, lists: make(map[string]bool), news: make(chan struct{}, 1), tasks: make(map[string]bool)}
+	l := &listen{call: c, id: c.message.ID, lists: make(map[string]bool), news: make(chan struct{}, 1), tasks: make(map[string]int)}
 	for _, w := range listWords {
 		if string(rawjson.Get(filter, w.word)) == "true" {
 			l.lists[w.list.Changed] = true

@@ -120,12 +120,13 @@ func planSubscribe(ctx context.Context, c *call) (step, *Error) {
 	}
 	return func(ctx context.Context) (json.RawMessage, *Error) {
 		subs, topic := &c.session.e.subs, c.topic()
-		if !subs.add(topic, c.subscriber(), c.tool) {
+		fresh, ok := subs.add(topic, c.subscriber(), c.tool)
+		if !ok {
 			return nil, failure(jsonrpc.CodeBusy, "too many subscriptions: %d", maxTopics)
 		}
 		result, err := c.forward(pURI)(ctx)
-		if err != nil {
-			subs.remove(topic, c.subscriber())
+		if err != nil && fresh && subs.remove(topic, c.subscriber()) {
+			c.session.e.unwanted(topic) // who wanted it as well may have gone, and left it to this one
 		}
 		return result, err
 	}, nil
@@ -138,6 +139,7 @@ func planUnsubscribe(ctx context.Context, c *call) (step, *Error) {
 		if !c.session.e.subs.remove(c.topic(), c.session) {
 			return json.RawMessage(`{}`), nil
 		}
+		defer c.session.e.restore(c.topic())
 		return c.forward(pURI)(ctx)
 	}, c.resourceParam(ctx)
 }

@@ -41,17 +41,20 @@ const (
 	maxURI    = 4 << 10 // bytes of the name of one
 )
 
-func (s *subscriptions) add(t topic, who subscriber, uri string) bool {
+// add reports whether there is room for it, and whether the subscriber had none to
+// the topic.
+func (s *subscriptions) add(t topic, who subscriber, uri string) (fresh, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.topics[t] == nil {
 		if len(s.topics) >= maxTopics {
-			return false
+			return false, false
 		}
 		s.topics[t] = make(map[subscriber]string)
 	}
+	_, had := s.topics[t][who]
 	s.topics[t][who] = uri
-	return true
+	return !had, true
 }
 
 // remove reports whether nobody is left.
@@ -80,20 +83,45 @@ func (s *subscriptions) drop(who subscriber) {
 		}
 	}
 	s.mu.Unlock()
-	if len(done) == 0 {
-		return
+	if len(done) > 0 {
+		s.e.unwanted(done...)
 	}
-	s.e.background(func(ctx context.Context) {
-		for _, t := range done {
-			if err := s.e.tell(ctx, t, "resources/unsubscribe"); err != nil {
-				s.e.cfg.Log.Debug("resources/unsubscribe", "vm", s.e.cfg.VM(), "server", t.server, "err", err)
+}
+
+// wanted reports whether there is a subscriber.
+func (s *subscriptions) wanted(t topic) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.topics[t] != nil
+}
+
+// unwanted has the servers of topics tell no more of those that nobody wants.
+func (e *Endpoint) unwanted(topics ...topic) {
+	e.background(func(ctx context.Context) {
+		for _, t := range topics {
+			if !e.subs.wanted(t) {
+				e.tell(ctx, t, "resources/unsubscribe")
+				e.restore(t)
 			}
 		}
 	})
 }
 
+// restore subscribes anew to a topic that is wanted after an unsubscribe, which may
+// have come to the server after the subscribe of who wants it.
+func (e *Endpoint) restore(t topic) {
+	if e.subs.wanted(t) {
+		e.background(func(ctx context.Context) { e.tell(ctx, t, "resources/subscribe") })
+	}
+}
+
 // tell makes a request about a topic on the endpoint's own behalf.
-func (e *Endpoint) tell(ctx context.Context, t topic, method string) error {
+func (e *Endpoint) tell(ctx context.Context, t topic, method string) (err error) {
+	defer func() {
+		if err != nil {
+			e.cfg.Log.Debug(method, "vm", e.cfg.VM(), "server", t.server, "err", err)
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	c, err := e.child()
@@ -121,7 +149,7 @@ func (s *subscriptions) about(key, server, uri string) []subscription {
 	defer s.mu.Unlock()
 	var list []subscription
 	for t, those := range s.topics {
-		if t.key != key || t.server != server || !strings.HasPrefix(uri, t.uri) {
+		if t.key != key || t.server != server || !within(t.uri, uri) {
 			continue
 		}
 		for who, known := range those {
@@ -129,4 +157,10 @@ func (s *subscriptions) about(key, server, uri string) []subscription {
 		}
 	}
 	return list
+}
+
+// within reports whether uri is that of a resource or of one below it.
+func within(resource, uri string) bool {
+	rest, ok := strings.CutPrefix(uri, resource)
+	return ok && (rest == "" || strings.HasSuffix(resource, "/") || strings.Contains("/?#", rest[:1]))
 }

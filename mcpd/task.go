@@ -255,7 +255,7 @@ func (e *Endpoint) taskNews(n wire.Notification) {
 	}
 	for _, s := range e.subs.about(t.key, t.server, wire.TaskScheme+t.id) {
 		if l, ok := s.subscriber.(*listen); ok {
-			l.taskChanged(t.id)
+			l.taskChanged(t.id, newsTries)
 		}
 	}
 }

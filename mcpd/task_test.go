@@ -24,7 +24,7 @@ func init() {
 // extension of 2026-07-28, and has a tool that wants a URL to be opened first.
 func serveTasks(newer bool) int {
 	in := bufio.NewScanner(os.Stdin)
-	for made, opened := 0, 0; in.Scan(); {
+	for made, opened, asked := 0, 0, 0; in.Scan(); {
 		q := in.Bytes()
 		id, params := rawjson.Get(q, "id"), rawjson.Get(q, "params")
 		task := rawjson.GetString(params, "taskId")
@@ -65,6 +65,10 @@ func serveTasks(newer bool) int {
 			result = `{"resultType":"complete",` + state("input_required") + `,"inputRequests":{"a":{"method":"sampling/createMessage","params":{}}}}`
 		case method == "tasks/get" && newer && task == "task-3":
 			result = `{"resultType":"complete",` + state("completed") + `,"result":{"content":[]}}`
+		case method == "tasks/get" && newer && task == "task-4":
+			if asked++; asked == newsTries {
+				result = `{"resultType":"complete",` + state("completed") + `,"result":{"content":[]}}`
+			}
 		case method == "tasks/get":
 			fmt.Printf("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tasks/status\",\"params\":{%s}}\n", state("working"))
 			result = `{` + state("working") + `}`
@@ -302,6 +306,23 @@ func TestTaskNews(t *testing.T) {
 	await(t, "a session goes on", func() bool { return st.Sessions() == 0 })
 	if n := len(st.subs.topics); n != 0 {
 		t.Errorf("%d subscriptions after the end", n)
+	}
+}
+
+// The last news of a task is told though the server fails at first to say what it is.
+func TestTaskNewsAgain(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("newtasker"))
+	able := offering(`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)
+	g := st.dial(t, 2)
+	for range 4 {
+		g.ok("tools/call", `{"name":"newtasker__slow","arguments":{},`+able+`}`)
+	}
+	g.send(g.request("subscriptions/listen", `{"notifications":{"taskIds":["task-4"]},`+able+`}`))
+	g.note("notifications/subscriptions/acknowledged")
+	g.ok("tasks/cancel", `{"taskId":"task-4",`+able+`}`)
+	if got := string(g.note("notifications/tasks").Params); !strings.Contains(got, `"taskId":"task-4","status":"completed"`) {
+		t.Errorf("told: %s", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package mcpd
 
 import (
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 )
@@ -12,14 +13,16 @@ func (l *listen) watch(id string) bool {
 		return false
 	}
 	l.mu.Lock()
-	l.tasks[id] = false
+	l.tasks[id] = 0
 	l.mu.Unlock()
 	about := topic{t.key, t.server, wire.TaskScheme + id}
-	if e.subs.add(about, l, id) {
+	if _, ok := e.subs.add(about, l, id); ok {
 		if e.tell(l.call.ctx, about, "resources/subscribe") == nil {
 			return true
 		}
-		e.subs.remove(about, l)
+		if e.subs.remove(about, l) {
+			e.unwanted(about)
+		}
 	}
 	l.mu.Lock()
 	delete(l.tasks, id)
@@ -27,14 +30,18 @@ func (l *listen) watch(id string) bool {
 	return false
 }
 
-// taskChanged notes that there is news of a task. It never blocks.
-func (l *listen) taskChanged(id string) {
+// newsTries is how often the server is asked for a task of which there is news.
+const newsTries = 3
+
+// taskChanged notes that there is news of a task, to be asked for so often. It never
+// blocks.
+func (l *listen) taskChanged(id string, tries int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, watched := l.tasks[id]; !watched {
+	if had, watched := l.tasks[id]; !watched || tries <= had {
 		return
 	}
-	l.tasks[id] = true
+	l.tasks[id] = tries
 	select {
 	case l.news <- struct{}{}:
 	default:
@@ -43,20 +50,26 @@ func (l *listen) taskChanged(id string) {
 
 // tellTasks tells the client of the tasks of which there is news. What it tells it
 // asks the server for, as the client would, so that ledger and policy see the same:
-// what the server says in passing nobody has judged.
+// what the server says in passing nobody has judged. Where that fails it is asked
+// again: there may be no later news. What the policy keeps back is not.
 func (l *listen) tellTasks() {
 	l.mu.Lock()
-	var changed []string
-	for id, news := range l.tasks {
-		if news {
-			changed = append(changed, id)
-			l.tasks[id] = false
+	changed := make(map[string]int)
+	for id, tries := range l.tasks {
+		if tries > 0 {
+			changed[id], l.tasks[id] = tries, 0
 		}
 	}
 	l.mu.Unlock()
-	for _, id := range changed {
-		if state, err := l.request(l.call.client, "tasks/get", append(rawjson.AppendString([]byte(`{"taskId":`), id), '}')); err == nil {
+	for id, tries := range changed {
+		state, err := l.request(l.call.client, "tasks/get", append(rawjson.AppendString([]byte(`{"taskId":`), id), '}'))
+		if err == nil {
 			l.notify("notifications/tasks", rawjson.Delete(state, resultNames[rType], resultNames[rMeta]))
+			continue
+		}
+		l.call.session.e.cfg.Log.Debug("tasks/get", "vm", l.call.session.e.cfg.VM(), "task", id, "err", err)
+		if err.Code != jsonrpc.CodeInvalid {
+			l.taskChanged(id, tries-1)
 		}
 	}
 	pause(l.call.ctx, roundsPause) // a server may have news all the time
