@@ -144,6 +144,11 @@ func showNet(r *record) (status, summary string) {
 	return r.Decision, because(what, r.Rule, r.Reason)
 }
 
+// showDamaged shows a row of which only the beginning can be read.
+func showDamaged(r *record) (status, summary string) {
+	return statusError, because("damaged row of "+r.Name, r.Error)
+}
+
 func showSnapshot(r *record) (status, summary string) { return r.Event, because(r.Name, r.Text) }
 
 func showVM(r *record) (status, summary string) { return r.Event, r.Text }

@@ -90,9 +90,12 @@ func Read(ctx context.Context, db *ledger.DB, q Query) (string, error) {
 	told := twins{}
 	for limit := cmp.Or(q.Limit, Lines); len(open) > 0 && len(lines) < limit; {
 		s := slices.MaxFunc(open, compare)
-		var r record
-		if json.Unmarshal(s.rows.Record.Line(), &r) == nil && (q.Trace == "" || r.Trace == q.Trace) && !told.again(s.layer, &r) && s.wanted {
-			lines = append(lines, string(layers[s.layer].line(&r)))
+		l, r := layers[s.layer], record{}
+		if err := json.Unmarshal(s.rows.Record.Line(), &r); err != nil {
+			l.show, r = showDamaged, record{ID: s.rows.ID, Timestamp: string(s.rows.Time), Trace: q.Trace, Name: l.table, Error: err.Error()}
+		}
+		if (q.Trace == "" || r.Trace == q.Trace) && !told.again(s.layer, &r) && s.wanted {
+			lines = append(lines, string(l.line(&r)))
 		}
 		if more, err := s.next(ctx, &within, traced); err != nil {
 			return "", err

@@ -106,6 +106,21 @@ func TestShow(t *testing.T) {
 	}
 }
 
+// TestDamaged has a row whose number is larger than any is read.
+func TestDamaged(t *testing.T) {
+	db := open(t)
+	at := time.Date(2026, 7, 28, 10, 0, 0, 0, time.UTC)
+	if err := db.Queue(t.Context(), ledger.Execs, ledger.Row{"timestamp": at, "exec_id": "t", "exit_code": uint64(1 << 63), "trace_id": id}); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []Query{{}, {Trace: id}} {
+		got, err := Read(t.Context(), db, q)
+		if err != nil || !strings.Contains(got, `"layer":"exec","id":1,`) || !strings.Contains(got, `"status":"error","summary":"damaged row of `+ledger.Execs) {
+			t.Errorf("%+v: %s, %v", q, got, err)
+		}
+	}
+}
+
 // TestRead holds what is read against all there is, narrowed by hand. Rows stand in
 // the order in which things ended, which may be long after they began.
 func TestRead(t *testing.T) {
