@@ -1,6 +1,9 @@
 package aggd
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // maxKept is how many bytes the lists may take that are kept for clients which declared
 // capabilities, beside those that are being asked for.
@@ -10,19 +13,23 @@ const maxKept = 64 << 20
 // take too much; they are fetched again when they are asked for. Those of connections
 // for clients without capabilities stay.
 func (a *aggregator) makeRoom() {
-	var all []*upstream
+	type holder struct {
+		*upstream
+		fetched int64 // as it was read: it changes meanwhile
+	}
+	var all []holder
 	size := int64(0)
 	for _, s := range a.set.Load().order {
 		s.mu.Lock()
 		for client, u := range s.ups {
 			if client != "" {
-				all = append(all, u)
+				all = append(all, holder{u, u.fetched.Load()})
 				size += u.kept.Load()
 			}
 		}
 		s.mu.Unlock()
 	}
-	slices.SortFunc(all, func(x, y *upstream) int { return int(x.fetched.Load() - y.fetched.Load()) })
+	slices.SortFunc(all, func(x, y holder) int { return cmp.Compare(x.fetched, y.fetched) })
 	for _, u := range all {
 		if size <= maxKept {
 			return
