@@ -63,6 +63,47 @@ func QuoteLine(s string) string {
 	return Quote(s)
 }
 
+// LineWords splits a line of words that QuoteLine wrote, with or without its
+// newline. As of strings.SplitN there are n of them at most, the last of which is
+// the rest as it stands; with n < 0, all.
+func LineWords(line string, n int) (words []string, err error) {
+	line = strings.TrimSuffix(line, "\n")
+	for {
+		line = strings.TrimLeft(line, " \t")
+		switch {
+		case line == "" || n == 0:
+			return words, nil
+		case n == 1:
+			return append(words, line), nil
+		}
+		var word string
+		if word, line, err = cutWord(line); err != nil {
+			return nil, err
+		}
+		words = append(words, word)
+		n--
+	}
+}
+
+// cutWord cuts off the first word of a line. Behind a string of C more of it may
+// stand, as in "a\tb":1.
+func cutWord(line string) (word, rest string, err error) {
+	if strings.HasPrefix(line, `"`) {
+		quoted, err := strconv.QuotedPrefix(line)
+		if err != nil {
+			return "", "", fmt.Errorf("%w: string of C in %.100q", ErrInvalid, line)
+		}
+		word, _ = strconv.Unquote(quoted)
+		line = line[len(quoted):]
+	}
+	end, quoted := 0, false
+	for ; end < len(line) && (quoted || line[end] != ' ' && line[end] != '\t'); end++ {
+		quoted = quoted != (line[end] == '\'')
+	}
+	more, err := Words(line[:end])
+	return word + strings.Join(more, ""), line[end:], err
+}
+
 // deceives says whether a character above ASCII makes lines show as something
 // else than they are: those that control a terminal, that end a line for some
 // programs, and that turn the direction of the text. All have four hex digits.

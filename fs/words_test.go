@@ -2,6 +2,7 @@ package fs
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 )
 
@@ -20,6 +21,30 @@ func TestQuoteLine(t *testing.T) {
 	for _, r := range bidi {
 		if got := QuoteLine(string(r)); got[0] != '"' || len(got) != len(`"\u202e"`) {
 			t.Errorf("QuoteLine(%q) is %s", r, got)
+		}
+	}
+}
+
+func TestLineWords(t *testing.T) {
+	for _, tt := range []struct {
+		line string
+		n    int
+		want []string // nil: refused
+	}{
+		{"", -1, []string{}},
+		{"a  b c\n", -1, []string{"a", "b", "c"}},
+		{`exec-1 "exec sh -c 'make\nmake test'"`, -1, []string{"exec-1", "exec sh -c 'make\nmake test'"}},
+		{`'it''s' '"x"' ''`, -1, []string{"it's", `"x"`, ""}},
+		{`"a\tb":1 'c d':2 "e`, 3, []string{"a\tb:1", "c d:2", `"e`}},
+		{"a  'b' ", 2, []string{"a", "'b' "}},
+		{"a", 2, []string{"a"}},
+		{`a "b`, -1, nil},
+		{`a "b\y"`, -1, nil},
+		{"a 'b", -1, nil},
+	} {
+		got, err := LineWords(tt.line, tt.n)
+		if !slices.Equal(got, tt.want) || (err == nil) != (tt.want != nil) {
+			t.Errorf("LineWords(%q, %d) is %q, %v, want %q", tt.line, tt.n, got, err, tt.want)
 		}
 	}
 }

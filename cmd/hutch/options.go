@@ -105,10 +105,10 @@ func imageOf(c *tree, vm string) (imageConfig, error) {
 		return i, nil // it was removed: nothing is known of it
 	}
 	said := pairs(info)
-	if i.entrypoint, err = fs.Words(said["entrypoint"]); err != nil {
+	if i.entrypoint, err = fs.LineWords(said["entrypoint"], -1); err != nil {
 		return i, err
 	}
-	i.cmd, err = fs.Words(said["cmd"])
+	i.cmd, err = fs.LineWords(said["cmd"], -1)
 	i.user, i.dir = said["user"], said["workdir"]
 	return i, err
 }

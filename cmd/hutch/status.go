@@ -123,10 +123,7 @@ func machineEnd(line string) string {
 	if !ended {
 		return ""
 	}
-	if text, err := strconv.Unquote(why); err == nil {
-		return text
-	}
-	words, err := fs.Words(why)
+	words, err := fs.LineWords(why, -1)
 	if err != nil {
 		return why
 	}

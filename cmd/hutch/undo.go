@@ -42,9 +42,9 @@ func undoList(c *tree, name, vm string, asJSON bool) error {
 	}
 	t := newTable(asJSON, "ID", "TIME", "SNAPSHOT", "WHAT")
 	for line := range strings.Lines(text) {
-		part, err := fs.Words(strings.TrimSpace(line))
+		part, err := fs.LineWords(line, -1)
 		if err != nil || len(part) != 4 {
-			continue
+			return fmt.Errorf("%w: undo of vm %q says %.100q", fs.ErrIO, name, line)
 		}
 		info := map[string]string{"id": part[0], "time": part[1], "snapshot": part[2], "what": part[3]}
 		if at, err := time.Parse(time.RFC3339Nano, part[1]); err == nil {

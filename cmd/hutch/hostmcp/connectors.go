@@ -45,9 +45,12 @@ func connectorsOf(ctx context.Context, c *call) (any, error) {
 	}
 	byID := map[string]*connector{}
 	for line := range strings.Lines(text) {
-		words := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 5)
+		words, err := fs.LineWords(line, 5)
+		if err != nil || len(words) < 5 {
+			return nil, fmt.Errorf("%w: profiles/show says %.100q", fs.ErrIO, line)
+		}
 		rest, ok := strings.CutPrefix(words[0], "mcpServers.")
-		if !ok || len(words) < 5 {
+		if !ok {
 			continue
 		}
 		id, key, _ := strings.Cut(rest, ".")

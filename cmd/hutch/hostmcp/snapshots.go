@@ -3,6 +3,7 @@ package hostmcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"path"
 	"strings"
 	"time"
@@ -93,9 +94,11 @@ func listUndos(ctx context.Context, c *call) (any, error) {
 	text, err := c.t.text(ctx, dir+"/undo")
 	list := undos{[]undone{}}
 	for line := range strings.Lines(text) {
-		if w, err := fs.Words(strings.TrimSpace(line)); err == nil && len(w) == 4 {
-			list.Undos = append(list.Undos, undone{w[0], w[1], w[2], w[3]})
+		w, err := fs.LineWords(line, -1)
+		if err != nil || len(w) != 4 {
+			return nil, fmt.Errorf("%w: %s/undo says %.100q", fs.ErrIO, dir, line)
 		}
+		list.Undos = append(list.Undos, undone{w[0], w[1], w[2], w[3]})
 	}
 	return list, err
 }
