@@ -1,6 +1,9 @@
 package fs
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
 // A LastErr is the text of a file err: of the last error about something.
 // The zero value is an empty file.
@@ -24,4 +27,20 @@ func (e *LastErr) Text() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.text
+}
+
+// A Told is an error with the text that the service keeps of it.
+type Told struct {
+	Text string
+	Err  error
+}
+
+func (e *Told) Error() string { return e.Text }
+func (e *Told) Unwrap() error { return e.Err }
+
+// SaysMore says whether a text of the service is of err, and says more than its
+// kind.
+func SaysMore(text string, err error) bool {
+	kind, _, _ := strings.Cut(Text(err), ":")
+	return strings.HasPrefix(text, kind+": ")
 }

@@ -43,26 +43,11 @@ func (t *tree) failed(op, name string, err error) error {
 		return fmt.Errorf("%s %s: %w: %w: %w", op, name, fs.ErrIO, errLost, err)
 	}
 	err = fmt.Errorf("%s %s: %w", op, name, fs.Kind(errno.Local(uint32(number))))
-	if text, terr := t.lastError(); terr == nil && sameKind(text, err) {
-		return &told{text, err}
+	if text, terr := t.lastError(); terr == nil && fs.SaysMore(text, err) {
+		return &fs.Told{Text: text, Err: err}
 	}
 	return err
 }
-
-// sameKind says whether text says more of err than that it is of its kind.
-func sameKind(text string, err error) bool {
-	kind, _, _ := strings.Cut(fs.Text(err), ":")
-	return strings.HasPrefix(text, kind+": ")
-}
-
-// told is an error with the text that the service keeps of it.
-type told struct {
-	text string
-	err  error
-}
-
-func (t *told) Error() string { return t.text }
-func (t *told) Unwrap() error { return t.err }
 
 // attach attaches to the tree at addr. The connection ends with ctx.
 func attach(ctx context.Context, addr string) (*tree, error) {

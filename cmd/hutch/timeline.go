@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -71,27 +71,20 @@ func defineTimeline(flags *flag.FlagSet) action {
 // printTimeline prints lines of a timeline as a table, in the time of the place.
 func printTimeline(text io.Reader) error {
 	t := newTable(false, "TIME", "LAYER", "STATUS", "MS", "TRACE", "WHAT")
-	lines := bufio.NewScanner(text)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	for lines := json.NewDecoder(text); ; {
 		var e event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+		if err := lines.Decode(&e); err == io.EOF {
+			return t.flush()
+		} else if err != nil {
 			return fmt.Errorf("timeline: %w", err)
 		}
 		took := "-"
 		if e.Duration != nil {
 			took = strconv.FormatFloat(*e.Duration, 'f', 1, 64)
 		}
-		if e.Trace == "" {
-			e.Trace = "-"
-		}
 		when := e.Time.Local().Format(moment)
-		if err := t.row(nil, when, e.Layer, e.Status, took, e.Trace, e.Summary); err != nil {
+		if err := t.row(nil, when, e.Layer, e.Status, took, cmp.Or(e.Trace, "-"), e.Summary); err != nil {
 			return err
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return err
-	}
-	return t.flush()
 }

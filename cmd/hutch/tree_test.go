@@ -44,7 +44,7 @@ func TestSameKind(t *testing.T) {
 		"file in user space: no kind of ours":    false,
 		"invalid argument: file in use, it said": false,
 	} {
-		if got := sameKind(text, busy); got != want {
+		if got := fs.SaysMore(text, busy); got != want {
 			t.Errorf("%q is of the kind of %q: %v", text, fs.Text(busy), got)
 		}
 	}

@@ -125,10 +125,13 @@ func addConnector(ctx context.Context, c *call) (any, error) {
 // server is the connector in the form of AI clients.
 func (c *call) server() map[string]any {
 	s := map[string]any{}
-	for param, key := range map[string]string{"disabled": "disabled", "type": "type", "command": "command", "args": "args", "env": "env", "url": "url", "headers": "headers", "bearerToken": "bearer_token", "allowed_tools": "allowed_tools"} {
-		if c.args.has(param) {
-			s[key] = c.args[param]
+	for _, key := range []string{"disabled", "type", "command", "args", "env", "url", "headers", "allowed_tools"} {
+		if c.args.has(key) {
+			s[key] = c.args[key]
 		}
+	}
+	if c.args.has("bearerToken") {
+		s["bearer_token"] = c.args["bearerToken"]
 	}
 	return s
 }
@@ -147,5 +150,5 @@ func deleteConnector(ctx context.Context, c *call) (any, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%w: no connector %q was added to profile %q: what its file or another layer says is not ours to delete; mcp_connectors tells where each stands", fs.ErrNotExist, c.args.text("id"), c.args.text("profile"))
+	return nil, fmt.Errorf("%w: no connector %q was added to profile %q: mcp_connectors tells which files say what", fs.ErrNotExist, c.args.text("id"), c.args.text("profile"))
 }

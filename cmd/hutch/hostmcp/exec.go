@@ -200,8 +200,8 @@ func awaitOutput(over <-chan struct{}, cut func(), of ...*output) (left bool) {
 	}
 }
 
-// reporter returns what tells the client of output as it comes, nil if nobody
-// wants to know. A slow client slows the command down.
+// reporter returns what tells the client of output as it comes, if that wants
+// to know. A slow client slows the command down.
 func (c *call) reporter() func(p []byte) {
 	if c.progress == nil {
 		return func([]byte) {}

@@ -1,6 +1,7 @@
 package hostmcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -170,7 +171,7 @@ func (c *call) page(part []byte, off, size int64) (page, error) {
 		case utf8.Valid(part):
 			r.Content, r.Encoding = string(part), utf8Text
 		case encoding == utf8Text:
-			return page{}, fmt.Errorf("%w: it is not UTF-8 text: ask for base64", fs.ErrInvalid)
+			return page{}, fmt.Errorf("%w: %q is not UTF-8 text: ask for base64", fs.ErrInvalid, cmp.Or(c.args.text("path"), c.args.text("stream")))
 		}
 	}
 	if r.Encoding == "" {

@@ -105,7 +105,7 @@ func fileOf(uri string) (name string, off int64, err error) {
 	}
 	if s := u.Query().Get("offset"); s != "" {
 		if off, err = strconv.ParseInt(s, 10, 64); err != nil || off < 0 {
-			return "", 0, fmt.Errorf("%w: offset %s", fs.ErrInvalid, fs.QuoteLine(s))
+			return "", 0, fmt.Errorf("%w: offset %s: want a byte count", fs.ErrInvalid, fs.QuoteLine(s))
 		}
 	}
 	return strings.TrimPrefix(path.Clean(u.Path), "/"), off, nil
@@ -134,7 +134,7 @@ func toldPlainly(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &told{errorText(err), err}
+	return &fs.Told{Text: errorText(err), Err: err}
 }
 
 // resource reads a file, or lists a folder.

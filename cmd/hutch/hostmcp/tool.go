@@ -301,8 +301,10 @@ func lines(text string) ([]json.RawMessage, error) {
 		switch err := dec.Decode(&row); {
 		case err == io.EOF:
 			return list, nil
-		case err != nil || row[0] != '{':
-			return nil, fmt.Errorf("%w: not a JSON object a line: %w", fs.ErrIO, err)
+		case err != nil:
+			return nil, fmt.Errorf("%w: lines of JSON: %w", fs.ErrIO, err)
+		case row[0] != '{':
+			return nil, fmt.Errorf("%w: line is no JSON object: %.40q", fs.ErrIO, row)
 		}
 		list = append(list, row)
 	}

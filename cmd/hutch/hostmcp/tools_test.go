@@ -116,7 +116,7 @@ func TestFiles(t *testing.T) {
 	if got := read(args{"path": "bin"}); got["content"] != "AP8Q" || got["encoding"] != "base64" || got["size"] != 3.0 {
 		t.Errorf("binary: %v", got)
 	}
-	c.fails("read_file", args{"id": "dev", "path": "bin", "encoding": "utf-8"}, "invalid argument: it is not UTF-8")
+	c.fails("read_file", args{"id": "dev", "path": "bin", "encoding": "utf-8"}, `invalid argument: "bin" is not UTF-8`)
 	c.fails("write_file", args{"id": "dev", "path": "x", "content": "?", "encoding": "base64"}, "invalid argument: content is not base64")
 	for _, up := range []string{"../../../nothing", "..", "a/../../b"} {
 		want := fmt.Sprintf("invalid argument: path %q leads out of /workspace", up)

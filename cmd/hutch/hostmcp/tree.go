@@ -52,15 +52,6 @@ func (t *tree) close() {
 	t.c.Close()
 }
 
-// A told is an error with the text that hutchd keeps of it.
-type told struct {
-	text string
-	err  error
-}
-
-func (e *told) Error() string { return e.text }
-func (e *told) Unwrap() error { return e.err }
-
 // failed tells what failed, by the text of hutchd where that says more.
 func (t *tree) failed(ctx context.Context, op, name string, err error) error {
 	switch {
@@ -72,9 +63,8 @@ func (t *tree) failed(ctx context.Context, op, name string, err error) error {
 		return fmt.Errorf("%s %s: %w", op, name, err)
 	}
 	err = fmt.Errorf("%s %s: %w", op, name, err)
-	kind, _, _ := strings.Cut(fs.Text(err), ":")
-	if text, terr := t.c.LastError(ctx); terr == nil && strings.HasPrefix(text, kind+": ") {
-		return &told{text, err}
+	if text, terr := t.c.LastError(ctx); terr == nil && fs.SaysMore(text, err) {
+		return &fs.Told{Text: text, Err: err}
 	}
 	return err
 }
