@@ -34,7 +34,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-func TestSameKind(t *testing.T) {
+func TestSaysMore(t *testing.T) {
 	busy := fmt.Errorf("write vm/dev/ctl: %w", fs.ErrBusy)
 	for text, want := range map[string]bool{
 		`file in use: vm "dev" is running`:       true,

@@ -116,10 +116,13 @@ func addConnector(ctx context.Context, c *call) (any, error) {
 	if err == nil {
 		return changed{c.args.text("profile"), c.args.text("id"), file}, nil
 	}
-	if there {
-		return nil, errors.Join(err, c.t.store(ctx, file, []byte(was), 0o600))
-	}
-	return nil, errors.Join(err, c.t.remove(ctx, file, false))
+	return nil, errors.Join(err, c.takeBack(ctx, func(ctx context.Context, t *tree) error {
+		defer t.tell(ctx, "ctl", "reload") // which the call may have got as far as
+		if there {
+			return t.store(ctx, file, []byte(was), 0o600)
+		}
+		return t.remove(ctx, file, false)
+	}))
 }
 
 // server is the connector in the form of AI clients.

@@ -42,7 +42,7 @@ func spawn(ctx context.Context, c *call) (any, error) {
 	if err == nil {
 		err = c.t.tell(ctx, path.Join(dir, "exec", name, "ctl"), c.execMessages(c.args.number("timeout"), c.args.textMap("env"))...)
 		if err != nil {
-			c.t.remove(context.WithoutCancel(ctx), path.Join(dir, "exec", name), true)
+			c.discard(ctx, path.Join(dir, "exec", name))
 		}
 	}
 	return spawned{vm, name}, err

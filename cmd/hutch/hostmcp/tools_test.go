@@ -147,3 +147,13 @@ func TestAdvice(t *testing.T) {
 	}
 	c.fails("read_file", args{"id": "dev", "path": "none"}, "file does not exist: none")
 }
+
+func TestLines(t *testing.T) {
+	for text, want := range map[string]string{
+		"{\"a\": 1}\n{}\n": "", "[1]\n": `i/o error: line is no JSON object: "[1]"`, "{": "i/o error: lines of JSON: unexpected EOF",
+	} {
+		if _, err := lines(text); errorText(err) != want {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -101,16 +101,24 @@ func (c *call) started(ctx context.Context, name string, messages []string) (any
 	return c.made(ctx, name)
 }
 
-// discard removes what a failed or cancelled call made.
+// discard removes the sandbox or command that a failed call made.
 func (c *call) discard(ctx context.Context, dir string) {
+	c.takeBack(ctx, func(ctx context.Context, t *tree) error {
+		t.tell(ctx, dir+"/ctl", "kill")
+		return t.remove(ctx, dir, true)
+	})
+}
+
+// takeBack undoes what a failed call did, over a connection of its own: that of
+// the call has ended if it was cancelled.
+func (c *call) takeBack(ctx context.Context, do func(context.Context, *tree) error) error {
 	ctx = context.WithoutCancel(ctx)
 	t, err := c.h.service.dial(ctx)
 	if err != nil {
-		return
+		return err
 	}
 	defer t.close()
-	t.tell(ctx, dir+"/ctl", "kill")
-	t.remove(ctx, dir, true)
+	return do(ctx, t)
 }
 
 func (c *call) createAnonymous(ctx context.Context, messages []string) (any, error) {
