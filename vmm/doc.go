@@ -16,6 +16,7 @@
 //	undoing     what is being undone; only while it is
 //	saved/      what the machine of a suspended VM was; see suspend.go
 //	restoring/  the same, while a machine is restored from it
+//	variables   what the machine was given, while its memory is there; see variables.go
 //	ports/      the sockets that the guest dials
 //	machine/    the driver's own files while the machine runs
 //	log/        serial, process
