@@ -33,6 +33,7 @@ type piece struct {
 	Offset     int64  `json:"offset"`
 	Length     int    `json:"length"`
 	Encoding   string `json:"encoding"`
+	Content    string `json:"content"`               // as text or base64: some clients show a model nothing else
 	NextOffset int64  `json:"next_offset,omitempty"` // where the rest starts, if there is one
 }
 
@@ -78,10 +79,11 @@ func (p *piece) result(data []byte, encoding string) (*result, error) {
 	case encoding == "utf-8" && !isText:
 		return nil, fmt.Errorf("path %q: is not UTF-8 text: read it with encoding base64", p.Path)
 	case encoding == "utf-8" || encoding == "auto" && isText:
-		data, p.Encoding, block = whole, "utf-8", textBlock{"text", string(whole)}
+		data, p.Encoding, p.Content = whole, "utf-8", string(whole)
+		block = textBlock{"text", p.Content}
 	case encoding == "base64" || encoding == "auto":
-		p.Encoding = "base64"
-		block = blobBlock{"resource", blob{"file://" + path.Join(guestPath, p.Path), mimeType(p.Path), base64.StdEncoding.EncodeToString(data)}}
+		p.Encoding, p.Content = "base64", base64.StdEncoding.EncodeToString(data)
+		block = blobBlock{"resource", blob{"file://" + path.Join(guestPath, p.Path), mimeType(p.Path), p.Content}}
 	default:
 		return nil, fmt.Errorf("argument \"encoding\": %q is none", encoding)
 	}

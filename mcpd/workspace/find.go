@@ -146,7 +146,7 @@ func fsGlob(ctx context.Context, in place, a globArgs) (*result, error) {
 	for _, p := range found.Paths {
 		names = append(names, quote(p))
 	}
-	return &result{Content: []any{lines(names, found.Truncated, s.refused)}, Structured: found}, nil
+	return &result{Content: []any{lines(names, found.Truncated, s.refused, 0)}, Structured: found}, nil
 }
 
 // below returns the name of a file as it is from a folder on.
@@ -158,22 +158,22 @@ func below(folder, name string) string {
 }
 
 // lines are what was found, for people and models.
-func lines(found []string, truncated bool, refused int) textBlock {
+func lines(found []string, truncated bool, refused, large int) textBlock {
 	switch {
 	case truncated:
 		found = append(found, "[there is more: ask for less]")
 	case len(found) == 0:
 		found = append(found, "[nothing]")
 	}
-	return text("%s\n%s", strings.Join(found, "\n"), leftOut(refused))
+	return text("%s\n%s", strings.Join(found, "\n"), leftOut("the policy refuses it", refused)+leftOut("it is over 4 MiB", large))
 }
 
-// leftOut tells of what a search did not look into; it is "" if there is none.
-func leftOut(refused int) string {
-	if refused == 0 {
+// leftOut tells of what a search did not look into, and why; it is "" if there is none.
+func leftOut(why string, n int) string {
+	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("[left out, as the policy refuses it: %d]\n", refused)
+	return fmt.Sprintf("[left out, as %s: %d]\n", why, n)
 }
 
 type grepArgs struct {
@@ -224,7 +224,8 @@ type grepped struct {
 	Matches   []match `json:"matches"`
 	Files     int     `json:"files_searched"`
 	Truncated bool    `json:"truncated"`
-	Refused   int     `json:"refused,omitempty"` // files and folders, by the policy
+	Refused   int     `json:"refused,omitempty"`   // files and folders, by the policy
+	Large     int     `json:"too_large,omitempty"` // files that were not looked into
 
 	re    *regexp.Regexp
 	limit int64
@@ -261,7 +262,7 @@ func fsGrep(ctx context.Context, in place, a grepArgs) (*result, error) {
 	for _, m := range g.Matches {
 		found = append(found, fmt.Sprintf("%s:%d:%s", quote(m.Path), m.Line, m.Text))
 	}
-	return &result{Content: []any{lines(found, g.Truncated, s.refused)}, Structured: g, bytes: g.bytes}, nil
+	return &result{Content: []any{lines(found, g.Truncated, s.refused, g.Large)}, Structured: g, bytes: g.bytes}, nil
 }
 
 // matches looks at a line, at a long one in pieces: what goes over the border of
@@ -285,7 +286,11 @@ func (g *grepped) file(ctx context.Context, store storage.Storage, name string, 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if size > grepFile || g.bytes+size > grepMost {
+	switch {
+	case size > grepFile:
+		g.Large++
+		return nil
+	case g.bytes+size > grepMost:
 		g.Truncated = true
 		return nil
 	}

@@ -30,22 +30,26 @@ func do(t *testing.T, dir, tool, args string) (structured, text string, isError 
 func TestFS(t *testing.T) {
 	dir := t.TempDir()
 	big := strings.Repeat("x", 600)
+	if err := os.WriteFile(filepath.Join(dir, "large"), make([]byte, grepFile+1), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct{ tool, args, want string }{
 		{"fs.write", `{"path":"/workspace/a/b.txt","content":"one two\ntwo héllo\n"}`, `{"success":true,"bytes_written":19}`},
 		{"fs.create", `{"path":"a/empty"}`, `{"success":true,"bytes_written":0}`},
 		{"fs.create", `{"path":"./a//c.go","content":"cGFja2FnZQ==","encoding":"base64"}`, `{"success":true,"bytes_written":7}`},
 		{"fs.write", `{"path":"/workspace//long","content":"` + big + `"}`, `{"success":true,"bytes_written":600}`},
-		{"fs.read", `{"path":"a/b.txt"}`, `{"success":true,"path":"a/b.txt","size":19,"offset":0,"length":19,"encoding":"utf-8"}`},
-		{"fs.read", `{"path":"a/b.txt","offset":4,"limit":3}`, `{"success":true,"path":"a/b.txt","size":19,"offset":4,"length":3,"encoding":"utf-8","next_offset":7}`},
+		{"fs.read", `{"path":"a/b.txt"}`, `{"success":true,"path":"a/b.txt","size":19,"offset":0,"length":19,"encoding":"utf-8","content":"one two\ntwo héllo\n"}`},
+		{"fs.read", `{"path":"a/b.txt","offset":4,"limit":3}`, `{"success":true,"path":"a/b.txt","size":19,"offset":4,"length":3,"encoding":"utf-8","content":"two","next_offset":7}`},
 		{"fs.edit", `{"path":"a/b.txt","old":"one","new":"three"}`, `{"success":true,"bytes_written":21,"replacements":1}`},
 		{"fs.edit", `{"path":"a/b.txt","old":"two","new":"2","all":true}`, `{"success":true,"bytes_written":17,"replacements":2}`},
 		{"fs.edit", `{"path":"a/b.txt","old":"three "}`, `{"success":true,"bytes_written":11,"replacements":1}`},
 		{"fs.glob", `{"pattern":"**/*.go"}`, `{"success":true,"paths":["a/c.go"],"truncated":false}`},
-		{"fs.glob", `{"pattern":"/workspace/**"}`, `{"success":true,"paths":["a/b.txt","a/c.go","a/empty","long"],"truncated":false}`},
+		{"fs.glob", `{"pattern":"/workspace/**"}`, `{"success":true,"paths":["a/b.txt","a/c.go","a/empty","large","long"],"truncated":false}`},
 		{"fs.glob", `{"pattern":"*","path":"a","limit":1}`, `{"success":true,"paths":["a/b.txt"],"truncated":true}`},
-		{"fs.grep", `{"pattern":"H.llo|PACK","ignore_case":true}`, `{"success":true,"matches":[{"path":"a/b.txt","line":2,"text":"2 héllo"},{"path":"a/c.go","line":1,"text":"package"}],"files_searched":4,"truncated":false}`},
+		{"fs.grep", `{"pattern":"H.llo|PACK","ignore_case":true}`, `{"success":true,"matches":[{"path":"a/b.txt","line":2,"text":"2 héllo"},{"path":"a/c.go","line":1,"text":"package"}],"files_searched":4,"truncated":false,"too_large":1}`},
 		{"fs.grep", `{"pattern":"^","glob":"**/*.txt","limit":1}`, `{"success":true,"matches":[{"path":"a/b.txt","line":1,"text":"2"}],"files_searched":1,"truncated":true}`},
 		{"fs.grep", `{"pattern":"x+","path":"long"}`, `{"success":true,"matches":[{"path":"long","line":1,"text":"` + big[:500] + `…"}],"files_searched":1,"truncated":false}`},
+		{"fs.grep", `{"pattern":"x","path":"large"}`, `{"success":true,"matches":[],"files_searched":0,"truncated":false,"too_large":1}`},
 		{"fs.delete", `{"path":"a/empty"}`, `{"success":true}`},
 	} {
 		got, text, isError := do(t, dir, tt.tool, tt.args)

@@ -202,6 +202,6 @@ func (l *listing) text() string {
 	case len(l.Entries) == 0:
 		b.WriteString("[nothing]\n")
 	}
-	b.WriteString(leftOut(l.Refused))
+	b.WriteString(leftOut("the policy refuses it", l.Refused))
 	return b.String()
 }
