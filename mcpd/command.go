@@ -129,7 +129,7 @@ func (c *call) recordCommand() {
 	}
 	switch {
 	case x.err != nil:
-		r["error_message"] = x.err.Error()
+		r["error_message"] = fs.Text(x.err)
 	case x.ran.TimedOut:
 		r["error_message"] = "timed out"
 		r["signal"] = x.ran.Signal

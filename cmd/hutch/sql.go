@@ -63,7 +63,7 @@ func sql(ctx context.Context, c *tree, mode string, args []string) error {
 	if text != "" {
 		err = a.run(text)
 	} else {
-		err = a.prompt()
+		err = a.prompt(ctx)
 	}
 	return cmp.Or(ctx.Err(), err)
 }
@@ -86,7 +86,7 @@ func (a *asker) run(text string) error {
 
 // prompt runs the statements of the input, each up to a semicolon at the end of a
 // line. On a terminal an error does not end it.
-func (a *asker) prompt() error {
+func (a *asker) prompt(ctx context.Context) error {
 	next, terminal := lines(os.Stdin)
 	var text sqltext.Text
 	begun := false
@@ -105,7 +105,7 @@ func (a *asker) prompt() error {
 			begun = false
 			if rerr := a.do(text.Take()); errors.Is(rerr, io.EOF) {
 				return nil
-			} else if rerr != nil && (!terminal || errors.Is(rerr, errLost)) {
+			} else if rerr != nil && (!terminal || ctx.Err() != nil || errors.Is(rerr, errLost)) {
 				return rerr
 			} else if rerr != nil {
 				fmt.Fprintf(os.Stderr, "hutch: %s\n", fs.Text(rerr))

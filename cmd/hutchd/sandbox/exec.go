@@ -215,6 +215,9 @@ func (e *Exec) record(message string, began time.Time, own trace.Context, line s
 	row := ledger.Row{"timestamp": began, "exec_id": e.Name, "command": message, "duration_ms": time.Since(began), "source": "tree", "trace_id": own}
 	how, _, _ := strings.Cut(line, " ")
 	code, notCode := strconv.Atoi(how)
+	if f := strings.Fields(line); len(f) > 4 && f[4] == "timeout" {
+		row["error_message"] = "timed out"
+	}
 	switch {
 	case err != nil:
 		row["error_message"] = fs.Text(err)
