@@ -35,9 +35,9 @@ type (
 
 const defaultProfile = "default"
 
-// connectorsOf lists the MCP servers of a profile, as all its layers together
+// mcpConnectors lists the MCP servers of a profile, as all its layers together
 // say.
-func connectorsOf(ctx context.Context, c *call) (any, error) {
+func (c *call) mcpConnectors(ctx context.Context) (any, error) {
 	profile := c.args.text("profile")
 	text, err := c.t.ask(ctx, "profiles/show", profile)
 	if err != nil {
@@ -83,9 +83,9 @@ func (c *call) dropIn() (string, error) {
 	return path.Join("profiles", profile+".d", id), nil
 }
 
-// addConnector writes a drop-in of a profile, or leaves it as it was where
-// that does not hold.
-func addConnector(ctx context.Context, c *call) (any, error) {
+// mcpAdd writes a drop-in of a profile, or leaves it as it was where that
+// does not hold.
+func (c *call) mcpAdd(ctx context.Context) (any, error) {
 	base, err := c.dropIn()
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (c *call) server() map[string]any {
 	return s
 }
 
-func deleteConnector(ctx context.Context, c *call) (any, error) {
+func (c *call) mcpDelete(ctx context.Context) (any, error) {
 	base, err := c.dropIn()
 	if err != nil {
 		return nil, err

@@ -28,9 +28,9 @@ type (
 	}
 )
 
-// listAsks lists what waits for a decision. Where nothing does, it waits for it
-// as long as the call says.
-func listAsks(ctx context.Context, c *call) (any, error) {
+// asks lists what waits for a decision. Where nothing does, it waits for it as
+// long as the call says.
+func (c *call) asks(ctx context.Context) (any, error) {
 	list, err := c.waiting(ctx)
 	if wait := c.args.number("wait"); err == nil && len(list) == 0 && wait > 0 {
 		if err = c.awaitAsk(ctx, time.Duration(wait)*time.Second); err == nil {
@@ -81,7 +81,7 @@ func (c *call) awaitAsk(ctx context.Context, most time.Duration) error {
 	return err
 }
 
-func answer(ctx context.Context, c *call) (any, error) {
+func (c *call) answer(ctx context.Context) (any, error) {
 	id, word := c.args.text("id"), c.args.text("answer")
 	if _, err := strconv.ParseUint(id, 10, 64); err != nil {
 		return nil, fmt.Errorf("%w: %q is not the number of an ask", fs.ErrInvalid, id)
@@ -95,12 +95,9 @@ func answer(ctx context.Context, c *call) (any, error) {
 	return answered{id, word}, c.t.tell(ctx, path.Join("asks", id, "answer"), word)
 }
 
-// testPolicy asks what a sandbox's policy would decide of an event.
-func testPolicy(ctx context.Context, c *call) (any, error) {
-	_, dir, err := c.vm()
-	if err != nil {
-		return nil, err
-	}
+// policyTest asks what a sandbox's policy would decide of an event.
+func (c *call) policyTest(ctx context.Context) (any, error) {
+	dir := c.dir()
 	event, err := json.Marshal(c.args["event"])
 	if err != nil {
 		return nil, err

@@ -47,16 +47,12 @@ type ended struct {
 	Open      bool   `json:"output_open,omitempty"` // others that it left running had it open, and were ended
 }
 
-func execIn(ctx context.Context, c *call) (any, error) {
-	_, dir, err := c.vm()
-	if err != nil {
-		return nil, err
-	}
-	return c.execute(ctx, dir, c.args.textMap("env"), true)
+func (c *call) exec(ctx context.Context) (any, error) {
+	return c.execute(ctx, c.dir(), c.args.textMap("env"), true)
 }
 
 // run does a command in an anonymous sandbox, which goes with the connection.
-func run(ctx context.Context, c *call) (any, error) {
+func (c *call) run(ctx context.Context) (any, error) {
 	image, copied, err := c.origin(ctx, c.args.text("image"), "")
 	if err == nil && copied {
 		err = fmt.Errorf("%w: %q is a sandbox, not an image: exec runs a command in it", fs.ErrInvalid, c.args.text("image"))
@@ -285,21 +281,15 @@ type outputPart struct {
 	page
 }
 
-// moreOutput reads what a command printed that exec cut off.
-func moreOutput(ctx context.Context, c *call) (any, error) {
-	_, dir, err := c.vm()
-	if err != nil {
-		return nil, err
-	}
+// output reads what a command printed that exec cut off.
+func (c *call) output(ctx context.Context) (any, error) {
+	dir := c.dir()
 	give, err := c.take(ctx, c.args.number("limit"))
 	if err != nil {
 		return nil, err
 	}
 	defer give()
 	name := c.args.text("exec")
-	if _, err := vmDir(name); err != nil {
-		return nil, fmt.Errorf("%w: %q is not the name of a command", fs.ErrInvalid, name)
-	}
 	f, err := c.t.open(ctx, path.Join(dir, "exec", name, c.args.text("stream")), os.O_RDONLY|syscall.O_NONBLOCK)
 	if err != nil {
 		return nil, err

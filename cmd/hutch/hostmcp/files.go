@@ -133,11 +133,8 @@ func (c *call) follow(ctx context.Context, vm, name string) (string, error) {
 	return at, nil
 }
 
-func readFile(ctx context.Context, c *call) (any, error) {
-	_, dir, err := c.vm()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) readFile(ctx context.Context) (any, error) {
+	dir := c.dir()
 	give, err := c.take(ctx, c.args.number("limit"))
 	if err != nil {
 		return nil, err
@@ -222,18 +219,15 @@ func (t *tree) part(ctx context.Context, name string, off int64, limit int) (par
 	return part, max(int64(st.Size), f.off), err
 }
 
-func writeFile(ctx context.Context, c *call) (any, error) {
-	_, dir, err := c.vm()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) writeFile(ctx context.Context) (any, error) {
 	content := []byte(c.args.text("content"))
 	if c.args.text("encoding") == base64Text {
+		var err error
 		if content, err = base64.StdEncoding.DecodeString(c.args.text("content")); err != nil {
 			return nil, fmt.Errorf("%w: content is not base64: %w", fs.ErrInvalid, err)
 		}
 	}
-	err = c.resolved(ctx, dir, c.args.text("path"), func(name string) error {
+	err := c.resolved(ctx, c.dir(), c.args.text("path"), func(name string) error {
 		err := c.write(ctx, name, content)
 		if errors.Is(err, fs.ErrNotExist) {
 			if err := c.makeFolders(ctx, path.Dir(name)); err != nil {

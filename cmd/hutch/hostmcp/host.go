@@ -125,7 +125,7 @@ func (h *host) call(ctx context.Context, t tool, q mcp.CallToolRequest) (any, er
 		}
 		defer func() { c.end() }()
 	}
-	return t.do(ctx, c)
+	return t.do(c, ctx)
 }
 
 // A call is a tool's call under way.

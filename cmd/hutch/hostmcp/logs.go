@@ -2,6 +2,7 @@ package hostmcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -38,15 +39,8 @@ type (
 	}
 )
 
-// hostLogs are the files of the logs that host_logs knows by name; what hutch
-// has not is "".
-var hostLogs = map[string]string{"service": "log/service", "mcp": "", "gateway": "", "tray": "", "app": ""}
-
-func vmLog(ctx context.Context, c *call) (any, error) {
-	_, dir, err := c.vm()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) vmLogs(ctx context.Context) (any, error) {
+	dir := c.dir()
 	var l vmLogs
 	for name, to := range map[string]*string{"agg": &l.Logs, "serial": &l.Serial, "process": &l.Process, "security": &l.Security} {
 		text, _, err := c.t.end(ctx, path.Join(dir, "log", name), logPart)
@@ -58,22 +52,15 @@ func vmLog(ctx context.Context, c *call) (any, error) {
 	return l, nil
 }
 
-func serviceLog(ctx context.Context, c *call) (any, error) {
-	c.args["name"] = "service"
-	return hostLog(ctx, c)
-}
+func (c *call) serviceLogs(ctx context.Context) (any, error) { return c.hostLog(ctx, "service") }
+func (c *call) hostLogs(ctx context.Context) (any, error)    { return c.hostLog(ctx, c.args.text("name")) }
 
-func hostLog(ctx context.Context, c *call) (any, error) {
-	name := c.args.text("name")
-	file := hostLogs[name]
-	if file == "" {
+// hostLog tells the end of a log of the host.
+func (c *call) hostLog(ctx context.Context, name string) (any, error) {
+	if name != "service" {
 		return nil, fmt.Errorf("%w: hutch has no log %q on the host: service is the service's; vm_logs has those of a sandbox and its MCP servers, panics the crashes", fs.ErrUnsupported, name)
 	}
-	limit := c.args.number("maxBytes")
-	if limit == 0 {
-		limit = logPart
-	}
-	text, size, err := c.t.end(ctx, file, limit)
+	text, size, err := c.t.end(ctx, "log/service", cmp.Or(c.args.number("maxBytes"), logPart))
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +111,7 @@ func (t *tree) end(ctx context.Context, name string, limit int) (string, int64, 
 type narrowing struct{ param, verb string }
 
 // asked writes what narrows a file of JSON lines, and reads them.
-func (c *call) asked(ctx context.Context, name string, narrow []narrowing) (any, error) {
+func (c *call) asked(ctx context.Context, name string, narrow []narrowing) (rows, error) {
 	var messages []string
 	for _, n := range narrow {
 		switch v := c.args[n.param].(type) {
@@ -145,24 +132,23 @@ func (c *call) asked(ctx context.Context, name string, narrow []narrowing) (any,
 const maxRows = 1 << 20
 
 // rows writes messages to a file and reads the JSON lines that it answers.
-func (c *call) rows(ctx context.Context, name string, messages []string) (any, error) {
+func (c *call) rows(ctx context.Context, name string, messages []string) (r rows, err error) {
 	f, err := c.t.open(ctx, name, os.O_RDWR)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	defer f.close()
 	for _, m := range messages {
 		if err := f.tell(ctx, m); err != nil {
-			return nil, err
+			return r, err
 		}
 	}
 	f.off = 0
 	text, err := f.part(ctx, maxRows+1)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	r := rows{Truncated: len(text) > maxRows}
-	if r.Truncated {
+	if r.Truncated = len(text) > maxRows; r.Truncated {
 		text = text[:bytes.LastIndexByte(text[:maxRows], '\n')+1]
 	}
 	r.Rows, err = lines(string(text))
@@ -170,33 +156,25 @@ func (c *call) rows(ctx context.Context, name string, messages []string) (any, e
 	return r, err
 }
 
-func timeline(ctx context.Context, c *call) (any, error) {
-	_, dir, err := c.vm()
-	if err != nil {
-		return nil, err
-	}
-	return c.asked(ctx, dir+"/timeline", []narrowing{{"traceId", "trace"}, {"since", "since"}, {"layers", "layer"}, {"limit", "limit"}})
+func (c *call) timeline(ctx context.Context) (any, error) {
+	return c.asked(ctx, c.dir()+"/timeline", []narrowing{{"traceId", "trace"}, {"since", "since"}, {"layers", "layer"}, {"limit", "limit"}})
 }
 
 var recent = []narrowing{{"since", "since"}, {"limit", "limit"}}
 
 // panics lists crashes of the service, which are of no sandbox.
-func panics(ctx context.Context, c *call) (any, error) { return c.asked(ctx, "log/panics", recent) }
+func (c *call) panics(ctx context.Context) (any, error) { return c.asked(ctx, "log/panics", recent) }
 
 // triage lists what went wrong, of one sandbox where the call says one.
-func triage(ctx context.Context, c *call) (any, error) {
+func (c *call) triage(ctx context.Context) (any, error) {
 	id := c.args.text("id")
 	if id == "" {
 		return c.asked(ctx, "log/triage", recent)
 	}
-	if _, err := vmDir(id); err != nil {
-		return nil, err
-	}
-	all, err := c.asked(ctx, "log/triage", recent[:1]) // the newest of the one are not among the newest of all
+	r, err := c.asked(ctx, "log/triage", recent[:1]) // the newest of the one are not among the newest of all
 	if err != nil {
 		return nil, err
 	}
-	r := all.(rows)
 	r.Rows = slices.DeleteFunc(r.Rows, func(row json.RawMessage) bool {
 		var of struct{ VM string }
 		return json.Unmarshal(row, &of) != nil || of.VM != id
@@ -206,12 +184,8 @@ func triage(ctx context.Context, c *call) (any, error) {
 	return r, nil
 }
 
-func inspect(ctx context.Context, c *call) (any, error) {
-	_, dir, err := c.vm()
-	if err != nil {
-		return nil, err
-	}
-	return c.rows(ctx, dir+"/db/query", []string{c.args.text("sql")})
+func (c *call) inspect(ctx context.Context) (any, error) {
+	return c.rows(ctx, c.dir()+"/db/query", []string{c.args.text("sql")})
 }
 
 type schema struct {
@@ -220,7 +194,7 @@ type schema struct {
 
 // inspectSchema tells the tables of a sandbox's records, which are those of
 // any other, too.
-func inspectSchema(ctx context.Context, c *call) (any, error) {
+func (c *call) inspectSchema(ctx context.Context) (any, error) {
 	file := "db/schema"
 	names, err := c.t.folders(ctx, "vm")
 	if err != nil {

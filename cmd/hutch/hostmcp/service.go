@@ -175,7 +175,7 @@ type versions struct {
 	Address   string `json:"address"`
 }
 
-func version(ctx context.Context, c *call) (any, error) {
+func (c *call) version(ctx context.Context) (any, error) {
 	v := versions{Version: c.h.version, Address: c.h.service.addr}
 	t, err := c.h.service.dial(ctx)
 	if err != nil {

@@ -41,13 +41,10 @@ type (
 	}
 )
 
-func forkLive(ctx context.Context, c *call) (any, error) { return c.fork(ctx, "fork -live ") }
+func (c *call) forkLive(ctx context.Context) (any, error) { return c.copyAs(ctx, "fork -live ") }
 
-func takeSnapshot(ctx context.Context, c *call) (any, error) {
-	name, dir, err := c.vm()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) snapshot(ctx context.Context) (any, error) {
+	name, dir := c.vm(), c.dir()
 	snap := c.args.text("name")
 	if snap == "" {
 		snap = "mcp-" + time.Now().UTC().Format("20060102-150405.000")
@@ -63,11 +60,8 @@ func (t *tree) snapshot(ctx context.Context, vm, name string) (snapshot, error) 
 	return snapshot{vm, name, pairs(text)}, err
 }
 
-func listSnapshots(ctx context.Context, c *call) (any, error) {
-	name, dir, err := c.vm()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) snapshots(ctx context.Context) (any, error) {
+	name, dir := c.vm(), c.dir()
 	names, err := c.t.folders(ctx, dir+"/snap")
 	if err != nil {
 		return nil, err
@@ -82,15 +76,12 @@ func listSnapshots(ctx context.Context, c *call) (any, error) {
 	return list, nil
 }
 
-func revert(ctx context.Context, c *call) (any, error) {
+func (c *call) revert(ctx context.Context) (any, error) {
 	return c.control(ctx, "revert "+fs.Quote(c.args.text("name")))
 }
 
-func listUndos(ctx context.Context, c *call) (any, error) {
-	_, dir, err := c.vm()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) undos(ctx context.Context) (any, error) {
+	dir := c.dir()
 	text, err := c.t.text(ctx, dir+"/undo")
 	list := undos{[]undone{}}
 	for line := range strings.Lines(text) {
@@ -103,13 +94,13 @@ func listUndos(ctx context.Context, c *call) (any, error) {
 	return list, err
 }
 
-// undoIn undoes, and tells what came back, which the last line about it says.
-func undoIn(ctx context.Context, c *call) (any, error) {
+// undo undoes, and tells what came back, which the last line about it says.
+func (c *call) undo(ctx context.Context) (any, error) {
 	state, err := c.control(ctx, "undo "+fs.Quote(c.args.text("undo")))
 	if err != nil {
 		return nil, err
 	}
-	r := undoResult{stateOf: state.(stateOf)}
+	r := undoResult{stateOf: state}
 	text, err := c.t.text(ctx, path.Join("vm", r.ID, "log/snapshots"))
 	if err != nil {
 		return nil, err
@@ -126,11 +117,8 @@ func undoIn(ctx context.Context, c *call) (any, error) {
 // maxDiff is the most lines that diff gives.
 const maxDiff = 2000
 
-func diff(ctx context.Context, c *call) (any, error) {
-	_, dir, err := c.vm()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) diff(ctx context.Context) (any, error) {
+	dir := c.dir()
 	d := difference{From: c.args.text("from"), To: c.args.text("to"), Lines: []string{}}
 	text, err := c.t.ask(ctx, dir+"/snap/diff", fs.QuoteAll([]string{d.From, d.To}))
 	if err != nil {

@@ -23,11 +23,8 @@ type (
 
 // spawn starts a command that stays, as hutch run -d does, until it is removed
 // or its sandbox stops.
-func spawn(ctx context.Context, c *call) (any, error) {
-	vm, dir, err := c.vm()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) spawn(ctx context.Context) (any, error) {
+	vm, dir := c.vm(), c.dir()
 	there, err := c.t.folders(ctx, dir+"/exec")
 	if err != nil {
 		return nil, err
@@ -48,15 +45,9 @@ func spawn(ctx context.Context, c *call) (any, error) {
 	return spawned{vm, name}, err
 }
 
-// signalCommand sends a command a signal.
-func signalCommand(ctx context.Context, c *call) (any, error) {
-	vm, dir, err := c.vm()
-	if err != nil {
-		return nil, err
-	}
+// signal sends a command a signal.
+func (c *call) signal(ctx context.Context) (any, error) {
+	vm, dir := c.vm(), c.dir()
 	name, signal := c.args.text("exec"), c.args.text("signal")
-	if _, err := vmDir(name); err != nil {
-		return nil, fmt.Errorf("%w: %q is not the name of a command", fs.ErrInvalid, name)
-	}
 	return signaled{vm, name, signal}, c.t.tell(ctx, path.Join(dir, "exec", name, "ctl"), "signal "+fs.Quote(signal))
 }

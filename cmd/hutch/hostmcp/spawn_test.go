@@ -29,7 +29,7 @@ func TestSpawnCancelled(t *testing.T) {
 	defer watch.close()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := spawn(ctx, c)
+		_, err := c.spawn(ctx)
 		ended <- err
 	}()
 	for {

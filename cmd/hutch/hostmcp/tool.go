@@ -26,7 +26,7 @@ type tool struct {
 	params []param
 	hints  hint
 	out    any // the zero value of what do returns, a struct
-	do     func(context.Context, *call) (any, error)
+	do     func(*call, context.Context) (any, error)
 	alone  bool // does without a service
 }
 
@@ -41,17 +41,30 @@ type param struct {
 	max  int // of a number; 0: any
 }
 
-// A kind is the type of a parameter, as JSON Schema has it.
+// A kind is the type of a parameter: as JSON Schema has it, or more exactly.
 type kind string
 
 const (
-	text    kind = "string"
-	whole   kind = "integer"
-	yesno   kind = "boolean"
-	texts   kind = "array"  // of strings
-	textMap kind = "object" // of strings
-	object  kind = "any"    // object
+	text     kind = "string"
+	whole    kind = "integer"
+	yesno    kind = "boolean"
+	texts    kind = "array"   // of strings
+	textMap  kind = "object"  // of strings
+	object   kind = "any"     // object
+	vmName   kind = "sandbox" // of which it is the name
+	execName kind = "command" // of which it is the name
 )
+
+// inJSON is the type in JSON Schema.
+func (k kind) inJSON() kind {
+	switch k {
+	case object:
+		return textMap
+	case vmName, execName:
+		return text
+	}
+	return k
+}
 
 // A hint is what a client may know of a tool before it calls it.
 type hint uint8
@@ -88,14 +101,12 @@ func (t tool) inputSchema() json.RawMessage {
 }
 
 func (p param) schema() map[string]any {
-	s := map[string]any{"type": p.kind, "description": p.doc}
+	s := map[string]any{"type": p.kind.inJSON(), "description": p.doc}
 	switch p.kind {
 	case texts:
 		s["items"] = map[string]any{"type": text}
 	case textMap:
 		s["additionalProperties"] = map[string]any{"type": text}
-	case object:
-		s["type"] = "object"
 	case whole:
 		s["minimum"] = 0
 		if p.max > 0 {
@@ -151,6 +162,11 @@ func (t tool) arguments(given map[string]any) (arguments, error) {
 		case !p.fits(v):
 			return nil, fmt.Errorf("%w: %s: %q is to be %s", fs.ErrInvalid, t.name, p.name, p.wanted())
 		}
+		if p.kind == vmName || p.kind == execName {
+			if name, _ := v.(string); (name != "" || p.must) && !isName(name) {
+				return nil, fmt.Errorf("%w: %q is not the name of a %s", fs.ErrInvalid, name, p.kind)
+			}
+		}
 		if v != nil {
 			args[p.name] = v
 		}
@@ -179,7 +195,7 @@ func (p param) fits(v any) bool {
 	ofText := func(v any) bool { _, ok := v.(string); return ok }
 	switch v := v.(type) {
 	case string:
-		return p.kind == text && (p.enum == nil || slices.Contains(p.enum, v))
+		return p.kind.inJSON() == text && (p.enum == nil || slices.Contains(p.enum, v))
 	case float64:
 		return p.kind == whole && v == math.Trunc(v) && v >= 0 && v <= 1<<53 && (p.max == 0 || v <= float64(p.max))
 	case bool:
@@ -201,7 +217,8 @@ func (p param) wanted() string {
 		return fmt.Sprintf("a whole number from 0 to %d", p.max)
 	}
 	return map[kind]string{
-		text: "a string", whole: "a whole number, 0 or more", yesno: "true or false", texts: "a list of strings",
+		text: "a string", vmName: "the name of a sandbox", execName: "the name of a command",
+		whole: "a whole number, 0 or more", yesno: "true or false", texts: "a list of strings",
 		textMap: "an object of strings", object: "an object",
 	}[p.kind]
 }

@@ -49,22 +49,18 @@ type (
 // gone is the state of a sandbox that there is no more.
 const gone = "gone"
 
-// vmDir returns the directory of a sandbox. A name that leads elsewhere is none.
-func vmDir(name string) (string, error) {
-	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\x00") || name == "clone" {
-		return "", fmt.Errorf("%w: %q is not the name of a sandbox", fs.ErrInvalid, name)
-	}
-	return path.Join("vm", name), nil
+// isName says whether a sandbox, or a command, may be called name: what leads
+// elsewhere is none.
+func isName(name string) bool {
+	return name != "" && name != "clone" && name[0] != '.' && !strings.ContainsAny(name, "/\x00")
 }
 
-func (c *call) vm() (name, dir string, err error) {
-	name = cmp.Or(c.args.text("id"), c.args.text("name"))
-	dir, err = vmDir(name)
-	return name, dir, err
-}
+// vm is the sandbox that a call is about, and dir its directory.
+func (c *call) vm() string  { return cmp.Or(c.args.text("id"), c.args.text("name")) }
+func (c *call) dir() string { return path.Join("vm", c.vm()) }
 
 // create makes a sandbox that runs, or leaves none.
-func create(ctx context.Context, c *call) (any, error) {
+func (c *call) create(ctx context.Context) (any, error) {
 	name, from := c.args.text("name"), cmp.Or(c.args.text("from"), c.args.text("image"))
 	image, copied, err := c.origin(ctx, from, c.args.text("version"))
 	if err != nil {
@@ -77,11 +73,7 @@ func create(ctx context.Context, c *call) (any, error) {
 	if name == "" {
 		return c.createAnonymous(ctx, messages)
 	}
-	dir, err := vmDir(name)
-	if err == nil {
-		err = c.t.mkdir(ctx, dir)
-	}
-	if err != nil {
+	if err := c.t.mkdir(ctx, path.Join("vm", name)); err != nil {
 		return nil, err
 	}
 	return c.started(ctx, name, messages)
@@ -98,7 +90,7 @@ func (c *call) started(ctx context.Context, name string, messages []string) (any
 		c.discard(ctx, dir)
 		return nil, err
 	}
-	return c.made(ctx, name)
+	return c.readMade(ctx, name)
 }
 
 // discard removes the sandbox or command that a failed call made.
@@ -134,7 +126,7 @@ func (c *call) createAnonymous(ctx context.Context, messages []string) (any, err
 	if err != nil {
 		return nil, err // it goes with the connection
 	}
-	result, err := c.made(ctx, name)
+	result, err := c.readMade(ctx, name)
 	if err == nil {
 		c.h.holdVM(c, name)
 	}
@@ -146,19 +138,16 @@ func (c *call) createCopy(ctx context.Context, from, name string) (any, error) {
 	if name == "" {
 		return nil, fmt.Errorf("%w: a copy of sandbox %q wants a name", fs.ErrInvalid, from)
 	}
-	if _, err := vmDir(name); err != nil {
-		return nil, err
-	}
 	if err := c.t.tell(ctx, path.Join("vm", from, "ctl"), "fork "+fs.Quote(name)); err != nil {
 		return nil, err
 	}
 	return c.started(ctx, name, c.settings(""))
 }
 
-func (c *call) made(ctx context.Context, name string) (any, error) {
+func (c *call) readMade(ctx context.Context, name string) (r made, err error) {
 	text, err := c.t.text(ctx, path.Join("vm", name, "status"))
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	state, _, _ := strings.Cut(text, "\n")
 	status := pairs(text)
@@ -214,7 +203,7 @@ func (c *call) origin(ctx context.Context, from, version string) (image string, 
 	if _, err := c.t.stat(ctx, path.Join("images", ref)); err == nil {
 		return ref, false, nil
 	}
-	if _, derr := vmDir(from); derr == nil && version == "" {
+	if isName(from) && version == "" {
 		if _, err := c.t.stat(ctx, path.Join("vm", from)); err == nil {
 			return "", true, nil
 		}
@@ -222,7 +211,7 @@ func (c *call) origin(ctx context.Context, from, version string) (image string, 
 	return "", false, fmt.Errorf("%w: neither an image nor a sandbox is called %q; hutch pull gets images", fs.ErrNotExist, ref)
 }
 
-func list(ctx context.Context, c *call) (any, error) {
+func (c *call) list(ctx context.Context) (any, error) {
 	text, err := c.t.text(ctx, "status")
 	if err != nil {
 		return nil, err
@@ -236,11 +225,8 @@ func list(ctx context.Context, c *call) (any, error) {
 	return l, nil
 }
 
-func info(ctx context.Context, c *call) (any, error) {
-	name, dir, err := c.vm()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) info(ctx context.Context) (any, error) {
+	name, dir := c.vm(), c.dir()
 	status, err := c.t.text(ctx, dir+"/status")
 	if err != nil {
 		return nil, err
@@ -264,18 +250,14 @@ func info(ctx context.Context, c *call) (any, error) {
 }
 
 // control tells a sandbox a message and returns its state then.
-func (c *call) control(ctx context.Context, message string) (any, error) {
-	name, dir, err := c.vm()
-	if err != nil {
-		return nil, err
+func (c *call) control(ctx context.Context, message string) (stateOf, error) {
+	if err := c.t.tell(ctx, c.dir()+"/ctl", message); err != nil {
+		return stateOf{}, err
 	}
-	if err := c.t.tell(ctx, dir+"/ctl", message); err != nil {
-		return nil, err
-	}
-	return c.stateOf(ctx, name)
+	return c.readState(ctx, c.vm())
 }
 
-func (c *call) stateOf(ctx context.Context, name string) (any, error) {
+func (c *call) readState(ctx context.Context, name string) (stateOf, error) {
 	text, err := c.t.text(ctx, path.Join("vm", name, "status"))
 	if errors.Is(err, fs.ErrNotExist) {
 		c.h.releaseVM(name)
@@ -285,15 +267,11 @@ func (c *call) stateOf(ctx context.Context, name string) (any, error) {
 	return stateOf{name, state}, err
 }
 
-func stop(ctx context.Context, c *call) (any, error)    { return c.control(ctx, "stop") }
-func suspend(ctx context.Context, c *call) (any, error) { return c.control(ctx, "suspend") }
+func (c *call) stop(ctx context.Context) (any, error)    { return c.control(ctx, "stop") }
+func (c *call) suspend(ctx context.Context) (any, error) { return c.control(ctx, "suspend") }
 
-func resume(ctx context.Context, c *call) (any, error) {
-	_, dir, err := c.vm()
-	if err != nil {
-		return nil, err
-	}
-	status, err := c.t.text(ctx, dir+"/status")
+func (c *call) resume(ctx context.Context) (any, error) {
+	status, err := c.t.text(ctx, c.dir()+"/status")
 	if err != nil {
 		return nil, err
 	}
@@ -303,33 +281,25 @@ func resume(ctx context.Context, c *call) (any, error) {
 	return c.control(ctx, "start")
 }
 
-func persist(ctx context.Context, c *call) (any, error) {
-	old, dir := c.args.text("id"), ""
-	dir, err := vmDir(old)
-	if err != nil {
-		return nil, err
-	}
-	name := c.args.text("name")
-	if err := c.t.tell(ctx, dir+"/ctl", "persist "+fs.Quote(name)); err != nil {
+func (c *call) persist(ctx context.Context) (any, error) {
+	old, name := c.vm(), c.args.text("name")
+	if err := c.t.tell(ctx, c.dir()+"/ctl", "persist "+fs.Quote(name)); err != nil {
 		return nil, err
 	}
 	c.h.releaseVM(old)
-	return c.stateOf(ctx, name)
+	return c.readState(ctx, name)
 }
 
-func remove(ctx context.Context, c *call) (any, error) {
-	name, dir, err := c.vm()
-	if err != nil {
+func (c *call) delete(ctx context.Context) (any, error) {
+	if err := c.removeVM(ctx, c.vm()); err != nil {
 		return nil, err
 	}
-	if err := c.remove(ctx, name, dir); err != nil {
-		return nil, err
-	}
-	return removed{[]string{name}}, nil
+	return removed{[]string{c.vm()}}, nil
 }
 
-// remove removes a sandbox, and stops it first.
-func (c *call) remove(ctx context.Context, name, dir string) error {
+// removeVM removes a sandbox, and stops it first.
+func (c *call) removeVM(ctx context.Context, name string) error {
+	dir := path.Join("vm", name)
 	status, err := c.t.text(ctx, dir+"/status")
 	if err != nil {
 		return err
@@ -347,7 +317,7 @@ func (c *call) remove(ctx context.Context, name, dir string) error {
 	return err
 }
 
-func purge(ctx context.Context, c *call) (any, error) {
+func (c *call) purge(ctx context.Context) (any, error) {
 	names, err := c.t.folders(ctx, "vm")
 	if err != nil {
 		return nil, err
@@ -355,12 +325,11 @@ func purge(ctx context.Context, c *call) (any, error) {
 	r := removed{[]string{}}
 	var failed error
 	for _, name := range names {
-		dir := path.Join("vm", name)
-		status, err := c.t.text(ctx, dir+"/status")
+		status, err := c.t.text(ctx, path.Join("vm", name, "status"))
 		if err != nil || !c.args.flag("all") && pairs(status)["anonymous"] == "" {
 			continue
 		}
-		if err := c.remove(ctx, name, dir); errors.Is(err, fs.ErrNotExist) {
+		if err := c.removeVM(ctx, name); errors.Is(err, fs.ErrNotExist) {
 			continue // it was going
 		} else if err != nil {
 			failed = errors.Join(failed, err)
@@ -371,15 +340,11 @@ func purge(ctx context.Context, c *call) (any, error) {
 	return r, failed
 }
 
-func fork(ctx context.Context, c *call) (any, error) { return c.fork(ctx, "fork ") }
+func (c *call) fork(ctx context.Context) (any, error) { return c.copyAs(ctx, "fork ") }
 
-func (c *call) fork(ctx context.Context, message string) (any, error) {
-	dir, err := vmDir(c.args.text("id"))
-	if err != nil {
-		return nil, err
-	}
+func (c *call) copyAs(ctx context.Context, message string) (any, error) {
 	name := c.args.text("name")
-	if err := c.t.tell(ctx, dir+"/ctl", message+fs.Quote(name)); err != nil {
+	if err := c.t.tell(ctx, c.dir()+"/ctl", message+fs.Quote(name)); err != nil {
 		return nil, err
 	}
 	if d := c.args.text("description"); d != "" {
@@ -387,7 +352,7 @@ func (c *call) fork(ctx context.Context, message string) (any, error) {
 			return nil, err
 		}
 	}
-	return c.stateOf(ctx, name)
+	return c.readState(ctx, name)
 }
 
 // describe puts a comment before a config.
