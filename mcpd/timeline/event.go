@@ -60,8 +60,6 @@ type record struct {
 	Error    string `json:"error_message"`
 	Method   string `json:"method"`
 	Path     string `json:"path"`
-	State    string `json:"state"`
-	Source   string `json:"source"`
 
 	Server       string `json:"server_name"`
 	Tool         string `json:"tool_name"`
@@ -108,7 +106,7 @@ func showCall(r *record) (status, summary string) {
 		what = "server " + r.Server + " asks " + r.Method
 	}
 	switch {
-	case r.Decision == "denied":
+	case r.Decision == statusDenied:
 		return statusDenied, because(what, r.PolicyRule, r.PolicyReason)
 	case r.Outcome == ledger.Interrupted:
 		return r.Outcome, what

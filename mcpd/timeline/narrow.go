@@ -15,8 +15,8 @@ import (
 
 // How many lines there are, unless a Query says it, and at most.
 const (
-	Lines = 1000
-	Most  = 10000
+	DefaultLines = 1000
+	MaxLines     = 10000
 )
 
 // A Query says which events are wanted: all that it does not rule out.
@@ -25,9 +25,7 @@ type Query struct {
 	Since  time.Time // zero: from the first
 	Until  time.Time // zero: to the last
 	Layers []string  // nil: all
-	Limit  int       // how many, the newest; 0: Lines
-
-	now time.Time
+	Limit  int       // how many, the newest; 0: DefaultLines
 }
 
 // Words are the messages that narrow a Query.
@@ -40,7 +38,7 @@ var Words = append([]fs.Verb[*Query]{
 // Few are those of Words that have a meaning for logs, too.
 var Few = []fs.Verb[*Query]{
 	{Name: "since", Args: "TIME", Min: 1, Max: 1, Doc: "not older than TIME: so long ago, as 10m, or 2006-01-02T15:04:05Z", Do: narrowSince},
-	{Name: "limit", Args: "N", Min: 1, Max: 1, Doc: fmt.Sprintf("at most N lines, %d if not said and never more than %d", Lines, Most), Do: narrowLimit},
+	{Name: "limit", Args: "N", Min: 1, Max: 1, Doc: fmt.Sprintf("at most N lines, %d if not said and never more than %d", DefaultLines, MaxLines), Do: narrowLimit},
 }
 
 // Narrow narrows q by a message.
@@ -72,17 +70,17 @@ func narrowLayer(c fs.Call[*Query], args []string) error {
 }
 
 func narrowSince(c fs.Call[*Query], args []string) (err error) {
-	c.At.Since, err = c.At.moment("since", args[0])
+	c.At.Since, err = moment("since", args[0])
 	return err
 }
 
 func narrowUntil(c fs.Call[*Query], args []string) (err error) {
-	c.At.Until, err = c.At.moment("until", args[0])
+	c.At.Until, err = moment("until", args[0])
 	return err
 }
 
 // moment returns the time that a word says: a time of the clock, or how long ago.
-func (q *Query) moment(name, text string) (time.Time, error) {
+func moment(name, text string) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, text); err == nil && t.UTC().Year() > 1 && t.UTC().Year() < 10000 {
 		return t, nil
 	}
@@ -90,17 +88,13 @@ func (q *Query) moment(name, text string) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("%w: %s %.64q: want how long ago, as 90s, 10m or 8h, or a time as 2006-01-02T15:04:05Z", fs.ErrInvalid, name, text)
 	}
-	now := q.now
-	if now.IsZero() {
-		now = time.Now()
-	}
-	return now.Add(-ago), nil
+	return time.Now().Add(-ago), nil
 }
 
 func narrowLimit(c fs.Call[*Query], args []string) error {
 	n, err := strconv.ParseUint(args[0], 10, 31)
-	if err != nil || n < 1 || n > Most {
-		return fmt.Errorf("%w: limit %.40q: want a number from 1 to %d", fs.ErrInvalid, args[0], Most)
+	if err != nil || n < 1 || n > MaxLines {
+		return fmt.Errorf("%w: limit %.40q: want a number from 1 to %d", fs.ErrInvalid, args[0], MaxLines)
 	}
 	c.At.Limit = int(n)
 	return nil

@@ -88,7 +88,7 @@ func Read(ctx context.Context, db *ledger.DB, q Query) (string, error) {
 	}
 	var lines []string
 	told := twins{}
-	for limit := cmp.Or(q.Limit, Lines); len(open) > 0 && len(lines) < limit; {
+	for limit := cmp.Or(q.Limit, DefaultLines); len(open) > 0 && len(lines) < limit; {
 		s := slices.MaxFunc(open, compare)
 		l, r := layers[s.layer], record{}
 		if err := json.Unmarshal(s.rows.Record.Line(), &r); err != nil {

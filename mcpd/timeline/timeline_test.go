@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"hutch/fs"
@@ -154,8 +155,8 @@ func TestRead(t *testing.T) {
 	}{
 		{Query{}, func(int, line) bool { return true }},
 		{Query{Limit: 1}, func(int, line) bool { return true }},
-		{Query{Limit: Most}, func(int, line) bool { return true }},
-		{Query{Since: now.Add(-time.Hour), Limit: Most}, func(_ int, l line) bool { return l.Timestamp >= now.Add(-time.Hour).UTC().Format(fs.TimeFormat) }},
+		{Query{Limit: MaxLines}, func(int, line) bool { return true }},
+		{Query{Since: now.Add(-time.Hour), Limit: MaxLines}, func(_ int, l line) bool { return l.Timestamp >= now.Add(-time.Hour).UTC().Format(fs.TimeFormat) }},
 		{Query{Until: now.Add(-30 * time.Hour), Limit: 7}, func(_ int, l line) bool { return l.Timestamp <= now.Add(-30*time.Hour).UTC().Format(fs.TimeFormat) }},
 		{Query{Trace: fmt.Sprintf("%032x", 5), Limit: 50}, func(i int, _ line) bool { return i%97 == 4 }},
 		{Query{Trace: fmt.Sprintf("%032x", 98)}, func(int, line) bool { return false }},
@@ -173,7 +174,7 @@ func TestRead(t *testing.T) {
 		slices.SortStableFunc(want, func(a, b line) int { return strings.Compare(a.Timestamp, b.Timestamp) })
 		limit := tt.q.Limit
 		if limit == 0 {
-			limit = Lines
+			limit = DefaultLines
 		}
 		want = want[max(0, len(want)-limit):]
 		got, err := Read(t.Context(), db, tt.q)
@@ -194,14 +195,15 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestNarrow(t *testing.T) {
-	now := time.Date(2026, 7, 28, 10, 0, 0, 0, time.UTC)
+func TestNarrow(t *testing.T) { synctest.Test(t, testNarrow) }
+
+func testNarrow(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{"", "{Trace: Since:0001-01-01 00:00:00 +0000 UTC Until:0001-01-01 00:00:00 +0000 UTC Layers:[] Limit:0}"},
 		{"# nothing", "{Trace: Since:0001-01-01 00:00:00 +0000 UTC Until:0001-01-01 00:00:00 +0000 UTC Layers:[] Limit:0}"},
 		{"trace " + id, "{Trace:" + id + " Since:0001-01-01 00:00:00 +0000 UTC Until:0001-01-01 00:00:00 +0000 UTC Layers:[] Limit:0}"},
 		{"trace 00-" + id + "-00f067aa0ba902b7-01", "{Trace:" + id + " Since:0001-01-01 00:00:00 +0000 UTC Until:0001-01-01 00:00:00 +0000 UTC Layers:[] Limit:0}"},
-		{"since 10m", "{Trace: Since:2026-07-28 09:50:00 +0000 UTC Until:0001-01-01 00:00:00 +0000 UTC Layers:[] Limit:0}"},
+		{"since 10m", "{Trace: Since:1999-12-31 23:50:00 +0000 UTC Until:0001-01-01 00:00:00 +0000 UTC Layers:[] Limit:0}"},
 		{"until 2026-07-28T11:00:00+02:00", "{Trace: Since:0001-01-01 00:00:00 +0000 UTC Until:2026-07-28 11:00:00 +0200 +0200 Layers:[] Limit:0}"},
 		{"layer mcp,exec", "{Trace: Since:0001-01-01 00:00:00 +0000 UTC Until:0001-01-01 00:00:00 +0000 UTC Layers:[mcp exec] Limit:0}"},
 		{"limit 10000", "{Trace: Since:0001-01-01 00:00:00 +0000 UTC Until:0001-01-01 00:00:00 +0000 UTC Layers:[] Limit:10000}"},
@@ -211,9 +213,9 @@ func TestNarrow(t *testing.T) {
 		{"trace", ""}, {"trace x", ""}, {"trace " + strings.ToUpper(id), ""}, {"trace " + strings.Repeat("0", 32), ""}, {"trace '" + id + "\n'", ""},
 		{"where 1", ""}, {"trace '", ""},
 	} {
-		q := Query{now: now}
+		var q Query
 		err := q.Narrow(Words, tt.in)
-		got := fmt.Sprintf("{Trace:%s Since:%v Until:%v Layers:%v Limit:%d}", q.Trace, q.Since, q.Until, q.Layers, q.Limit)
+		got := fmt.Sprintf("{Trace:%s Since:%v Until:%v Layers:%v Limit:%d}", q.Trace, q.Since.Round(0).UTC(), q.Until, q.Layers, q.Limit)
 		if tt.want == "" && (err == nil || !fs.Is(err, fs.ErrInvalid)) || tt.want != "" && (err != nil || got != tt.want) {
 			t.Errorf("%q: %s, %v", tt.in, got, err)
 		}
@@ -255,7 +257,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 	db.Flush(b.Context())
 	for name, q := range map[string]Query{
-		"newest": {}, "since": {Since: now.Add(-10 * time.Minute)}, "trace": {Trace: fmt.Sprintf("%032x", 7)}, "most": {Limit: Most},
+		"newest": {}, "since": {Since: now.Add(-10 * time.Minute)}, "trace": {Trace: fmt.Sprintf("%032x", 7)}, "most": {Limit: MaxLines},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

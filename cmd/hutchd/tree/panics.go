@@ -195,7 +195,7 @@ func stampOf(t time.Time) string {
 // linesOf returns the last of list, a JSON line each.
 func linesOf[T any](list []T, limit int) (string, error) {
 	var b bytes.Buffer
-	for _, v := range list[max(0, len(list)-cmp.Or(limit, timeline.Lines)):] {
+	for _, v := range list[max(0, len(list)-cmp.Or(limit, timeline.DefaultLines)):] {
 		line, err := fs.MarshalLine(v)
 		if err != nil {
 			return "", err
