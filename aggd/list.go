@@ -72,7 +72,7 @@ func (s *server) part(ctx context.Context, l *wire.List, client string, kept boo
 }
 
 // maxList is how long a list may be that is written down: hutchd reads no longer line.
-const maxList = wire.Most
+const maxList = wire.MaxLimit
 
 // encodeParts returns a list as the member of an answer. If all servers together have
 // too much, those that have the most are left out.

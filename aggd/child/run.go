@@ -60,7 +60,7 @@ func start(ctx context.Context, cfg *Config, host *programs.Host, limits func() 
 		Args:  []string{"-programs", "3"},
 		Extra: []*os.File{theirs}, Confined: true,
 		Log:  cfg.Log,
-		Read: func(out io.Reader) { <-began; r.receive(wire.NewReader(out, wire.Most+1<<20)) },
+		Read: func(out io.Reader) { <-began; r.receive(wire.NewReader(out, wire.MaxLimit+1<<20)) },
 		Gone: r.gone,
 	})
 	if err != nil {

@@ -9,8 +9,8 @@ const (
 	MaxDepth   = 512
 )
 
-// Most is the most bytes that any limit may be.
-const Most = 64 << 20
+// MaxLimit is the most bytes that any limit may be.
+const MaxLimit = 64 << 20
 
 // Limits are those of the messages that pass to servers and from them; what is 0
 // is the default.
@@ -23,8 +23,8 @@ type Limits struct {
 // WithDefaults returns the limits that hold.
 func (l Limits) WithDefaults() Limits {
 	return Limits{
-		MaxRequest: min(cmp.Or(max(l.MaxRequest, 0), MaxRequest), Most),
-		MaxResult:  min(cmp.Or(max(l.MaxResult, 0), MaxResult), Most),
+		MaxRequest: min(cmp.Or(max(l.MaxRequest, 0), MaxRequest), MaxLimit),
+		MaxResult:  min(cmp.Or(max(l.MaxResult, 0), MaxResult), MaxLimit),
 		MaxDepth:   min(cmp.Or(max(l.MaxDepth, 0), MaxDepth), MaxDepth),
 	}
 }

@@ -20,7 +20,7 @@ import (
 const (
 	standardLimit = 256 << 20
 	leastLimit    = 1 << 20
-	dropMost      = 4 << 20 // bytes that are dropped at a time, if no batch needs more
+	maxDrop       = 4 << 20 // bytes that are dropped at a time, if no batch needs more
 	treeRoom      = 128 << 10
 )
 
@@ -92,7 +92,7 @@ type drop struct {
 // the next can use what it frees. Of each table that lost records a row in
 // vm_events tells.
 func (db *DB) drop(n int64) error {
-	n = max(n, min(dropMost, db.limit.Load()/32))
+	n = max(n, min(maxDrop, db.limit.Load()/32))
 	drops := make([]drop, len(tables))
 	adds := make([]addition, len(tables))
 	err := db.bolt.Update(func(tx *bolt.Tx) error {

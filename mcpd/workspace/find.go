@@ -20,9 +20,9 @@ const (
 	patternMax   = 1000     // bytes of a regular expression
 	programMax   = 1000     // instructions that it is compiled to
 	grepFile     = 4 << 20  // bytes of a file that is looked into
-	grepMost     = 64 << 20 // of all files of a call
-	lineMost     = 500      // bytes of a line that is shown
-	pieceMost    = 64 << 10 // bytes of a line that are looked at together
+	grepMax      = 64 << 20 // of all files of a call
+	lineMax      = 500      // bytes of a line that is shown
+	pieceMax     = 64 << 10 // bytes of a line that are looked at together
 )
 
 // A search visits the files below a folder, in the order of names. It leaves
@@ -272,7 +272,7 @@ func (g *grepped) matches(ctx context.Context, line []byte) (bool, error) {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		piece := line[:min(len(line), pieceMost)]
+		piece := line[:min(len(line), pieceMax)]
 		line = line[len(piece):]
 		if found := g.re.Match(piece); found || len(line) == 0 {
 			return found, nil
@@ -290,7 +290,7 @@ func (g *grepped) file(ctx context.Context, store storage.Storage, name string, 
 	case size > grepFile:
 		g.Large++
 		return nil
-	case g.bytes+size > grepMost:
+	case g.bytes+size > grepMax:
 		g.Truncated = true
 		return nil
 	}
@@ -315,8 +315,8 @@ func (g *grepped) file(ctx context.Context, store storage.Storage, name string, 
 			g.Truncated = true
 			return fs.SkipAll
 		}
-		if len(line) > lineMost {
-			line = append(wholeRunes(line[:lineMost:lineMost]), "…"...)
+		if len(line) > lineMax {
+			line = append(wholeRunes(line[:lineMax:lineMax]), "…"...)
 		}
 		g.Matches = append(g.Matches, match{name, n, strings.ToValidUTF8(string(line), "\uFFFD")})
 	}

@@ -45,7 +45,7 @@ func TestAtOnce(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(a.names) != agentMost {
+		if len(a.names) != agentMax {
 			t.Errorf("%d snapshots were taken", len(a.names))
 		}
 		cancel()

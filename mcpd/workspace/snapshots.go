@@ -38,14 +38,14 @@ func meant(list []Snapshot) []Snapshot {
 // only so many: the others are not its own.
 const (
 	agentPrefix = "mcp-"
-	agentMost   = 12
+	agentMax    = 12
 )
 
 // now is what there is now, among the names of snapshots.
 const now = "now"
 
-// changesMost is how much of the changes is told.
-const changesMost = 256 << 10
+// changesMax is how much of the changes is told.
+const changesMax = 256 << 10
 
 type takeArgs struct {
 	Name string `json:"name"`
@@ -65,7 +65,7 @@ func snapshotsCreate(ctx context.Context, in place, a takeArgs) (*result, error)
 			own++
 		}
 	}
-	if own >= agentMost {
+	if own >= agentMax {
 		return nil, fmt.Errorf("there are %d snapshots taken by tools: delete one first", own)
 	}
 	name := agentPrefix + a.Name
@@ -124,9 +124,9 @@ func snapshotsChanges(ctx context.Context, in place, a changesArgs) (*result, er
 	if err != nil {
 		return nil, err
 	}
-	whole := len(changes) <= changesMost
+	whole := len(changes) <= changesMax
 	if !whole {
-		changes = changes[:strings.LastIndexByte(changes[:changesMost], '\n')+1]
+		changes = changes[:strings.LastIndexByte(changes[:changesMax], '\n')+1]
 	}
 	told := map[string]any{"from": a.From, "to": a.To, "complete": whole, "changes": strings.Split(strings.TrimSuffix(changes, "\n"), "\n")}
 	if changes == "" {

@@ -129,7 +129,7 @@ func TestSnapshotLimits(t *testing.T) {
 		}
 		return r
 	}
-	for i := range agentMost {
+	for i := range agentMax {
 		if r := take(`{"name":"` + string(rune('a'+i)) + `"}`); r.IsError {
 			t.Errorf("snapshot %d: %+v", i, r)
 		}
@@ -139,7 +139,7 @@ func TestSnapshotLimits(t *testing.T) {
 	}
 	var r answer
 	raw := New(t.TempDir(), a.snapshots()).Call(t.Context(), "snapshots_changes", json.RawMessage(`{"to":"many"}`))
-	if err := json.Unmarshal(raw, &r); err != nil || len(r.Content[0].Text) > changesMost || !strings.HasSuffix(r.Content[0].Text, "x\n") || !strings.Contains(string(raw), `"complete":false`) {
+	if err := json.Unmarshal(raw, &r); err != nil || len(r.Content[0].Text) > changesMax || !strings.HasSuffix(r.Content[0].Text, "x\n") || !strings.Contains(string(raw), `"complete":false`) {
 		t.Errorf("many changes: %d bytes, %v", len(raw), err)
 	}
 	if err := json.Unmarshal(New(t.TempDir(), Snapshots{}).Call(t.Context(), "snapshots_list", nil), &r); err != nil || !r.IsError {
