@@ -37,8 +37,8 @@ func TestClosed(t *testing.T) {
 				cancel()
 			}
 			s.Close()
-			if !errors.Is(s.err, errEnded) || len(e.under) != 0 {
-				t.Errorf("%s: %v, %d are left", what, s.err, len(e.under))
+			if !errors.Is(s.err, errEnded) || len(e.running) != 0 {
+				t.Errorf("%s: %v, %d are left", what, s.err, len(e.running))
 			}
 		}
 	}
@@ -59,8 +59,8 @@ func TestReaderStops(t *testing.T) {
 		t.Errorf("after a read that was given up: %q, %v", p[:n], err)
 	}
 	<-s.done // without Close
-	if len(e.under) != 0 {
-		t.Errorf("%d are left", len(e.under))
+	if len(e.running) != 0 {
+		t.Errorf("%d are left", len(e.running))
 	}
 	for {
 		if n, err := s.Read(context.Background(), make([]byte, 4096)); n == 0 {
@@ -93,8 +93,8 @@ func TestTooMany(t *testing.T) {
 	for _, s := range all[1:] {
 		s.Close()
 	}
-	if _, err := e.Start(t.Context(), one(db), "SELECT"); err == nil || len(e.under) != 0 {
-		t.Errorf("%v, %d are left", err, len(e.under))
+	if _, err := e.Start(t.Context(), one(db), "SELECT"); err == nil || len(e.running) != 0 {
+		t.Errorf("%v, %d are left", err, len(e.running))
 	}
 }
 

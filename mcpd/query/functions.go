@@ -9,11 +9,11 @@ import (
 	"github.com/ncruces/go-sqlite3"
 )
 
-// replace puts functions in the place of SQLite's own that take the square of
+// registerOwn puts functions in the place of SQLite's own that take the square of
 // their arguments' lengths, during which nothing can end them.
-func replace(c *sqlite3.Conn) error {
+func registerOwn(c *sqlite3.Conn) error {
 	const flags = sqlite3.DETERMINISTIC | sqlite3.INNOCUOUS
-	err := errors.Join(c.CreateFunction("instr", 2, flags, instr), c.CreateFunction("replace", 3, flags, replaceText))
+	err := errors.Join(c.CreateFunction("instr", 2, flags, instr), c.CreateFunction("replace", 3, flags, replace))
 	for name, trim := range map[string]func(string, func(rune) bool) string{
 		"trim": strings.TrimFunc, "ltrim": strings.TrimLeftFunc, "rtrim": strings.TrimRightFunc,
 	} {
@@ -67,8 +67,8 @@ func instr(to sqlite3.Context, args ...sqlite3.Value) {
 	to.ResultInt(utf8.RuneCount(within[:max(at, 0)]) + min(at+1, 1))
 }
 
-// replaceText returns the first text with the third wherever it has the second.
-func replaceText(to sqlite3.Context, args ...sqlite3.Value) {
+// replace returns the first text with the third wherever it has the second.
+func replace(to sqlite3.Context, args ...sqlite3.Value) {
 	for _, a := range args {
 		if a.Type() == sqlite3.NULL {
 			to.ResultNull()

@@ -54,8 +54,8 @@ type Sources struct {
 
 // An Engine runs statements.
 type Engine struct {
-	mu    sync.Mutex   // guards what follows
-	under []*Statement // that are under way, the oldest first
+	mu      sync.Mutex   // guards what follows
+	running []*Statement // that are under way, the oldest first
 
 	idle time.Duration // in the place of MaxIdle, for tests; 0: none
 }
@@ -71,7 +71,7 @@ func (e *Engine) enter(ctx context.Context, s *Statement) error {
 		e.mu.Lock()
 		rivals, err := e.rivals(s.from.Key)
 		if err == nil {
-			e.under = append(e.under, s)
+			e.running = append(e.running, s)
 			e.mu.Unlock()
 			return nil
 		}
@@ -93,7 +93,7 @@ func (e *Engine) enter(ctx context.Context, s *Statement) error {
 // begin, if there is no room for it.
 func (e *Engine) rivals(key string) ([]*Statement, error) {
 	var own []*Statement
-	for _, s := range e.under {
+	for _, s := range e.running {
 		if s.from.Key == key {
 			own = append(own, s)
 		}
@@ -101,8 +101,8 @@ func (e *Engine) rivals(key string) ([]*Statement, error) {
 	if len(own) >= MaxOfOne {
 		return own, fmt.Errorf("%w: sql: %d statements run here: wait until one has ended", fs.ErrBusy, MaxOfOne)
 	}
-	if len(e.under) >= MaxOfAll {
-		return slices.Clone(e.under), fmt.Errorf("%w: sql: %d statements run in all: wait until one has ended", fs.ErrBusy, MaxOfAll)
+	if len(e.running) >= MaxOfAll {
+		return slices.Clone(e.running), fmt.Errorf("%w: sql: %d statements run in all: wait until one has ended", fs.ErrBusy, MaxOfAll)
 	}
 	return nil, nil
 }
@@ -111,7 +111,7 @@ func (e *Engine) rivals(key string) ([]*Statement, error) {
 func (e *Engine) leave(s *Statement) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.under = slices.DeleteFunc(e.under, func(o *Statement) bool { return o == s })
+	e.running = slices.DeleteFunc(e.running, func(o *Statement) bool { return o == s })
 }
 
 // waits notes since when a statement waits for its reader; zero: it works.

@@ -123,7 +123,7 @@ func TestRefused(t *testing.T) {
 		{"SELEC 1", `sql: near "SELEC": syntax error`, fs.ErrInvalid},
 		{"SELECT nowhere FROM mcp_calls", "no such column: nowhere", fs.ErrInvalid},
 		{"SELECT 1; SELECT 2", "one statement at a time", fs.ErrInvalid},
-		{" -- no", "it says nothing", fs.ErrInvalid},
+		{" -- no", "statement is empty", fs.ErrInvalid},
 		{"SELECT '" + strings.Repeat("x", 1<<20) + "'", "at most 65536", fs.ErrInvalid},
 		{"INSERT INTO mcp_calls (id) VALUES (1)", "sql:", fs.ErrPermission},
 		{"DELETE FROM mcp_calls", "sql:", fs.ErrPermission},
@@ -204,8 +204,8 @@ func FuzzSQL(f *testing.F) {
 		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("%q: %s", sql, took)
 		}
-		if len(e.under) != 0 || db.Log(ledger.Calls).Size() != size {
-			t.Errorf("%q: %d are left, %d bytes of calls", sql, len(e.under), db.Log(ledger.Calls).Size())
+		if len(e.running) != 0 || db.Log(ledger.Calls).Size() != size {
+			t.Errorf("%q: %d are left, %d bytes of calls", sql, len(e.running), db.Log(ledger.Calls).Size())
 		}
 	})
 }

@@ -40,7 +40,7 @@ func (s *Statement) prepare(sql string) (err error) {
 		return fmt.Errorf("%w: sql: %d bytes: at most %d", fs.ErrInvalid, len(sql), MaxSQL)
 	}
 	if strings.IndexByte(sql, 0) >= 0 {
-		return fmt.Errorf("%w: sql: it has a NUL", fs.ErrInvalid)
+		return fmt.Errorf("%w: sql: statement has a NUL byte", fs.ErrInvalid)
 	}
 	if s.conn, err = sqlite3.OpenContext(sqlite3.WithMaxMemory(context.Background(), MaxMemory), ":memory:"); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (s *Statement) prepare(sql string) (err error) {
 	}
 	s.stmt = stmt
 	if stmt == nil {
-		return fmt.Errorf("%w: sql: it says nothing", fs.ErrInvalid)
+		return fmt.Errorf("%w: sql: statement is empty", fs.ErrInvalid)
 	}
 	next, _, err := s.conn.Prepare(tail)
 	if next != nil {
@@ -79,7 +79,7 @@ func (s *Statement) confine() error {
 		err = errors.Join(err, cerr)
 	}
 	_, cerr := s.conn.Config(sqlite3.DBCONFIG_DEFENSIVE, true)
-	err = errors.Join(err, cerr, s.register(), replace(s.conn))
+	err = errors.Join(err, cerr, s.register(), registerOwn(s.conn))
 	for what, n := range lengths {
 		s.conn.Limit(what, n)
 	}

@@ -29,16 +29,16 @@ type Statement struct {
 	refused   string             // what it may not do
 	fault     error              // why a table could not be read
 
-	names  [][]byte // of the columns, as members of a line
-	rows   int
-	bytes  int
-	left   time.Duration // that it may work
-	began  time.Time     // when it went on
-	limit  *time.Timer   // ends it when nothing is left
-	turn   time.Time     // when it gave way last, or need not
-	chunks chan []byte
-	done   chan struct{} // closed when it has ended and all it had is free
-	err    error         // why it ended early; set before chunks is closed
+	names   [][]byte // of the columns, as members of a line
+	rows    int
+	bytes   int
+	left    time.Duration // that it may work
+	began   time.Time     // when it went on
+	limit   *time.Timer   // ends it when nothing is left
+	gaveWay time.Time     // when it gave way last, or need not
+	chunks  chan []byte
+	done    chan struct{} // closed when it has ended and all it had is free
+	err     error         // why it ended early; set before chunks is closed
 
 	rest []byte // the reader's
 
@@ -53,7 +53,7 @@ var (
 	errWork  = fmt.Errorf("%w: sql: more than %s of work", fs.ErrTimedOut, MaxWork)
 	errIdle  = fmt.Errorf("%w: sql: the answer was not read for %s", fs.ErrTimedOut, MaxIdle)
 	errGone  = fmt.Errorf("%w: sql: the answer was not read, and another statement wanted its place", fs.ErrTimedOut)
-	errEnded = fmt.Errorf("%w: sql: it was ended", fs.ErrInterrupted)
+	errEnded = fmt.Errorf("%w: sql: statement was ended", fs.ErrInterrupted)
 )
 
 // Start compiles a statement and begins it. It has to be closed. For one that gives
@@ -133,7 +133,7 @@ func (s *Statement) pause() {
 func (s *Statement) answer() (err error) {
 	defer recovered(&err)
 	s.work()
-	s.turn = s.began
+	s.gaveWay = s.began
 	defer func() { s.limit.Stop() }()
 	chunk := make([]byte, 0, chunkSize)
 	for s.stmt.Step() {
@@ -172,11 +172,11 @@ const (
 // giveWay lets those go first who append: they wait for a disk, and would then
 // wait for a processor, too. It is called for each block of lines.
 func (s *Statement) giveWay(source int) {
-	worked := time.Since(s.turn)
+	worked := time.Since(s.gaveWay)
 	if worked < slice {
 		return
 	}
-	s.turn = s.turn.Add(worked)
+	s.gaveWay = s.gaveWay.Add(worked)
 	if !s.snapshots[source].Written() {
 		return
 	}
@@ -188,7 +188,7 @@ func (s *Statement) giveWay(source int) {
 		wait.Stop()
 	}
 	s.work()
-	s.turn = s.began
+	s.gaveWay = s.began
 }
 
 // enough says why there are no more rows.
@@ -209,7 +209,7 @@ func (s *Statement) give(chunk []byte) error {
 	defer func() {
 		s.e.waits(s, time.Time{})
 		s.work()
-		s.turn = s.began
+		s.gaveWay = s.began
 	}()
 	idle := time.NewTimer(cmp.Or(s.e.idle, MaxIdle))
 	defer idle.Stop()
