@@ -20,14 +20,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"hutch/aggd/child"
-	"hutch/aggd/programs"
 	"hutch/aggd/storage"
 	"hutch/aggd/wire"
 	"hutch/fs"
@@ -98,7 +96,7 @@ type Endpoint struct {
 	work     *workspace.Workspace
 	commands commands
 	local    *session       // requests that come from the tree
-	tasks    sync.WaitGroup // connections, and what outlives its call
+	running  sync.WaitGroup // connections, and what outlives its call
 
 	// rules is what Reload replaces.
 	rules atomic.Pointer[rules]
@@ -118,15 +116,15 @@ type Endpoint struct {
 	declared map[string]wire.ClientParams // sets of client capabilities, by key
 	closed   bool
 
-	subs subscriptions
-	made tasks
+	subs  subscriptions
+	tasks tasks
 
 	number   atomic.Uint64 // of the last session
 	count    counters
 	pending  *frame.Budget // of all sessions
 	inFlight atomic.Int64  // requests of all sessions
 
-	exchanges atomic.Int64 // bytes of what waits for clients, of all sessions
+	exchangeBytes atomic.Int64 // of what waits for clients, of all sessions
 
 	trouble atomic.Pointer[string] // why there is no aggregator; nil if there is
 }
@@ -165,13 +163,19 @@ func (r *rules) askTime() time.Duration {
 // and Stop.
 func New(cfg Config) *Endpoint {
 	cfg = cfg.withDefaults()
-	e := &Endpoint{cfg: cfg, pending: frame.NewBudget(maxPending), sessions: make(map[*session]struct{}), listens: make(map[*listen]struct{}), declared: make(map[string]wire.ClientParams)}
+	e := &Endpoint{
+		cfg:      cfg,
+		pending:  frame.NewBudget(maxPending),
+		sessions: make(map[*session]struct{}),
+		listens:  make(map[*listen]struct{}),
+		declared: make(map[string]wire.ClientParams),
+	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.log = &redact.Lines{To: cfg.AggLog, Redact: e.redact}
 	e.rules.Store(newRules(nil, nil))
 	e.SetLimits(e.ctx, wire.Limits{})
 	e.catalogs = catalogs{e: e, turns: make(chan struct{}, maxFetching), byKey: make(map[string]catalog)}
-	e.made.byID = make(map[string]*task)
+	e.tasks.byID = make(map[string]*task)
 	e.subs = subscriptions{e: e, topics: make(map[topic]map[subscriber]string)}
 	e.work = workspace.New(cfg.Work, cfg.Snapshots)
 	e.local = newSession(e, nil)
@@ -202,52 +206,6 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// Start starts the aggregator; servers connect in the background. The
-// aggregator lives until Stop.
-func (e *Endpoint) Start() error {
-	if err := e.start(); err != nil {
-		return err
-	}
-	e.refresh() // Up may have come before there was an aggregator to ask
-	return nil
-}
-
-func (e *Endpoint) start() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return fmt.Errorf("%w: the endpoint is closed", fs.ErrBusy)
-	}
-	if e.aggregator.Load() != nil || e.cfg.AggdPath == "" {
-		return nil
-	}
-	c, err := child.Start(e.ctx, child.Config{
-		Path: e.cfg.AggdPath, Servers: e.rules.Load().list, Limits: *e.limits.Load(), Log: e.log,
-		Notify: e.notified, Request: e.asked, Down: e.down, Up: e.up,
-	})
-	if err != nil {
-		return fmt.Errorf("aggregator: %w", err)
-	}
-	for _, p := range e.declared {
-		c.Client(p) // of sessions that outlived the last one
-	}
-	e.aggregator.Store(c)
-	return nil
-}
-
-// Stop ends the aggregator and waits for it. Sessions go on without servers.
-func (e *Endpoint) Stop() error {
-	c := e.aggregator.Swap(nil)
-	e.catalogs.empty()
-	if c == nil {
-		return nil
-	}
-	err := c.Close()
-	e.log.Flush()
-	e.forgetClients()
-	return err
-}
-
 // Reload replaces servers and policy. Requests that are already decided go on;
 // servers that did not change stay connected.
 func (e *Endpoint) Reload(ctx context.Context, servers []wire.Server, p *policy.Policy) error {
@@ -259,7 +217,7 @@ func (e *Endpoint) Reload(ctx context.Context, servers []wire.Server, p *policy.
 	e.rules.Store(now)
 	c := e.aggregator.Load()
 	e.mu.Unlock()
-	e.made.keep(now.servers)
+	e.tasks.keep(now.servers)
 	var err error
 	if c != nil {
 		err = c.Refresh(ctx, servers)
@@ -304,7 +262,7 @@ func (e *Endpoint) Close() error {
 	e.mu.Unlock()
 	e.cancel()
 	err := e.Stop()
-	e.tasks.Wait()
+	e.running.Wait()
 	return err
 }
 
@@ -315,86 +273,6 @@ func (e *Endpoint) Sessions() int {
 	return len(e.sessions)
 }
 
-// Programs returns the stdio servers that run.
-func (e *Endpoint) Programs() []programs.Process {
-	if c := e.aggregator.Load(); c != nil {
-		return c.Programs()
-	}
-	return nil
-}
-
-// AggregatorPID returns the process id of the aggregator, 0 while none runs.
-func (e *Endpoint) AggregatorPID() int {
-	if c := e.aggregator.Load(); c != nil {
-		return c.PID()
-	}
-	return 0
-}
-
-// AggregatorTrouble returns why no aggregator runs that should, else "".
-func (e *Endpoint) AggregatorTrouble() string {
-	if why := e.trouble.Load(); why != nil && e.aggregator.Load() != nil {
-		return *why
-	}
-	return ""
-}
-
-// Serve serves one connection until it ends, ctx ends or the Endpoint is
-// closed. It closes the connection.
-func (e *Endpoint) Serve(ctx context.Context, conn net.Conn) error {
-	return e.ServeFor(ctx, conn, "")
-}
-
-// ServeFor is Serve for a principal who asks through the tree, and whose requests
-// need no envelope.
-func (e *Endpoint) ServeFor(ctx context.Context, conn net.Conn, principal string) error {
-	defer conn.Close()
-	s := newSession(e, conn)
-	s.principal = principal
-	defer s.account.Close()
-	if err := e.join(s); err != nil {
-		return err
-	}
-	defer e.leave(s)
-	stop := context.AfterFunc(e.ctx, s.hangUp)
-	defer stop()
-	stopCaller := context.AfterFunc(ctx, s.hangUp)
-	defer stopCaller()
-	return s.serve()
-}
-
-func (e *Endpoint) join(s *session) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return fmt.Errorf("%w: the endpoint is closed", fs.ErrBusy)
-	}
-	e.sessions[s] = struct{}{}
-	e.tasks.Add(1)
-	return nil
-}
-
-func (e *Endpoint) leave(s *session) {
-	e.mu.Lock()
-	delete(e.sessions, s)
-	e.mu.Unlock()
-	e.subs.drop(s)
-	e.tasks.Done()
-}
-
-// each returns the sessions that pass the test, in no order.
-func (e *Endpoint) each(test func(*session) bool) []*session {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var list []*session
-	for s := range e.sessions {
-		if test(s) {
-			list = append(list, s)
-		}
-	}
-	return list
-}
-
 // background runs f on a goroutine that Close waits for.
 func (e *Endpoint) background(f func(ctx context.Context)) {
 	e.mu.Lock()
@@ -402,16 +280,5 @@ func (e *Endpoint) background(f func(ctx context.Context)) {
 	if e.closed {
 		return
 	}
-	e.tasks.Go(func() { f(e.ctx) })
-}
-
-// child returns the aggregator, or the error that says why there is none.
-func (e *Endpoint) child() (*child.Child, error) {
-	if c := e.aggregator.Load(); c != nil {
-		return c, nil
-	}
-	if e.cfg.AggdPath == "" {
-		return nil, fmt.Errorf("%w: there is no aggregator program", fs.ErrUnsupported)
-	}
-	return nil, fmt.Errorf("%w: the machine is not running", fs.ErrBusy)
+	e.running.Go(func() { f(e.ctx) })
 }

@@ -88,7 +88,7 @@ func (c *call) exchanging(server, method string, params json.RawMessage) *exchan
 	c.session.exchanges.tasks.Go(func() {
 		defer close(x.over)
 		defer x.cancel(nil)
-		x.result, x.err = c.reach(x.ctx, server, method, params, x, x.progress)
+		x.result, x.err = c.reach(x.ctx, wire.Call{Server: server, Method: method, Params: params, Owner: x, Progress: x.progress})
 	})
 	return x
 }
@@ -172,8 +172,8 @@ func (xs *exchanges) add(e *Endpoint, state string, x *exchange) bool {
 	if len(xs.held) >= maxExchanges {
 		return false
 	}
-	if e.exchanges.Add(x.cost()) > maxExchangeBytes {
-		e.exchanges.Add(-x.cost())
+	if e.exchangeBytes.Add(x.cost()) > maxExchangeBytes {
+		e.exchangeBytes.Add(-x.cost())
 		return false
 	}
 	xs.held[state] = x
@@ -188,7 +188,7 @@ func (xs *exchanges) remove(e *Endpoint, state string) *exchange {
 	x := xs.held[state]
 	if x != nil {
 		delete(xs.held, state)
-		e.exchanges.Add(-x.cost())
+		e.exchangeBytes.Add(-x.cost())
 	}
 	return x
 }
@@ -199,7 +199,7 @@ func (xs *exchanges) drop(e *Endpoint) {
 	xs.mu.Lock()
 	defer xs.mu.Unlock()
 	for _, x := range xs.held {
-		e.exchanges.Add(-x.cost())
+		e.exchangeBytes.Add(-x.cost())
 		x.expiry.Stop()
 	}
 	clear(xs.held)
@@ -253,7 +253,7 @@ func (x *exchange) offers(capability string) bool {
 
 // ask has the client be asked, and waits for its answer.
 func (x *exchange) ask(ctx context.Context, r wire.ServerRequest) (json.RawMessage, *Error) {
-	size, kept := int64(len(r.Params)), &x.session.e.exchanges
+	size, kept := int64(len(r.Params)), &x.session.e.exchangeBytes
 	defer kept.Add(-size)
 	if kept.Add(size) > maxExchangeBytes {
 		return nil, failure(jsonrpc.CodeBusy, "too much waits for answers of clients: %d MiB in all", maxExchangeBytes>>20)
@@ -295,24 +295,21 @@ func (x *exchange) progress(params json.RawMessage) {
 	}
 }
 
-// callOf returns the call that what a server says belongs to, or nil.
-func callOf(owner any) *call {
-	switch o := owner.(type) {
-	case *call:
-		return o
-	case *exchange:
-		return o.current()
-	}
-	return nil
+func (x *exchange) context() context.Context { return x.ctx }
+
+func (c *call) current() *call           { return c }
+func (c *call) context() context.Context { return c.ctx }
+
+// An owner is what a server works for, to which what it says meanwhile belongs.
+type owner interface {
+	current() *call
+	context() context.Context
 }
 
-// contextOf returns the context of what the server works for, or nil.
-func contextOf(owner any) context.Context {
-	switch o := owner.(type) {
-	case *call:
-		return o.ctx
-	case *exchange:
-		return o.ctx
+// callOf returns the call that what a server says belongs to, or nil.
+func callOf(what any) *call {
+	if o, ok := what.(owner); ok {
+		return o.current()
 	}
 	return nil
 }

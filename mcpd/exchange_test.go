@@ -63,7 +63,7 @@ func TestInputRequired(t *testing.T) {
 	if got := g.ok("tools/call", `{"name":"one__sample",`+offering(`{"roots":{}}`)+`}`); !strings.Contains(string(got), "-32601") {
 		t.Errorf("not offered: %s", got)
 	}
-	if n := st.exchanges.Load(); n != 0 {
+	if n := st.exchangeBytes.Load(); n != 0 {
 		t.Errorf("%d calls wait for clients", n)
 	}
 }
@@ -133,11 +133,11 @@ func TestInputRequiredBounds(t *testing.T) {
 		g.ok("tools/call", `{"name":"one__elicit",`+able+`}`)
 	}
 	g.fails("tools/call", `{"name":"one__elicit",`+able+`}`, jsonrpc.CodeBusy, "too many calls wait")
-	if n := st.exchanges.Load() / exchangeCost; n != maxExchanges {
+	if n := st.exchangeBytes.Load() / exchangeCost; n != maxExchanges {
 		t.Errorf("%d calls wait, want %d", n, maxExchanges)
 	}
 	g.conn.Close()
-	for st.Sessions() > 0 || st.exchanges.Load() > 0 { // what a server asked ends a moment later
+	for st.Sessions() > 0 || st.exchangeBytes.Load() > 0 { // what a server asked ends a moment later
 		st.ServersText() // takes its time
 	}
 }
@@ -244,12 +244,12 @@ func TestExchangeBytes(t *testing.T) {
 	if !a.exchanges.add(e, "large", large) || b.exchanges.add(e, "small", small) {
 		t.Error("one more waits than there is room for")
 	}
-	if a.exchanges.remove(e, "large") != large || !b.exchanges.add(e, "small", small) || e.exchanges.Load() != exchangeCost {
-		t.Errorf("%d bytes wait", e.exchanges.Load())
+	if a.exchanges.remove(e, "large") != large || !b.exchanges.add(e, "small", small) || e.exchangeBytes.Load() != exchangeCost {
+		t.Errorf("%d bytes wait", e.exchangeBytes.Load())
 	}
-	e.exchanges.Store(maxExchangeBytes)
+	e.exchangeBytes.Store(maxExchangeBytes)
 	large.session = a
-	if _, err := large.ask(t.Context(), wire.ServerRequest{Notification: wire.Notification{Params: []byte("{}")}}); err == nil || err.Code != jsonrpc.CodeBusy || e.exchanges.Load() != maxExchangeBytes {
+	if _, err := large.ask(t.Context(), wire.ServerRequest{Notification: wire.Notification{Params: []byte("{}")}}); err == nil || err.Code != jsonrpc.CodeBusy || e.exchangeBytes.Load() != maxExchangeBytes {
 		t.Errorf("a server asks for more than there is room for: %v", err)
 	}
 }

@@ -35,31 +35,31 @@ func (c *call) send(ctx context.Context, server, method string, params json.RawM
 	}
 	switch {
 	case !c.stateless() || c.client.key == "" || c.task != nil:
-		return c.reach(ctx, server, method, params, c, c.progress)
+		return c.reach(ctx, wire.Call{Server: server, Method: method, Params: params, Owner: c, Progress: c.progress})
 	case c.exchange == nil:
 		c.exchange = c.exchanging(server, method, params)
 	}
 	return c.exchange.await(ctx)
 }
 
-// reach makes the request by way of the aggregator. What the server says meanwhile
-// belongs to owner.
-func (c *call) reach(ctx context.Context, server, method string, params json.RawMessage, owner any, progress func(json.RawMessage)) (json.RawMessage, *Error) {
+// reach makes the request by way of the aggregator, on the call's connection and as a
+// part of its trace.
+func (c *call) reach(ctx context.Context, request wire.Call) (json.RawMessage, *Error) {
 	aggregator, err := c.session.e.child()
 	if err != nil {
 		return nil, c.failed(ctx, err)
 	}
-	c.upstream.Store(&server)
+	c.upstream.Store(&request.Server)
 	defer c.upstream.Store(nil)
-	params = trace.Put(params, c.trace)
-	request := wire.Call{Client: c.connection(), Server: server, Method: method, Params: params, Owner: owner, Progress: progress}
+	request.Client, request.Params = c.connection(), trace.Put(request.Params, c.trace)
+	params := request.Params
 	answer, rerr := c.request(ctx, aggregator, request)
 	for round := 1; round < maxRounds; round++ {
 		urls := c.urlsAsked(rerr)
 		if len(urls) == 0 {
 			break
 		}
-		if err := c.openURLs(ctx, server, owner, urls, rerr); err != nil {
+		if err := c.openURLs(ctx, request, urls, rerr); err != nil {
 			return nil, err
 		}
 		answer, rerr = c.request(ctx, aggregator, request)
@@ -70,7 +70,7 @@ func (c *call) reach(ctx context.Context, server, method string, params json.Raw
 	if rerr != nil || !answer.Stateless {
 		return answer.Result, rerr
 	}
-	return c.bridge(ctx, server, answer.Result, func(more []byte) (json.RawMessage, *Error) {
+	return c.bridge(ctx, request.Server, answer.Result, func(more []byte) (json.RawMessage, *Error) {
 		request.Params = joinMembers(more, rawjson.Delete(params, "inputResponses", "requestState"))
 		answer, err := c.request(ctx, aggregator, request)
 		return answer.Result, err

@@ -31,9 +31,9 @@ func (e *Endpoint) asked(ctx context.Context, r wire.ServerRequest) (result, rpc
 	if r.Method == "ping" {
 		return json.RawMessage(`{}`), nil
 	}
-	if given := contextOf(r.Owner); given != nil {
+	if o, ok := r.Owner.(owner); ok {
 		var cancel context.CancelFunc
-		ctx, cancel = joined(ctx, given)
+		ctx, cancel = joined(ctx, o.context())
 		defer cancel()
 	}
 	result, err := e.inquire(ctx, r)

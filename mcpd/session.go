@@ -1,7 +1,6 @@
 package mcpd
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,10 +17,10 @@ import (
 )
 
 const (
-	maxInFlight    = 1024             // requests of one session
-	maxInFlightAll = 8192             // of all sessions
-	linger         = 10 * time.Second // for answers when a guest that said all it had to may have gone
-	watch          = 100 * time.Millisecond
+	maxInFlight    = 1024                   // requests of one session
+	maxInFlightAll = 8192                   // of all sessions
+	linger         = 10 * time.Second       // for answers when a guest that said all it had to may have gone
+	hangUpTick     = 100 * time.Millisecond // between looks whether it has
 )
 
 // Why a request is given up.
@@ -61,7 +60,15 @@ type session struct {
 }
 
 func newSession(e *Endpoint, conn net.Conn) *session {
-	s := &session{e: e, conn: conn, process: "unknown", asks: asks{waiting: make(map[uint32]*ask)}, exchanges: exchanges{held: make(map[string]*exchange)}, finished: make(chan struct{}), inFlight: make(map[*call]struct{})}
+	s := &session{
+		e:         e,
+		conn:      conn,
+		process:   "unknown",
+		asks:      asks{waiting: make(map[uint32]*ask)},
+		exchanges: exchanges{held: make(map[string]*exchange)},
+		finished:  make(chan struct{}),
+		inFlight:  make(map[*call]struct{}),
+	}
 	s.ctx, s.cancel = context.WithCancelCause(e.ctx)
 	s.client.Store(&client{})
 	s.level.Store(noLevel)
@@ -185,23 +192,6 @@ func (s *session) take(f frame.Frame) {
 	}
 }
 
-// takeNotification handles one that is right, and in no bad envelope.
-func (s *session) takeNotification(f frame.Frame, m message, merr *Error, env envelope) {
-	if merr != nil || m.ID != nil || m.Method == "" {
-		s.e.cfg.Log.Debug("notification dropped", "vm", s.e.cfg.VM(), "process", f.Process)
-		return
-	}
-	if env.err == nil && env.is {
-		env.err = s.e.cfg.Seal.Wait(env.ticket)
-	}
-	if env.err != nil {
-		s.e.refusedEnvelope(f.Process, m.Method, "", env.err)
-		return
-	}
-	rawjson.OneLine(f.Payload)
-	s.notification(m)
-}
-
 // takeRequest starts the call that a request is, and says whether it did, or
 // answers what is wrong with it.
 func (s *session) takeRequest(f frame.Frame, m message, merr *Error, env envelope, size int) (begun bool) {
@@ -308,7 +298,7 @@ func (s *session) drain() {
 		s.calls.Wait()
 		close(done)
 	}()
-	tick := time.NewTicker(watch)
+	tick := time.NewTicker(hangUpTick)
 	defer tick.Stop()
 	began := time.Now()
 	for {
@@ -326,57 +316,6 @@ func (s *session) drain() {
 			return
 		}
 	}
-}
-
-// notify sends a notification to the guest. It never blocks: a guest that
-// does not read loses notifications.
-func (s *session) notify(method string, params []byte) {
-	if s.out == nil {
-		return
-	}
-	f := frame.Frame{Version: uint8(s.version.Load()), Flags: frame.Notification, Process: s.process, Payload: jsonrpc.Notification(method, params)}
-	if !s.out.Post(f) {
-		s.e.cfg.Log.Debug("notification lost", "vm", s.e.cfg.VM(), "method", method)
-	}
-}
-
-// notification handles a notification of the guest.
-func (s *session) notification(m message) {
-	switch m.Method {
-	case "notifications/initialized":
-		s.client.Load().ready.Store(true)
-	case "notifications/cancelled":
-		s.cancelled(m)
-	case "notifications/progress":
-		if a := s.asks.about(m.params.get(pProgressToken)); a != nil {
-			s.e.notifyServer(a.client, a.server, m.Method, m.params.raw)
-		}
-	case "notifications/roots/list_changed":
-		s.e.toServers(s, m.Method, m.params.raw)
-	default:
-		s.e.cfg.Log.Debug("unknown notification dropped", "vm", s.e.cfg.VM(), "method", m.Method)
-	}
-}
-
-// cancelled gives up the request that the guest does not want any more.
-func (s *session) cancelled(m message) {
-	id := m.params.get(pRequestID)
-	c := s.latest(func(c *call) bool { return id != nil && bytes.Equal(c.message.ID, id) })
-	if c == nil || c.message.Method == "initialize" { // which the protocol does not let be cancelled
-		return
-	}
-	reason, _ := m.params.str(pReason)
-	c.cancel(&cancellation{reason})
-}
-
-// A cancellation is the cause of a call's end when the guest cancelled it.
-type cancellation struct{ reason string }
-
-func (c *cancellation) Error() string {
-	if c.reason == "" {
-		return "cancelled by the client"
-	}
-	return c.reason
 }
 
 // response returns a JSON-RPC response.

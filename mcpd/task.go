@@ -104,7 +104,7 @@ func (c *call) noteTask(result json.RawMessage) *Error {
 	t := &task{
 		id: id, server: c.server, newer: c.stateless(), key: c.client.key, principal: c.who, session: c.session.id, tool: c.tool, own: c.own,
 	}
-	if len(id) > maxTaskID || !c.session.e.made.add(t) {
+	if len(id) > maxTaskID || !c.session.e.tasks.add(t) {
 		return failure(jsonrpc.CodeInternal, "%s made a task, but by an id that another task has, or too long: %.100q", c.server, id)
 	}
 	return nil
@@ -137,7 +137,7 @@ func planTask(_ context.Context, c *call) (step, *Error) {
 	if !ok {
 		return nil, missing("taskId")
 	}
-	t := c.session.e.made.find(id)
+	t := c.session.e.tasks.find(id)
 	if t == nil || t.principal != c.who || !c.goesTo(t.server, t.own) {
 		c.server, c.own, c.missing = "", "", false
 		return nil, failure(jsonrpc.CodeParams, "task not found: %.100s", id)
@@ -218,7 +218,7 @@ func (c *call) appendTasks(ctx context.Context, b []byte, server string, most in
 			return b
 		}
 		for _, raw := range rawjson.Elements(rawjson.Get(result, "tasks")) {
-			t := c.session.e.made.find(rawjson.GetString(raw, "taskId"))
+			t := c.session.e.tasks.find(rawjson.GetString(raw, "taskId"))
 			if t == nil || t.newer || t.server != server || t.principal != c.who || had[t] || len(b)+len(raw) > most {
 				continue
 			}
@@ -236,7 +236,7 @@ func (c *call) appendTasks(ctx context.Context, b []byte, server string, most in
 
 // taskChanged passes the news of a task on to the session that it was made for.
 func (e *Endpoint) taskChanged(n wire.Notification) {
-	t := e.made.find(rawjson.GetString(n.Params, "taskId"))
+	t := e.tasks.find(rawjson.GetString(n.Params, "taskId"))
 	if t == nil || t.server != n.Server || t.key != n.Client {
 		return
 	}
@@ -249,7 +249,7 @@ func (e *Endpoint) taskChanged(n wire.Notification) {
 
 // taskNews has the listens for a task of 2026-07-28 tell of it.
 func (e *Endpoint) taskNews(n wire.Notification) {
-	t := e.made.find(rawjson.GetString(n.Params, "taskId"))
+	t := e.tasks.find(rawjson.GetString(n.Params, "taskId"))
 	if t == nil || t.server != n.Server {
 		return
 	}

@@ -130,7 +130,7 @@ func TestTasks(t *testing.T) {
 	if row := st.lines(4)[3]; row["server_name"] != "tasker" || row["tool_name"] != "tasker__slow" {
 		t.Errorf("row: %v", row)
 	}
-	if _, err := st.request(t.Context(), Caller{Principal: "somebody"}, "tasks/get", "taskId", "task-1", nil); err == nil || !strings.Contains(err.Error(), "task not found") {
+	if _, err := st.request(t.Context(), Caller{Principal: "somebody"}, wish{"tasks/get", "taskId", "task-1", nil}); err == nil || !strings.Contains(err.Error(), "task not found") {
 		t.Errorf("another's task: %v", err)
 	}
 	// A result is judged as that of its tool, whichever way it comes.

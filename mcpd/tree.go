@@ -134,27 +134,34 @@ type Caller struct {
 // Call calls a tool as a guest's program would, through policy and ledger.
 // An error object of the server is an *Error.
 func (e *Endpoint) Call(ctx context.Context, who Caller, tool string, args json.RawMessage) (json.RawMessage, error) {
-	return e.request(ctx, who, "tools/call", "name", tool, args)
+	return e.request(ctx, who, wish{"tools/call", "name", tool, args})
 }
 
 // ReadResource reads a resource as a guest's program would.
 func (e *Endpoint) ReadResource(ctx context.Context, who Caller, uri string) (json.RawMessage, error) {
-	return e.request(ctx, who, "resources/read", "uri", uri, nil)
+	return e.request(ctx, who, wish{"resources/read", "uri", uri, nil})
 }
 
 // GetPrompt gets a prompt as a guest's program would.
 func (e *Endpoint) GetPrompt(ctx context.Context, who Caller, name string, args json.RawMessage) (json.RawMessage, error) {
-	return e.request(ctx, who, "prompts/get", "name", name, args)
+	return e.request(ctx, who, wish{"prompts/get", "name", name, args})
 }
 
-func (e *Endpoint) request(ctx context.Context, who Caller, method, member, value string, args json.RawMessage) (json.RawMessage, error) {
-	b := append([]byte(`{`), quote(member)...)
-	b = rawjson.AppendString(append(b, ':'), value)
-	if len(args) > 0 {
-		if err := rawjson.Check(args); err != nil {
+// A wish is a request through the tree: what it is about is the value of a member of
+// its params.
+type wish struct {
+	method, member, value string
+	args                  json.RawMessage
+}
+
+func (e *Endpoint) request(ctx context.Context, who Caller, w wish) (json.RawMessage, error) {
+	b := append([]byte(`{`), quote(w.member)...)
+	b = rawjson.AppendString(append(b, ':'), w.value)
+	if len(w.args) > 0 {
+		if err := rawjson.Check(w.args); err != nil {
 			return nil, fmt.Errorf("%w: arguments: %w", fs.ErrInvalid, err)
 		}
-		b = append(append(b, `,"arguments":`...), args...)
+		b = append(append(b, `,"arguments":`...), w.args...)
 	}
 	b = rawjson.OneLine(append(b, '}'))
 	p, perr := scanParams(b)
@@ -162,7 +169,10 @@ func (e *Endpoint) request(ctx context.Context, who Caller, method, member, valu
 		return nil, perr
 	}
 	s := e.local
-	c := &call{session: s, client: s.client.Load(), level: noLevel, process: frame.SanitizeName(who.Process), who: who.Principal, message: message{jsonrpc.Message{Method: method}, p}, begun: time.Now(), sent: len(b), trace: traceOf(&p)}
+	c := &call{
+		session: s, client: s.client.Load(), level: noLevel, process: frame.SanitizeName(who.Process), who: who.Principal,
+		message: message{jsonrpc.Message{Method: w.method}, p}, begun: time.Now(), sent: len(b), trace: traceOf(&p),
+	}
 	if why := s.begin(c); why != nil {
 		return nil, fmt.Errorf("%w: %w", fs.ErrBusy, why)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
 )
 
 // urlsAsked returns what a client of 2026-07-28 is to be asked in the place of the
@@ -25,10 +26,10 @@ func (c *call) urlsAsked(err *Error) [][]byte {
 
 // openURLs has the client open them. Where it does not want to, the error stays
 // the answer.
-func (c *call) openURLs(ctx context.Context, server string, owner any, urls [][]byte, refused *Error) *Error {
+func (c *call) openURLs(ctx context.Context, request wire.Call, urls [][]byte, refused *Error) *Error {
 	for _, params := range urls {
-		r := c.asking(server, "elicitation/create", params)
-		r.Owner = owner
+		r := c.asking(request.Server, "elicitation/create", params)
+		r.Owner = request.Owner
 		answer, err := c.session.e.inquire(ctx, r)
 		switch {
 		case err != nil:

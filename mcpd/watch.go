@@ -8,7 +8,7 @@ import (
 
 // watch has the server of a task tell of it, and says whether it will.
 func (l *listen) watch(id string) bool {
-	e, t := l.call.session.e, l.call.session.e.made.find(id)
+	e, t := l.call.session.e, l.call.session.e.tasks.find(id)
 	if t == nil || !t.newer || t.principal != l.call.who {
 		return false
 	}
