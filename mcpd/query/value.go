@@ -30,27 +30,10 @@ func number(to sqlite3.Context, v []byte) {
 	to.ResultFloat(float(v))
 }
 
-// maxExact is how long a number may be whose digits float64 holds exactly.
-const maxExact = 15
-
 // float returns the value of a number of JSON, 0 if it is none.
 func float(v []byte) float64 {
-	n, scale := 0.0, 0.0
-	for _, c := range v {
-		switch {
-		case len(v) > maxExact || c != '.' && (c < '0' || c > '9') || c == '.' && scale > 0:
-			f, _ := strconv.ParseFloat(string(v), 64)
-			return f
-		case c == '.':
-			scale = 1
-		default:
-			n, scale = n*10+float64(c-'0'), scale*10
-		}
-	}
-	if scale == 0 {
-		return n
-	}
-	return n / scale // both are exact, so this is rounded once
+	f, _ := strconv.ParseFloat(string(v), 64)
+	return f
 }
 
 // appendValue appends a value of an answer as JSON. A blob is the digits of its
