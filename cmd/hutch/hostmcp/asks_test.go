@@ -35,7 +35,7 @@ func TestAnswer(t *testing.T) {
 		if len(waiting) != 1 || ask["vm"] != "dev" || ask["tool"] != "dir_list" {
 			t.Fatalf("asks: %v", waiting)
 		}
-		use := args{"id": plain(t, ask["id"]), "answer": a.answer}
+		use := args{"id": ask["id"], "answer": a.answer}
 		if a.reason != "" {
 			use["reason"] = a.reason
 		}
@@ -45,5 +45,5 @@ func TestAnswer(t *testing.T) {
 		}
 		c.fails("answer", use, "file does not exist: ")
 	}
-	c.fails("answer", args{"id": "9", "answer": "allow", "reason": "x"}, "invalid argument: only deny takes a reason")
+	c.fails("answer", args{"id": 9, "answer": "allow", "reason": "x"}, "invalid argument: only deny takes a reason")
 }

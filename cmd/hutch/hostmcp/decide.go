@@ -20,7 +20,7 @@ type (
 		Asks []json.RawMessage `json:"asks"`
 	}
 	answered struct {
-		ID     string `json:"id"`
+		ID     int    `json:"id"`
 		Answer string `json:"answer"`
 	}
 	judged struct {
@@ -82,17 +82,14 @@ func (c *call) awaitAsk(ctx context.Context, most time.Duration) error {
 }
 
 func (c *call) answer(ctx context.Context) (any, error) {
-	id, word := c.args.text("id"), c.args.text("answer")
-	if _, err := strconv.ParseUint(id, 10, 64); err != nil {
-		return nil, fmt.Errorf("%w: %q is not the number of an ask", fs.ErrInvalid, id)
-	}
+	id, word := c.args.number("id"), c.args.text("answer")
 	if reason := c.args.text("reason"); reason != "" {
 		if word != "deny" {
 			return nil, fmt.Errorf("%w: only deny takes a reason", fs.ErrInvalid)
 		}
 		word += " " + fs.PlainLine(reason)
 	}
-	return answered{id, word}, c.t.tell(ctx, path.Join("asks", id, "answer"), word)
+	return answered{id, word}, c.t.tell(ctx, path.Join("asks", strconv.Itoa(id), "answer"), word)
 }
 
 // policyTest asks what a sandbox's policy would decide of an event.

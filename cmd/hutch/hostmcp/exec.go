@@ -25,7 +25,7 @@ var (
 	execParams   = []param{
 		{name: "dir", kind: text, doc: "folder to start in; /workspace if not said"},
 		{name: "user", kind: text, doc: "user of the sandbox to run it as, by number or name"},
-		{name: "limit", kind: whole, def: 128 << 10, max: maxPart, doc: "most bytes of stdout and of stderr each; output has the rest"},
+		{name: "limit", kind: whole, def: 128 << 10, max: maxPart, doc: "most bytes of stdout and of stderr each; output has the rest, but not of run"},
 	}
 )
 

@@ -47,7 +47,7 @@ func (c *call) snapshot(ctx context.Context) (any, error) {
 	name, dir := c.vm(), c.dir()
 	snap := c.args.text("name")
 	if snap == "" {
-		snap = "mcp-" + time.Now().UTC().Format("20060102-150405.000")
+		snap = "at-" + time.Now().UTC().Format("20060102-150405.000")
 	}
 	if err := c.t.tell(ctx, dir+"/ctl", "snap "+fs.Quote(snap)); err != nil {
 		return nil, err

@@ -103,7 +103,7 @@ func tools() []tool {
 		{name: "asks", doc: "List the calls of agents in sandboxes that wait for somebody to decide them.", do: (*call).asks, out: asks{}, hints: readOnly, params: []param{
 			{name: "wait", kind: whole, def: 0, max: 3600, doc: "seconds to wait for one where there is none"}}},
 		{name: "answer", doc: "Decide what an agent in a sandbox waits for.", do: (*call).answer, out: answered{}, hints: destructive, params: []param{
-			{name: "id", kind: text, must: true, doc: "number of the ask"},
+			{name: "id", kind: whole, must: true, doc: "number of the ask"},
 			{name: "answer", kind: text, must: true, enum: []string{"allow", "allow always", "allow always exact", "deny"}, doc: "always is from now on, for the tool; exact, with the same arguments"},
 			{name: "reason", kind: text, doc: "of deny, which the agent is told"}}},
 		{name: "policy_test", doc: "Tell what a sandbox's policy would decide of an event, by which rule and why. Nothing is done.", do: (*call).policyTest, out: judged{}, hints: readOnly | idempotent, params: []param{idParam,
