@@ -79,9 +79,7 @@ func TestUnfinished(t *testing.T) {
 	await(t, "not all is written, and less than the budget is held", func() bool {
 		return written.Load() == 16 || st.pending.Used() >= 63<<20
 	})
-	if n := heap() - before; n > 100<<20 {
-		t.Errorf("%d MiB held", n>>20)
-	}
+	await(t, "more is held than the budget", func() bool { return heap()-before < 100<<20 }) // what grows is held twice for a moment
 	for _, c := range conns {
 		c.Close()
 	}
