@@ -64,7 +64,7 @@ type httpPeer struct {
 func newHTTPPeer(def definition, limit func() int) *httpPeer {
 	p := &httpPeer{def: def, limit: limit}
 	p.client = &http.Client{
-		CheckRedirect: p.redirect,
+		CheckRedirect: redirect,
 		Transport: &http.Transport{
 			DialContext:           (&net.Dialer{Timeout: def.connectTimeout()}).DialContext,
 			TLSHandshakeTimeout:   def.connectTimeout(),
@@ -77,23 +77,17 @@ func newHTTPPeer(def definition, limit func() int) *httpPeer {
 	return p
 }
 
-// redirect follows a redirect, but takes the credentials nowhere else, and does
-// not let a message become a GET.
-func (p *httpPeer) redirect(req *http.Request, via []*http.Request) error {
+// redirect follows a redirect to another path. To another server it takes neither
+// the credentials nor what is asked, and it does not let a message become a GET.
+func redirect(req *http.Request, via []*http.Request) error {
 	first := via[0]
 	switch {
 	case len(via) >= maxRedirects:
 		return errors.New("too many redirects")
 	case req.Method != first.Method:
 		return fmt.Errorf("redirected to %s in a way that drops the message", req.URL.Host)
-	}
-	if req.URL.Host != first.URL.Host || req.URL.Scheme != first.URL.Scheme {
-		for name := range p.def.Headers {
-			req.Header.Del(name)
-		}
-		req.Header.Del("Authorization")
-		req.Header.Del("Cookie")
-		req.Header.Del(sessionHeader)
+	case req.URL.Host != first.URL.Host || req.URL.Scheme != first.URL.Scheme:
+		return fmt.Errorf("redirected to another server, %s://%s: if it is to be asked, name it in url", req.URL.Scheme, req.URL.Host)
 	}
 	return nil
 }

@@ -154,30 +154,41 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestRedirect follows a redirect to another host without the credentials.
+// TestRedirect follows a redirect to another path, and none to another server.
 func TestRedirect(t *testing.T) {
-	leaks := make(chan string, 100)
-	f := &streamableFake{see: func(r *http.Request) {
-		leaks <- r.Header.Get("Authorization") + r.Header.Get("X-Api-Key")
-	}}
+	asked := make(chan string, 100)
+	f := &streamableFake{see: func(r *http.Request) { asked <- r.Header.Get("Authorization") }}
 	other := serveStreamable(t, f)
-	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer secret" || r.Header.Get("X-Api-Key") != "key" {
-			t.Error("the first host did not get the credentials")
-		}
-		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
-	}))
-	t.Cleanup(first.Close)
-	h := start(t, Config{}, wire.Server{Name: "s", URL: first.URL, BearerToken: "secret", Headers: map[string]string{"X-Api-Key": "key"}, Type: "streamable-http"})
-	if leak := <-leaks; leak != "" {
-		t.Errorf("the other host got %q", leak)
+	for _, tt := range []struct {
+		to     string
+		status int
+		why    string
+	}{
+		{other.URL, http.StatusTemporaryRedirect, "redirected to another server, " + other.URL + ": "},
+		{"/moved", http.StatusFound, "drops the message"},
+	} {
+		first := httptest.NewServer(http.RedirectHandler(tt.to, tt.status))
+		t.Cleanup(first.Close)
+		h := start(t, Config{}, wire.Server{Name: "s", URL: first.URL, BearerToken: "secret", Type: "streamable-http"})
+		wants(t, h.awaitState("s", wire.Failed).Error, tt.why)
 	}
-	_ = h
+	if len(asked) > 0 {
+		t.Error("the other server was asked")
+	}
 
-	turned := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusFound))
-	t.Cleanup(turned.Close)
-	h = start(t, Config{}, wire.Server{Name: "s", URL: turned.URL, Type: "streamable-http"})
-	wants(t, h.awaitState("s", wire.Failed).Error, "drops the message")
+	moved := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/old" {
+			http.Redirect(w, r, "/new", http.StatusTemporaryRedirect)
+			return
+		}
+		f.ServeHTTP(w, r)
+	}))
+	t.Cleanup(moved.Close)
+	h := start(t, Config{}, wire.Server{Name: "s", URL: moved.URL + "/old", BearerToken: "secret", Type: "streamable-http"})
+	h.awaitState("s", wire.Connected)
+	if got := <-asked; got != "Bearer secret" {
+		t.Errorf("the same server got %q", got)
+	}
 }
 
 func TestLegacySSE(t *testing.T) {
