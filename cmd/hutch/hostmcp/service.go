@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,6 +30,9 @@ type service struct {
 	args    []string // for it, beside the address
 	log     io.Writer
 	turn    chan struct{} // holds a token while nobody starts one
+
+	met  atomic.Bool // one has served
+	ours atomic.Bool // we have started one
 }
 
 func newService(c Config) *service {
@@ -37,7 +41,8 @@ func newService(c Config) *service {
 	return s
 }
 
-// dial connects to the tree, of a service that is started if none runs.
+// dial connects to the tree, of a service that is started if none runs. One that
+// somebody else has started is not ours to start again: it may have another state.
 func (s *service) dial(ctx context.Context) (*tree, error) {
 	t, err := dial(ctx, s.addr)
 	for range 2 {
@@ -46,13 +51,22 @@ func (s *service) dial(ctx context.Context) (*tree, error) {
 		}
 		t, err = dial(ctx, s.addr) // it ended just then, and nothing was asked of it yet
 	}
-	if !nobody(err) {
+	switch {
+	case !nobody(err):
+		if err == nil {
+			s.met.Store(true)
+		}
 		return t, err
+	case s.met.Load() && !s.ours.Load():
+		return nil, fmt.Errorf("%w: the hutchd at %s has ended, and hutch mcp had not started it: start it again", fs.ErrNotExist, s.addr)
 	}
 	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
-	return dial(ctx, s.addr)
+	if t, err = dial(ctx, s.addr); err == nil {
+		s.met.Store(true)
+	}
+	return t, err
 }
 
 // nobody says whether err is that nobody serves at an address.
@@ -150,6 +164,7 @@ func (s *service) launch(ctx context.Context) error {
 	case err := <-began:
 		if t, derr := dial(ctx, s.addr); derr == nil { // ours, or that of somebody who was faster
 			defer t.close()
+			s.ours.Store(s.ours.Load() || err == nil)
 			s.tellStarted(ctx, t, cmd.Process.Pid, err == nil)
 			return nil
 		}

@@ -52,7 +52,8 @@ func TestDialAgain(t *testing.T) {
 }
 
 // TestStart has several servers at once find no service: one starts it, and
-// all use it. It stays when they end, and is started again when it was killed.
+// all use it. It stays when they end, and is started again when it was killed, by
+// the one that had started it: to the others it is somebody's, with a state of its own.
 func TestStart(t *testing.T) {
 	bin := need.Programs(t)
 	dir, err := os.MkdirTemp("", "hutch-mcp-")
@@ -68,10 +69,14 @@ func TestStart(t *testing.T) {
 		w.line(`"connected":true`)
 	}
 	var logs [4]bytes.Buffer
+	started := make(chan int, len(logs))
 	var ended sync.WaitGroup
 	var all []*rawPeer
 	for i := range logs {
-		w, end := s.program(config, &logs[i])
+		w, end := s.program(config, writes(func(p []byte) (int, error) {
+			started <- i
+			return logs[i].Write(p)
+		}))
 		all = append(all, w)
 		ended.Go(end)
 	}
@@ -86,8 +91,12 @@ func TestStart(t *testing.T) {
 	}
 	for nobodyServes(t, s.addr) == nil { // the kernel takes a moment to end it
 	}
-	call(all[0], 2)
-	call(all[1], 2)
+	who := <-started
+	other := all[(who+1)%len(all)]
+	other.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"hutch_list"}}`)
+	other.line("has ended, and hutch mcp had not started it")
+	call(all[who], 2)
+	call(other, 3)
 	if second := holder(t, dir); second == first {
 		t.Error("the service was not started again")
 	}
@@ -106,6 +115,11 @@ func TestStart(t *testing.T) {
 		t.Errorf("told %s", told)
 	}
 }
+
+// writes is a writer that is a function.
+type writes func(p []byte) (int, error)
+
+func (w writes) Write(p []byte) (int, error) { return w(p) }
 
 // program starts a server with a log, whose end is waited for by end.
 func (s *site) program(c Config, log io.Writer) (w *rawPeer, end func()) {
