@@ -63,19 +63,21 @@ func (c *conn) unreadable(line []byte, err error) {
 // nothing else.
 func (c *conn) noise(line []byte, why error) {
 	n := c.passed.Add(1)
+	c.throttle()
 	if c.complaints.Allow() {
 		c.up.logf("sent what is passed over, %d lines until now (%v): %.80q", n, why, line)
 	}
 }
 
-// A server may send so many notifications at once, and so many a second from then
-// on; one that sends more is read more slowly, and nobody else notices.
+// A server may send so many notifications, and lines that nobody waits for, at once,
+// and so many a second from then on; one that sends more is read more slowly, and
+// nobody else notices.
 const (
 	notificationBurst = 4096
 	notificationRate  = 2000
 )
 
-// throttle slows down the reading of a server that sends too many notifications.
+// throttle slows down the reading of a server that sends too much unasked.
 func (c *conn) throttle() {
 	if wait := c.notices.Reserve().Delay(); wait > 0 {
 		pause(wait, c.over, nil)
@@ -100,7 +102,8 @@ func (c *conn) response(line []byte, m jsonrpc.Message, from *call) {
 	last := c.last
 	c.mu.Unlock()
 	if id, ok := jsonrpc.Number(m.ID); ok && id <= last && id > 0 {
-		return // to a call that was given up
+		c.throttle() // to a call that was given up
+		return
 	}
 	c.noise(line, errors.New("the answer to no request"))
 }
