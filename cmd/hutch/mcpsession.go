@@ -39,7 +39,15 @@ func mcpSession(ctx context.Context, c *tree, args []string) error {
 		asked <- err
 		ended <- tell(ctl, "eof")
 	}()
-	_, err = io.Copy(os.Stdout, io.NewSectionReader(data, 0, 1<<62))
+	told := make(chan error, 1)
+	go func() { // nor a write to standard output
+		_, err := io.Copy(os.Stdout, io.NewSectionReader(data, 0, 1<<62))
+		told <- err
+	}()
+	select {
+	case err = <-told:
+	case <-ctx.Done():
+	}
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

@@ -63,7 +63,7 @@ func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	defer beginning.Wait()
 	defer cancel()
 	beginning.Go(func() { h.begin(ctx, c.Log) })
-	err := newSession(h, s, out).serve(ctx, in, closed(out))
+	err := newSession(h, s, out).serve(ctx, in, closed(in), closed(out))
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -211,10 +211,11 @@ func (h *host) close() {
 	h.vms, h.execs = map[string]*tree{}, nil
 }
 
-// closed returns a channel that is closed when nobody can read out any more.
-func closed(out io.Writer) <-chan struct{} {
+// closed returns a channel that is closed when nobody has the other end of a pipe any
+// more. Of what is no file it stays open.
+func closed(end any) <-chan struct{} {
 	gone := make(chan struct{})
-	if f, ok := out.(*os.File); ok {
+	if f, ok := end.(*os.File); ok {
 		go func() {
 			awaitHangup(int(f.Fd()))
 			close(gone)

@@ -30,7 +30,8 @@ const (
 	// unreadLimit is how long a client whose input has ended may read nothing of
 	// what is written to it.
 	unreadLimit = 5 * time.Second
-	atOnce      = 16 << 10 // bytes of a write
+	endLimit    = time.Second // the same, of one who has us end
+	atOnce      = 16 << 10    // bytes of a write
 )
 
 // A session is the one client, on a pair of streams. It is our own beside
@@ -50,11 +51,12 @@ type session struct {
 	written atomic.Int64 // bytes
 	unread  bool         // serve's: it has given up on a write
 
-	mu    sync.Mutex          // guards what follows
-	calls map[string]*request // under way, by id
-	bytes int                 // of these
-	kept  int                 // bytes of answers in batches that are not whole
-	all   sync.WaitGroup
+	mu      sync.Mutex          // guards what follows
+	calls   map[string]*request // under way, by id
+	bytes   int                 // of these
+	kept    int                 // bytes of answers in batches that are not whole
+	all     sync.WaitGroup      // of requests
+	closing bool                // all is waited for: there can be no more
 }
 
 type request struct {
@@ -88,8 +90,9 @@ func (s *session) ProtocolVersion() string {
 }
 
 // serve answers the messages of in until it ends and all is answered, or ctx
-// is done, or nobody reads the answers any more, which closes gone.
-func (s *session) serve(ctx context.Context, in io.Reader, gone <-chan struct{}) error {
+// is done, or nobody reads the answers any more, which closes gone. Who writes to in
+// closes left by going.
+func (s *session) serve(ctx context.Context, in io.Reader, left, gone <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s.ctx = ctx
 	defer s.finish()
@@ -98,21 +101,26 @@ func (s *session) serve(ctx context.Context, in io.Reader, gone <-chan struct{})
 		return err
 	}
 	defer s.server.UnregisterSession(context.WithoutCancel(ctx), s.SessionID())
-	lines, ended := make(chan []byte), make(chan error, 1)
-	go func() { ended <- readLines(ctx, in, lines) }() // a read of a terminal cannot be called back
-	for {
-		select {
-		case line := <-lines:
-			s.take(ctx, line)
-		case err := <-ended:
-			if err != nil {
-				return err
-			}
+	var err error
+	ended := make(chan struct{})
+	go func() { // not waited for: neither a read of a terminal nor a write that nobody reads can be called back
+		defer close(ended)
+		err = s.read(ctx, in)
+	}()
+	select {
+	case <-ended:
+	case <-left: // what was written before may be more than is read, as answers are not
+		s.unread = s.await(unreadLimit, ended, gone, ctx.Done())
+	case <-ctx.Done():
+	}
+	select {
+	case <-ended:
+		if err == nil {
 			s.drain(ctx, gone)
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
 		}
+		return err
+	default:
+		return ctx.Err()
 	}
 }
 
@@ -130,7 +138,7 @@ func (s *session) drain(ctx context.Context, gone <-chan struct{}) {
 		s.all.Wait()
 		close(answered)
 	}()
-	s.unread = s.await(answered, gone, ctx.Done())
+	s.unread = s.await(unreadLimit, answered, gone, ctx.Done())
 }
 
 // finish waits for all that was begun, but for writes that nobody reads, which
@@ -139,18 +147,22 @@ func (s *session) finish() {
 	if s.unread {
 		return
 	}
+	s.mu.Lock()
+	s.closing = true
+	s.mu.Unlock()
 	over := make(chan struct{})
 	go func() {
 		s.all.Wait()
 		s.watches.close()
 		close(over)
 	}()
-	s.await(over, nil, nil)
+	s.await(endLimit, over, nil, nil)
 }
 
-// await waits for one of the channels, or until nobody reads, which it returns.
-func (s *session) await(over, gone, done <-chan struct{}) (unread bool) {
-	tick := time.NewTicker(unreadLimit)
+// await waits for one of the channels, or until nobody reads for so long, which it
+// returns.
+func (s *session) await(long time.Duration, over, gone, done <-chan struct{}) (unread bool) {
+	tick := time.NewTicker(long)
 	defer tick.Stop()
 	for before := int64(-1); ; {
 		select {
@@ -170,17 +182,13 @@ func (s *session) await(over, gone, done <-chan struct{}) (unread bool) {
 	}
 }
 
-// readLines sends the lines of in, until it ends.
-func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
+// read begins to answer the lines of in, until it ends.
+func (s *session) read(ctx context.Context, in io.Reader) error {
 	r := bufio.NewReaderSize(in, 64<<10)
 	for {
 		line, err := readLine(r)
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			select {
-			case lines <- line:
-			case <-ctx.Done():
-				return nil
-			}
+			s.take(ctx, line)
 		}
 		if err == io.EOF {
 			return nil
@@ -258,14 +266,15 @@ func (s *session) request(ctx context.Context, m jsonrpc.Message, line []byte, b
 	if ctx = s.server.WithContext(ctx, s); r.listens {
 		handle = (&listener{s, m.ID, make(chan mcp.JSONRPCNotification, 1)}).answer
 	}
-	s.all.Go(func() {
+	go func() {
+		defer s.all.Done()
 		defer cancel(nil)
 		answer := handle(ctx, m, line)
 		if s.leave(id); context.Cause(ctx) == errCancelled {
 			answer = nil
 		}
 		s.send(b.Answer(answer))
-	})
+	}()
 }
 
 // answer handles a request and returns the answer.
@@ -300,11 +309,13 @@ func correct(e *mcp.JSONRPCErrorDetails, m jsonrpc.Message) {
 	}
 }
 
-// enter counts a request in, or says why it cannot be.
+// enter counts a request in, which is done with all then, or says why it cannot be.
 func (s *session) enter(id string, r *request) (why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case s.closing:
+		return "the session ends"
 	case s.calls[id] != nil:
 		return "a request with this id is under way"
 	case len(s.calls) >= maxCalls:
@@ -314,6 +325,7 @@ func (s *session) enter(id string, r *request) (why string) {
 	}
 	s.bytes += r.bytes
 	s.calls[id] = r
+	s.all.Add(1)
 	return ""
 }
 

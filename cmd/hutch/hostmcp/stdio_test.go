@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/sys/unix"
@@ -119,6 +120,46 @@ func TestUnread(t *testing.T) {
 	if err := Serve(t.Context(), Config{Address: newSite(t).addr, Log: io.Discard}, in, toClient); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestStuck writes until no more is taken, as no answer is read. The end of the
+// input and a signal are noticed all the same.
+func TestStuck(t *testing.T) {
+	for _, end := range []string{"input", "signal"} {
+		t.Run(end, func(t *testing.T) {
+			t.Parallel()
+			in, fromClient := pipe(t)
+			_, toClient := pipe(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() { ended <- Serve(ctx, Config{Address: newSite(t).addr, Log: io.Discard}, in, toClient) }()
+			ping := []byte(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"pad":"` + strings.Repeat("x", 1000) + `"}}` + "\n")
+			for stuck := false; !stuck; {
+				fromClient.SetWriteDeadline(time.Now().Add(time.Second))
+				_, err := fromClient.Write(ping)
+				stuck = errors.Is(err, os.ErrDeadlineExceeded)
+			}
+			if end == "input" {
+				fromClient.Close()
+			} else {
+				cancel()
+			}
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// pipe returns the ends of a pipe, which are closed when the test ends.
+func pipe(t *testing.T) (r, w *os.File) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
 }
 
 // TestRevisions speaks the revision without initialize, and an old one.
