@@ -44,6 +44,20 @@ func TestClosed(t *testing.T) {
 	}
 }
 
+// What takes long to compile ends with who asks it.
+func TestCompiling(t *testing.T) {
+	sql := "WITH t0(x) AS (SELECT 1)"
+	for i := range 15 {
+		sql += fmt.Sprintf(", t%d AS (SELECT a.x FROM t%d a, t%d b)", i+1, i, i)
+	}
+	e := new(Engine)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := e.Start(ctx, one(newLedger(t)), sql+" SELECT count(*) FROM t15"); !errors.Is(err, errEnded) || len(e.running) != 0 {
+		t.Errorf("%v, %d are left", err, len(e.running))
+	}
+}
+
 // A reader that gives up waiting takes nothing with it, and one that stops ends
 // the statement in the end.
 func TestReaderStops(t *testing.T) {

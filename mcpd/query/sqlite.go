@@ -86,8 +86,12 @@ func (s *Statement) confine() error {
 	return errors.Join(err, s.conn.SetAuthorizer(s.authorize))
 }
 
-// authorize lets a statement select, read and compute.
+// authorize lets a statement select, read and compute. To compile one can take long,
+// and this is where that is met.
 func (s *Statement) authorize(action sqlite3.AuthorizerActionCode, _, function, _, _ string) sqlite3.AuthorizerReturnCode {
+	if s.ctx.Err() != nil {
+		return sqlite3.AUTH_DENY
+	}
 	switch action {
 	case sqlite3.AUTH_SELECT, sqlite3.AUTH_READ, sqlite3.AUTH_RECURSIVE:
 		return sqlite3.AUTH_OK

@@ -71,13 +71,21 @@ func (e *Engine) Start(ctx context.Context, from Sources, sql string) (_ *Statem
 			close(s.done)
 		}
 	}()
-	if err := s.prepare(sql); err != nil {
+	if err := s.compile(ctx, sql); err != nil {
 		return nil, err
 	}
 	s.sources = from.List()
 	s.snapshots = make([]*ledger.Snapshot, len(s.sources))
 	go s.run()
 	return s, nil
+}
+
+// compile prepares the statement, which is work of it, and as long as ctx allows.
+func (s *Statement) compile(ctx context.Context, sql string) error {
+	defer context.AfterFunc(ctx, func() { s.cancel(errEnded) })()
+	s.work()
+	defer s.pause()
+	return s.prepare(sql)
 }
 
 // free gives back what the statement has.
