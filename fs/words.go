@@ -106,9 +106,10 @@ func cutWord(line string) (word, rest string, err error) {
 
 // deceives says whether a character above ASCII makes lines show as something
 // else than they are: those that control a terminal, that end a line for some
-// programs, and that turn the direction of the text. All have four hex digits.
+// programs, that turn the direction of the text, and that have no width and no use
+// in scripts or emoji, by which two names look the same. All have four hex digits.
 func deceives(r rune) bool {
-	return r >= 0x7f && r <= 0x9f || r == 0x61c || r == 0x200e || r == 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+	return r == 0x200b || r >= 0x2060 && r <= 0x2064 || r == 0xfeff || r >= 0x7f && r <= 0x9f || r == 0x61c || r == 0x200e || r == 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
 // TimeFormat is how lines of JSON have a time, which is in UTC: as wide at any

@@ -52,7 +52,8 @@ func TestLineWords(t *testing.T) {
 func TestMarshalLine(t *testing.T) {
 	for in, want := range map[string]string{
 		"é 日 😀": `"é 日 😀"`, "a\u202etxt": `"a\u202etxt"`, "\x7f\u009b\u0085\u2028\n": `"\u007f\u009b\u0085\u2028\n"`, "\u200d": "\"\u200d\"",
-		bidi: `"\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"`,
+		"a\u200b\u2060\ufeff": `"a\u200b\u2060\ufeff"`,
+		bidi:                  `"\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"`,
 	} {
 		got, err := MarshalLine(in)
 		if err != nil || string(got) != want {
