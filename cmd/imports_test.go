@@ -1,3 +1,4 @@
+// Package cmd has the programs, a folder each, and tests of the whole: imports, manuals, README.
 package cmd_test
 
 import (

@@ -91,7 +91,7 @@ func tools() []tool {
 			{name: "encoding", kind: text, enum: []string{utf8Text, base64Text}, doc: "of the content; if not said, base64 for what is not UTF-8"}}},
 		{name: "fork_live", doc: "Make a copy of a running sandbox with its memory, which runs on where that is.", do: (*call).forkLive, out: stateOf{}, params: []param{idParam,
 			{name: "name", kind: text, must: true, doc: "the copy's name"}}},
-		{name: "snapshot", doc: "Take a snapshot of a sandbox's files.", do: (*call).snapshot, out: snapshot{}, params: []param{idParam, {name: "name", kind: text, doc: "of the snapshot; the time if not said"}}},
+		{name: "snapshot", doc: "Take a snapshot of a sandbox's files.", do: (*call).snapshot, out: snapshot{}, params: []param{idParam, {name: "name", kind: text, doc: "of the snapshot; if not said, at- and the time"}}},
 		{name: "snapshots", doc: "List the snapshots of a sandbox.", do: (*call).snapshots, out: snapshots{}, hints: readOnly | idempotent, params: []param{idParam}},
 		{name: "diff", doc: "Tell what is different between two snapshots, or a snapshot and now.", do: (*call).diff, out: difference{}, hints: readOnly | idempotent, params: []param{idParam,
 			{name: "from", kind: text, must: true, doc: "a snapshot"}, {name: "to", kind: text, def: "now", doc: "another, or now"}}},
