@@ -116,7 +116,7 @@ func (c *call) mcpAdd(ctx context.Context) (any, error) {
 	if err == nil {
 		return changed{c.args.text("profile"), c.args.text("id"), file}, nil
 	}
-	return nil, errors.Join(err, c.takeBack(ctx, func(ctx context.Context, t *tree) error {
+	return nil, errors.Join(err, c.whole(ctx, func(ctx context.Context, t *tree) error {
 		defer t.tell(ctx, "ctl", "reload") // which the call may have got as far as
 		if there {
 			return t.store(ctx, file, []byte(was), 0o600)

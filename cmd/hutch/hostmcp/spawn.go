@@ -32,7 +32,7 @@ func (c *call) spawn(ctx context.Context) (any, error) {
 	name := ""
 	for n := len(there) + 1; ; n++ {
 		name = fmt.Sprintf("d%d", n)
-		if err = c.t.mkdir(ctx, path.Join(dir, "exec", name)); !errors.Is(err, fs.ErrExist) {
+		if err = c.mkdir(ctx, path.Join(dir, "exec", name)); !errors.Is(err, fs.ErrExist) {
 			break
 		}
 	}

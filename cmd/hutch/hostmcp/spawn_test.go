@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 )
 
-// TestSpawnCancelled has a call that is cancelled on its way leave no command.
+// TestSpawnCancelled has a call that is cancelled, early or late on its way,
+// leave no command.
 func TestSpawnCancelled(t *testing.T) {
 	s := newSite(t)
 	s.connect().call("create", args{"name": "dev"})
@@ -15,37 +17,34 @@ func TestSpawnCancelled(t *testing.T) {
 	for i := range 3000 {
 		env[fmt.Sprint("V", i)] = ""
 	}
-	c := &call{h: &host{service: newService(Config{Address: s.addr})}, args: arguments{"id": "dev", "command": "sleep 1000", "env": env}}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var err error
-	if c.t, err = c.h.service.dial(ctx); err != nil {
-		t.Fatal(err)
-	}
-	watch, err := c.h.service.dial(t.Context())
+	service := newService(Config{Address: s.addr})
+	watch, err := service.dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer watch.close()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := c.spawn(ctx)
-		ended <- err
-	}()
-	for {
-		names, err := watch.folders(t.Context(), "vm/dev/exec")
-		if err != nil {
-			t.Fatal(err)
+	for n := range 100 {
+		after := time.Duration(n*n) * time.Microsecond // to 10 ms, most of them early
+		err := spawnFor(t, service, after, args{"id": "dev", "command": "sleep 1000", "env": env})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("spawn cancelled after %v: %v", after, err)
 		}
-		if len(names) > 0 {
-			break
+		if names, err := watch.folders(t.Context(), "vm/dev/exec"); err != nil || len(names) > 0 {
+			t.Fatalf("spawn cancelled after %v left %q, %v", after, names, err)
 		}
 	}
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("spawn: %v", err)
+}
+
+// spawnFor calls spawn, which is cancelled after a while.
+func spawnFor(t *testing.T, s *service, after time.Duration, a args) (err error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := &call{h: &host{service: s}, args: arguments(a)}
+	if c.t, err = s.dial(ctx); err != nil {
+		t.Fatal(err)
 	}
-	if names, err := watch.folders(t.Context(), "vm/dev/exec"); err != nil || len(names) > 0 {
-		t.Errorf("it left %q, %v", names, err)
-	}
+	defer c.t.close()
+	time.AfterFunc(after, cancel)
+	_, err = c.spawn(ctx)
+	return err
 }

@@ -73,7 +73,7 @@ func (c *call) create(ctx context.Context) (any, error) {
 	if name == "" {
 		return c.createAnonymous(ctx, messages)
 	}
-	if err := c.t.mkdir(ctx, path.Join("vm", name)); err != nil {
+	if err := c.mkdir(ctx, path.Join("vm", name)); err != nil {
 		return nil, err
 	}
 	return c.started(ctx, name, messages)
@@ -95,15 +95,21 @@ func (c *call) started(ctx context.Context, name string, messages []string) (any
 
 // discard removes the sandbox or command that a failed call made.
 func (c *call) discard(ctx context.Context, dir string) {
-	c.takeBack(ctx, func(ctx context.Context, t *tree) error {
+	c.whole(ctx, func(ctx context.Context, t *tree) error {
 		t.tell(ctx, dir+"/ctl", "kill")
 		return t.remove(ctx, dir, true)
 	})
 }
 
-// takeBack undoes what a failed call did, over a connection of its own: that of
-// the call has ended if it was cancelled.
-func (c *call) takeBack(ctx context.Context, do func(context.Context, *tree) error) error {
+// mkdir makes a directory for a call that goes on with it, and discards it if
+// that fails. Whether a cancelled one was made cannot be known, so it is not.
+func (c *call) mkdir(ctx context.Context, dir string) error {
+	return c.whole(ctx, func(ctx context.Context, t *tree) error { return t.mkdir(ctx, dir) })
+}
+
+// whole does what a cancel of the call must not end half-way, or must undo, over
+// a connection of its own: that of the call ends when it is cancelled.
+func (c *call) whole(ctx context.Context, do func(context.Context, *tree) error) error {
 	ctx = context.WithoutCancel(ctx)
 	t, err := c.h.service.dial(ctx)
 	if err != nil {
@@ -138,7 +144,10 @@ func (c *call) createCopy(ctx context.Context, from, name string) (any, error) {
 	if name == "" {
 		return nil, fmt.Errorf("%w: a copy of sandbox %q wants a name", fs.ErrInvalid, from)
 	}
-	if err := c.t.tell(ctx, path.Join("vm", from, "ctl"), "fork "+fs.Quote(name)); err != nil {
+	err := c.whole(ctx, func(ctx context.Context, t *tree) error {
+		return t.tell(ctx, path.Join("vm", from, "ctl"), "fork "+fs.Quote(name))
+	})
+	if err != nil {
 		return nil, err
 	}
 	return c.started(ctx, name, c.settings(""))
