@@ -109,9 +109,14 @@ func New(ctx context.Context, c net.Conn, limit time.Duration) (*Conn, error) {
 		calls: make(map[uint16]*rpc),
 	}
 	go n.read()
+	// Nobody else asks for anything yet: there is nothing to wait for when ctx ends.
+	stop := context.AfterFunc(ctx, func() { n.End(ErrLost) })
 	err := n.agree(ctx)
 	if err == nil {
 		err = n.attach(ctx, rootFid, "")
+	}
+	if !stop() {
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		n.Close()
