@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"hutch/fs"
 )
@@ -101,22 +102,28 @@ func (c *call) discard(ctx context.Context, dir string) {
 	})
 }
 
-// mkdir makes a directory for a call that goes on with it, and discards it if
-// that fails. Whether a cancelled one was made cannot be known, so it is not.
+// mkdir makes a directory, also where the call is cancelled meanwhile: else nobody
+// would know whether there is one to discard.
 func (c *call) mkdir(ctx context.Context, dir string) error {
 	return c.whole(ctx, func(ctx context.Context, t *tree) error { return t.mkdir(ctx, dir) })
 }
 
+// wholeLimit is how long what is done whole may take when the call is cancelled: a
+// service that does not answer holds up nobody for longer.
+const wholeLimit = 5 * time.Second
+
 // whole does what a cancel of the call must not end half-way, or must undo, over
 // a connection of its own: that of the call ends when it is cancelled.
 func (c *call) whole(ctx context.Context, do func(context.Context, *tree) error) error {
-	ctx = context.WithoutCancel(ctx)
-	t, err := c.h.service.dial(ctx)
+	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(wholeLimit, cancel) })()
+	t, err := c.h.service.dial(whole)
 	if err != nil {
 		return err
 	}
 	defer t.close()
-	return do(ctx, t)
+	return do(whole, t)
 }
 
 func (c *call) createAnonymous(ctx context.Context, messages []string) (any, error) {
@@ -144,13 +151,18 @@ func (c *call) createCopy(ctx context.Context, from, name string) (any, error) {
 	if name == "" {
 		return nil, fmt.Errorf("%w: a copy of sandbox %q wants a name", fs.ErrInvalid, from)
 	}
-	err := c.whole(ctx, func(ctx context.Context, t *tree) error {
-		return t.tell(ctx, path.Join("vm", from, "ctl"), "fork "+fs.Quote(name))
-	})
-	if err != nil {
+	if err := c.copyVM(ctx, from, "fork ", name); err != nil {
 		return nil, err
 	}
 	return c.started(ctx, name, c.settings(""))
+}
+
+// copyVM makes a copy of a sandbox by a message, also where the call is cancelled
+// meanwhile.
+func (c *call) copyVM(ctx context.Context, from, message, name string) error {
+	return c.whole(ctx, func(ctx context.Context, t *tree) error {
+		return t.tell(ctx, path.Join("vm", from, "ctl"), message+fs.Quote(name))
+	})
 }
 
 func (c *call) readMade(ctx context.Context, name string) (r made, err error) {
@@ -351,17 +363,25 @@ func (c *call) purge(ctx context.Context) (any, error) {
 
 func (c *call) fork(ctx context.Context) (any, error) { return c.copyAs(ctx, "fork ") }
 
+// copyAs makes a copy and describes it, or leaves none.
 func (c *call) copyAs(ctx context.Context, message string) (any, error) {
 	name := c.args.text("name")
-	if err := c.t.tell(ctx, c.dir()+"/ctl", message+fs.Quote(name)); err != nil {
+	err := c.copyVM(ctx, c.vm(), message, name)
+	if err != nil {
 		return nil, err
 	}
+	dir := path.Join("vm", name)
 	if d := c.args.text("description"); d != "" {
-		if err := c.describe(ctx, path.Join("vm", name, "config"), d); err != nil {
-			return nil, err
-		}
+		err = c.describe(ctx, dir+"/config", d)
 	}
-	return c.readState(ctx, name)
+	var state stateOf
+	if err == nil {
+		state, err = c.readState(ctx, name)
+	}
+	if err != nil {
+		c.discard(ctx, dir)
+	}
+	return state, err
 }
 
 // describe puts a comment before a config.
