@@ -1,4 +1,3 @@
-// Package cmd has the programs, a folder each, and tests of the whole: imports, manuals, README.
 package cmd_test
 
 import (

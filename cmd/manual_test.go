@@ -1,5 +1,3 @@
-// Package cmd_test holds the manuals against the programs' flags, the
-// README's map against the files, and every import against the table of layers.
 package cmd_test
 
 import (
