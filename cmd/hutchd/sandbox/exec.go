@@ -169,7 +169,8 @@ func (e *Exec) traceOf() trace.Context {
 
 // Start starts the command by telling the guest's ctl, with the variables of
 // env/ as they are now and the trace that it is part of, and has its end, or why
-// it could not start, written to the ledger. The ledger has message, which is how the command was asked for.
+// it could not start, written to the ledger. The ledger has message, which is how
+// the command was asked for.
 func (e *Exec) Start(ctx context.Context, message, tell string) error {
 	if err := e.vm.tellEnv(ctx, e.guest); err != nil {
 		return err
