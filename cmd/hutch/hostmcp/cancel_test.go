@@ -5,98 +5,101 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"hutch/fs"
 )
 
-// TestSpawnCancelled has a call that is cancelled, early or late on its way,
-// leave no command.
-func TestSpawnCancelled(t *testing.T) {
-	s := newSite(t)
-	s.connect().call("create", args{"name": "dev"})
+// TestCancelled has calls that make something, cancelled early or late on their
+// way, leave nothing. Those that end before are undone by the test.
+func TestCancelled(t *testing.T) {
 	env := args{} // each takes a message
 	for i := range 3000 {
 		env[fmt.Sprint("V", i)] = ""
 	}
-	service, watch := s.watch()
-	for n := range 100 {
-		after := time.Duration(n*n) * time.Microsecond // to 10 ms, most of them early
-		err := cancelled(t, service, after, args{"id": "dev", "command": "sleep 1000", "env": env}, (*call).spawn)
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("spawn cancelled after %v: %v", after, err)
-		}
-		if names, err := watch.folders(t.Context(), "vm/dev/exec"); err != nil || len(names) > 0 {
-			t.Fatalf("spawn cancelled after %v left %q, %v", after, names, err)
-		}
+	for _, c := range []struct {
+		tool    string
+		do      func(*call, context.Context) (any, error)
+		args    args
+		parent  string        // of what is made
+		longest time.Duration // until it is cancelled
+	}{
+		{"spawn", (*call).spawn, args{"id": "dev", "command": "sleep 1000", "env": env}, "vm/dev/exec", 10 * time.Millisecond},
+		{"create", (*call).create, args{"name": "new", "image": "host"}, "vm", 20 * time.Millisecond},
+		{"create a copy", (*call).create, args{"name": "new", "from": "dev"}, "vm", 20 * time.Millisecond},
+		{"fork", (*call).fork, args{"id": "dev", "name": "new", "description": "a copy"}, "vm", 8 * time.Millisecond},
+	} {
+		t.Run(c.tool, func(t *testing.T) {
+			s := newSite(t)
+			s.connect().call("create", args{"name": "dev"})
+			h := &host{service: newService(Config{Address: s.addr})}
+			watch, err := h.service.dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer watch.close()
+			before, err := watch.folders(t.Context(), c.parent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const times = 80
+			cancelled := 0
+			for n := range times {
+				after := c.longest * time.Duration(n*n) / (times * times) // most of them early
+				err := cancelledCall(t, h, after, c.args, c.do)
+				if errors.Is(err, context.Canceled) {
+					cancelled++
+				} else if err != nil {
+					t.Errorf("cancelled after %v: %v", after, err)
+				}
+				names, lerr := watch.folders(t.Context(), c.parent)
+				if lerr != nil || err != nil && !slices.Equal(names, before) {
+					t.Fatalf("cancelled after %v it left %q, %v", after, names, lerr)
+				}
+				for _, name := range names {
+					if !slices.Contains(before, name) {
+						(&call{h: h}).discard(t.Context(), path.Join(c.parent, name), nil)
+					}
+				}
+			}
+			if cancelled < times/4 {
+				t.Errorf("%d of %d calls were cancelled", cancelled, times)
+			}
+		})
 	}
 }
 
-// TestForkCancelled has one leave no sandbox.
-func TestForkCancelled(t *testing.T) {
-	s := newSite(t)
-	c := s.connect()
-	c.call("create", args{"name": "dev"})
-	c.call("stop", args{"id": "dev"})
-	service, watch := s.watch()
-	for n := range 60 {
-		after := time.Duration(n*n) * 2 * time.Microsecond
-		name, want := fmt.Sprint("copy", n), []string{"dev"}
-		err := cancelled(t, service, after, args{"id": "dev", "name": name, "description": "a copy"}, (*call).fork)
-		switch {
-		case err == nil:
-			want = []string{name, "dev"}
-		case !errors.Is(err, context.Canceled):
-			t.Errorf("fork cancelled after %v: %v", after, err)
-		}
-		if names, err := watch.folders(t.Context(), "vm"); err != nil || !slices.Equal(slices.Sorted(slices.Values(names)), want) {
-			t.Fatalf("fork cancelled after %v left %q, %v", after, names, err)
-		}
-		if err == nil {
-			c.call("delete", args{"id": name})
-		}
-	}
-}
-
-// TestWholeEnds has what is done whole end, though the service does not answer.
-func TestWholeEnds(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "silent")
-	l, err := net.Listen("unix", path) // who connects waits in its queue
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	c := &call{h: &host{service: newService(Config{Address: "unix!" + path})}}
-	if err := c.mkdir(ctx, "vm/dev"); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-}
-
-// watch returns a service of the site, and a tree of its own to look at.
-func (s *site) watch() (*service, *tree) {
-	s.t.Helper()
-	service := newService(Config{Address: s.addr})
-	watch, err := service.dial(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(watch.close)
-	return service, watch
-}
-
-// cancelled does a call, which is cancelled after a while.
-func cancelled(t *testing.T, s *service, after time.Duration, a args, do func(*call, context.Context) (any, error)) (err error) {
+// cancelledCall does a call, which is cancelled after a while.
+func cancelledCall(t *testing.T, h *host, after time.Duration, a args, do func(*call, context.Context) (any, error)) (err error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	c := &call{h: &host{service: s}, args: arguments(a)}
-	if c.t, err = s.dial(ctx); err != nil {
+	c := &call{h: h, args: arguments(a)}
+	if c.t, err = h.service.dial(ctx); err != nil {
 		t.Fatal(err)
 	}
 	defer c.t.close()
 	time.AfterFunc(after, cancel)
 	_, err = do(c, ctx)
 	return err
+}
+
+// TestWholeEnds has what outlasts a cancel end, though the service does not answer.
+func TestWholeEnds(t *testing.T) {
+	addr := filepath.Join(t.TempDir(), "silent")
+	l, err := net.Listen("unix", addr) // nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := &call{h: &host{service: newService(Config{Address: "unix!" + addr}), wholeLimit: 10 * time.Millisecond}}
+	if err := c.discard(ctx, "vm/dev", nil); !errors.Is(err, fs.ErrTimedOut) {
+		t.Error(err)
+	}
 }

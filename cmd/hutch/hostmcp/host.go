@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -35,6 +36,8 @@ type host struct {
 	service *service
 	version string
 	room    *semaphore.Weighted // bytes that the results of calls under way may have
+
+	wholeLimit time.Duration // in the place of wholeLimit, for tests; 0: none
 
 	mu    sync.Mutex       // guards what follows
 	vms   map[string]*tree // the anonymous VMs that we made, with what holds them

@@ -30,19 +30,22 @@ func (c *call) spawn(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	name := ""
-	for n := len(there) + 1; ; n++ {
-		name = fmt.Sprintf("d%d", n)
-		if err = c.mkdir(ctx, path.Join(dir, "exec", name)); !errors.Is(err, fs.ErrExist) {
-			break
+	err = c.make(ctx, func(ctx context.Context, t *tree) error {
+		for n := len(there) + 1; ; n++ {
+			name = fmt.Sprintf("d%d", n)
+			if err := t.mkdir(ctx, path.Join(dir, "exec", name)); !errors.Is(err, fs.ErrExist) {
+				return err
+			}
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = c.t.tell(ctx, path.Join(dir, "exec", name, "ctl"), c.execMessages(c.args.number("timeout"), c.args.textMap("env"))...)
-		if err != nil {
-			c.discard(ctx, path.Join(dir, "exec", name))
-		}
+	dir = path.Join(dir, "exec", name)
+	if err := c.t.tell(ctx, dir+"/ctl", c.execMessages(c.args.number("timeout"), c.args.textMap("env"))...); err != nil {
+		return nil, c.discard(ctx, dir, err)
 	}
-	return spawned{vm, name}, err
+	return spawned{vm, name}, nil
 }
 
 // signal sends a command a signal.

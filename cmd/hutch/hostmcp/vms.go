@@ -74,7 +74,8 @@ func (c *call) create(ctx context.Context) (any, error) {
 	if name == "" {
 		return c.createAnonymous(ctx, messages)
 	}
-	if err := c.mkdir(ctx, path.Join("vm", name)); err != nil {
+	err = c.make(ctx, func(ctx context.Context, t *tree) error { return t.mkdir(ctx, path.Join("vm", name)) })
+	if err != nil {
 		return nil, err
 	}
 	return c.started(ctx, name, messages)
@@ -87,43 +88,63 @@ func (c *call) started(ctx context.Context, name string, messages []string) (any
 	if err == nil {
 		err = c.t.tell(ctx, dir+"/ctl", append(messages, "start")...)
 	}
-	if err != nil {
-		c.discard(ctx, dir)
-		return nil, err
+	var r made
+	if err == nil {
+		r, err = c.readMade(ctx, name)
 	}
-	return c.readMade(ctx, name)
+	if err != nil {
+		return nil, c.discard(ctx, dir, err)
+	}
+	return r, nil
 }
 
-// discard removes the sandbox or command that a failed call made.
-func (c *call) discard(ctx context.Context, dir string) {
-	c.whole(ctx, func(ctx context.Context, t *tree) error {
-		t.tell(ctx, dir+"/ctl", "kill")
-		return t.remove(ctx, dir, true)
-	})
+// discard removes the sandbox or command that a call made, which failed because of
+// err, and returns that.
+func (c *call) discard(ctx context.Context, dir string, err error) error {
+	return errors.Join(err, c.whole(ctx, func(ctx context.Context, t *tree) error {
+		t.tell(ctx, dir+"/ctl", "kill") // which what does not run refuses
+		if err := t.remove(ctx, dir, true); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}))
 }
 
-// mkdir makes a directory, also where the call is cancelled meanwhile: else nobody
-// would know whether there is one to discard.
-func (c *call) mkdir(ctx context.Context, dir string) error {
-	return c.whole(ctx, func(ctx context.Context, t *tree) error { return t.mkdir(ctx, dir) })
+// make does what makes something, also where the call is cancelled meanwhile: else
+// nobody would know whether there is anything to discard.
+func (c *call) make(ctx context.Context, do func(context.Context, *tree) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return c.whole(ctx, do)
 }
 
-// wholeLimit is how long what is done whole may take when the call is cancelled: a
-// service that does not answer holds up nobody for longer.
-const wholeLimit = 5 * time.Second
+// wholeLimit is how long whole may take from when the call is cancelled. To kill a
+// sandbox can take hutchd 15 seconds.
+const wholeLimit = 20 * time.Second
 
-// whole does what a cancel of the call must not end half-way, or must undo, over
-// a connection of its own: that of the call ends when it is cancelled.
+// whole does to its end, though the call is cancelled, what makes or undoes
+// something: over a connection of its own, as that of the call ends with it.
 func (c *call) whole(ctx context.Context, do func(context.Context, *tree) error) error {
-	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(wholeLimit, cancel) })()
+	whole, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(cmp.Or(c.h.wholeLimit, wholeLimit)):
+			cancel(fmt.Errorf("%w: hutchd does not answer", fs.ErrTimedOut))
+		case <-whole.Done():
+		}
+	})
+	defer stop()
 	t, err := c.h.service.dial(whole)
-	if err != nil {
-		return err
+	if err == nil {
+		defer t.close()
+		err = do(whole, t)
 	}
-	defer t.close()
-	return do(whole, t)
+	if err != nil && whole.Err() != nil {
+		return context.Cause(whole)
+	}
+	return err
 }
 
 func (c *call) createAnonymous(ctx context.Context, messages []string) (any, error) {
@@ -157,10 +178,9 @@ func (c *call) createCopy(ctx context.Context, from, name string) (any, error) {
 	return c.started(ctx, name, c.settings(""))
 }
 
-// copyVM makes a copy of a sandbox by a message, also where the call is cancelled
-// meanwhile.
+// copyVM makes a copy of a sandbox by a message.
 func (c *call) copyVM(ctx context.Context, from, message, name string) error {
-	return c.whole(ctx, func(ctx context.Context, t *tree) error {
+	return c.make(ctx, func(ctx context.Context, t *tree) error {
 		return t.tell(ctx, path.Join("vm", from, "ctl"), message+fs.Quote(name))
 	})
 }
@@ -221,13 +241,16 @@ func (c *call) origin(ctx context.Context, from, version string) (image string, 
 		ref = path.Base(ref)
 	}
 	ref = strings.ReplaceAll(ref, ":", "-")
-	if _, err := c.t.stat(ctx, path.Join("images", ref)); err == nil {
+	if _, err = c.t.stat(ctx, path.Join("images", ref)); err == nil {
 		return ref, false, nil
 	}
-	if isName(from) && version == "" {
-		if _, err := c.t.stat(ctx, path.Join("vm", from)); err == nil {
+	if errors.Is(err, fs.ErrNotExist) && isName(from) && version == "" {
+		if _, err = c.t.stat(ctx, path.Join("vm", from)); err == nil {
 			return "", true, nil
 		}
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", false, err
 	}
 	return "", false, fmt.Errorf("%w: neither an image nor a sandbox is called %q; hutch pull gets images", fs.ErrNotExist, ref)
 }
@@ -379,9 +402,9 @@ func (c *call) copyAs(ctx context.Context, message string) (any, error) {
 		state, err = c.readState(ctx, name)
 	}
 	if err != nil {
-		c.discard(ctx, dir)
+		return nil, c.discard(ctx, dir, err)
 	}
-	return state, err
+	return state, nil
 }
 
 // describe puts a comment before a config.
