@@ -100,7 +100,8 @@ type rpc struct {
 }
 
 // New attaches to the tree served at the other end of c, which it takes over.
-// The server has the limit to answer what is Quick.
+// The server has the limit to answer what is Quick. When ctx ends before New has,
+// c is closed.
 func New(ctx context.Context, c net.Conn, limit time.Duration) (*Conn, error) {
 	n := &Conn{
 		c: c, msize: maxMsize, limit: limit,
@@ -109,14 +110,14 @@ func New(ctx context.Context, c net.Conn, limit time.Duration) (*Conn, error) {
 		calls: make(map[uint16]*rpc),
 	}
 	go n.read()
-	// Nobody else asks for anything yet: there is nothing to wait for when ctx ends.
+	// Nobody else asks for anything yet, so that no answer to a flush is waited for.
 	stop := context.AfterFunc(ctx, func() { n.End(ErrLost) })
 	err := n.agree(ctx)
 	if err == nil {
 		err = n.attach(ctx, rootFid, "")
 	}
 	if !stop() {
-		err = context.Cause(ctx)
+		err = Cause(ctx)
 	}
 	if err != nil {
 		n.Close()
