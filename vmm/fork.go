@@ -23,8 +23,8 @@ import (
 //  3. the folder gets its name, and the copy is in the table
 //  4. for a live fork a machine is restored, as for a VM that is resumed
 //
-// What fails or is interrupted leaves nothing of the copy. If hutchd is killed
-// before 3, neither does that; after it the next one finds a stopped copy, or
+// What fails leaves nothing of the copy, and neither does what is interrupted before
+// 4, which goes on. If hutchd is killed before 3, neither does that; after it the next one finds a stopped copy, or
 // a live one that runs, or removes it.
 
 // forkedParts are the folders of a VM that a fork has copies of.
