@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"path"
 	"path/filepath"
@@ -101,5 +102,40 @@ func TestWholeEnds(t *testing.T) {
 	c := &call{h: &host{service: newService(Config{Address: "unix!" + addr}), wholeLimit: 10 * time.Millisecond}}
 	if err := c.discard(ctx, "vm/dev", nil); !errors.Is(err, fs.ErrTimedOut) {
 		t.Error(err)
+	}
+}
+
+// TestCancelledAnswer has a cancelled call have an answer, or leave nothing.
+func TestCancelledAnswer(t *testing.T) {
+	s := newSite(t)
+	watch, err := newService(Config{Address: s.addr}).dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.close()
+	silent := 0
+	for n := range 60 {
+		w := s.wire()
+		w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"hutch_create","arguments":{"name":"new%d"}}}`, n)
+		time.AfterFunc(time.Duration(n*n)*5*time.Microsecond, func() {
+			w.in.Write([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}` + "\n"))
+			w.in.Close()
+		})
+		answer, err := io.ReadAll(w.out) // which ends when all is done
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = watch.stat(t.Context(), fmt.Sprint("vm/new", n))
+		switch {
+		case len(answer) == 0 && !errors.Is(err, fs.ErrNotExist):
+			t.Errorf("a call without an answer left a sandbox: %v", err)
+		case len(answer) > 0 && err != nil:
+			t.Errorf("%s: %v", answer, err)
+		case len(answer) == 0:
+			silent++
+		}
+	}
+	if silent == 0 {
+		t.Error("no call was cancelled")
 	}
 }

@@ -55,16 +55,21 @@ const maxHeldExecs = 16
 
 const instructions = `Sandboxes (VMs) of hutch on this machine. Make one with create, run commands in it with exec, read and write its files below /workspace with read_file and write_file; run does one command in a sandbox of its own. A sandbox without a name goes when it is stopped or this session ends; persist gives it a name. timeline, inspect and the logs tell what an agent inside did and what was refused; asks lists what waits for a decision. Every file of the tree that ends is a resource, hutch:///PATH: begin with hutch:///README.`
 
+// errEnding is why calls end that are under way when ctx of Serve does.
+var errEnding = fmt.Errorf("%w: hutch mcp ends", fs.ErrInterrupted)
+
 // Serve is an MCP server on in and out until in ends, or ctx. What it made
 // without a name goes with it; a hutchd that it started stays.
 func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	h := &host{service: newService(c), version: c.Version, room: semaphore.NewWeighted(maxResults), vms: map[string]*tree{}}
 	defer h.close()
 	s := h.server(c.Prefix)
-	ctx, cancel := context.WithCancel(ctx)
+	parent := ctx
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
+	defer context.AfterFunc(parent, func() { cancel(errEnding) })()
 	var beginning sync.WaitGroup
 	defer beginning.Wait()
-	defer cancel()
+	defer cancel(nil)
 	beginning.Go(func() { h.begin(ctx, c.Log) })
 	err := newSession(h, s, out).serve(ctx, in, closed(in), closed(out))
 	if errors.Is(err, context.Canceled) {

@@ -270,16 +270,19 @@ func (s *session) request(ctx context.Context, m jsonrpc.Message, line []byte, b
 		defer s.all.Done()
 		defer cancel(nil)
 		answer := handle(ctx, m, line)
-		if s.leave(id); context.Cause(ctx) == errCancelled {
-			answer = nil
-		}
+		s.leave(id)
 		s.send(b.Answer(answer))
 	}()
 }
 
-// answer handles a request and returns the answer.
+// answer handles a request and returns the answer. One that is cancelled has none,
+// unless it is a tool's that was done before that: its client would not know.
 func (s *session) answer(ctx context.Context, m jsonrpc.Message, line []byte) []byte {
-	switch answer := s.server.HandleMessage(ctx, line).(type) {
+	answer := s.server.HandleMessage(ctx, line)
+	if context.Cause(ctx) == errCancelled && !done(answer) {
+		return nil
+	}
+	switch answer := answer.(type) {
 	case mcp.JSONRPCResponse:
 		answer.ID = mcp.NewRequestId(m.ID) // the library has numbers rounded
 		return encodedLine(answer)
@@ -289,6 +292,13 @@ func (s *session) answer(ctx context.Context, m jsonrpc.Message, line []byte) []
 		return encodedLine(answer)
 	}
 	return nil
+}
+
+// done says whether an answer is that of a tool that did what it was to do.
+func done(answer mcp.JSONRPCMessage) bool {
+	r, _ := answer.(mcp.JSONRPCResponse)
+	result, ok := r.Result.(*mcp.CallToolResult)
+	return ok && !result.IsError
 }
 
 // correct says in an error what the library leaves to nobody.
