@@ -141,6 +141,9 @@ var protocol = []statement{
 			> {"id": 2, "method": "list_tools"}
 			< {"id": 2, "tools": [{}, {}, {}]}
 
+			> {"id": 5, "method": "call_tool", "params": {"name": "github__x"}}
+			< {"id": 5, "result": {}}
+
 			> {"id": 1, "method": "list_servers"}
 			< {"id": 1, "servers": [{"name": "github", "url": "URL", "enabled": true, "source": "claude", "is_stdio": false, "connected": true,
 				"tool_count": 3, "resource_count": 1, "prompt_count": 1, "state": "connected", "protocol_version": "2025-06-18"}]}`},
@@ -159,6 +162,9 @@ var operations = []statement{
 	{says: "list_servers: server definitions with connection status", dialogue: `
 			> {"id": 3, "method": "list_resources"}
 			< {"id": 3, "resources": [{}]}
+
+			> {"id": 5, "method": "call_tool", "params": {"name": "github__x"}}
+			< {"id": 5, "result": {}}
 
 			> {"id": 1, "method": "list_servers"}
 			< {"id": 1, "servers": [{"name": "github", "connected": true, "tool_count": 3}]}`},
