@@ -206,8 +206,8 @@ func (e *Exec) follow(r *Result, message string, began time.Time, own trace.Cont
 		line, err = endedByVM(line, err, how, time.Since(began)), nil
 	}
 	r.line, r.err = line, err
+	e.record(message, began, own, line, err) // before anybody knows of it: who does looks for it there
 	close(r.done)
-	e.record(message, began, own, line, err)
 }
 
 // record has the ledger take a command that ended as line has it, or that could
