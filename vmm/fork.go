@@ -24,8 +24,8 @@ import (
 //  4. for a live fork a machine is restored, as for a VM that is resumed
 //
 // What fails leaves nothing of the copy, and neither does what is interrupted before
-// 4, which goes on. If hutchd is killed before 3, neither does that; after it the next one finds a stopped copy, or
-// a live one that runs, or removes it.
+// 4, which goes on. If hutchd is killed before 3, nothing is left either; after it the
+// next one finds a stopped copy, or a live one that runs, or removes it.
 
 // forkedParts are the folders of a VM that a fork has copies of.
 var forkedParts = []string{"env", "work", "layer"}
