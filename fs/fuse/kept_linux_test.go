@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	gofs "github.com/hanwen/go-fuse/v2/fs"
 	"golang.org/x/sys/unix"
 
 	"hutch/fs/need"
@@ -240,6 +241,32 @@ func same(t *testing.T, round int, host, guest func(*unix.Stat_t) error) {
 	got.Dev, got.Ino, got.Atim = want.Dev, want.Ino, want.Atim // others read it
 	if got.Ctim != want.Ctim || got.Mtim != want.Mtim || got.Size != want.Size || got.Mode != want.Mode || err != nil {
 		t.Fatalf("round %d: %v\nhost  %+v\nguest %+v", round, err, got, want)
+	}
+}
+
+// TestKeptUntilTold has a file found by the name of another before the news come
+// that the guest put it there: they are still about the other, which may be open.
+func TestKeptUntilTold(t *testing.T) {
+	root := new(gofs.Inode)
+	gofs.NewNodeFS(root, &gofs.Options{})
+	file := func(ino uint64) *gofs.Inode {
+		return root.NewInode(t.Context(), new(gofs.Inode), gofs.StableAttr{Ino: ino})
+	}
+	w, dir := new(watch), &hostNode{watched: watched{wd: 1, kept: map[string]*gofs.Inode{}}}
+	old, again, other := file(10), file(10), file(11)
+	for _, in := range []*gofs.Inode{old, again} {
+		if !w.keeps(dir, 0, "f", in) {
+			t.Error("the same file is not kept")
+		}
+	}
+	if w.keeps(dir, 0, "f", other) {
+		t.Error("another file is kept in its place, of which there were no news")
+	}
+	if k := dir.changes("f", true); len(k) != 1 || k[0].in != again {
+		t.Errorf("the news are about %v", k)
+	}
+	if !w.keeps(dir, 1, "f", other) {
+		t.Error("the other file is not kept after them")
 	}
 }
 

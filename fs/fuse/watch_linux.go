@@ -86,11 +86,13 @@ func (w *watch) over(n *hostNode, fd int) (seen int, ok bool) {
 }
 
 // keeps notes that the kernel keeps in, which was found in the directory n under
-// a name, unless there are news of it since over returned seen.
+// a name, unless there are news of it since over returned seen, or are on their way:
+// another file is kept by that name, and is to be told of yet.
 func (w *watch) keeps(n *hostNode, seen int, name string, in *gofs.Inode) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n.watched.wd == 0 || n.watched.seen != seen {
+	had := n.watched.kept[name]
+	if n.watched.wd == 0 || n.watched.seen != seen || had != nil && had.StableAttr() != in.StableAttr() {
 		return false
 	}
 	n.watched.kept[name] = in
