@@ -23,6 +23,7 @@ var layers = []struct {
 	{"aggd/...", []string{"fs/..."}},
 	{"aggd/confine/takeover", nil},
 	{"profiles", []string{"aggd/guard", "aggd/jsonrpc", "aggd/storage", "aggd/wire", "fs", "fs/quantity", "mcpd/policy"}},
+	{"profiles/permission", []string{"aggd/guard", "aggd/rawjson", "aggd/wire", "fs", "profiles"}},
 	{"mcpd/...", []string{"aggd/...", "fs/..."}},
 	{"mcpd/redact", nil},
 	{"mcpd/seal", []string{"aggd/rawjson"}},

@@ -65,12 +65,36 @@ func parseMount(w string) (Mount, error) {
 		return Mount{}, fmt.Errorf("%.64q is not HOST:GUEST or HOST:GUEST:ro, of absolute paths", w)
 	}
 	m := Mount{Host: filepath.Clean(parts[0]), Guest: path.Clean(parts[1]), ReadOnly: ro}
-	for _, place := range ours {
-		if Within(place, m.Guest) || Within(m.Guest, place) {
-			return Mount{}, fmt.Errorf("at %s: %s is the guest's own", m.Guest, place)
-		}
+	if err := CheckGuest(m.Guest); err != nil {
+		return Mount{}, err
 	}
 	return m, nil
+}
+
+// CheckGuest says why nothing can be mounted at an absolute path of a guest.
+func CheckGuest(name string) error {
+	name = path.Clean(name)
+	for _, place := range ours {
+		if Within(place, name) || Within(name, place) {
+			return fmt.Errorf("at %s: %s is the guest's own", name, place)
+		}
+	}
+	return nil
+}
+
+// MountsOf returns the words for a list of mounts.
+func MountsOf(list []Mount) (Mounts, error) {
+	var all Mounts
+	for _, m := range list {
+		word := m.Host + ":" + m.Guest
+		if m.ReadOnly {
+			word += ":ro"
+		}
+		if err := all.add(fs.Quote(word)); err != nil {
+			return "", err
+		}
+	}
+	return all, nil
 }
 
 // Within says whether name is dir or below it.

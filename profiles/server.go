@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"errors"
 	"maps"
 	"net/url"
 	"slices"
@@ -16,8 +17,8 @@ func decodeServers(p *Profile, table map[string]any, at key) error {
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		at := at.with(name)
 		s := &Server{Server: wire.Server{Name: name, Enabled: true, Source: "profile"}}
-		if why := wrongServerName(name); why != "" {
-			return at.faultf("server name %.64q %s", name, why)
+		if err := CheckServerName(name); err != nil {
+			return at.faultf("server name %.64q %v", name, err)
 		}
 		says, ok := table[name].(map[string]any)
 		if !ok {
@@ -92,24 +93,25 @@ func (d *document) fault(f *fault) error {
 	return f
 }
 
-// wrongServerName says why tools could not be named after a server: a tool is
-// SERVER__TOOL, split at the first two underscores.
-func wrongServerName(name string) string {
+// CheckServerName says why tools cannot be named after a server: a tool is
+// SERVER__TOOL, split at the first two underscores. Its text goes on after the
+// name.
+func CheckServerName(name string) error {
 	switch {
 	case name == "":
-		return "is empty: give it one"
+		return errors.New("is empty: give it one")
 	case name == "builtin" || name == "local":
-		return "is taken by the built-in tools: choose another"
+		return errors.New("is taken by the built-in tools: choose another")
 	case strings.Contains(name, jsonrpc.Separator):
-		return "has two underscores in a row, which end a server's name in a tool's: choose another"
+		return errors.New("has two underscores in a row, which end a server's name in a tool's: choose another")
 	case strings.HasSuffix(name, "_"):
-		return "ends with an underscore, which would be lost in a tool's name: choose another"
+		return errors.New("ends with an underscore, which would be lost in a tool's name: choose another")
 	case len(name) > 64:
-		return "is longer than 64 bytes: choose another"
+		return errors.New("is longer than 64 bytes: choose another")
 	case strings.ContainsFunc(name, fs.NotIn("_-")):
-		return "has other characters than letters, digits, dashes and underscores: choose another"
+		return errors.New("has other characters than letters, digits, dashes and underscores: choose another")
 	}
-	return ""
+	return nil
 }
 
 // reach sets how the server is reached.

@@ -1,0 +1,94 @@
+package permission
+
+import (
+	"fmt"
+
+	"hutch/aggd/wire"
+	"hutch/fs"
+	"hutch/profiles"
+)
+
+// A Grant is what a profile gives to the VM of a server.
+type Grant struct {
+	Net     string       // the VM's net: profiles.NetNone or profiles.NetProxy
+	Network wire.Network // what the proxy lets it reach, by the name of the profile
+	Mounts  []profiles.Mount
+	Callers []string // hosts, addresses and networks that may call the server; nil: all that the tree lets
+}
+
+// Terms are what others than the profile say of what it may give.
+type Terms struct {
+	// Privileged says that corp allows profiles that ask to be privileged. The
+	// server gets no more for it.
+	Privileged bool
+	// Volume returns the folder of the host that is a volume of the server. Where
+	// it is nil there are no volumes.
+	Volume func(name string) (folder string, err error)
+}
+
+// Grant returns what the profile means. It fails with fs.ErrPermission where the
+// profile asks for what the terms do not allow.
+//
+// Addresses that are not public are not in Network.Private, whatever the profile
+// says: a profile may come from a registry, and the host reaches more than its
+// writer knows.
+func (p *Profile) Grant(t Terms) (*Grant, error) {
+	if p.Privileged && !t.Privileged {
+		return nil, fmt.Errorf("%w: permission profile: privileged: no server is, and corp does not allow to ask for it: remove it", fs.ErrPermission)
+	}
+	wrong := func(f *Fault) error { return fmt.Errorf("%w: permission profile: %w", fs.ErrInvalid, f) }
+	mounts, fault := p.mounts()
+	if fault != nil {
+		return nil, wrong(fault)
+	}
+	allow, fault := p.Network.patterns()
+	if fault != nil {
+		return nil, wrong(fault)
+	}
+	g := &Grant{Net: profiles.NetNone, Network: wire.Network{Profile: p.Name, Allow: allow}}
+	if len(allow) > 0 {
+		g.Net = profiles.NetProxy
+	}
+	if p.Network != nil && p.Network.Inbound != nil {
+		g.Callers = p.Network.Inbound.Hosts
+	}
+	var err error
+	g.Mounts, err = Folders(mounts, t.Volume)
+	return g, err
+}
+
+// Folders returns mounts as a VM has them. Volume is that of Terms.
+func Folders(list []Mount, volume func(name string) (folder string, err error)) ([]profiles.Mount, error) {
+	var all []profiles.Mount
+	for _, m := range list {
+		host := m.Host
+		if m.Volume != "" {
+			if volume == nil {
+				return nil, fmt.Errorf("%w: volume %s: there are no volumes here", fs.ErrUnsupported, m.Volume)
+			}
+			var err error
+			if host, err = volume(m.Volume); err != nil {
+				return nil, fmt.Errorf("volume %s: %w", m.Volume, err)
+			}
+		}
+		all = append(all, profiles.Mount{Host: host, Guest: m.Guest, ReadOnly: m.ReadOnly})
+	}
+	return all, nil
+}
+
+// Notes tells what in the profile means less here than its words say: the path of
+// the field, and why.
+func (p *Profile) Notes() []Fault {
+	var notes []Fault
+	if p.Network == nil || p.Network.Outbound == nil || p.Network.Mode == "none" {
+		return nil
+	}
+	out := p.Network.Outbound
+	switch {
+	case out.All:
+		notes = append(notes, *faultf("network.outbound.insecure_allow_all", "reaches ports 80 and 443 of public hosts, and those in allow_port"))
+	case len(out.Ports) > 0 && len(out.Hosts) == 0:
+		notes = append(notes, *faultf("network.outbound.allow_port", "allows nothing without allow_host"))
+	}
+	return notes
+}

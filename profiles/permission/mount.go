@@ -1,0 +1,131 @@
+package permission
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"hutch/fs"
+	"hutch/profiles"
+)
+
+// A Mount is a folder or a volume that a server sees.
+type Mount struct {
+	Host     string // an absolute path; "": it is a volume
+	Volume   string // the name of the volume
+	Guest    string // where the server sees it, absolute
+	ReadOnly bool
+}
+
+const (
+	maxMounts = 32
+	maxMount  = 1024 // bytes of a text
+)
+
+// notInPaths are characters that no path may have: ToolHive takes them for words
+// of a shell.
+const notInPaths = "$&;|`"
+
+// ParseMount reads PATH, which is the same on both sides, HOST:GUEST or
+// volume://NAME:GUEST, all of absolute paths. The text of its error goes on after
+// what was read.
+func ParseMount(s string, readOnly bool) (Mount, error) {
+	m := Mount{ReadOnly: readOnly}
+	if err := checkText(s); err != nil {
+		return m, err
+	}
+	if scheme, rest, ok := strings.Cut(s, "://"); ok {
+		if scheme != "volume" {
+			return m, fmt.Errorf("is of the kind %.32q: of these there is only volume://NAME:GUEST", scheme)
+		}
+		m.Volume, m.Guest, ok = strings.Cut(rest, ":")
+		if !ok || fs.CheckWord("volume", m.Volume) != nil {
+			return m, errors.New("is not volume://NAME:GUEST, with a name of letters, digits, dots, dashes and underscores")
+		}
+	} else {
+		parts := strings.Split(s, ":")
+		if len(parts) > 2 {
+			return m, errors.New("has more colons than one: write PATH, HOST:GUEST or volume://NAME:GUEST")
+		}
+		m.Host, m.Guest = parts[0], parts[len(parts)-1]
+		if !path.IsAbs(m.Host) {
+			return m, fmt.Errorf("has the path %.64q, which is not absolute: write the whole path, from / on", m.Host)
+		}
+		m.Host = path.Clean(m.Host)
+		if err := checkHost(m.Host); err != nil {
+			return m, err
+		}
+	}
+	if !path.IsAbs(m.Guest) {
+		return m, fmt.Errorf("has the path %.64q for the server, which is not absolute", m.Guest)
+	}
+	m.Guest = path.Clean(m.Guest)
+	return m, profiles.CheckGuest(m.Guest)
+}
+
+func checkText(s string) error {
+	switch {
+	case s == "":
+		return errors.New("is empty")
+	case len(s) > maxMount:
+		return fmt.Errorf("has %d bytes: at most %d", len(s), maxMount)
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }):
+		return errors.New("has characters that are not shown")
+	case strings.ContainsAny(s, notInPaths):
+		return fmt.Errorf("has one of %s in it", strings.Join(strings.Split(notInPaths, ""), " "))
+	case slices.Contains(strings.FieldsFunc(s, func(c rune) bool { return c == '/' || c == ':' || c == '\\' }), ".."):
+		return errors.New("has .. in it: write where it leads to")
+	}
+	return nil
+}
+
+// closed are folders of the host that no server sees: the whole of it, and those
+// where its sockets are, which are as good as root.
+var closed = []string{"/", "/proc", "/sys", "/dev", "/run", "/var/run"}
+
+// sockets are the names of those by which containers are started.
+var sockets = []string{"docker.sock", "containerd.sock", "crio.sock", "podman.sock"}
+
+func checkHost(name string) error {
+	switch {
+	case slices.Contains(closed, name) || profiles.Within("/proc", name) || profiles.Within("/sys", name) || profiles.Within("/dev", name):
+		return fmt.Errorf("has %s, which no server sees: name a folder of files", name)
+	case slices.Contains(sockets, path.Base(name)):
+		return fmt.Errorf("has %s, which no server sees: who has it is root of the host", name)
+	}
+	return nil
+}
+
+// mounts returns what the profile says may be read and written. What stands in
+// both can be written.
+func (p *Profile) mounts() ([]Mount, *Fault) {
+	var all []Mount
+	for _, list := range []struct {
+		name     string
+		says     []string
+		readOnly bool
+	}{{"write", p.Write, false}, {"read", p.Read, true}} {
+		for i, s := range list.says {
+			at := fmt.Sprintf("%s[%d]", list.name, i)
+			m, err := ParseMount(s, list.readOnly)
+			if err != nil {
+				return nil, faultf(at, "%.64q %v", s, err)
+			}
+			same := slices.IndexFunc(all, func(o Mount) bool { return o.Guest == m.Guest })
+			switch {
+			case same < 0:
+				all = append(all, m)
+			case all[same].Host != m.Host || all[same].Volume != m.Volume:
+				return nil, faultf(at, "%.64q is at %s, where another is", s, m.Guest)
+			}
+			if len(all) > maxMounts {
+				return nil, faultf(list.name, "has the server see %d folders: at most %d", len(all), maxMounts)
+			}
+		}
+	}
+	return all, nil
+}
