@@ -68,9 +68,9 @@ func (l *connLimiter) release(v *Sandbox, port uint32) {
 // many are being told already.
 func (v *Sandbox) turnAway(port uint32, c net.Conn, why error) {
 	v.service.Count.Refused.Add(1)
-	v.alert("port.refused", "", "connection refused: "+fs.Text(why))
+	v.Alert("port.refused", "", "connection refused: "+fs.Text(why))
 	room := v.refusing.Add(1) <= maxRefusing
-	if !room || !v.later(func(ctx context.Context) error {
+	if !room || !v.Later(func(ctx context.Context) error {
 		defer v.refusing.Add(-1)
 		return v.sayWhy(ctx, port, c, why)
 	}) {

@@ -5,34 +5,18 @@ import (
 	"strings"
 	"time"
 
-	"hutch/fs"
+	"hutch/cmd/hutchd/gateway"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/workspace"
 	"hutch/vmm"
 )
-
-// An Event is one line of events: what happened to a VM, or what was refused it.
-type Event struct {
-	Time time.Time `json:"timestamp"`
-	VM   string    `json:"vm"`
-	Kind string    `json:"event"`
-	Rule string    `json:"rule,omitempty"` // that a refusal is by
-	Text string    `json:"text,omitempty"`
-
-	Trace string `json:"trace_id,omitempty"` // that it is part of
-}
-
-// event is one about the VM that happens now.
-func (v *Sandbox) event(kind, text string) Event {
-	return Event{Time: time.Now(), VM: v.Name(), Kind: kind, Text: text}
-}
 
 // Event is told what happens to the VM. That it failed is its last error,
 // whether a client waits for it or not.
 func (v *Sandbox) Event(e vmm.Event) {
 	switch e.Kind {
 	case vmm.EventPosed, vmm.EventRefused:
-		v.alert(string(e.Kind), "", e.Text)
+		v.Alert(string(e.Kind), "", e.Text)
 		return
 	case vmm.EventFailed:
 		if err := v.Err(); err != nil {
@@ -40,7 +24,7 @@ func (v *Sandbox) Event(e vmm.Event) {
 		}
 	}
 	trace := v.causeOf(e.Text)
-	v.tell(ledger.VMs, Event{Time: e.Time, VM: e.VM, Kind: string(e.Kind), Text: e.Text, Trace: trace})
+	v.Tell(ledger.VMs, gateway.Event{Time: e.Time, VM: e.VM, Kind: string(e.Kind), Text: e.Text, Trace: trace})
 	switch e.Kind {
 	case vmm.EventSnapshot, vmm.EventReverted, vmm.EventDropped, vmm.EventUndone:
 		v.recordSnapshot(e, trace)
@@ -55,39 +39,8 @@ func (v *Sandbox) Event(e vmm.Event) {
 // tellBoot tells how a start went that e ends. What ends something else tells nothing.
 func (v *Sandbox) tellBoot(e vmm.Event) {
 	if began := v.starting.Swap(nil); began != nil {
-		v.service.cfg.Telemetry.Boot(v.Name(), v.Config().Driver, *began, e.Time.Sub(*began), e.Kind == vmm.EventRunning)
+		v.service.Telemetry.Boot(v.Name(), v.Config().Driver, *began, e.Time.Sub(*began), e.Kind == vmm.EventRunning)
 	}
-}
-
-// maxEvents is how much of the service's events is kept in memory, in bytes.
-const maxEvents = 1 << 20
-
-// tell records an event of the sandbox, in another table of its ledger, too, if
-// it belongs there, and announces it.
-func (v *Sandbox) tell(table string, e Event) {
-	e = v.service.announce(e)
-	if table != ledger.VMs {
-		r := ledger.Row{"timestamp": e.Time, "event": e.Kind, "text": e.Text, "trace_id": e.Trace}
-		if e.Rule != "" {
-			r["rule"] = e.Rule
-		}
-		v.record(table, r)
-	}
-	c := v.Config()
-	v.record(ledger.VMs, ledger.Row{
-		"timestamp": e.Time, "event": e.Kind, "text": e.Text, "trace_id": e.Trace,
-		"state": string(v.State()), "driver": c.Driver, "image": c.Image,
-	})
-}
-
-// announce tells of an event of the service, but records it nowhere.
-func (s *Service) announce(e Event) Event {
-	e.Time = e.Time.UTC().Truncate(time.Microsecond)
-	if line, err := fs.MarshalLine(e); err == nil {
-		s.Events.Append(line)
-		s.log.Info(e.Kind, "vm", e.VM, "text", e.Text)
-	}
-	return e
 }
 
 // recordSnapshot records that a snapshot was taken, dropped or reverted to.
@@ -106,7 +59,7 @@ func (v *Sandbox) recordSnapshot(e vmm.Event, trace string) {
 		r["linked"], r["copied"] = i.Cost.Linked, i.Cost.Copied
 		r["frozen_ms"], r["duration_ms"] = i.Frozen, i.Cost.Time
 	}
-	v.record(ledger.Snapshots, r)
+	v.Record(ledger.Snapshots, r)
 }
 
 // causing returns do as something that a call of a trace does to a snapshot.

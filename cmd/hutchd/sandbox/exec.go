@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hutch/aggd/trace"
+	"hutch/cmd/hutchd/gateway"
 	"hutch/fs"
 	"hutch/mcpd/ledger"
 	"hutch/relay/guest"
@@ -21,7 +22,8 @@ type Exec struct {
 	ID   uint64 // no other object's
 	Name string
 
-	held
+	gateway.Held
+	vm        *Sandbox
 	guest     *guest.Guest
 	anonymous bool // it goes with the last of its holders
 
@@ -41,24 +43,18 @@ type Result struct {
 
 // Wait returns the line that tells how the command ended, when it has.
 func (r *Result) Wait(ctx context.Context, nonblock bool) (string, error) {
-	if nonblock && !over(r.done) {
-		return "", fs.ErrAgain
+	if nonblock {
+		select {
+		case <-r.done:
+		default:
+			return "", fs.ErrAgain
+		}
 	}
 	select {
 	case <-r.done:
 		return r.line, r.err
 	case <-ctx.Done():
 		return "", ctx.Err()
-	}
-}
-
-// over says whether c is closed.
-func over(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -131,8 +127,8 @@ func (v *Sandbox) keepExec(x *guest.Exec, g *guest.Guest, name string, anonymous
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.execs[name] == nil {
-		e := &Exec{Exec: x, ID: v.service.NextID(), Name: name, held: held{vm: v}, guest: g, anonymous: anonymous}
-		e.unheld = e.letGo
+		e := &Exec{Exec: x, ID: v.service.NextID(), Name: name, vm: v, Held: gateway.Held{Keep: v.Hold}, guest: g, anonymous: anonymous}
+		e.Unheld = e.letGo
 		v.execs[name] = e
 	}
 	return v.execs[name]
@@ -191,7 +187,7 @@ func (e *Exec) Start(ctx context.Context, message, tell string) error {
 	e.result = r
 	e.vm.mu.Unlock()
 	e.vm.service.Count.Execs.Add(1)
-	if e.vm.tasks.begin(func() { e.follow(r, message, began, own) }) {
+	if e.vm.Do(func() { e.follow(r, message, began, own) }) {
 		return nil
 	}
 	r.err = fmt.Errorf("%w: vm %s", fs.ErrNotExist, e.vm.Name())
@@ -201,7 +197,7 @@ func (e *Exec) Start(ctx context.Context, message, tell string) error {
 
 // follow waits for the command's end, tells and records it.
 func (e *Exec) follow(r *Result, message string, began time.Time, own trace.Context) {
-	line, err := e.Wait(e.vm.ctx)
+	line, err := e.Wait(e.vm.Context())
 	if how := e.vm.Ending(); how.Why != "" {
 		line, err = endedByVM(line, err, how, time.Since(began)), nil
 	}
@@ -227,7 +223,7 @@ func (e *Exec) record(message string, began time.Time, own trace.Context, line s
 	default:
 		row["exit_code"] = code
 	}
-	e.vm.record(ledger.Execs, row)
+	e.vm.Record(ledger.Execs, row)
 }
 
 // endedByVM returns the line of a command whose machine ended, or is ending:
@@ -283,7 +279,7 @@ func (e *Exec) letGo() {
 	drop, kill := e.anonymous, e.killOnClose
 	e.vm.mu.Unlock()
 	if drop || kill {
-		e.vm.later(func(ctx context.Context) error {
+		e.vm.Later(func(ctx context.Context) error {
 			if drop {
 				return e.Drop(ctx)
 			}

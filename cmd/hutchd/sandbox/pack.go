@@ -5,6 +5,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"hutch/cmd/hutchd/gateway"
 	"hutch/mcpd/ledger"
 	"hutch/vmm"
 	"hutch/vmm/pack"
@@ -21,11 +22,11 @@ func (v *Sandbox) Pack(ctx context.Context, w io.WriteCloser, want pack.Options)
 	if err != nil {
 		return err
 	}
-	v.red.Add(p.Secrets()...)
+	v.Hide(p.Secrets()...)
 	return v.VM.Pack(ctx, w, want, vmm.PackHooks{
 		Secret: func(name, value string) bool {
 			text := name + "=" + value
-			return v.red.Redact(text) != text || v.red.Redact(value) != value
+			return v.Hides(text) != text || v.Hides(value) != value
 		},
 		Tables: db.Carry,
 	})
@@ -38,7 +39,7 @@ func (v *Sandbox) Unpack(ctx context.Context, r io.ReadCloser, want pack.Options
 	return v.VM.Unpack(ctx, r, want, vmm.PackHooks{
 		Table: func(ctx context.Context, dir, name string, r io.Reader) (err error) {
 			if db == nil {
-				if db, err = ledger.Open(filepath.Join(dir, sessionFile), ledger.Options{}); err != nil {
+				if db, err = ledger.Open(filepath.Join(dir, gateway.SessionFile), ledger.Options{}); err != nil {
 					return err
 				}
 			}
@@ -50,15 +51,6 @@ func (v *Sandbox) Unpack(ctx context.Context, r io.ReadCloser, want pack.Options
 			}
 			return db.Close()
 		},
-		Replace: v.replaceLedger,
+		Replace: v.ReplaceLedger,
 	}, whole)
-}
-
-// replaceLedger has do replace the file of the ledger. Whoever follows it comes to
-// its end.
-func (v *Sandbox) replaceLedger(do func() error) error {
-	v.ledgerMu.Lock()
-	defer v.ledgerMu.Unlock()
-	v.shutLedger()
-	return do()
 }

@@ -23,7 +23,7 @@ func (v *Sandbox) startProxy() error {
 	if v.Config().Net != vmm.NetProxy {
 		return nil
 	}
-	if v.service.cfg.Locald == "" {
+	if v.service.Locald == "" {
 		return fmt.Errorf("%w: net %s: there is no proxy program", fs.ErrUnsupported, vmm.NetProxy)
 	}
 	p, err := v.service.Profiles.Get(v.Config().Profile)
@@ -32,8 +32,8 @@ func (v *Sandbox) startProxy() error {
 	}
 	if v.proxy.Load() == nil {
 		v.proxy.Store(egress.Start(egress.Config{
-			Path: v.service.cfg.Locald, Network: network(p), Log: v.aggLog(), Event: v.wentOut, Decide: v.goesOut,
-			Down: func(err error) { v.tell(ledger.VMs, v.event("proxy.died", fs.Text(err))) },
+			Path: v.service.Locald, Network: network(p), Log: v.AggLog(), Event: v.wentOut, Decide: v.goesOut,
+			Down: func(err error) { v.Tell(ledger.VMs, v.NewEvent("proxy.died", fs.Text(err))) },
 		}))
 	}
 	return nil
@@ -85,7 +85,7 @@ func (v *Sandbox) goesOut(ctx context.Context, e wire.NetEvent) wire.NetAnswer {
 
 // wentOut records a request that the proxy has ended, and tells of one that it refused.
 func (v *Sandbox) wentOut(e wire.NetEvent) {
-	v.record(ledger.Net, ledger.Row{
+	v.Record(ledger.Net, ledger.Row{
 		"timestamp": e.Time, "host": e.Host, "port": int(e.Port), "method": e.Method, "path": e.Path, "decision": e.Decision,
 		"rule": e.Rule, "reason": e.Reason, "status": e.Status,
 		"bytes_sent": e.Sent, "bytes_received": e.Received, "duration_ms": e.Duration, "process_name": e.Process, "trace_id": e.Trace,
@@ -94,5 +94,5 @@ func (v *Sandbox) wentOut(e wire.NetEvent) {
 		return
 	}
 	at := net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
-	v.alerted(mcpd.Alert{Kind: "net.denied", Rule: e.Rule, Trace: e.Trace, Text: fmt.Sprintf("%s %s: %s", e.Method, at, e.Reason)})
+	v.Alerted(mcpd.Alert{Kind: "net.denied", Rule: e.Rule, Trace: e.Trace, Text: fmt.Sprintf("%s %s: %s", e.Method, at, e.Reason)})
 }

@@ -43,7 +43,7 @@ func (v *Sandbox) run(ctx context.Context, c dispatch.Command) (ran dispatch.Ran
 		if lost {
 			return
 		}
-		ctx, cancel := context.WithTimeout(v.ctx, lateness)
+		ctx, cancel := context.WithTimeout(v.Context(), lateness)
 		defer cancel()
 		e.Remove(ctx) // which kills what is left of it
 	}()
@@ -52,7 +52,7 @@ func (v *Sandbox) run(ctx context.Context, c dispatch.Command) (ran dispatch.Ran
 	}
 	began := time.Now()
 	out := readOutputs(ctx, e, c.MaxOutput)
-	line, err := endOf(ctx, e.Wait, c.ID, v.alert)
+	line, err := endOf(ctx, e.Wait, c.ID, v.Alert)
 	ran.Duration = time.Since(began)
 	out.settle(e, err == nil)
 	ran.Stdout, ran.StdoutBytes = out.stdout.text, out.stdout.total

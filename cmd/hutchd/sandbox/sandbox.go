@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,12 +15,13 @@ import (
 	"hutch/aggd/confine"
 	"hutch/aggd/egress"
 	"hutch/aggd/storage/remote"
+	"hutch/cmd/hutchd/gateway"
 	"hutch/fs"
 	"hutch/fs/folder"
 	"hutch/mcpd"
 	"hutch/mcpd/attest"
+	"hutch/mcpd/dispatch"
 	"hutch/mcpd/ledger"
-	"hutch/mcpd/redact"
 	"hutch/profiles"
 	"hutch/vmm"
 	"hutch/vmm/process"
@@ -29,36 +31,23 @@ import (
 // concurrently.
 type Sandbox struct {
 	*vmm.VM
-	ID      uint64         // no other object's
-	MCP     *mcpd.Endpoint // which begins and ends with the machine
-	Attest  *attest.Gate   // of the keys of its programs
-	LastErr fs.LastErr     // the last error about it
+	*gateway.Gateway // whose endpoint begins and ends with the machine
 
 	service *Service
-	ctx     context.Context // ends when the VM is removed or the service closes
-	cancel  context.CancelFunc
-	tasks   tasks // on the sandbox's behalf
-
-	profile     atomic.Pointer[profiles.Profile] // that the endpoint was configured by
-	configuring chan struct{}                    // holds a token while it is: the last has the newest profile
 
 	starting atomic.Pointer[time.Time] // when it began to start; nil: it does not
 
-	calls   atomic.Int64  // MCP calls that had begun when that was asked last
-	repeats repeatLimiter // of the events that a guest can bring about
+	calls atomic.Int64 // MCP calls that had begun when that was asked last
 
-	begun atomic.Int64 // bytes of lines of sessions that have begun and not ended
-
-	mu                sync.Mutex // guards what follows, and the fields of execs, sessions and connections that say so
+	mu                sync.Mutex // guards what follows, and the fields of execs and connections that say so
 	execs             map[string]*Exec
-	sessions          map[string]*Session
 	connections       map[string]*TCP
 	makingConnections int                       // how many are being made
 	causes            map[string]string         // the trace ids of the calls that take or drop a snapshot now, by its name
 	folders           map[string]*folder.Folder // nil: the VM is gone
 	holders           int                       // clients that keep it: an anonymous VM goes with the last
 
-	lastExec, lastSession, lastTCP atomic.Uint64 // the numbers of the last anonymous ones
+	lastExec, lastTCP atomic.Uint64 // the numbers of the last anonymous ones
 
 	conns    map[uint32]int // connections of the guest, by port; guarded by the mu of the service's limiter
 	refusing atomic.Int32   // connections that are being told why there is no room
@@ -71,46 +60,43 @@ type Sandbox struct {
 	storeMu sync.Mutex      // guards what follows
 	stores  bool            // there may be storage: between Begin and End
 	store   *remote.Storage // nil: there is none
-
-	red redact.Redactor // of what is never to be written to the ledger
-
-	ledgerMu     sync.Mutex  // guards what follows
-	ledger       *ledger.DB  // nil until it is needed
-	ledgerHeld   int         // HoldLedgers that are not released
-	ledgerUsed   time.Time   // when it was asked for or released last
-	ledgerRests  *time.Timer // closes it where nobody needs it
-	ledgerClosed bool        // for good
 }
 
 // newSandbox returns m with what belongs to it, of which nothing has begun.
 func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 	v := &Sandbox{
-		VM: m, ID: s.NextID(), service: s,
-		execs: map[string]*Exec{}, causes: map[string]string{}, sessions: map[string]*Session{}, connections: map[string]*TCP{}, folders: map[string]*folder.Folder{},
-		conns: map[uint32]int{}, configuring: make(chan struct{}, 1),
+		VM: m, service: s,
+		execs: map[string]*Exec{}, causes: map[string]string{}, connections: map[string]*TCP{}, folders: map[string]*folder.Folder{},
+		conns: map[uint32]int{},
 	}
-	v.ctx, v.cancel = context.WithCancel(context.Background())
-	v.profile.Store(new(profiles.Profile))
-	v.repeats.tell, v.repeats.begin = v.repeated, v.tasks.begin
-	v.Attest = attest.New(attest.Config{Key: s.signing, Path: filepath.Join(m.Dir(), "attested"), VM: m.Name})
-	v.MCP = mcpd.New(mcpd.Config{
-		VM:        m.Name,
-		Profile:   func() string { return v.profile.Load().Name },
-		Work:      m.WorkDir(),
-		Snapshots: v.snapshotsFor(),
-		Ledger:    v.Ledger,
-		Seal:      v.Attest,
-		AggdPath:  s.cfg.Aggd,
-		Log:       s.log.With("vm", m.Name()),
-		AggLog:    v.aggLog(),
-		Event:     v.alerted,
-		Ended:     func(c mcpd.Ended) { s.cfg.Telemetry.Call(m.Name(), c) },
-		Trouble:   v.trouble,
-		Run:       v.run,
-		Before:    v.beforeCall,
-		Ask:       v.ask,
+	v.Gateway = gateway.New(&s.Service, gateway.Config{
+		Kind: gateway.VM, Name: m.Name, Dir: m.Dir(),
+		Profile:     func() string { return m.Config().Profile },
+		Running:     v.Running,
+		Idle:        func() bool { return slices.Contains(idle, m.State()) },
+		LedgerLimit: m.LedgerLimit,
+		State: func() ledger.Row {
+			c := m.Config()
+			return ledger.Row{"state": string(m.State()), "driver": c.Driver, "image": c.Image}
+		},
+		Configured: v.configured,
+		Hold:       v.Hold,
+		Attest:     attest.New(attest.Config{Key: s.signing, Path: filepath.Join(m.Dir(), "attested"), VM: m.Name}),
+		Endpoint:   mcpd.Config{Work: m.WorkDir(), Snapshots: v.snapshotsFor(), Run: v.run, Before: v.beforeCall},
 	})
 	return v
+}
+
+// idle are the states of a VM that has no machine.
+var idle = []vmm.State{vmm.Created, vmm.Stopped, vmm.Suspended, vmm.Failed}
+
+// configured is told the profile that the VM's endpoint is to be configured by.
+func (v *Sandbox) configured(p *profiles.Profile) {
+	if out := v.proxy.Load(); out != nil {
+		out.Set(network(p))
+	}
+	v.setStorage(p.Storage)
+	v.MCP.SetCommands(dispatch.Config(p.Commands))
 }
 
 // Begin readies the sandbox for a machine. It is a method of vmm.Sidecar, as are
@@ -122,8 +108,7 @@ func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 // the profile says which servers there are and what is secret, and then the
 // proxy and the endpoint with its aggregator are started, in this order.
 func (v *Sandbox) Begin(ctx context.Context) error {
-	v.repeats.flush()
-	v.limitLedger()
+	v.Renew()
 	if v.State() != vmm.Suspended { // whose commands only wait
 		v.mu.Lock()
 		clear(v.execs)
@@ -137,7 +122,7 @@ func (v *Sandbox) Begin(ctx context.Context) error {
 	v.storeMu.Lock()
 	v.stores = true
 	v.storeMu.Unlock()
-	return errors.Join(v.configure(ctx), v.startProxy(), v.MCP.Start())
+	return errors.Join(v.Configure(ctx), v.startProxy(), v.MCP.Start())
 }
 
 // End ends what lived with the machine: the proxy, then the endpoint's
@@ -150,19 +135,14 @@ func (v *Sandbox) End() {
 }
 
 // Close ends all that belongs to the sandbox, and waits for it: what is done
-// for clients, the proxy, the endpoint, what is left to be told, and last the
-// ledger, which takes records until then, and the folders.
+// for clients, the proxy, the gateway, and last the folders.
 // Package vmm calls it when the VM is removed (VM.remove in vmm/verbs.go), and
 // when the table closes.
 func (v *Sandbox) Close() {
-	v.cancel()
-	v.tasks.end()
+	v.Quit()
 	v.stopProxy()
 	v.stopStorage()
-	v.MCP.Close()
-	v.Attest.Close()
-	v.repeats.close()
-	v.closeLedger()
+	v.Gateway.Close()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, f := range v.folders {
@@ -188,7 +168,7 @@ func (v *Sandbox) Conn(port uint32, c net.Conn) {
 		v.turnAway(port, c, err)
 		return
 	}
-	if !v.later(func(ctx context.Context) error {
+	if !v.Later(func(ctx context.Context) error {
 		defer v.service.limiter.release(v, port)
 		return do(ctx, c)
 	}) {
@@ -225,7 +205,7 @@ func (v *Sandbox) Running() bool { return v.State() == vmm.Running || v.State() 
 // those of these that reach the network.
 func (v *Sandbox) Status() string {
 	var b strings.Builder
-	b.WriteString(v.VM.Status() + v.recordsLine())
+	b.WriteString(v.VM.Status() + v.RecordsLine())
 	aggregator, proxy, servers := v.MCP.AggregatorPID(), v.proxyPID(), v.MCP.Programs()
 	store := v.storagePID()
 	if aggregator != 0 {
@@ -295,7 +275,7 @@ func (v *Sandbox) Hold() (done func()) {
 func (v *Sandbox) Locked(file string, dev, ino uint64) {
 	for _, pid := range v.PIDs() {
 		if process.Writes(pid, dev, ino) {
-			v.trouble("locks", fmt.Sprintf("work/%s is written here, under a lock, and in the guest, which does not see it", file))
+			v.Trouble("locks", fmt.Sprintf("work/%s is written here, under a lock, and in the guest, which does not see it", file))
 			return
 		}
 	}
@@ -325,13 +305,4 @@ func (v *Sandbox) ForgetFolder(key string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.folders, key)
-}
-
-// later does f on a goroutine that Close waits for, or not at all after that.
-func (v *Sandbox) later(f func(context.Context) error) bool {
-	return v.tasks.begin(func() {
-		if err := f(v.ctx); err != nil {
-			v.service.log.Debug("not done", "vm", v.Name(), "err", err)
-		}
-	})
 }

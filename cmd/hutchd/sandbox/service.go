@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"hutch/cmd/hutchd/gateway"
 	"hutch/cmd/hutchd/telemetry"
 	"hutch/fs"
 	"hutch/mcpd/asks"
@@ -51,17 +52,13 @@ type Config struct {
 // A Service holds the sandboxes. It is a vmm.Table whose VMs are sandboxes.
 type Service struct {
 	*vmm.Table
-	Profiles *profiles.Store
-	Events   *fs.Log     // of all sandboxes, a JSON line each
-	Asks     *asks.Table // what waits for a person
-	Count    Counters
+	gateway.Service
+	Count Counters
 
 	cfg     Config
-	log     *slog.Logger
 	limiter connLimiter
-	tasks   tasks // that Close waits for
-	ids     atomic.Uint64
-	signing *attest.Key // of the tokens of all sandboxes
+	tasks   gateway.Tasks // that Close waits for
+	signing *attest.Key   // of the tokens of all sandboxes
 }
 
 // Counters count what the sandboxes did since the service was opened.
@@ -74,7 +71,11 @@ type Counters struct {
 // from then on.
 func Open(cfg Config) (*Service, error) {
 	s := &Service{
-		cfg: cfg, log: cfg.Log, Events: fs.NewLog(maxEvents),
+		cfg: cfg,
+		Service: gateway.Service{
+			Events: fs.NewLog(gateway.MaxEvents), Telemetry: cfg.Telemetry, Log: cfg.Log,
+			Aggd: cfg.Aggd, Locald: cfg.Locald, LedgerIdle: cfg.LedgerIdle,
+		},
 		signing: attest.NewKey(filepath.Join(cfg.State, "attest.key")),
 	}
 	if s.limiter.most = cfg.Conns; s.limiter.most == 0 {
@@ -119,12 +120,9 @@ func (s *Service) machines(name string) vmm.Profile {
 // waited for.
 func (s *Service) Close(ctx context.Context) error {
 	err := s.Table.Close(ctx)
-	s.tasks.end()
+	s.tasks.End()
 	return err
 }
-
-// NextID returns a number for an object that no other ever had.
-func (s *Service) NextID() uint64 { return s.ids.Add(1) }
 
 // Lookup returns the sandbox called name.
 func (s *Service) Lookup(name string) (*Sandbox, error) { return of(s.Table.Lookup(name)) }
@@ -159,11 +157,11 @@ func of(m *vmm.VM, err error) (*Sandbox, error) {
 
 // later does f on a goroutine that Close waits for.
 func (s *Service) later(f func(context.Context) error) {
-	s.tasks.begin(func() {
+	s.tasks.Begin(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := f(ctx); err != nil && !errors.Is(err, fs.ErrNotExist) { // gone by itself
-			s.log.Warn("not done", "err", err)
+			s.Log.Warn("not done", "err", err)
 		}
 	})
 }

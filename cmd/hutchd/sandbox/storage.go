@@ -28,8 +28,8 @@ func (v *Sandbox) setStorage(s profiles.Storage) {
 		return
 	default:
 		v.store = remote.Start(remote.Config{
-			Path: v.service.cfg.Locald, Bucket: b, Log: v.aggLog(),
-			Down: func(err error) { v.tell(ledger.VMs, v.event("storage.died", fs.Text(err))) },
+			Path: v.service.Locald, Bucket: b, Log: v.AggLog(),
+			Down: func(err error) { v.Tell(ledger.VMs, v.NewEvent("storage.died", fs.Text(err))) },
 		})
 		v.MCP.SetStorage(v.store)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"hutch/cmd/hutchd/gateway"
 	"hutch/fs"
 	"hutch/relay/guest"
 	"hutch/vmm"
@@ -22,8 +23,9 @@ type TCP struct {
 	ID   uint64 // no other object's
 	Name string
 
-	held
-	c *guest.TCP
+	gateway.Held
+	vm *Sandbox
+	c  *guest.TCP
 }
 
 // TCPs returns the names of the connections.
@@ -70,9 +72,9 @@ func (v *Sandbox) makeTCP(ctx context.Context, name string, anonymous bool) (*TC
 	if err != nil {
 		return nil, err
 	}
-	t := &TCP{ID: v.service.NextID(), Name: name, held: held{vm: v}}
+	t := &TCP{ID: v.service.NextID(), Name: name, vm: v, Held: gateway.Held{Keep: v.Hold}}
 	if anonymous {
-		t.unheld = t.Drop
+		t.Unheld = t.Drop
 	}
 	// The guest has it by its number: it may not be done yet with another of that name.
 	t.c, err = g.MakeTCP(ctx, strconv.FormatUint(t.ID, 10))

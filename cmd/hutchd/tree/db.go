@@ -3,7 +3,7 @@ package tree
 import (
 	"context"
 
-	"hutch/cmd/hutchd/sandbox"
+	"hutch/cmd/hutchd/gateway"
 	"hutch/fs"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/query"
@@ -26,20 +26,20 @@ func vmSchema(call) (string, error)   { return query.Schema(false), nil }
 func rootSchema(call) (string, error) { return query.Schema(true), nil }
 
 func openVMQuery(c call, flags int) (fs.Handle, error) {
-	v := c.At.vm
-	return c.At.s.openQuery(flags, query.Sources{Key: v.Name(), List: func() []query.Source { return []query.Source{source(v)} }})
+	g := c.At.gw
+	return c.At.s.openQuery(flags, query.Sources{Key: g.Of(), List: func() []query.Source { return []query.Source{source(g)} }})
 }
 
 func openRootQuery(c call, flags int) (fs.Handle, error) {
 	return c.At.s.openQuery(flags, query.Sources{All: true, List: func() (all []query.Source) {
 		for _, v := range c.At.s.List() {
-			all = append(all, source(v))
+			all = append(all, source(v.Gateway))
 		}
 		return all
 	}})
 }
 
-func source(v *sandbox.Sandbox) query.Source { return query.Source{VM: v.Name(), Ledger: v.HoldLedger} }
+func source(g *gateway.Gateway) query.Source { return query.Source{VM: g.Of(), Ledger: g.HoldLedger} }
 
 // A selection is what SQL selects that is written on a file: its rows are read. The
 // statement ends with a semicolon at the end of a line, or where it is read; the

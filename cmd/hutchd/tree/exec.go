@@ -94,7 +94,7 @@ func enterExec(c call, name string) (at, error) {
 	if err != nil {
 		return at{}, err
 	}
-	return at{s: c.At.s, vm: c.At.vm, exec: e}, nil
+	return at{s: c.At.s, vm: c.At.vm, gw: c.At.gw, exec: e}, nil
 }
 
 func makeExec(c call, name string) error {
@@ -122,7 +122,7 @@ func cloneExec(c call, flags int) (fs.Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openClone(at{s: c.At.s, vm: c.At.vm, exec: e}, func() string { return e.Name }, execVerbs()), nil
+	return openClone(at{s: c.At.s, vm: c.At.vm, gw: c.At.gw, exec: e}, func() string { return e.Name }, execVerbs()), nil
 }
 
 // openWait opens wait: at the host's own wait for the command, or at the

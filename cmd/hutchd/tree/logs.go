@@ -34,7 +34,7 @@ func readLog(l *fs.Log) string {
 // ledgerLog opens a table of the ledger as text, a JSON line a record.
 func ledgerLog(table string, follow bool) func(call, int) (fs.Handle, error) {
 	return func(c call, flags int) (fs.Handle, error) {
-		db, release, err := c.At.vm.HoldLedger()
+		db, release, err := c.At.gw.HoldLedger()
 		if err != nil {
 			return nil, err
 		}
@@ -51,7 +51,7 @@ func ledgerLog(table string, follow bool) func(call, int) (fs.Handle, error) {
 
 func ledgerSize(table string) func(call) uint64 {
 	return func(c call) uint64 {
-		db, err := c.At.vm.Ledger()
+		db, err := c.At.gw.Ledger()
 		if err != nil || db.Settle(c.Ctx) != nil {
 			return 0
 		}

@@ -12,7 +12,7 @@ import (
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
-	"hutch/cmd/hutchd/sandbox"
+	"hutch/cmd/hutchd/gateway"
 	"hutch/fs"
 	"hutch/mcpd"
 )
@@ -24,15 +24,15 @@ func mcpVerbs() []verb {
 	}
 }
 
-func reloadMCP(c call, _ []string) error { return c.At.vm.Reload(c.Ctx) }
+func reloadMCP(c call, _ []string) error { return c.At.gw.Reload(c.Ctx) }
 
-func revokeSession(c call, args []string) error { return c.At.vm.Attest.Revoke(args[0]) }
+func revokeSession(c call, args []string) error { return c.At.gw.Attest.Revoke(args[0]) }
 
 func mcpSettings(c call) (string, error) {
-	return fmt.Sprintf("sessions %d\n", c.At.vm.MCP.Sessions()) + c.At.vm.Attest.Text(), nil
+	return fmt.Sprintf("sessions %d\n", c.At.gw.MCP.Sessions()) + c.At.gw.Attest.Text(), nil
 }
 
-func mcpServers(c call) (string, error) { return c.At.vm.MCP.ServersText(), nil }
+func mcpServers(c call) (string, error) { return c.At.gw.MCP.ServersText(), nil }
 
 // A catalog is one of the lists of what the servers of a VM offer. It comes
 // from memory: looking at it asks no server, but for a name that is looked up
@@ -73,17 +73,17 @@ func withArguments(do func(e *mcpd.Endpoint, ctx context.Context, who mcpd.Calle
 		if err != nil {
 			return nil, err
 		}
-		return do(c.At.vm.MCP, ctx, caller(c), name, args)
+		return do(c.At.gw.MCP, ctx, caller(c), name, args)
 	}
 }
 
 func readResource(c call, ctx context.Context, name, _ string) (json.RawMessage, error) {
-	return c.At.vm.MCP.ReadResource(ctx, caller(c), name)
+	return c.At.gw.MCP.ReadResource(ctx, caller(c), name)
 }
 
 // caller is who the endpoint is told asks.
 func caller(c call) mcpd.Caller {
-	return mcpd.Caller{Process: sandbox.Asker, Principal: personOf(c.Who)}
+	return mcpd.Caller{Process: gateway.Asker, Principal: personOf(c.Who)}
 }
 
 // nameMax is the length of the longest name of a file.
@@ -103,7 +103,7 @@ func dirName(name string) string {
 
 func (list catalog) names(c call) ([]string, error) {
 	var names []string
-	for _, it := range c.At.vm.MCP.Items(list.list) {
+	for _, it := range c.At.gw.MCP.Items(list.list) {
 		names = append(names, list.dir(it))
 	}
 	slices.Sort(names)
@@ -113,14 +113,14 @@ func (list catalog) names(c call) ([]string, error) {
 // item returns the item whose directory is called name. Of many items each is
 // looked up in turn, so all are gone through only for a name that was cut.
 func (list catalog) item(c call, name string) (wire.Item, bool) {
-	it, ok := c.At.vm.MCP.Item(list.list, list.agentName(name))
+	it, ok := c.At.gw.MCP.Item(list.list, list.agentName(name))
 	if ok && list.dir(it) == name {
 		return it, true
 	}
 	if len(name) < nameMax {
 		return it, false
 	}
-	items := c.At.vm.MCP.Items(list.list)
+	items := c.At.gw.MCP.Items(list.list)
 	i := slices.IndexFunc(items, func(it wire.Item) bool { return list.dir(it) == name })
 	if i < 0 {
 		return it, false
@@ -131,13 +131,13 @@ func (list catalog) item(c call, name string) (wire.Item, bool) {
 func (list catalog) enter(c call, name string) (at, error) {
 	_, ok := list.item(c, name)
 	if !ok {
-		c.At.vm.MCP.Known(c.Ctx)
+		c.At.gw.MCP.Known(c.Ctx)
 		_, ok = list.item(c, name)
 	}
 	if !ok {
-		return at{}, fmt.Errorf("%w: %s", fs.ErrNotExist, cmp.Or(c.At.vm.MCP.Missing(c.Ctx, name), name))
+		return at{}, fmt.Errorf("%w: %s", fs.ErrNotExist, cmp.Or(c.At.gw.MCP.Missing(c.Ctx, name), name))
 	}
-	return at{s: c.At.s, vm: c.At.vm, name: name}, nil
+	return at{s: c.At.s, vm: c.At.vm, gw: c.At.gw, name: name}, nil
 }
 
 // find returns the item whose directory the walk went through.

@@ -10,7 +10,7 @@ import (
 )
 
 func policyRules(c call) (string, error) {
-	p, err := c.At.vm.Policy()
+	p, err := c.At.gw.Policy()
 	if err != nil {
 		return "", err
 	}
@@ -18,12 +18,12 @@ func policyRules(c call) (string, error) {
 }
 
 func policySuggest(c call) (string, error) {
-	db, release, err := c.At.vm.HoldLedger()
+	db, release, err := c.At.gw.HoldLedger()
 	if err != nil {
 		return "", err
 	}
 	defer release()
-	return history.Suggest(c.Ctx, db, c.At.vm.Name())
+	return history.Suggest(c.Ctx, db, c.At.gw.Of())
 }
 
 // openPolicyTest takes an event and tells what would be decided of it.
@@ -33,12 +33,12 @@ func openPolicyTest(c call, flags int) (fs.Handle, error) {
 		if err != nil {
 			return "", err
 		}
-		p, err := c.At.vm.Policy()
+		p, err := c.At.gw.Policy()
 		if err != nil {
 			return "", err
 		}
-		e.VM = cmp.Or(e.VM, c.At.vm.Name())
-		e.Profile = cmp.Or(e.Profile, c.At.vm.Config().Profile)
+		e.VM = cmp.Or(e.VM, c.At.gw.Of())
+		e.Profile = cmp.Or(e.Profile, c.At.gw.ProfileName())
 		answer, err := fs.MarshalLine(p.Try(e))
 		return string(answer) + "\n", err
 	})
@@ -46,5 +46,5 @@ func openPolicyTest(c call, flags int) (fs.Handle, error) {
 
 // openPolicyReplay takes the name of a profile, or an empty line.
 func openPolicyReplay(c call, flags int) (fs.Handle, error) {
-	return c.At.s.openRPC(flags, c.At.vm.Replay)
+	return c.At.s.openRPC(flags, c.At.gw.Replay)
 }

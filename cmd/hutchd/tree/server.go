@@ -93,7 +93,7 @@ func (s *Server) Close(ctx context.Context) error {
 // An item is a generated entry that is no object: an image, a tool, a snapshot,
 // or the difference from one to another.
 type item struct {
-	vm         uint64 // 0: none
+	of         uint64 // the gateway's; 0: none
 	snap, name string
 }
 
@@ -101,8 +101,8 @@ type item struct {
 // other generated entries by what they are.
 func (s *Server) ident(a at) uint64 {
 	i := item{snap: a.snap, name: a.name}
-	if a.vm != nil {
-		i.vm = a.vm.ID
+	if a.gw != nil {
+		i.of = a.gw.ID
 	}
 	switch {
 	case a.session != nil:
@@ -114,7 +114,7 @@ func (s *Server) ident(a at) uint64 {
 	case a.exec != nil:
 		return a.exec.ID
 	case i.snap == "" && i.name == "":
-		return i.vm
+		return i.of
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,8 +174,8 @@ func (s *Server) Locked(name string, dev, ino uint64) {
 func failed(a at, err error) {
 	a.s.err.Set(err)
 	a.s.errors.Add(1)
-	if a.vm != nil {
-		a.vm.LastErr.Set(err)
+	if a.gw != nil {
+		a.gw.LastErr.Set(err)
 	}
 }
 

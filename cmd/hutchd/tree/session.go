@@ -81,31 +81,31 @@ func openSessionData(c call, flags int) (fs.Handle, error) {
 	return &stream{Handle: d, turn: newTurn()}, nil
 }
 
-func sessionNames(c call) ([]string, error) { return c.At.vm.Sessions(), nil }
+func sessionNames(c call) ([]string, error) { return c.At.gw.Sessions(), nil }
 
 func enterSession(c call, name string) (at, error) {
-	s, err := c.At.vm.Session(name)
-	return at{s: c.At.s, vm: c.At.vm, session: s}, err
+	s, err := c.At.gw.Session(name)
+	return at{s: c.At.s, vm: c.At.vm, gw: c.At.gw, session: s}, err
 }
 
 func makeSession(c call, name string) error {
 	if err := fs.CheckWord("session", name); err != nil {
 		return err
 	}
-	return c.At.vm.MakeSession(name, personOf(c.Who))
+	return c.At.gw.MakeSession(name, personOf(c.Who))
 }
 
-func dropSession(c call, name string) error { return c.At.vm.DropSession(c.Ctx, name) }
+func dropSession(c call, name string) error { return c.At.gw.DropSession(c.Ctx, name) }
 
 // cloneSession makes an anonymous session: the open file is its ctl.
 func cloneSession(c call, flags int) (fs.Handle, error) {
 	if err := wantBoth(flags); err != nil {
 		return nil, err
 	}
-	s, err := c.At.vm.MakeAnonymousSession(personOf(c.Who))
+	s, err := c.At.gw.MakeAnonymousSession(personOf(c.Who))
 	if err != nil {
 		return nil, err
 	}
 	name := func() string { return s.Name }
-	return openClone(at{s: c.At.s, vm: c.At.vm, session: s}, name, sessionVerbs()), nil
+	return openClone(at{s: c.At.s, vm: c.At.vm, gw: c.At.gw, session: s}, name, sessionVerbs()), nil
 }

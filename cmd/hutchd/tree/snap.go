@@ -33,13 +33,13 @@ func enterSnap(c call, name string) (at, error) {
 	if _, err := c.At.vm.Snapshots().Get(name); err != nil {
 		return at{}, err
 	}
-	return at{s: c.At.s, vm: c.At.vm, snap: name}, nil
+	return at{s: c.At.s, vm: c.At.vm, gw: c.At.gw, snap: name}, nil
 }
 
 // forgetSnap forgets what was known of a snapshot, and of the differences from
 // it and to it. One that is taken later under its name is another file.
 func (s *Server) forgetSnap(v *sandbox.Sandbox, name string) {
-	s.forget(func(i item) bool { return i.vm == v.ID && i.snap != "" && (i.snap == name || i.name == name) })
+	s.forget(func(i item) bool { return i.of == v.ID && i.snap != "" && (i.snap == name || i.name == name) })
 	for _, part := range []string{"work", "layer"} {
 		v.ForgetFolder(snapKey(name, part))
 	}
@@ -109,7 +109,7 @@ func enterOther(c call, name string) (at, error) {
 			return at{}, err
 		}
 	}
-	return at{s: c.At.s, vm: c.At.vm, snap: c.At.snap, name: name}, nil
+	return at{s: c.At.s, vm: c.At.vm, gw: c.At.gw, snap: c.At.snap, name: name}, nil
 }
 
 // snapDiff is the difference from one snapshot to another or to now.

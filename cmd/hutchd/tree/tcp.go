@@ -50,7 +50,7 @@ func tcpNames(c call) ([]string, error) { return c.At.vm.TCPs(), nil }
 
 func enterTCP(c call, name string) (at, error) {
 	t, err := c.At.vm.TCP(name)
-	return at{s: c.At.s, vm: c.At.vm, tcp: t}, err
+	return at{s: c.At.s, vm: c.At.vm, gw: c.At.gw, tcp: t}, err
 }
 
 func makeTCP(c call, name string) error {
@@ -78,5 +78,5 @@ func cloneTCP(c call, flags int) (fs.Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openClone(at{s: c.At.s, vm: c.At.vm, tcp: t}, func() string { return t.Name }, tcpVerbs()), nil
+	return openClone(at{s: c.At.s, vm: c.At.vm, gw: c.At.gw, tcp: t}, func() string { return t.Name }, tcpVerbs()), nil
 }

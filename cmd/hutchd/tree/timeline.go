@@ -11,7 +11,7 @@ import (
 // which are wanted.
 func openTimeline(c call, flags int) (fs.Handle, error) {
 	return c.At.s.openNarrowed(flags, timeline.Words, func(ctx context.Context, q timeline.Query) (string, error) {
-		db, release, err := c.At.vm.HoldLedger()
+		db, release, err := c.At.gw.HoldLedger()
 		if err != nil {
 			return "", err
 		}

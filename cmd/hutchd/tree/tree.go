@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"hutch/cmd/hutchd/gateway"
 	"hutch/cmd/hutchd/sandbox"
 	"hutch/fs"
 	"hutch/mcpd/asks"
@@ -12,8 +13,9 @@ import (
 type at struct {
 	s       *Server
 	vm      *sandbox.Sandbox
+	gw      *gateway.Gateway // of the VM
 	exec    *sandbox.Exec
-	session *sandbox.Session
+	session *gateway.Session
 	tcp     *sandbox.TCP
 	ask     *asks.Ask
 	name    string

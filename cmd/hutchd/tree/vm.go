@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"hutch/cmd/hutchd/sandbox"
 	"hutch/fs"
 )
 
@@ -82,8 +83,13 @@ func vmNames(c call) ([]string, error) {
 
 func enterVM(c call, name string) (at, error) {
 	v, err := c.At.s.Lookup(name)
-	return at{s: c.At.s, vm: v}, err
+	if err != nil {
+		return at{}, err
+	}
+	return atVM(c.At.s, v), nil
 }
+
+func atVM(s *Server, v *sandbox.Sandbox) at { return at{s: s, vm: v, gw: v.Gateway} }
 
 func makeVM(c call, name string) error {
 	_, err := c.At.s.Make(c.Ctx, name)
@@ -101,7 +107,7 @@ func cloneVM(c call, flags int) (fs.Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openClone(at{s: c.At.s, vm: v}, v.Name, vmVerbs()), nil
+	return openClone(atVM(c.At.s, v), v.Name, vmVerbs()), nil
 }
 
 func openCons(c call, flags int) (fs.Handle, error) { return c.At.vm.Cons(c.Ctx, flags) }

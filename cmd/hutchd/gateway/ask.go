@@ -1,4 +1,4 @@
-package sandbox
+package gateway
 
 import (
 	"cmp"
@@ -15,22 +15,22 @@ import (
 	"hutch/mcpd/policy"
 )
 
-// ask asks a person about something that the VM wants, and returns what was
+// ask asks a person about something that is wanted, and returns what was
 // answered: whether it may. The ledger has the question before anybody sees
 // it, and then what came of it.
-func (v *Sandbox) ask(ctx context.Context, q mcpd.Question) policy.Decision {
+func (g *Gateway) ask(ctx context.Context, q mcpd.Question) policy.Decision {
 	d := q.Decision
-	text, err := v.questionText(q)
+	text, err := g.questionText(q)
 	if err == nil {
-		err = v.askedOf(ctx, q)
+		err = g.askedOf(ctx, q)
 	}
 	if err != nil {
 		d.Action, d.Reason, d.Code = policy.Block, "nobody can be asked: "+fs.Text(err), policy.NobodyAnswered
 		return d
 	}
 	began, id := time.Now(), uint64(0)
-	got := v.service.Asks.Ask(ctx, asks.Question{
-		Ident: v.service.NextID(), Of: v.ID, Text: text, Limit: q.Limit, Always: v.allowAlways(*q.Event, q.Decision.Rule),
+	got := g.service.Asks.Ask(ctx, asks.Question{
+		Ident: g.service.NextID(), Of: g.ID, Text: text, Limit: q.Limit, Always: g.allowAlways(*q.Event, q.Decision.Rule),
 	}, func(a *asks.Ask) { id = a.ID })
 	r := ledger.Row{
 		"event": "answered", "family": q.Event.On, "what": q.Event.What(), "rule": d.Rule, "reason": d.Reason,
@@ -43,7 +43,7 @@ func (v *Sandbox) ask(ctx context.Context, q mcpd.Question) policy.Decision {
 	if q.Call != 0 {
 		r["mcp_call_id"] = q.Call
 	}
-	v.record(ledger.Asks, r)
+	g.Record(ledger.Asks, r)
 	d.Action, d.Reason = policy.Block, cmp.Or(got.Reason, "a person refused it")
 	switch {
 	case got.Word == asks.TimedOut || got.Word == asks.TooMany:
@@ -54,12 +54,12 @@ func (v *Sandbox) ask(ctx context.Context, q mcpd.Question) policy.Decision {
 	return d
 }
 
-// allowAlways returns what has the user's layer of the VM's profile allow an
+// allowAlways returns what has the user's layer of the profile allow an
 // event from now on, about which the rule called asked asks, and gives that to
-// the VMs of the profile.
-func (v *Sandbox) allowAlways(e policy.Event, asked string) func(context.Context, string, bool) error {
+// the others that run by the profile.
+func (g *Gateway) allowAlways(e policy.Event, asked string) func(context.Context, string, bool) error {
 	return func(ctx context.Context, who string, exact bool) error {
-		p, err := v.Policy()
+		p, err := g.Policy()
 		if err != nil {
 			return err
 		}
@@ -67,15 +67,15 @@ func (v *Sandbox) allowAlways(e policy.Event, asked string) func(context.Context
 		if err != nil {
 			return err
 		}
-		profile := v.Config().Profile
+		profile := g.cfg.Profile()
 		r.Reason = fmt.Sprintf("%s allowed it always, %s", who, time.Now().UTC().Format(time.DateTime))
-		if err := v.service.Profiles.AddRule(profile, r); err != nil {
+		if err := g.service.Profiles.AddRule(profile, r); err != nil {
 			return err
 		}
-		v.learn(ctx)
-		for _, other := range v.service.List() {
-			if other != v && other.Running() && other.Config().Profile == profile {
-				other.later(func(ctx context.Context) error {
+		g.learn(ctx)
+		for _, other := range g.service.of(profile) {
+			if other != g {
+				other.Later(func(ctx context.Context) error {
 					other.learn(ctx)
 					return nil
 				})
@@ -85,17 +85,17 @@ func (v *Sandbox) allowAlways(e policy.Event, asked string) func(context.Context
 	}
 }
 
-// learn gives the VM a rule that was added to its profile. The rule stands even if
+// learn gives the endpoint a rule that was added to its profile. The rule stands even if
 // the rest of the profile cannot be handed out, as when a server is gone.
-func (v *Sandbox) learn(ctx context.Context) {
-	if err := v.configure(ctx); err != nil {
-		v.trouble("reload.failed", fs.Text(err))
+func (g *Gateway) learn(ctx context.Context) {
+	if err := g.Configure(ctx); err != nil {
+		g.Trouble("reload.failed", fs.Text(err))
 	}
 }
 
 // askedOf records that a person is asked, and returns when that is durable.
-func (v *Sandbox) askedOf(ctx context.Context, q mcpd.Question) error {
-	db, err := v.Ledger()
+func (g *Gateway) askedOf(ctx context.Context, q mcpd.Question) error {
+	db, err := g.Ledger()
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (v *Sandbox) askedOf(ctx context.Context, q mcpd.Question) error {
 // questionText is what a person is shown of an event: all that the policy is
 // told of it, but for values that are known to be secret. What only looks like a
 // secret is shown: a guest could hide behind such words what it wants.
-func (v *Sandbox) questionText(q mcpd.Question) (json.RawMessage, error) {
+func (g *Gateway) questionText(q mcpd.Question) (json.RawMessage, error) {
 	e := *q.Event
 	e.Schema = nil // which says nothing of this call
 	text, err := rawjson.Encode(struct {
@@ -124,7 +124,7 @@ func (v *Sandbox) questionText(q mcpd.Question) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	shown := []byte(v.red.Known(string(text)))
+	shown := []byte(g.red.Known(string(text)))
 	if !json.Valid(shown) {
 		return nil, fmt.Errorf("%w: what it is about has secrets, and cannot be shown without them", fs.ErrInvalid)
 	}

@@ -1,4 +1,4 @@
-package sandbox
+package gateway
 
 import (
 	"fmt"
@@ -24,50 +24,50 @@ const (
 // the service's log only.
 const notRecorded = "not recorded"
 
-// alert tells of a security event, and of the rule that it is by, if any.
-func (v *Sandbox) alert(kind, rule, text string) {
-	v.alerted(mcpd.Alert{Kind: kind, Rule: rule, Text: text})
+// Alert tells of a security event, and of the rule that it is by, if any.
+func (g *Gateway) Alert(kind, rule, text string) {
+	g.Alerted(mcpd.Alert{Kind: kind, Rule: rule, Text: text})
 }
 
-// alerted tells of a security event.
-func (v *Sandbox) alerted(a mcpd.Alert) {
-	v.report(subject{ledger.Security, a.Kind, a.Rule}, a.Text, a.Trace, 1)
+// Alerted tells of a security event.
+func (g *Gateway) Alerted(a mcpd.Alert) {
+	g.report(subject{ledger.Security, a.Kind, a.Rule}, a.Text, a.Trace, 1)
 }
 
-// trouble tells that something is amiss that a guest can bring about: a process
-// died that serves the VM, or both sides write what one has locked.
-func (v *Sandbox) trouble(kind, text string) {
+// Trouble tells that something is amiss that a guest can bring about: a process
+// died that serves it, or both sides write what one has locked.
+func (g *Gateway) Trouble(kind, text string) {
 	if kind == mcpd.AggregatorDied {
-		v.LastErr.Say(text)
+		g.LastErr.Say(text)
 	}
-	v.report(subject{table: ledger.VMs, kind: kind}, text, "", repeatTexts)
+	g.report(subject{table: ledger.VMs, kind: kind}, text, "", repeatTexts)
 }
 
 // report tells of an event, n times at most in a minute.
-func (v *Sandbox) report(s subject, text, trace string, n int) {
-	if v.repeats.allow(s, text, n) {
-		v.tellOf(s, text, trace)
+func (g *Gateway) report(s subject, text, trace string, n int) {
+	if g.repeats.allow(s, text, n) {
+		g.tellOf(s, text, trace)
 	}
 }
 
-func (v *Sandbox) tellOf(s subject, text, trace string) {
-	e := v.event(s.kind, text)
+func (g *Gateway) tellOf(s subject, text, trace string) {
+	e := g.NewEvent(s.kind, text)
 	e.Rule, e.Trace = s.rule, trace
-	v.tell(s.table, e)
+	g.Tell(s.table, e)
 }
 
 // repeated tells how often something came again.
-func (v *Sandbox) repeated(s subject, text string, times int) {
+func (g *Gateway) repeated(s subject, text string, times int) {
 	if text == "" {
 		text = fmt.Sprintf("%d more, of other texts", times)
 	} else {
 		text = fmt.Sprintf("%s (%d times more)", text, times)
 	}
 	if s.table == "" {
-		v.service.log.Warn(s.kind, "vm", v.Name(), "text", text)
+		g.service.Log.Warn(s.kind, g.cfg.Kind, g.cfg.Name(), "text", text)
 		return
 	}
-	v.tellOf(s, text, "") // they may be of many traces
+	g.tellOf(s, text, "") // they may be of many traces
 }
 
 // A subject is a kind of events, by a rule or none, and the table of the ledger

@@ -1,4 +1,4 @@
-package sandbox
+package gateway
 
 import (
 	"os"
@@ -19,5 +19,5 @@ func (path logFile) Write(p []byte) (int, error) {
 	return f.Write(p)
 }
 
-// aggLog is the aggregator's log, which has the proxy's as well.
-func (v *Sandbox) aggLog() logFile { return logFile(filepath.Join(v.Dir(), "log", "agg")) }
+// AggLog is the aggregator's log, which has the proxy's as well.
+func (g *Gateway) AggLog() logFile { return logFile(filepath.Join(g.cfg.Dir, "log", "agg")) }

@@ -1,4 +1,4 @@
-package sandbox
+package gateway
 
 import (
 	"sync"
@@ -8,12 +8,12 @@ import (
 
 // TestTasksEnd has tasks begin while their end is waited for.
 func TestTasksEnd(t *testing.T) {
-	var ts tasks
+	var ts Tasks
 	var others sync.WaitGroup
 	var over atomic.Bool
 	for range 4 {
 		others.Go(func() {
-			for ts.begin(func() {
+			for ts.Begin(func() {
 				if over.Load() {
 					t.Error("something runs after the end")
 				}
@@ -21,7 +21,7 @@ func TestTasksEnd(t *testing.T) {
 			}
 		})
 	}
-	ts.end()
+	ts.End()
 	over.Store(true)
 	others.Wait()
 }

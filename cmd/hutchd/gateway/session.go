@@ -1,4 +1,4 @@
-package sandbox
+package gateway
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 )
 
 // A Session is an MCP session that a client of the tree has. A line sent is what
-// a program in the guest would say, and goes the same way, by a relay to the VM's
+// a program in the guest would say, and goes the same way, by a relay to the
 // endpoint; what comes back is kept in Out. The session ends when its input has
 // ended and all is answered, and is there until it is dropped; an anonymous one is
 // dropped when the last of its holders lets go.
@@ -29,8 +29,9 @@ type Session struct {
 
 	principal string // who made it
 
-	held
-	ctx    context.Context // ends when the session or the VM is removed
+	Held
+	g      *Gateway
+	ctx    context.Context // ends when the session or whose it is is removed
 	cancel context.CancelFunc
 	done   chan struct{} // closed when nothing more comes out, and no call is under way
 	served sync.WaitGroup
@@ -121,7 +122,7 @@ func (s *Session) run() {
 	stop := context.AfterFunc(s.ctx, s.Out.Abandon)
 	defer stop()
 	if err := relay.Run(s.ctx, &input{s: s}, &output{to: s.Out}, s.dial, Asker, false); err != nil && s.ctx.Err() == nil {
-		s.vm.service.log.Warn("MCP session ended", "vm", s.vm.Name(), "session", s.Name, "err", err)
+		s.g.service.Log.Warn("MCP session ended", s.g.cfg.Kind, s.g.cfg.Name(), "session", s.Name, "err", err)
 	}
 	s.served.Wait()
 }
@@ -130,12 +131,12 @@ func (s *Session) run() {
 func (s *Session) dial(context.Context) (net.Conn, error) {
 	ours, its := net.Pipe()
 	s.served.Add(1)
-	if !s.vm.later(func(context.Context) error {
+	if !s.g.Later(func(context.Context) error {
 		defer s.served.Done()
-		return s.vm.MCP.ServeFor(s.ctx, its, s.principal)
+		return s.g.MCP.ServeFor(s.ctx, its, s.principal)
 	}) {
 		s.served.Done()
-		return nil, fmt.Errorf("%w: vm %s", fs.ErrNotExist, s.vm.Name())
+		return nil, fmt.Errorf("%w: %s", fs.ErrNotExist, s.g)
 	}
 	return ours, nil
 }
@@ -240,4 +241,14 @@ func (s *Session) Send(ctx context.Context, text []byte) error {
 		return fmt.Errorf("%w: not JSON, a message a line: %w", fs.ErrInvalid, err)
 	}
 	return s.send(ctx, line{text: append(text, '\n'), greeted: rawjson.GetString(text, "method") == "initialize"})
+}
+
+// over says whether c is closed.
+func over(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }

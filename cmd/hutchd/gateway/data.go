@@ -1,4 +1,4 @@
-package sandbox
+package gateway
 
 import (
 	"bytes"
@@ -90,9 +90,9 @@ func (d *Data) hold(n int, ends bool) error {
 	if ends {
 		return nil
 	}
-	if d.s.vm.begun.Add(int64(n)) > maxBegun {
-		d.s.vm.begun.Add(int64(-n))
-		return fmt.Errorf("%w: lines that have begun in sessions of vm %q have %d MiB: end one first", fs.ErrNoSpace, d.s.vm.Name(), maxBegun>>20)
+	if d.s.g.begun.Add(int64(n)) > maxBegun {
+		d.s.g.begun.Add(int64(-n))
+		return fmt.Errorf("%w: lines that have begun in sessions of %s have %d MiB: end one first", fs.ErrNoSpace, d.s.g, maxBegun>>20)
 	}
 	d.begun += int64(n)
 	return nil
@@ -100,7 +100,7 @@ func (d *Data) hold(n int, ends bool) error {
 
 // release counts the line out.
 func (d *Data) release() {
-	d.s.vm.begun.Add(-d.begun)
+	d.s.g.begun.Add(-d.begun)
 	d.begun = 0
 }
 
@@ -110,7 +110,7 @@ func (d *Data) Close() error {
 	defer func() { <-d.s.joined }()
 	d.release()
 	if d.within {
-		d.s.vm.later(func(context.Context) error { // else the VM is gone
+		d.s.g.Later(func(context.Context) error { // else the VM is gone
 			defer d.s.finish()
 			return d.s.put(d.s.ctx, line{text: newline})
 		})

@@ -1,0 +1,165 @@
+// Package gateway serves MCP to one VM, one server or one group of servers. A
+// Gateway is an endpoint with all that belongs to it: the profile that it is
+// configured by, its ledger, the events and the questions to a person that come
+// of it, and the MCP sessions that clients of the tree have; a Service is what
+// all gateways share.
+package gateway
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"hutch/aggd/wire"
+	"hutch/fs"
+	"hutch/mcpd"
+	"hutch/mcpd/attest"
+	"hutch/mcpd/ledger"
+	"hutch/mcpd/redact"
+	"hutch/profiles"
+)
+
+// Config says whose a Gateway is. What has a function is asked whenever it is
+// needed: it may be another then.
+type Config struct {
+	Kind string        // what it is the gateway of, as errors name it: vm, server, group
+	Name func() string // of that
+	Dir  string        // its folder, with the ledger and the logs
+
+	Profile func() string // the name of the profile that configures the gateway
+	Running func() bool   // the endpoint's aggregator runs, or is about to
+	Idle    func() bool   // the ledger may be closed: nothing is recorded by itself
+
+	LedgerLimit func() int64      // in bytes
+	State       func() ledger.Row // what an event's row says of whom it is about
+
+	// Servers makes a profile's servers those of the endpoint; nil: as they are,
+	// with the built-in tools.
+	Servers func(*profiles.Profile) []wire.Server
+	// Configured is told of the profile before the endpoint is. Nil is fine.
+	Configured func(*profiles.Profile)
+	// Hold keeps whose the gateway is until done is called. Nil: it stays anyway.
+	Hold func() (done func())
+
+	// Endpoint has what is special to the endpoint; New sets the rest.
+	Endpoint mcpd.Config
+	Attest   *attest.Gate // of the keys of its programs; nil: there are none
+}
+
+// A Gateway is an MCP endpoint with what belongs to it. Its methods may be called
+// concurrently.
+type Gateway struct {
+	ID      uint64         // no other object's
+	MCP     *mcpd.Endpoint // which begins and ends with the machine
+	Attest  *attest.Gate   // of the keys of its programs
+	LastErr fs.LastErr     // the last error about it
+
+	cfg     Config
+	service *Service
+	ctx     context.Context // ends with Quit
+	cancel  context.CancelFunc
+	tasks   Tasks // on its behalf
+
+	profile     atomic.Pointer[profiles.Profile] // that the endpoint was configured by
+	configuring chan struct{}                    // holds a token while it is: the last has the newest profile
+
+	repeats repeatLimiter // of the events that a guest can bring about
+
+	begun atomic.Int64 // bytes of lines of sessions that have begun and not ended
+
+	sessionsMu  sync.Mutex // guards sessions
+	sessions    map[string]*Session
+	lastSession atomic.Uint64 // the number of the last anonymous one
+
+	red redact.Redactor // of what is never to be written to the ledger
+
+	ledgerMu     sync.Mutex  // guards what follows
+	ledger       *ledger.DB  // nil until it is needed
+	ledgerHeld   int         // HoldLedgers that are not released
+	ledgerUsed   time.Time   // when it was asked for or released last
+	ledgerRests  *time.Timer // closes it where nobody needs it
+	ledgerClosed bool        // for good
+}
+
+// New returns a Gateway of which nothing has begun.
+func New(s *Service, cfg Config) *Gateway {
+	g := &Gateway{
+		ID: s.NextID(), Attest: cfg.Attest, cfg: cfg, service: s,
+		sessions: map[string]*Session{}, configuring: make(chan struct{}, 1),
+	}
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.profile.Store(new(profiles.Profile))
+	g.repeats.tell, g.repeats.begin = g.repeated, g.tasks.Begin
+	e := cfg.Endpoint
+	e.VM = cfg.Name
+	e.Profile = func() string { return g.profile.Load().Name }
+	e.Ledger = g.Ledger
+	e.Seal = cfg.Attest
+	e.AggdPath = s.Aggd
+	e.Log = s.Log.With(cfg.Kind, cfg.Name())
+	e.AggLog = g.AggLog()
+	e.Event = g.Alerted
+	e.Ended = func(c mcpd.Ended) { s.Telemetry.Call(cfg.Name(), c) }
+	e.Trouble = g.Trouble
+	e.Ask = g.ask
+	g.MCP = mcpd.New(e)
+	s.enter(g)
+	return g
+}
+
+// Renew forgets what was told, and gives the ledger its limit: the machine begins anew.
+func (g *Gateway) Renew() {
+	g.repeats.flush()
+	g.limitLedger()
+}
+
+// Quit ends what is done on behalf of the gateway, and waits for that. Nothing
+// begins after it.
+func (g *Gateway) Quit() {
+	g.cancel()
+	g.tasks.End()
+}
+
+// Close ends the gateway, and waits for it: what Quit ends, the endpoint, what is
+// left to be told, and last the ledger, which takes records until then.
+func (g *Gateway) Close() {
+	g.Quit()
+	g.service.leave(g)
+	g.MCP.Close()
+	if g.Attest != nil {
+		g.Attest.Close()
+	}
+	g.repeats.close()
+	g.closeLedger()
+}
+
+// Hide has values never be written to the ledger.
+func (g *Gateway) Hide(values ...string) { g.red.Add(values...) }
+
+// Hides returns a text without what is never to be written.
+func (g *Gateway) Hides(text string) string { return g.red.Redact(text) }
+
+// Of returns the name of whose the gateway is.
+func (g *Gateway) Of() string { return g.cfg.Name() }
+
+// ProfileName returns the name of the profile that is to configure it.
+func (g *Gateway) ProfileName() string { return g.cfg.Profile() }
+
+// String is what errors call whose the gateway is.
+func (g *Gateway) String() string { return g.cfg.Kind + " " + g.cfg.Name() }
+
+// Context ends with Quit.
+func (g *Gateway) Context() context.Context { return g.ctx }
+
+// Do does f on a goroutine that Quit waits for, or not at all after that.
+func (g *Gateway) Do(f func()) bool { return g.tasks.Begin(f) }
+
+// Later is Do of what may fail, and ends with Quit.
+func (g *Gateway) Later(f func(context.Context) error) bool {
+	return g.Do(func() {
+		if err := f(g.ctx); err != nil {
+			g.service.Log.Debug("not done", g.cfg.Kind, g.cfg.Name(), "err", err)
+		}
+	})
+}
