@@ -36,6 +36,7 @@ type call struct {
 	tool    string       // or prompt, or resource, as the guest names it
 	server  string       // that has it
 	own     string       // its name there
+	renamed bool         // an Arrange gave it the name that the guest knows
 	missing bool         // there is no such server, or no such tool
 	schema  []byte       // what the tool takes; nil: nobody knows
 	file    *fileCall    // what it does to the workspace; nil: nothing

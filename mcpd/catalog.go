@@ -6,13 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"hutch/aggd/child"
-	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 )
@@ -54,7 +52,7 @@ func (cs *catalogs) of(key string) catalog {
 		}
 		tools := c[wire.Tools]
 		tools.own, tools.hides = cs.e.ownTools(), cs.e.hides
-		tools.alone = tools.stock(0, nil)
+		tools.alone = tools.stock(0, nil, nil)
 		cs.byKey[key] = c
 	}
 	return c
@@ -130,7 +128,7 @@ type shelf struct {
 	own   []wire.Item           // what is there without any server
 	alone *stock                // of that; nil: there is nothing
 	hides func(*wire.Item) bool // what is there and not shown; nil: nothing
-	fetch func(context.Context, *child.Child) ([]wire.Item, error)
+	fetch func(context.Context, *child.Child, *Arrange) ([]wire.Item, error)
 	turn  chan struct{} // holds one token while the list is being fetched
 	gen   atomic.Uint64 // counts the changes
 	held  atomic.Pointer[stock]
@@ -139,6 +137,7 @@ type shelf struct {
 // A stock is a list as it was fetched.
 type stock struct {
 	gen    uint64
+	by     *Arrange // that named the items; nil: they have the names that tell servers apart
 	at     time.Time
 	items  []wire.Item
 	index  map[string]*wire.Item
@@ -147,7 +146,7 @@ type stock struct {
 
 // get returns the list as it is now.
 func (s *shelf) get(ctx context.Context, e *Endpoint) (*stock, *Error) {
-	if held := s.held.Load(); held != nil && held.gen == s.gen.Load() {
+	if held := s.kept(e); held != nil && held.gen == s.gen.Load() {
 		return held, nil
 	}
 	select {
@@ -156,23 +155,23 @@ func (s *shelf) get(ctx context.Context, e *Endpoint) (*stock, *Error) {
 		return nil, ended(ctx)
 	}
 	defer func() { <-s.turn }()
-	gen := s.gen.Load()
-	if held := s.held.Load(); held != nil && held.gen == gen {
+	gen, by := s.gen.Load(), e.arrange.Load()
+	if held := s.kept(e); held != nil && held.gen == gen {
 		return held, nil
 	}
 	var list []wire.Item
 	c, err := e.child()
 	if err == nil {
-		list, err = s.fetch(ctx, c)
+		list, err = s.fetch(ctx, c, by)
 	}
 	if ctx.Err() != nil {
 		return nil, ended(ctx)
 	}
 	if err != nil {
 		e.cfg.Log.Debug("catalog", "vm", e.cfg.VM(), "list", s.list.MCP, "err", err)
-		return s.stock(gen, nil), nil
+		return s.stock(gen, by, nil), nil
 	}
-	fetched := s.stock(gen, list)
+	fetched := s.stock(gen, by, list)
 	s.held.Store(fetched)
 	e.catalogs.makeRoom()
 	if e.aggregator.Load() != c { // it was stopped meanwhile, and the shelf emptied
@@ -181,10 +180,19 @@ func (s *shelf) get(ctx context.Context, e *Endpoint) (*stock, *Error) {
 	return fetched, nil
 }
 
+// kept returns the list as it was fetched last, nil if it never was, or its names are
+// others now.
+func (s *shelf) kept(e *Endpoint) *stock {
+	if held := s.held.Load(); held != nil && held.by == e.arrange.Load() {
+		return held
+	}
+	return nil
+}
+
 // last returns the list as it was fetched last, however long ago; if it never
 // was, it is now.
 func (s *shelf) last(ctx context.Context, e *Endpoint) (*stock, *Error) {
-	if held := s.held.Load(); held != nil {
+	if held := s.kept(e); held != nil {
 		return held, nil
 	}
 	return s.get(ctx, e)
@@ -193,17 +201,18 @@ func (s *shelf) last(ctx context.Context, e *Endpoint) (*stock, *Error) {
 // known returns what is known of the list that the tree shows without asking a
 // server: until it was fetched, what those have said that are not late.
 func (s *shelf) known(e *Endpoint) *stock {
-	if held := s.held.Load(); held != nil {
+	if held := s.kept(e); held != nil {
 		return held
 	}
+	by := e.arrange.Load()
 	var list []wire.Item
 	if c := e.aggregator.Load(); c != nil {
 		ctx, cancel := context.WithTimeout(e.ctx, statusTime)
 		defer cancel()
 		found, _ := c.Kept(ctx, s.list, "")
-		list = guestItems(s.list, found)
+		list = guestItems(s.list, by, found)
 	}
-	return s.stock(0, list)
+	return s.stock(0, by, list)
 }
 
 func (s *shelf) shows(it *wire.Item) bool { return s.hides == nil || !s.hides(it) }
@@ -222,7 +231,7 @@ func (s *shelf) schema(name string) []byte {
 
 // find returns the item of that name, or nil.
 func (s *shelf) find(ctx context.Context, e *Endpoint, name string) (*wire.Item, *Error) {
-	if held := s.held.Load(); held != nil {
+	if held := s.kept(e); held != nil {
 		if it := held.index[name]; it != nil {
 			return it, nil
 		}
@@ -240,15 +249,18 @@ func (s *shelf) find(ctx context.Context, e *Endpoint, name string) (*wire.Item,
 // renew has a list fetched anew that has no tool of a server which has been listed
 // by now: it came too early.
 func (s *shelf) renew(server string) {
-	if held := s.held.Load(); held != nil && !slices.ContainsFunc(held.items, func(it wire.Item) bool { return strings.HasPrefix(it.Name, jsonrpc.Name(server, "")) }) {
+	if held := s.held.Load(); held != nil && !slices.ContainsFunc(held.items, func(it wire.Item) bool { return it.Server == server }) {
 		s.gen.CompareAndSwap(held.gen, held.gen+1)
 	}
 }
 
-func (s *shelf) stock(gen uint64, list []wire.Item) *stock {
+func (s *shelf) stock(gen uint64, by *Arrange, list []wire.Item) *stock {
 	list = slices.Concat(s.own, list) // own is shared, and what follows writes
 	slices.SortStableFunc(list, func(a, b wire.Item) int { return cmp.Compare(a.Name, b.Name) })
-	st := &stock{gen: gen, at: time.Now(), items: list, index: make(map[string]*wire.Item, len(list))}
+	if by != nil {
+		list = slices.CompactFunc(list, func(a, b wire.Item) bool { return a.Name == b.Name })
+	}
+	st := &stock{gen: gen, by: by, at: time.Now(), items: list, index: make(map[string]*wire.Item, len(list))}
 	size := 64
 	for i := range list {
 		size += len(list[i].Raw) + 1
@@ -257,7 +269,6 @@ func (s *shelf) stock(gen uint64, list []wire.Item) *stock {
 	shown := 0
 	for i := range list {
 		it := &list[i]
-		st.index[it.Name] = it
 		if s.shows(it) {
 			if shown++; shown > 1 {
 				b = append(b, ',')
@@ -270,13 +281,14 @@ func (s *shelf) stock(gen uint64, list []wire.Item) *stock {
 		}
 	}
 	st.result = append(b, `]}`...)
+	st.enter(s.list)
 	return st
 }
 
 // fetcher returns what gets a list from the aggregator, as clients of that key
 // see it.
-func (cs *catalogs) fetcher(list *wire.List, key string) func(context.Context, *child.Child) ([]wire.Item, error) {
-	return func(ctx context.Context, c *child.Child) ([]wire.Item, error) {
+func (cs *catalogs) fetcher(list *wire.List, key string) func(context.Context, *child.Child, *Arrange) ([]wire.Item, error) {
+	return func(ctx context.Context, c *child.Child, by *Arrange) ([]wire.Item, error) {
 		select {
 		case cs.turns <- struct{}{}:
 		case <-ctx.Done():
@@ -284,12 +296,15 @@ func (cs *catalogs) fetcher(list *wire.List, key string) func(context.Context, *
 		}
 		defer func() { <-cs.turns }()
 		found, err := c.List(ctx, list, key)
-		return guestItems(list, found), err
+		return guestItems(list, by, found), err
 	}
 }
 
 // guestItems returns items with each one's name for the guest in the place of its own.
-func guestItems(list *wire.List, found []wire.Item) []wire.Item {
+func guestItems(list *wire.List, by *Arrange, found []wire.Item) []wire.Item {
+	if by != nil {
+		found = (*by)(list, found)
+	}
 	items := make([]wire.Item, 0, len(found))
 	for _, it := range found {
 		raw, err := rawjson.SetString(it.Raw, it.Name, list.Own)

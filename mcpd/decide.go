@@ -262,7 +262,7 @@ func (c *call) question(answer []byte) *policy.Event {
 	e := c.session.e
 	return &policy.Event{
 		On: on, VM: e.cfg.VM(), Profile: e.cfg.Profile(), Session: c.session.id, Principal: c.who, Process: c.process,
-		Server: c.server, Tool: c.own, Method: c.message.Method, Name: c.tool, Known: !c.missing,
+		Server: c.server, Tool: c.own, Method: c.message.Method, Name: c.tool, Known: !c.missing, Arranged: c.renamed,
 		Args: c.message.params.get(pArguments), Schema: c.schema, Answer: answer, Trace: c.trace.ID(),
 	}
 }
@@ -279,7 +279,7 @@ func (e *Endpoint) hides(it *wire.Item) bool {
 	}
 	d := p.Decide(&policy.Event{
 		On: policy.OnRequest, VM: e.cfg.VM(), Profile: e.cfg.Profile(), Server: it.Server, Tool: it.Original, Method: "tools/call", Name: it.Name, Known: true,
-		Listing: true,
+		Arranged: e.arrange.Load() != nil && !e.isOwn(it.Name), Listing: true,
 	})
 	return d.Action == policy.Block
 }

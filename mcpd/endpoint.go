@@ -7,7 +7,7 @@
 //
 // What passes is forwarded as it came. Only the envelope is read, and only
 // the names are replaced that tell servers apart: tools and prompts are
-// server__name, resources capsem://server/uri.
+// server__name, resources capsem://server/uri, unless SetArrange gives them others.
 //
 // A connection from the relay is a session. Each request of it runs on a
 // goroutine of its own, so a slow tool holds up nothing else. Locks are held
@@ -101,7 +101,8 @@ type Endpoint struct {
 	// rules is what Reload replaces.
 	rules atomic.Pointer[rules]
 
-	limits atomic.Pointer[wire.Limits] // of messages
+	limits  atomic.Pointer[wire.Limits] // of messages
+	arrange atomic.Pointer[Arrange]     // nil: names tell servers apart
 
 	refreshing atomic.Bool  // a refresh is about to begin
 	fetching   sync.Mutex   // held by the one that has begun

@@ -116,6 +116,13 @@ func planPrompt(ctx context.Context, c *call) (step, *Error) {
 // prompt finds the server of a prompt and its name there.
 func (c *call) prompt(ctx context.Context, name string) *Error {
 	c.tool = name
+	if isArranged(c) {
+		it, err := c.arranged(ctx, wire.Prompts)
+		if err == nil && it == nil && c.server == "" {
+			err = failure(jsonrpc.CodeParams, "unknown prompt: %s", name)
+		}
+		return err
+	}
 	server, own, ok := jsonrpc.SplitName(name)
 	if !ok || own == "" {
 		return failure(jsonrpc.CodeParams, "unknown prompt: %s", name)

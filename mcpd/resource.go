@@ -46,7 +46,8 @@ func (c *call) resource(ctx context.Context, uri string) *Error {
 	return nil
 }
 
-// owner returns the one server that has the resource uri.
+// owner returns the one server that has the resource uri: of several, the one whose
+// resource an Arrange named so.
 func (c *call) owner(ctx context.Context, uri string) (string, *Error) {
 	cat := c.catalog()
 	resources, err := cat[wire.Resources].last(ctx, c.session.e)
@@ -56,6 +57,11 @@ func (c *call) owner(ctx context.Context, uri string) (string, *Error) {
 	templates, err := cat[wire.Templates].last(ctx, c.session.e)
 	if err != nil {
 		return "", err
+	}
+	for _, st := range []*stock{resources, templates} {
+		if it := st.index[uri]; it != nil {
+			return it.Server, nil
+		}
 	}
 	listed := servers(resources.items, func(own string) bool { return own == uri })
 	if len(listed) == 0 {

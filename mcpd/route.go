@@ -3,6 +3,7 @@ package mcpd
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"hutch/aggd/jsonrpc"
@@ -19,19 +20,14 @@ type route struct {
 // routes are tried in order; the first that matches counts. What matches none
 // is refused.
 var routes = []route{
-	{isLocal, planServerTool},
 	{isWorkspace, planWorkspace},
 	{isCommand, planCommand},
+	{isArranged, planArrangedTool},
 	{isNamespaced, planServerTool},
 }
 
-// localTools are the tools of hutch's own that use the network.
-var localTools = map[string]bool{
-	"local__fetch_http": true, "local__grep_http": true, "local__http_headers": true, "local__echo": true,
-}
-
-func isLocal(c *call) bool     { return localTools[c.tool] }
 func isWorkspace(c *call) bool { return c.session.e.work.Has(c.tool) }
+func isArranged(c *call) bool  { return c.session.e.arrange.Load() != nil }
 
 func isNamespaced(c *call) bool {
 	_, own, ok := jsonrpc.SplitName(c.tool)
@@ -79,7 +75,7 @@ func planServerTool(ctx context.Context, c *call) (step, *Error) {
 	}
 	e, tools := c.session.e, c.catalog()[wire.Tools]
 	it, err := tools.find(ctx, e, c.tool)
-	listed := err == nil && it == nil && e.listed(ctx, c.server)
+	listed := err == nil && it == nil && slices.Contains(e.listed(ctx), c.server)
 	if listed { // perhaps only since the list was fetched
 		tools.renew(c.server)
 		it, err = tools.find(ctx, e, c.tool)
@@ -102,22 +98,22 @@ func (c *call) goesTo(server, own string) bool {
 	return !c.missing
 }
 
-// listed reports whether the catalog has all that server offers now: then
+// listed returns the servers of which the catalog has all that they offer now: then
 // what is not in it does not exist. Of a server that cannot be reached nobody
 // knows; the call tells why.
-func (e *Endpoint) listed(ctx context.Context, server string) bool {
+func (e *Endpoint) listed(ctx context.Context) (servers []string) {
 	c, err := e.child()
 	if err != nil {
-		return false
+		return nil
 	}
 	all, err := c.Servers(ctx)
 	if err != nil {
-		return false
+		return nil
 	}
 	for _, s := range all {
-		if s.Name == server {
-			return s.ToolCount > 0 && s.State == wire.Stopped || s.State == wire.Connected && (s.ToolCount > 0 || s.Error == "")
+		if s.ToolCount > 0 && s.State == wire.Stopped || s.State == wire.Connected && (s.ToolCount > 0 || s.Error == "") {
+			servers = append(servers, s.Name)
 		}
 	}
-	return false
+	return servers
 }

@@ -104,19 +104,21 @@ func (e *Endpoint) ServersText() string {
 }
 
 // Missing says why the server of a tool, prompt or resource of this name is not
-// connected; "" if it is, or there is no such server.
+// connected; "" if it is, or there is no such server. If an Arrange gave the names, it
+// is the first server that is not connected.
 func (e *Endpoint) Missing(ctx context.Context, name string) string {
 	server, _, _ := jsonrpc.SplitName(name)
+	any := e.arrange.Load() != nil
 	c, err := e.child()
-	if server == "" || err != nil {
+	if server == "" && !any || err != nil {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
 	all, _ := c.Servers(ctx)
 	for _, s := range all {
-		if s.Name == server && s.State != wire.Connected && s.Error != "" {
-			return fmt.Sprintf("server %s: %s; see mcp/servers", server, e.redact(s.Error))
+		if (any || s.Name == server) && s.State != wire.Connected && s.Error != "" {
+			return fmt.Sprintf("server %s: %s; see mcp/servers", s.Name, e.redact(s.Error))
 		}
 	}
 	return ""

@@ -20,7 +20,7 @@ func TestKnown(t *testing.T) {
 	e := New(Config{VM: func() string { return "dev" }, Work: t.TempDir(), AggdPath: self})
 	defer e.Close()
 	for _, s := range e.catalogs.of("") {
-		s.fetch = func(context.Context, *child.Child) ([]wire.Item, error) {
+		s.fetch = func(context.Context, *child.Child, *Arrange) ([]wire.Item, error) {
 			return []wire.Item{{Name: "one__" + s.list.Field}}, nil
 		}
 	}

@@ -47,6 +47,9 @@ func (e *Event) conditions(exact bool) (is []string, name string) {
 	switch {
 	case e.On == OnRequest && e.Name != "":
 		is, name = []string{text("mcp.request.method", e.Method), text("mcp.request.name", e.Name)}, e.Name
+		if e.Arranged { // the name can be another tool's tomorrow
+			is = append(is, text("mcp.request.server_name", e.Server), text("mcp.request.tool_name", e.Tool))
+		}
 		more = []string{"mcp.request.arguments == " + literalOf(e.Args)}
 	case e.On == OnHTTP:
 		is, name = []string{text("http.host", e.Host), fmt.Sprintf("http.port == %d", e.Port)}, e.Host

@@ -135,7 +135,7 @@ func (p *Policy) tryCapabilities(e *Event) *Decision {
 	var why *refusal
 	closest := 0
 	for _, c := range p.capabilities {
-		near := c.names(guest, own)
+		near := c.names(e, guest, own)
 		if near == 0 {
 			continue
 		}
@@ -169,12 +169,13 @@ func (c *capability) block(why *refusal) *Decision {
 	return &Decision{Action: Block, Rule: c.Name, Layer: c.Layer, Code: why.code, Reason: why.reason}
 }
 
-// names says how closely c names a tool, 0 if it does not. A server that calls a
-// tool as hutch calls its own is not meant by that name.
-func (c *capability) names(guest, own string) (near int) {
+// names says how closely c names the tool of an event, 0 if it does not. A server
+// that calls a tool as hutch calls its own is not meant by that name.
+func (c *capability) names(e *Event, guest, own string) (near int) {
 	byOwn := own != guest && !isOurs(own)
+	byGiven := e.Arranged && !isOurs(e.Name)
 	for _, pattern := range c.Tools {
-		if !match(pattern, guest, false) && !(byOwn && match(pattern, own, false)) {
+		if !match(pattern, guest, false) && !(byOwn && match(pattern, own, false)) && !(byGiven && match(pattern, e.Name, false)) {
 			continue
 		}
 		n := 2 * len(pattern)
@@ -284,7 +285,7 @@ func (p *Policy) tryLength(e *Event, guest, own string) *Decision {
 	list := e.passed
 	if len(list) == 0 {
 		for _, c := range p.capabilities {
-			if c.names(guest, own) > 0 {
+			if c.names(e, guest, own) > 0 {
 				list = append(list, c)
 			}
 		}

@@ -32,7 +32,7 @@ func (s *subject) commands() ([]line, *refusal) {
 		return nil, refused
 	}
 	var lines []line
-	refused = args.commands("arguments", s.Name == cmdRun, &lines)
+	refused = args.commands("arguments", s.Name == cmdRun && !s.Arranged, &lines)
 	return lines, refused
 }
 

@@ -90,7 +90,7 @@ func (p *Policy) tryDeny(e *Event) *Decision {
 	}
 	about := subject{Event: e}
 	for _, d := range p.denied {
-		if !match(d.tool, guest, true) && !match(d.tool, own, true) {
+		if !match(d.tool, guest, true) && !match(d.tool, own, true) && !(e.Arranged && match(d.tool, e.Name, true)) {
 			continue
 		}
 		refused := d.refuses(guest, &about)
@@ -130,7 +130,8 @@ func (d *denial) refuses(tool string, about *subject) *refusal {
 
 // toolOf returns the name that a guest has for the tool that an event is about,
 // and its server's own, both "" if it is about none. What is no call has the
-// name of the tool that would do it.
+// name of the tool that would do it. Of an arranged tool the first is server__tool, so
+// that none is taken for a tool of hutch's own by the name that it was given.
 func toolOf(e *Event) (guest, own string) {
 	switch e.On {
 	case OnRequest, OnResponse:
@@ -146,13 +147,15 @@ func toolOf(e *Event) (guest, own string) {
 	default:
 		return "", ""
 	}
-	if e.Name == "" && e.Tool != "" {
+	if (e.Name == "" || e.Arranged) && e.Tool != "" {
 		guest = e.Tool
 		if e.Server != "" {
 			guest = jsonrpc.Name(e.Server, e.Tool)
 		}
 	}
-	guest = cmp.Or(e.Name, guest)
+	if !e.Arranged {
+		guest = cmp.Or(e.Name, guest)
+	}
 	own = e.Tool
 	if own == "" {
 		own = strings.TrimPrefix(guest, jsonrpc.Name(e.Server, ""))

@@ -34,6 +34,9 @@ func (s *cedarSet) request(e *Event, kind string) (*cedarRequest, *refusal) {
 		r.Principal = cedar.NewEntityUID("User", cedar.String(e.Principal))
 	}
 	name, _ := toolOf(e)
+	if e.Arranged {
+		name = e.Name
+	}
 	name = cmp.Or(name, e.Name, e.Tool)
 	r.Resource = cedar.NewEntityUID(cedar.EntityType(kind), cedar.String(name))
 

@@ -33,15 +33,16 @@ type Event struct {
 	Process   string `json:"process,omitempty"`
 
 	// Of MCP.
-	Method string          `json:"method,omitempty"` // of HTTP, too
-	Server string          `json:"server,omitempty"`
-	Tool   string          `json:"tool,omitempty"`      // the tool's own name, without the server's; or a prompt's, or a resource's
-	Name   string          `json:"name,omitempty"`      // the tool as the guest named it
-	Known  bool            `json:"-"`                   // whether there is such a tool
-	Args   json.RawMessage `json:"arguments,omitempty"` // a call's; all params of what a server asks
-	Schema json.RawMessage `json:"schema,omitempty"`    // what the tool takes, as its server says; nil: nobody knows
-	Answer json.RawMessage `json:"result,omitempty"`    // of OnResponse: the result, or the error object
-	Failed bool            `json:"is_error,omitempty"`  // of OnResponse: Answer is an error, or a result that says it is one
+	Method   string          `json:"method,omitempty"` // of HTTP, too
+	Server   string          `json:"server,omitempty"`
+	Tool     string          `json:"tool,omitempty"`      // the tool's own name, without the server's; or a prompt's, or a resource's
+	Name     string          `json:"name,omitempty"`      // the tool as the guest named it
+	Known    bool            `json:"-"`                   // whether there is such a tool
+	Arranged bool            `json:"-"`                   // Name is one that a group or a server's config gave it; by server__tool it is meant, too
+	Args     json.RawMessage `json:"arguments,omitempty"` // a call's; all params of what a server asks
+	Schema   json.RawMessage `json:"schema,omitempty"`    // what the tool takes, as its server says; nil: nobody knows
+	Answer   json.RawMessage `json:"result,omitempty"`    // of OnResponse: the result, or the error object
+	Failed   bool            `json:"is_error,omitempty"`  // of OnResponse: Answer is an error, or a result that says it is one
 
 	// Of files, and of HTTP.
 	Operation string `json:"operation,omitempty"` // read write create delete list edit grep glob …
