@@ -23,6 +23,7 @@ var layers = []struct {
 	{"aggd/...", []string{"fs/..."}},
 	{"aggd/confine/takeover", nil},
 	{"profiles", []string{"aggd/guard", "aggd/jsonrpc", "aggd/storage", "aggd/wire", "fs", "fs/quantity", "mcpd/policy"}},
+	{"profiles/clients", []string{"fs"}},
 	{"profiles/permission", []string{"aggd/guard", "aggd/rawjson", "aggd/wire", "fs", "profiles"}},
 	{"mcpd/...", []string{"aggd/...", "fs/..."}},
 	{"mcpd/redact", nil},
@@ -37,7 +38,7 @@ var layers = []struct {
 	{"cmd/hutchd/telemetry", []string{"aggd/trace", "fs", "mcpd", "mcpd/ledger"}},
 	{"cmd/hutchd/gateway", []string{"cmd/hutchd/telemetry", "relay", "relay/agent", "mcpd/...", "profiles", "aggd/...", "fs/..."}},
 	{"cmd/hutchd/sandbox", []string{"cmd/hutchd/gateway", "cmd/hutchd/telemetry", "vmm/...", "relay/...", "mcpd/...", "profiles", "aggd/...", "fs/..."}},
-	{"cmd/hutchd/tree", []string{"cmd/hutchd/gateway", "cmd/hutchd/sandbox", "cmd/hutchd/telemetry", "vmm", "vmm/pack", "mcpd/...", "aggd/...", "fs/..."}},
+	{"cmd/hutchd/tree", []string{"cmd/hutchd/gateway", "cmd/hutchd/sandbox", "cmd/hutchd/telemetry", "vmm", "vmm/pack", "profiles/clients", "mcpd/...", "aggd/...", "fs/..."}},
 	{"cmd/hutchd", []string{"cmd/hutchd/...", "vmm/...", "profiles", "aggd/confine", "fs/..."}},
 }
 
@@ -62,13 +63,13 @@ var owners = map[string][]string{
 	"github.com/mdlayher/vsock":                     {"relay/vsock"},
 	"github.com/minio/minio-go/v7":                  {"aggd/storage/s3", "aggd/storage/s3/s3test"},
 	"github.com/ncruces/go-sqlite3":                 {"mcpd/query"},
-	"github.com/pelletier/go-toml/v2":               {"profiles"},
-	"github.com/tailscale/hujson":                   {"profiles"},
+	"github.com/pelletier/go-toml/v2":               {"profiles", "profiles/clients"},
+	"github.com/tailscale/hujson":                   {"profiles", "profiles/clients"},
 	"github.com/prometheus/":                        {"cmd/hutchd/telemetry"},
 	"go.opentelemetry.io/":                          {"cmd/hutchd/telemetry"},
 	"github.com/santhosh-tekuri/jsonschema/v6":      {"mcpd/policy"},
 	"go.etcd.io/bbolt":                              {"mcpd/ledger"},
-	"go.yaml.in/yaml/v3":                            {"mcpd/composite"},
+	"go.yaml.in/yaml/v3":                            {"mcpd/composite", "profiles/clients"},
 }
 
 // TestImports holds each import of the program, on every system, against the tables.

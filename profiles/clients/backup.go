@@ -1,0 +1,136 @@
+package clients
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"hutch/fs"
+)
+
+// A backup tells of a client's file as it was before hutch put the first
+// server into it. The text is in another file beside. They are in hutch's
+// state, where no client and no program that copies its files finds them.
+type backup struct {
+	Path    string    `json:"path"`
+	Existed bool      `json:"existed"`
+	Mode    uint32    `json:"mode"`
+	Taken   time.Time `json:"taken"`
+	// Wrote are the sums of what hutch wrote last, of which one is in the file
+	// unless somebody else has changed it since.
+	Wrote []string `json:"wrote"`
+}
+
+func (h *Home) backupInfo(c *Client) string { return filepath.Join(h.Backups, c.Name+".json") }
+func (h *Home) backupText(c *Client) string { return filepath.Join(h.Backups, c.Name+".backup") }
+
+// backup returns what is kept of a client's file, nil if nothing is.
+func (h *Home) backup(c *Client) (*backup, error) {
+	b := &backup{}
+	err := fs.ReadJSON(h.backupInfo(c), b)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("backup of %s: %w", c.shown(), err)
+	}
+	return b, nil
+}
+
+// keep keeps what is in a file, before text takes its place, if nothing of
+// hutch is in it yet. The backup is on the disk before the file changes.
+func (h *Home) keep(f *file, was version, text []byte) error {
+	b, err := h.backup(f.c)
+	if err != nil {
+		return err
+	}
+	ours, err := h.serversIn(f.c, was.text)
+	if err != nil {
+		return err
+	}
+	if b == nil || b.Path != f.path || len(ours) == 0 {
+		if err := os.MkdirAll(h.Backups, 0o700); err != nil {
+			return err
+		}
+		if err := fs.WriteFile(h.backupText(f.c), was.text, true); err != nil {
+			return err
+		}
+		b = &backup{Path: f.path, Existed: was.info != nil, Taken: time.Now().UTC()}
+		if b.Existed {
+			b.Mode = uint32(was.info.Mode().Perm())
+		}
+	}
+	b.Wrote = []string{sum(was.text), sum(text)}
+	return fs.WriteJSON(h.backupInfo(f.c), b, true)
+}
+
+func sum(text []byte) string {
+	s := sha256.Sum256(text)
+	return hex.EncodeToString(s[:])
+}
+
+// Restore puts a client's file back as it was before hutch put the first server
+// into it, byte for byte, with its mode; one that was not there goes. It is an
+// error if somebody else has changed the file since, but with force, by which
+// what they wrote is lost.
+func (h *Home) Restore(ctx context.Context, client string, force bool) error {
+	c, err := Find(client)
+	if err != nil {
+		return err
+	}
+	f, err := h.find(c, false)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	unlock, err := f.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	b, err := h.backup(c)
+	if err != nil {
+		return err
+	}
+	if b == nil {
+		return fmt.Errorf("%w: nothing to restore: hutch has not changed %s", fs.ErrNotExist, c.shown())
+	}
+	text, err := os.ReadFile(h.backupText(c))
+	if err != nil {
+		return err
+	}
+	if err := f.restore(b, text, force); err != nil {
+		return err
+	}
+	return errors.Join(os.Remove(h.backupInfo(c)), os.Remove(h.backupText(c)))
+}
+
+// restore puts what was kept in the place of what is there.
+func (f *file) restore(b *backup, text []byte, force bool) error {
+	is, err := f.read()
+	if err != nil {
+		return err
+	}
+	if !b.Existed {
+		text = nil
+	}
+	if (is.info != nil) == b.Existed && bytes.Equal(is.text, text) && (!b.Existed || uint32(is.info.Mode().Perm()) == b.Mode) {
+		return nil
+	}
+	ours := f.path == b.Path && is.info != nil && slices.Contains(b.Wrote, sum(is.text))
+	if !ours && !force {
+		return fmt.Errorf("%w: %s has changed since hutch wrote it: remove what is not to be there, or \"restore force\", which loses what others wrote", fs.ErrBusy, f.c.shown())
+	}
+	err = f.replace(is, text, os.FileMode(b.Mode))
+	if errors.Is(err, errChanged) {
+		return fmt.Errorf("%w: %s: %w", fs.ErrBusy, f.c.shown(), err)
+	}
+	return err
+}

@@ -1,0 +1,297 @@
+package clients
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"hutch/fs"
+)
+
+var update = flag.Bool("u", false, "write what comes of the samples instead of comparing it")
+
+// newHome returns a home with the file of a client; none if text is nil.
+func newHome(t *testing.T, client string, text []byte) (*Home, string) {
+	t.Helper()
+	dir := t.TempDir()
+	h := &Home{Dir: filepath.Join(dir, "home"), Backups: filepath.Join(dir, "clients"), Program: filepath.Join(dir, "hutch"), Address: "unix!/run/hutch/9p"}
+	c, err := Find(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(h.Dir, c.path())
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(h.Program, nil, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if text != nil {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h, path
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+var dev = Server{"dev", []string{"mcp-session", "dev"}}
+
+// TestTable has a server put into a sample of each client's file, compares
+// what comes of it, and takes it out again: then the file is what it was, to
+// the byte.
+func TestTable(t *testing.T) {
+	if !slices.IsSorted(Names()) {
+		t.Error("the table is not in order")
+	}
+	for _, c := range table {
+		t.Run(c.Name, func(t *testing.T) {
+			before := read(t, filepath.Join("testdata", c.Name+".before"))
+			h, path := newHome(t, c.Name, before)
+			h.Program, h.Address = "/usr/bin/env", "unix!/run/hutch/9p" // which is there, and the same for all
+			if err := h.Add(t.Context(), c.Name, dev); err != nil {
+				t.Fatal(err)
+			}
+			after := read(t, path)
+			golden := filepath.Join("testdata", c.Name+".after")
+			if *update {
+				os.WriteFile(golden, after, 0o644)
+			}
+			if want := read(t, golden); string(after) != string(want) {
+				t.Errorf("the file is\n%swant\n%s", after, want)
+			}
+			s, err := h.Status(c.Name)
+			if err != nil || s.Err != nil || !reflect.DeepEqual(s.Servers, []Server{dev}) || s.Backup.IsZero() {
+				t.Errorf("%+v, %v", s, err)
+			}
+			if err := h.Add(t.Context(), c.Name, dev); err != nil || string(read(t, path)) != string(after) {
+				t.Errorf("once more: %v\n%s", err, read(t, path))
+			}
+			if err := h.Remove(t.Context(), c.Name, dev.Words); err != nil {
+				t.Fatal(err)
+			}
+			if is := read(t, path); string(is) != string(before) && !emptied[c.Name] {
+				t.Errorf("without the server the file is\n%q, was\n%q", is, before)
+			}
+			if err := h.Restore(t.Context(), c.Name, false); err != nil || string(read(t, path)) != string(before) {
+				t.Errorf("restored: %v\n%s", err, read(t, path))
+			}
+		})
+	}
+}
+
+// emptied are the clients whose sample has no place for servers: an empty one
+// stays.
+var emptied = map[string]bool{"qoder": true, "trae": true}
+
+// TestOthersStay has every word of a sample stand in what comes of it, in its order.
+func TestOthersStay(t *testing.T) {
+	words := func(file string) []string {
+		return strings.FieldsFunc(string(read(t, filepath.Join("testdata", file))), func(r rune) bool { return strings.ContainsRune(" \t\r\n{},", r) })
+	}
+	for _, c := range table {
+		after := words(c.Name + ".after")
+		for _, word := range words(c.Name + ".before") {
+			i := slices.Index(after, word)
+			if i < 0 {
+				t.Errorf("%s lost %q", c.Name, word)
+				continue
+			}
+			after = after[i+1:]
+		}
+	}
+}
+
+// TestRefused has files that are not to be touched stay what they are.
+func TestRefused(t *testing.T) {
+	for _, c := range []struct {
+		name, client, text string
+		prepare            func(t *testing.T, path string)
+		kind               error
+		says               string
+	}{
+		{"not json", "cursor", "{\"mcpServers\": {", nil, fs.ErrInvalid, "~/.cursor/mcp.json is not json"},
+		{"a list", "cursor", "[]", nil, fs.ErrInvalid, "no object"},
+		{"two", "cursor", "{} {}", nil, fs.ErrInvalid, "is not json"},
+		{"no table", "cursor", `{"mcpServers": []}`, nil, fs.ErrInvalid, "mcpServers of ~/.cursor/mcp.json is no table"},
+		{"a number", "cursor", `{"mcpServers": 7}`, nil, fs.ErrInvalid, "neither list nor table"},
+		{"twice", "cursor", `{"mcpServers": {}, "mcpServers": {}}`, nil, fs.ErrInvalid, "mcpServers is there twice"},
+		{"deep", "cursor", strings.Repeat(`{"a":`, 2000) + "1" + strings.Repeat("}", 2000), nil, fs.ErrInvalid, "deeper than 1000"},
+		{"deep lists", "cursor", strings.Repeat("[", 1<<20), nil, fs.ErrInvalid, "deeper than 1000"},
+		{"not toml", "codex", "a = = b", nil, fs.ErrInvalid, "~/.codex/config.toml is not toml"},
+		{"deep toml", "codex", "a = " + strings.Repeat("[", 1<<19), nil, fs.ErrInvalid, "is not toml"},
+		{"inline", "codex", `mcp_servers = {a = {command = "b"}}`, nil, fs.ErrUnsupported, "do it by hand"},
+		{"not yaml", "goose", "a: [", nil, fs.ErrInvalid, "~/.config/goose/config.yaml is not yaml"},
+		{"deep yaml", "goose", "a: " + strings.Repeat("[", 1<<19), nil, fs.ErrInvalid, "is not yaml"},
+		{"laughs", "goose", laughs(), nil, fs.ErrInvalid, "is not yaml"},
+		{"two documents", "goose", "a: b\n---\nc: d\n", nil, fs.ErrInvalid, "several documents"},
+		{"yaml in braces", "goose", "{a: b}", nil, fs.ErrUnsupported, "do it by hand"},
+		{"long toml", "codex", "# " + strings.Repeat("x", 1<<20), nil, fs.ErrTooLong, "at most 1048576"},
+		{"100 MB", "cursor", "", func(t *testing.T, path string) { os.Truncate(path, 100<<20) }, fs.ErrTooLong, "has 104857600 bytes: at most 16777216"},
+		{"read-only", "cursor", "{}", func(t *testing.T, path string) { os.Chmod(path, 0o444) }, fs.ErrPermission, "read-only"},
+		{"another's", "cursor", `{"mcpServers": {"dev": {"command": "x"}}}`, nil, fs.ErrExist, "another server dev"},
+		{"another of ours", "cursor", `{"mcpServers": {"dev": {"command": "/x/hutch", "args": ["-s", "unix!/run/hutch/9p", "mcp"]}}}`, nil, fs.ErrExist, "another server dev"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, path := newHome(t, c.client, []byte(c.text))
+			if c.prepare != nil {
+				c.prepare(t, path)
+			}
+			err := h.Add(t.Context(), c.client, dev)
+			if !errors.Is(err, c.kind) || !strings.Contains(fs.Text(err), c.says) || len(fs.Text(err)) > 500 {
+				t.Errorf("%.600v", fs.Text(err))
+			}
+			if info, _ := os.Stat(path); info.Size() < 100<<20 && string(read(t, path)) != c.text {
+				t.Error("the file was touched")
+			}
+			if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
+				t.Errorf("left behind: %v", left)
+			}
+			if b, _ := os.ReadDir(h.Backups); len(b) > 0 {
+				t.Errorf("a backup of nothing: %v", b)
+			}
+		})
+	}
+}
+
+// laughs is YAML that says little and means a lot.
+func laughs() string {
+	var b strings.Builder
+	b.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
+	for i := 1; i < 9; i++ {
+		n := string(rune('0' + i))
+		b.WriteString("a" + n + ": &a" + n + " [" + strings.TrimSuffix(strings.Repeat("*a"+string(rune('0'+i-1))+", ", 10), ", ") + "]\n")
+	}
+	return b.String()
+}
+
+// TestNotHere has a client that is not there have no file made.
+func TestNotHere(t *testing.T) {
+	h, path := newHome(t, "kiro", nil)
+	os.RemoveAll(filepath.Join(h.Dir, ".kiro"))
+	if err := h.Add(t.Context(), "kiro", dev); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if s, err := h.Status("kiro"); err != nil || s.Here || s.Err != nil {
+		t.Errorf("%+v, %v", s, err)
+	}
+	os.Mkdir(filepath.Join(h.Dir, ".kiro"), 0o755)
+	if s, err := h.Status("kiro"); err != nil || !s.Here || s.Err != nil {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if err := h.Remove(t.Context(), "kiro", dev.Words); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err == nil {
+		t.Error("a folder was made to remove something")
+	}
+	if err := h.Add(t.Context(), "kiro", dev); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if err := h.Restore(t.Context(), "kiro", false); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the file, which was not there, is there")
+	}
+	if err := h.Add(t.Context(), "nobody", dev); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// TestRestore has a restore put back what was, unless others would lose by it.
+func TestRestore(t *testing.T) {
+	before := []byte("{ \"mcpServers\" : { } }")
+	h, path := newHome(t, "cursor", before)
+	ctx := t.Context()
+	if err := h.Restore(ctx, "cursor", false); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	os.Chmod(path, 0o640)
+	for _, s := range []Server{dev, {"hutch", []string{"mcp"}}} {
+		if err := h.Add(ctx, "cursor", s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ours := read(t, path)
+	os.WriteFile(path, append(ours, '\n'), 0o640)
+	if err := h.Restore(ctx, "cursor", false); !errors.Is(err, fs.ErrBusy) {
+		t.Error(err)
+	}
+	os.Truncate(path, int64(len(ours)))
+	os.Chmod(path, 0o600)
+	if err := h.Restore(ctx, "cursor", false); err != nil {
+		t.Error(err)
+	}
+	if info, _ := os.Stat(path); string(read(t, path)) != string(before) || info.Mode() != 0o640 {
+		t.Errorf("%v: %s", info.Mode(), read(t, path))
+	}
+	if err := h.Restore(ctx, "cursor", false); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("restored twice:", err)
+	}
+	// force
+	if err := h.Add(ctx, "cursor", dev); err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(path, []byte("{}"), 0o640)
+	if err := h.Restore(ctx, "cursor", true); err != nil || string(read(t, path)) != string(before) {
+		t.Error(err)
+	}
+}
+
+// TestBackupIsOfTheFirst has what stands between two times that hutch was in a
+// file be what is restored.
+func TestBackupIsOfTheFirst(t *testing.T) {
+	h, path := newHome(t, "codex", []byte("a = 1\n"))
+	ctx := t.Context()
+	if err := errors.Join(h.Add(ctx, "codex", dev), h.Remove(ctx, "codex", dev.Words)); err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(path, []byte("a = 2\n"), 0o644)
+	if err := errors.Join(h.Add(ctx, "codex", dev), h.Add(ctx, "codex", Server{"x", []string{"mcp"}}), h.Restore(ctx, "codex", false)); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, path); string(got) != "a = 2\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestAtOnce has many write one file, and none lose what another wrote.
+func TestAtOnce(t *testing.T) {
+	h, _ := newHome(t, "zed", nil)
+	errs := make(chan error)
+	const n = 20
+	for i := range n {
+		go func() {
+			errs <- h.Add(context.Background(), "zed", Server{string(rune('a' + i)), []string{"mcp"}})
+		}()
+	}
+	for range n {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if s, err := h.Status("zed"); err != nil || len(s.Servers) != n {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if err := h.Remove(t.Context(), "zed", []string{"mcp"}); err != nil {
+		t.Error(err)
+	}
+	if s, err := h.Status("zed"); err != nil || len(s.Servers) != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
