@@ -34,7 +34,7 @@ func newServer(agg *aggregator, def definition) *server {
 	}
 	s.state, s.fault = checkDefinition(def)
 	if s.state == "" {
-		s.ups[""] = newUpstream(agg, def, &s.era, "", wire.ClientParams{Stateless: true}, def.Stdio())
+		s.ups[""] = newUpstream(agg, def, &s.era, "", wire.ClientParams{Stateless: true}, def.Stdio() && !def.Keep)
 	}
 	return s
 }

@@ -39,6 +39,10 @@ type Server struct {
 	Descriptor string     `json:"descriptor,omitempty"` // the key by which the host starts the program
 	Shared     bool       `json:"shared,omitempty"`     // one connection serves clients of all capabilities
 
+	// Keep has a stdio server start at once, be tried again when it fails though
+	// nobody asks, and never stop for being unused, as servers over HTTP are.
+	Keep bool `json:"keep,omitempty"`
+
 	IdleTimeout    Duration `json:"idle_timeout,omitempty"`    // a stdio server unused for so long is stopped
 	ConnectTimeout Duration `json:"connect_timeout,omitempty"` // to start, initialize and list
 	CallTimeout    Duration `json:"call_timeout,omitempty"`
