@@ -15,6 +15,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"hutch/aggd/process"
 	"hutch/aggd/programs"
@@ -28,6 +29,9 @@ type Config struct {
 	Servers []wire.Server
 	Limits  wire.Limits
 	Log     io.Writer // its stderr
+
+	ListWait time.Duration // how long lists wait for servers that start; 5 s where it is 0
+	Grace    time.Duration // of programs, as programs.Host has it
 
 	// Notify is given each notification of a server, in order. It must not block.
 	Notify func(wire.Notification)
@@ -70,6 +74,7 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	host := programs.NewHost(cfg.Log)
+	host.Grace = cfg.Grace
 	c := &Child{
 		cfg:     cfg,
 		host:    host,

@@ -57,7 +57,7 @@ func start(ctx context.Context, cfg *Config, host *programs.Host, limits func() 
 	}
 	p, err := process.Start(process.Config{
 		Path:  cfg.Path,
-		Args:  []string{"-programs", "3"},
+		Args:  []string{"-programs", "3", "-list-wait", cfg.ListWait.String()},
 		Extra: []*os.File{theirs}, Confined: true,
 		Log:  cfg.Log,
 		Read: func(out io.Reader) { <-began; r.receive(wire.NewReader(out, wire.MaxLimit+1<<20)) },

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"hutch/aggd/wire"
 )
@@ -22,6 +23,8 @@ const (
 // A Host starts the programs that servers' definitions name, for one aggregator
 // at a time.
 type Host struct {
+	Grace time.Duration // that a program has after SIGTERM; 2 s where it is 0
+
 	log   io.Writer      // their standard error, line by line, with the server's name
 	tasks sync.WaitGroup // that see to programs
 

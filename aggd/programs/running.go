@@ -1,6 +1,7 @@
 package programs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +18,8 @@ import (
 	"hutch/aggd/wire"
 )
 
-// How long a program has to end after the end of its input, and then after SIGTERM.
+// How long a program has to end after the end of its input, and then after SIGTERM
+// where the Host does not say.
 const (
 	inputGrace = 500 * time.Millisecond
 	termGrace  = 2 * time.Second
@@ -29,13 +31,14 @@ type running struct {
 	confined bool
 	p        *process.Process
 	said     *complaints
-	how      string // it ended, when it has
+	how      string        // it ended, when it has
+	grace    time.Duration // after SIGTERM
 	once     sync.Once
 }
 
 // startProgram starts a program, and returns the other ends of its pipes: what it
 // reads, and what it writes.
-func startProgram(d definition, log io.Writer) (*running, [2]*os.File, error) {
+func startProgram(d definition, grace time.Duration, log io.Writer) (*running, [2]*os.File, error) {
 	env := environment(d.Program)
 	path, err := lookPath(d.Command, env)
 	if err != nil {
@@ -47,7 +50,7 @@ func startProgram(d definition, log io.Writer) (*running, [2]*os.File, error) {
 		closeAll([]*os.File{stdin, in, out, stdout}) // a nil file refuses
 		return nil, [2]*os.File{}, fmt.Errorf("start: %w", err)
 	}
-	r := &running{server: d.Server, confined: d.Confined, said: newComplaints(d.Server, log)}
+	r := &running{server: d.Server, confined: d.Confined, said: newComplaints(d.Server, log), grace: cmp.Or(grace, termGrace)}
 	r.p, err = process.Start(process.Config{
 		Path: path, Name: d.Command, Args: d.Args, Env: env, Dir: d.Dir, Confined: d.Confined,
 		In: stdin, Out: stdout, Log: r.said, Gone: func(how string) { r.how = how },
@@ -67,7 +70,7 @@ func (r *running) stop() {
 			return
 		}
 		r.p.Terminate()
-		if !r.p.Wait(termGrace) {
+		if !r.p.Wait(r.grace) {
 			r.p.Kill()
 		}
 	})

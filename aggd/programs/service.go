@@ -55,7 +55,7 @@ func (h *Host) start(o order, to *wire.Socket) error {
 	if err != nil {
 		return err
 	}
-	r, pipes, err := startProgram(d, h.log)
+	r, pipes, err := startProgram(d, h.Grace, h.log)
 	if err != nil {
 		return err
 	}
