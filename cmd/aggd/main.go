@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"hutch/aggd"
+	"hutch/aggd/alone"
 	"hutch/aggd/confine"
 	"hutch/aggd/programs"
 	"hutch/aggd/wire"
@@ -29,10 +30,21 @@ func main() {
 	flag.IntVar(&limits.MaxDepth, "max-depth", wire.MaxDepth, "how `deep` a message from a server may be nested")
 	flag.DurationVar(&cfg.ListWait, "list-wait", 0, "how long a list waits for servers that are late (5s)")
 	socket := flag.Int("programs", 0, "the `descriptor` of a socket to hutchd, which starts stdio servers (none)")
+	file := flag.String("serve", "", "serve the mcpServers of a `file` as one MCP server")
+	separator := flag.String("separator", ":", "with -serve, `what` stands between a server's key and a name")
+	all := flag.Bool("all", false, "with -serve, serve resources and prompts too, and tell of changes")
 	flag.Parse()
 	if flag.NArg() > 0 || min(limits.MaxRequest, limits.MaxResult, int64(limits.MaxDepth)) <= 0 {
 		usage()
 		os.Exit(2)
+	}
+	cfg.Log = os.Stderr
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	if *file != "" {
+		serve(ctx, *file, alone.Config{Separator: *separator, All: *all, ListWait: cfg.ListWait, Limits: *limits})
+		return
 	}
 	if err := confine.Enter(max(2, *socket)); err != nil {
 		fail(err)
@@ -45,10 +57,6 @@ func main() {
 		defer c.Close()
 		cfg.Programs = c
 	}
-	cfg.Log = os.Stderr
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends it at once
 	if err := aggd.Run(ctx, cfg, input(ctx), os.Stdout); err != nil && !errors.Is(err, fs.ErrClosed) {
 		fail(err)
 	}
@@ -56,12 +64,19 @@ func main() {
 
 // input returns the standard input, closed when ctx ends.
 func input(ctx context.Context) io.Reader {
-	in := os.Stdin
-	if info, err := in.Stat(); err == nil && info.Mode()&fs.ModeNamedPipe != 0 && syscall.SetNonblock(0, true) == nil {
-		in = os.NewFile(0, "stdin") // a read of this one ends when it is closed
-	}
+	in := breakable(os.Stdin)
 	context.AfterFunc(ctx, func() { in.Close() })
 	return in
+}
+
+// breakable returns the file so that reads and writes of it end when it is closed, if
+// it is a pipe or a socket.
+func breakable(f *os.File) *os.File {
+	fd := f.Fd() // which may have it block
+	if info, err := f.Stat(); err != nil || info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) == 0 || syscall.SetNonblock(int(fd), true) != nil {
+		return f
+	}
+	return os.NewFile(fd, f.Name())
 }
 
 func number(env string, otherwise int64) int64 {
@@ -77,6 +92,6 @@ func fail(err error) {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: aggd [-max-request bytes] [-max-result bytes] [-max-depth deep] [-list-wait duration] [-programs descriptor]")
+	fmt.Fprintln(os.Stderr, "usage: aggd [-max-request bytes] [-max-result bytes] [-max-depth deep] [-list-wait duration] [-programs descriptor] | -serve file [-separator what] [-all]")
 	flag.PrintDefaults()
 }

@@ -1,0 +1,120 @@
+package alone
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"hutch/aggd/jsonrpc"
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+)
+
+// lister answers a list request. There is one page.
+func lister(l *wire.List) func(*face, context.Context, jsonrpc.Message) (json.RawMessage, *jsonrpc.Error) {
+	return func(f *face, ctx context.Context, q jsonrpc.Message) (json.RawMessage, *jsonrpc.Error) {
+		if cursor := rawjson.Get(q.Params, "cursor"); rawjson.IsString(cursor) {
+			return nil, jsonrpc.Errorf(jsonrpc.CodeParams, "Invalid params: no list has the cursor %.40s", cursor)
+		}
+		items, err := f.list(ctx, l)
+		if err != nil {
+			return nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "%s", said(err))
+		}
+		return encode(l, items), nil
+	}
+}
+
+// list returns what all servers have, by the client's names.
+func (f *face) list(ctx context.Context, l *wire.List) ([]wire.Item, error) {
+	changes := f.tools.changes.Load()
+	items, err := f.child.List(ctx, l, "")
+	if err != nil {
+		return nil, err
+	}
+	items = f.arrange(l, items)
+	if l == wire.Tools {
+		f.tools.fill(changes, items)
+	}
+	return items, nil
+}
+
+// encode returns the result of a list request: each item as its server sent it, but
+// for the name.
+func encode(l *wire.List, items []wire.Item) json.RawMessage {
+	size := 64
+	for _, it := range items {
+		size += len(it.Raw) + len(it.Name) + 8
+	}
+	b := append(append(append(make([]byte, 0, size), `{"`...), l.Result...), `":[`...)
+	comma := false
+	for _, it := range items {
+		raw, err := rawjson.SetString(it.Raw, it.Name, l.Own)
+		if err != nil {
+			continue // no object, or one without a name: no client could use it
+		}
+		if comma {
+			b = append(b, ',')
+		}
+		b, comma = append(b, raw...), true
+	}
+	return append(b, "]}"...)
+}
+
+// A shelf keeps the tools as they were listed last.
+type shelf struct {
+	changes atomic.Int64 // counts what servers told of
+	held    atomic.Pointer[stock]
+}
+
+// A stock is the tools by name, as they were after so many changes.
+type stock struct {
+	changes int64
+	index   map[string]wire.Item
+}
+
+func (s *shelf) fill(changes int64, items []wire.Item) {
+	index := make(map[string]wire.Item, len(items))
+	for _, it := range items {
+		index[it.Name] = wire.Item{Server: it.Server, Original: it.Original}
+	}
+	s.held.Store(&stock{changes, index})
+}
+
+// find finds a tool, if nothing has changed since they were listed.
+func (s *shelf) find(name string) (it wire.Item, ok bool) {
+	if held := s.held.Load(); held != nil && held.changes == s.changes.Load() {
+		it, ok = held.index[name]
+	}
+	return it, ok
+}
+
+// toolWait is how long a call may wait for the lists of servers, when its tool is in
+// none yet.
+const toolWait = 2 * time.Second
+
+// tool finds the server that has a tool. Of one that is not connected it is not known
+// what it has: the call will show that, or tell why the server is not there.
+func (f *face) tool(ctx context.Context, name string) (s *Server, own string, found bool) {
+	if it, ok := f.tools.find(name); ok {
+		return f.names.byName[it.Server], it.Original, true
+	}
+	s, own = f.names.split(name)
+	if s == nil || s.Fault != nil || !f.connected(ctx, s) {
+		return s, own, s != nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, toolWait)
+	defer cancel()
+	if _, err := f.list(ctx, wire.Tools); err != nil {
+		return s, own, true
+	}
+	it, ok := f.tools.held.Load().index[name]
+	return f.names.byName[it.Server], it.Original, ok
+}
+
+// connected says whether a server is.
+func (f *face) connected(ctx context.Context, s *Server) bool {
+	all, err := f.child.Servers(ctx)
+	return err == nil && slices.ContainsFunc(all, func(st wire.Status) bool { return st.Name == s.Name && st.Connected })
+}

@@ -1,0 +1,83 @@
+package alone
+
+import (
+	"slices"
+	"strings"
+
+	"hutch/aggd/wire"
+)
+
+// internal returns the name that the aggregator knows the server of a key by, which
+// may not have all that a key may: what it may not have stands there as %XX.
+func internal(key string) string {
+	if key == "" {
+		return "%"
+	}
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(key) {
+		c := key[i]
+		if c < ' ' || c == 0x7F || c == '%' || c == '/' || c == '_' && strings.HasPrefix(key[i+1:], "_") || key == "builtin" && i == 0 {
+			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+			continue
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// names make the names that the client knows, KEY, separator and a server's own, and
+// take them apart.
+type names struct {
+	separator string
+	byLength  []*Server // the longest key first
+	byName    map[string]*Server
+}
+
+func newNames(servers []Server, separator string) *names {
+	n := &names{separator: separator, byName: make(map[string]*Server)}
+	for i := range servers {
+		n.byLength = append(n.byLength, &servers[i])
+		n.byName[servers[i].Name] = &servers[i]
+	}
+	slices.SortStableFunc(n.byLength, func(a, b *Server) int { return len(b.Key) - len(a.Key) })
+	return n
+}
+
+// join returns the client's name of what a server has.
+func (n *names) join(server, own string) string {
+	if s := n.byName[server]; s != nil {
+		return s.Key + n.separator + own
+	}
+	return own
+}
+
+// split takes a client's name apart. A key may have the separator in it: the longest
+// that the name begins with counts.
+func (n *names) split(name string) (s *Server, own string) {
+	for _, s := range n.byLength {
+		if rest, ok := strings.CutPrefix(name, s.Key); ok {
+			if own, ok := strings.CutPrefix(rest, n.separator); ok {
+				return s, own
+			}
+		}
+	}
+	return nil, ""
+}
+
+// arrange is the wire.Arrangement of the names. Of two items of one name that of the
+// longest key is there, for which split is too.
+func (n *names) arrange(_ *wire.List, items []wire.Item) []wire.Item {
+	taken := make(map[string]int, len(items)) // where it stands in kept
+	kept := items[:0]
+	for _, it := range items {
+		it.Name = n.join(it.Server, it.Original)
+		if at, ok := taken[it.Name]; !ok {
+			taken[it.Name] = len(kept)
+			kept = append(kept, it)
+		} else if len(it.Original) < len(kept[at].Original) {
+			kept[at] = it
+		}
+	}
+	return kept
+}

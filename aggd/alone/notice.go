@@ -1,0 +1,35 @@
+package alone
+
+import (
+	"encoding/json"
+
+	"hutch/aggd/jsonrpc"
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+)
+
+// notified takes what a server says unasked, and returns when the client has it: no
+// server can say more than the client reads.
+func (f *face) notified(n wire.Notification) {
+	switch n.Method {
+	case wire.Tools.Changed:
+		f.tools.changes.Add(1)
+	case wire.Resources.Changed, wire.Prompts.Changed:
+	case "notifications/resources/updated":
+		params, err := rawjson.SetString(n.Params, f.names.join(n.Server, rawjson.GetString(n.Params, "uri")), "uri")
+		if err != nil {
+			return
+		}
+		n.Params = params
+	default:
+		return
+	}
+	if f.cfg.All {
+		f.write(jsonrpc.Notification(n.Method, n.Params))
+	}
+}
+
+// progress passes on how far a call has got.
+func (f *face) progress(params json.RawMessage) {
+	f.write(jsonrpc.Notification("notifications/progress", params))
+}
