@@ -25,6 +25,7 @@ var layers = []struct {
 	{"profiles", []string{"aggd/guard", "aggd/jsonrpc", "aggd/storage", "aggd/wire", "fs", "fs/quantity", "mcpd/policy"}},
 	{"profiles/clients", []string{"fs"}},
 	{"profiles/permission", []string{"aggd/guard", "aggd/rawjson", "aggd/wire", "fs", "profiles"}},
+	{"profiles/registry/...", []string{"aggd/guard", "aggd/rawjson", "fs"}},
 	{"mcpd/...", []string{"aggd/...", "fs/..."}},
 	{"mcpd/redact", nil},
 	{"mcpd/seal", []string{"aggd/rawjson"}},
@@ -33,12 +34,12 @@ var layers = []struct {
 	{"cmd/aggd", []string{"aggd/..."}},
 	{"cmd/locald", []string{"aggd/..."}},
 	{"cmd/guest", []string{"relay/...", "fs/accept"}},
-	{"cmd/hutch", []string{"cmd/hutch/...", "fs/...", "mcpd/ledger", "mcpd/policy", "mcpd/query/sqltext", "profiles"}},
+	{"cmd/hutch", []string{"cmd/hutch/...", "fs/...", "mcpd/ledger", "mcpd/policy", "mcpd/query/sqltext", "profiles", "profiles/registry"}},
 	{"cmd/hutch/hostmcp", []string{"aggd/jsonrpc", "aggd/rawjson", "fs/..."}},
 	{"cmd/hutchd/telemetry", []string{"aggd/trace", "fs", "mcpd", "mcpd/ledger"}},
 	{"cmd/hutchd/gateway", []string{"cmd/hutchd/telemetry", "relay", "relay/agent", "mcpd/...", "profiles", "aggd/...", "fs/..."}},
 	{"cmd/hutchd/sandbox", []string{"cmd/hutchd/gateway", "cmd/hutchd/telemetry", "vmm/...", "relay/...", "mcpd/...", "profiles", "aggd/...", "fs/..."}},
-	{"cmd/hutchd/tree", []string{"cmd/hutchd/gateway", "cmd/hutchd/sandbox", "cmd/hutchd/telemetry", "vmm", "vmm/pack", "profiles/clients", "mcpd/...", "aggd/...", "fs/..."}},
+	{"cmd/hutchd/tree", []string{"cmd/hutchd/gateway", "cmd/hutchd/sandbox", "cmd/hutchd/telemetry", "vmm", "vmm/pack", "profiles/clients", "profiles/registry", "mcpd/...", "aggd/...", "fs/..."}},
 	{"cmd/hutchd", []string{"cmd/hutchd/...", "vmm/...", "profiles", "aggd/confine", "fs/..."}},
 }
 

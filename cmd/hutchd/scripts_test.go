@@ -10,6 +10,7 @@ import (
 
 	"hutch/fs/need"
 	"hutch/fs/scripttest"
+	"hutch/profiles/registry/registrytest"
 	"hutch/vmm/image/imagetest"
 )
 
@@ -20,21 +21,21 @@ const scripts = "tree/testdata/*.txt"
 
 func TestScriptsLinux(t *testing.T) {
 	t.Parallel()
-	scripttest.Run(t, scripts, imagetest.Variables(t, "gvisor"), func(t *testing.T) scripttest.Frontend {
+	scripttest.Run(t, scripts, append(imagetest.Variables(t, "gvisor"), registrytest.Variables(t)...), func(t *testing.T) scripttest.Frontend {
 		return scripttest.Linux(serve(t, false).client().Conn)
 	})
 }
 
 func TestScriptsPlan9(t *testing.T) {
 	t.Parallel()
-	scripttest.Run(t, scripts, imagetest.Variables(t, "gvisor"), func(t *testing.T) scripttest.Frontend {
+	scripttest.Run(t, scripts, append(imagetest.Variables(t, "gvisor"), registrytest.Variables(t)...), func(t *testing.T) scripttest.Frontend {
 		return scripttest.Plan9(serve(t, false).addr)
 	})
 }
 
 func TestScriptsFUSE(t *testing.T) {
 	t.Parallel()
-	scripttest.Run(t, scripts, imagetest.Variables(t, "gvisor"), func(t *testing.T) scripttest.Frontend {
+	scripttest.Run(t, scripts, append(imagetest.Variables(t, "gvisor"), registrytest.Variables(t)...), func(t *testing.T) scripttest.Frontend {
 		return scripttest.Mounted(serve(t, true).mount)
 	})
 }
@@ -44,7 +45,7 @@ func TestScriptsQEMU(t *testing.T) {
 	need.Patience(t)
 	t.Parallel()
 	began := time.Now()
-	scripttest.Run(t, scripts, imagetest.Variables(t, "qemu"), func(t *testing.T) scripttest.Frontend {
+	scripttest.Run(t, scripts, append(imagetest.Variables(t, "qemu"), registrytest.Variables(t)...), func(t *testing.T) scripttest.Frontend {
 		return scripttest.Linux(serveQEMU(t).client().Conn)
 	})
 	t.Logf("the scripts took %s", time.Since(began).Round(time.Second))

@@ -35,8 +35,8 @@ import (
 //
 // Words are quoted as in ctl messages; \n stands for a newline, $DRIVER for
 // the driver of VMs, $REGISTRY for a registry with the images tiny and other,
-// $IMAGES for a folder of images to import, and $H for what was read first through the file kept open
-// as H.
+// $IMAGES for a folder of images to import, $SERVERS for a registry of MCP servers, and
+// $H for what was read first through the file kept open as H.
 
 // A Frontend is the tree as one kind of client has it.
 type Frontend interface {

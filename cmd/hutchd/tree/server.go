@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"hutch/fs"
 	"hutch/fs/folder"
 	"hutch/mcpd/query"
+	"hutch/profiles/registry"
 	"hutch/vmm"
 )
 
@@ -39,6 +41,7 @@ type Config struct {
 // A Server is hutch's tree of the sandboxes.
 type Server struct {
 	*sandbox.Service
+	Registry   *registry.Store
 	cfg        Config
 	tree       *fs.Tree[at]
 	profileDir *folder.Folder
@@ -61,11 +64,16 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.cfg = cfg
 	var err error
+	if s.Registry, err = registry.Open(registry.Config{Dir: filepath.Join(cfg.State, "registry")}); err != nil {
+		return nil, fmt.Errorf("registry: %w", err)
+	}
 	if s.Service, err = sandbox.Open(cfg.Config); err != nil {
+		s.Registry.Close()
 		return nil, err
 	}
 	if s.profileDir, err = folder.OpenWhole(s.Profiles.Dir(), "profiles"); err != nil {
 		s.Service.Close(context.Background())
+		s.Registry.Close()
 		return nil, fmt.Errorf("profiles: %w", err)
 	}
 	s.profileDir.Missing = func(path string) error {
@@ -86,6 +94,7 @@ func (s *Server) Root() fs.Node { return s.tree.Root() }
 // Close closes the sandboxes' service, and then what is left of the tree.
 func (s *Server) Close(ctx context.Context) error {
 	err := s.Service.Close(ctx)
+	s.Registry.Close()
 	s.profileDir.Close()
 	return err
 }

@@ -22,6 +22,7 @@ import (
 	"hutch/fs/ninep"
 	"hutch/fs/ninep/client"
 	"hutch/fs/scripttest"
+	"hutch/profiles/registry/registrytest"
 	"hutch/relay/agent"
 	"hutch/vmm"
 	"hutch/vmm/image/imagetest"
@@ -137,8 +138,13 @@ func startServer(t *testing.T, mount bool) (dir string) {
 
 const scripts = "testdata/*.txt"
 
+// variables returns what scripts have names for.
+func variables(t *testing.T) []string {
+	return append(imagetest.Variables(t, "fake"), registrytest.Variables(t)...)
+}
+
 func TestDirect(t *testing.T) {
-	scripttest.Run(t, scripts, imagetest.Variables(t, "fake"), func(t *testing.T) scripttest.Frontend {
+	scripttest.Run(t, scripts, variables(t), func(t *testing.T) scripttest.Frontend {
 		s, err := newServer(t.TempDir())
 		if err != nil {
 			t.Fatal(err)
@@ -153,7 +159,7 @@ func TestDirect(t *testing.T) {
 }
 
 func TestLinux(t *testing.T) {
-	scripttest.Run(t, scripts, imagetest.Variables(t, "fake"), func(t *testing.T) scripttest.Frontend {
+	scripttest.Run(t, scripts, variables(t), func(t *testing.T) scripttest.Frontend {
 		dir := startServer(t, false)
 		conn, err := net.Dial("unix", filepath.Join(dir, "9p"))
 		if err != nil {
@@ -169,14 +175,14 @@ func TestLinux(t *testing.T) {
 }
 
 func TestPlan9(t *testing.T) {
-	scripttest.Run(t, scripts, imagetest.Variables(t, "fake"), func(t *testing.T) scripttest.Frontend {
+	scripttest.Run(t, scripts, variables(t), func(t *testing.T) scripttest.Frontend {
 		return scripttest.Plan9("unix!" + filepath.Join(startServer(t, false), "9p"))
 	})
 }
 
 func TestFUSE(t *testing.T) {
 	need.FUSE(t)
-	scripttest.Run(t, scripts, imagetest.Variables(t, "fake"), func(t *testing.T) scripttest.Frontend {
+	scripttest.Run(t, scripts, variables(t), func(t *testing.T) scripttest.Frontend {
 		return scripttest.Mounted(filepath.Join(startServer(t, true), "mnt"))
 	})
 }

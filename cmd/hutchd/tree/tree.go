@@ -45,6 +45,7 @@ func rows() []row {
 		{Name: "profiles", Perm: 0o700, Under: profileFolder, Rows: profileRows(), Doc: "profiles, NAME.toml each; edit them with anything"},
 		{Name: "asks", Perm: 0o700, Names: askNames, Enter: enterAsk, Each: askRow(), Doc: "what waits for a person to decide it, over all VMs",
 			Rows: []row{{Name: "next", Perm: 0o400, Open: nextAsk, Doc: "what waits and what comes, a JSON line each; blocks"}}},
+		{Name: "registry", Perm: 0o555, Rows: registryRows(), Doc: "MCP servers that can be run by name"},
 		{Name: "db", Perm: 0o555, Doc: "the ledgers of every VM", Rows: []row{
 			{Name: "schema", Perm: 0o444, Read: rootSchema, Doc: "the tables, as statements of SQL, with the column vm"},
 			{Name: "query", Perm: 0o600, Open: openRootQuery, Doc: "write a SELECT over every VM, read its rows, a JSON line each, on one open file"},
@@ -82,6 +83,21 @@ func askRow() []row {
 	return []row{{Name: "ID", Perm: 0o500, Doc: "something that waits; it goes when it is answered", Rows: []row{
 		{Name: "request", Perm: 0o400, Read: askRequest, Doc: "what is asked, by which rule and why, a JSON line"},
 		{Name: "answer", Perm: 0o200, Write: answerAsk, Doc: "write allow, allow always, allow always exact, or deny [REASON]"},
+	}}}
+}
+
+func registryRows() []row {
+	return []row{
+		{Name: "search", Perm: 0o600, Open: openSearch, Doc: "write words, read the entries that have them, a JSON line each, on one open file"},
+		{Name: "status", Perm: 0o444, Read: registryStatus, Doc: "the sources, when they were read, and what was refused, key value lines"},
+		{Name: "ctl", Perm: 0o600, Read: registrySources, Verbs: registryVerbs(), Doc: "set the sources of entries; read: those that are set"},
+		{Name: "servers", Perm: 0o555, Names: entryNames, Enter: enterEntry, Each: entryRow(), Doc: "the entries, a / of their names as %2F"},
+	}
+}
+
+func entryRow() []row {
+	return []row{{Name: "NAME", Perm: 0o555, Doc: "an entry", Rows: []row{
+		{Name: "info", Perm: 0o444, Read: entryInfo, Doc: "what a run of the server needs, a JSON line"},
 	}}}
 }
 

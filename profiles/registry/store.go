@@ -1,0 +1,339 @@
+// Package registry keeps lists of MCP servers that can be run by name: an Entry
+// says what a run of one needs. The lists come from sources, the first of which is
+// built in; the user sets others: files, URLs, and registries by the API
+// of the MCP registry, v0.1. A Store keeps what they said on the disk, so that
+// there is something to list without a network, and reads them anew in the background.
+//
+// Nothing that a source says is believed further than it can be: what package
+// and which URL a name stands for is the source's word, and a name that an
+// earlier source has cannot be taken by a later one. The manual is registry.5.
+package registry
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"hutch/fs"
+)
+
+//go:embed builtin.json
+var builtinText []byte
+
+const (
+	// maxSources is how many sources there may be beside the built-in one.
+	maxSources = 16
+
+	// A source is read anew when it is asked for and was read before that.
+	fresh = time.Hour
+	again = time.Minute // of a file, and after what could not be read
+)
+
+// Config says what a Store stands on.
+type Config struct {
+	Dir string // folder for the names of the sources and what they said; made if need be
+	Max int64  // bytes of a file or an answer that are read; 0: 32 MiB
+}
+
+// A Store has the entries of all sources.
+type Store struct {
+	dir     string
+	fetcher fetcher
+	now     func() time.Time
+	ctx     context.Context // done when the store is closed
+	end     context.CancelFunc
+	jobs    sync.WaitGroup // readings under way
+
+	mu      sync.Mutex // guards what follows, and every source
+	sources []*source  // the built-in one first
+	index   *index     // of what they have; nil: not made yet
+	closed  bool
+}
+
+// A source is one that is set.
+type source struct {
+	Origin
+	loaded  bool          // from the disk
+	kept    *kept         // what it said last; nil: nothing yet
+	err     error         // why it could not be read since
+	tried   time.Time     // when it was read, or was to be
+	reading chan struct{} // closed when the reading under way ends; nil: there is none
+}
+
+// What is kept of a source on the disk.
+type kept struct {
+	Source string    `json:"source"`
+	Read   time.Time `json:"read"`
+	shelf
+}
+
+// Open opens the store in a folder. It reads no source yet.
+func Open(cfg Config) (*Store, error) {
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	s := &Store{dir: cfg.Dir, fetcher: fetcher{max: cfg.Max}, now: time.Now}
+	if s.fetcher.max <= 0 {
+		s.fetcher.max = maxBytes
+	}
+	builtin := Origin{Kind: "builtin"}
+	r := newReader(builtin.String(), false)
+	if _, err := r.document(builtinText); err != nil {
+		return nil, fmt.Errorf("built-in registry: %w", err)
+	}
+	s.sources = []*source{{Origin: builtin, loaded: true, kept: &kept{shelf: r.shelf}}}
+	origins, err := readOrigins(s.originsPath())
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range origins {
+		s.sources = append(s.sources, &source{Origin: o})
+	}
+	s.prune()
+	s.ctx, s.end = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Close ends what is under way and waits for it.
+func (s *Store) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.end()
+	s.jobs.Wait()
+}
+
+// List returns the entries, sorted by name. What is too old is read anew in
+// the background.
+func (s *Store) List() []*Entry { return s.current().entries }
+
+// Lookup returns the entry called name.
+func (s *Store) Lookup(name string) (*Entry, error) {
+	all := s.current()
+	if e := all.byName[nameKey(name)]; e != nil && e.Name == name {
+		return e, nil
+	}
+	return nil, fmt.Errorf("%w: registry entry %q%s", fs.ErrNotExist, fs.Shorten(name), all.near(name))
+}
+
+// MaxFound is how many entries Search returns at most.
+const MaxFound = 1000
+
+// Search returns the entries that have every one of words in their name, title,
+// tags, tools or description, best first. Letters may be of either case; no
+// words find every entry.
+func (s *Store) Search(words string) []*Entry {
+	all := s.current()
+	split := strings.Fields(strings.ToLower(words))
+	ranks := map[*Entry]int{}
+	var found []*Entry
+	for _, e := range all.entries {
+		if n := e.rank(split); n > 0 {
+			ranks[e] = n
+			found = append(found, e)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *Entry) int { return ranks[b] - ranks[a] })
+	return found[:min(len(found), MaxFound)]
+}
+
+// Add sets one more source, behind those that there are. One that is there stays
+// where it is. A file is read before; others in the background.
+func (s *Store) Add(ctx context.Context, o Origin) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	if o.Kind == "builtin" {
+		return s.set(nil)
+	}
+	src := &source{Origin: o}
+	if o.Kind == "file" { // nothing to load that is not read here
+		sh, err := s.fetcher.read(ctx, o)
+		if err != nil {
+			return fmt.Errorf("registry %s: %w", o, err)
+		}
+		src.loaded, src.kept, src.tried = true, &kept{o.String(), s.now(), *sh}, s.now()
+		s.keep(src.Origin, src.kept)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.find(o) >= 0 {
+		return nil
+	}
+	if len(s.sources) > maxSources {
+		return fmt.Errorf("%w: there are %d sources: forget one", fs.ErrNoSpace, maxSources)
+	}
+	if err := writeOrigins(s.originsPath(), append(s.others(), o)); err != nil {
+		return err
+	}
+	s.sources, s.index = append(s.sources, src), nil
+	if o.Kind != "file" {
+		s.begin(src)
+	}
+	return nil
+}
+
+// Forget has a source set no more: that at where, a path or URL.
+func (s *Store) Forget(where string) error {
+	s.mu.Lock()
+	origins := s.others()
+	s.mu.Unlock()
+	left := slices.DeleteFunc(slices.Clone(origins), func(o Origin) bool { return o.Where == where })
+	if len(left) == len(origins) {
+		return fmt.Errorf("%w: source %q is not set", fs.ErrNotExist, fs.Shorten(where))
+	}
+	return s.set(left)
+}
+
+// set has those of the sources stay that are in origins, and the built-in one.
+func (s *Store) set(origins []Origin) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := writeOrigins(s.originsPath(), origins); err != nil {
+		return err
+	}
+	s.sources = slices.DeleteFunc(slices.Clone(s.sources), func(src *source) bool {
+		return src.Kind != "builtin" && !slices.Contains(origins, src.Origin)
+	})
+	s.index = nil
+	s.prune()
+	return nil
+}
+
+// others returns the sources beside the built-in one. Its caller holds s.mu.
+func (s *Store) others() []Origin {
+	var list []Origin
+	for _, src := range s.sources[1:] {
+		list = append(list, src.Origin)
+	}
+	return list
+}
+
+func (s *Store) find(o Origin) int {
+	return slices.IndexFunc(s.sources, func(src *source) bool { return src.Origin == o })
+}
+
+// Refresh reads every source anew, and returns when that is done. Who gives up
+// waiting does not end it. What could not be read keeps the entries it had.
+func (s *Store) Refresh(ctx context.Context) error {
+	s.mu.Lock()
+	sources := slices.Clone(s.sources[1:])
+	s.mu.Unlock()
+	waits := make([]chan struct{}, len(sources))
+	for i, src := range sources {
+		if err := s.wait(ctx, src.under(s)); err != nil { // what began before may have missed what is new
+			return err
+		}
+		s.mu.Lock()
+		waits[i] = s.begin(src)
+		s.mu.Unlock()
+	}
+	var errs []error
+	for i, src := range sources {
+		if err := s.wait(ctx, waits[i]); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		if src.err != nil {
+			errs = append(errs, fmt.Errorf("registry %s: %w", src, src.err))
+		}
+		s.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}
+
+// under returns what is closed when the reading under way ends, or nil.
+func (src *source) under(s *Store) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return src.reading
+}
+
+func (s *Store) wait(ctx context.Context, done chan struct{}) error {
+	if done == nil {
+		return nil
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// current returns what all sources have, and has those read whose time has come.
+func (s *Store) current() *index {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.known()
+	for _, src := range s.sources[1:] {
+		if src.due(s.now()) {
+			s.begin(src)
+		}
+	}
+	return x
+}
+
+// known returns what all sources said. Its caller holds s.mu.
+func (s *Store) known() *index {
+	for _, src := range s.sources {
+		s.load(src)
+	}
+	if s.index == nil {
+		s.index = newIndex(s.sources)
+	}
+	return s.index
+}
+
+// due says whether the source is to be read again.
+func (src *source) due(now time.Time) bool {
+	last, limit := src.tried, fresh
+	if src.kept != nil && last.IsZero() {
+		last = src.kept.Read
+	}
+	if src.Kind == "file" || src.err != nil {
+		limit = again
+	}
+	return now.Sub(last) > limit || last.After(now)
+}
+
+// begin reads a source in the background, unless that is under way, and returns
+// what is closed when it ends; nil when the store is closed. Its caller holds s.mu.
+func (s *Store) begin(src *source) chan struct{} {
+	if src.reading != nil || s.closed {
+		return src.reading
+	}
+	s.load(src)
+	done := make(chan struct{})
+	src.reading = done
+	s.jobs.Go(func() {
+		var k *kept
+		sh, err := s.fetcher.read(s.ctx, src.Origin)
+		if err == nil {
+			k = &kept{src.String(), s.now(), *sh}
+			s.keep(src.Origin, k)
+		}
+		s.finish(src, k, err)
+		close(done)
+	})
+	return done
+}
+
+// finish takes what a reading came to.
+func (s *Store) finish(src *source, k *kept, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	src.reading, src.tried, src.err = nil, s.now(), err
+	if err == nil {
+		src.kept, s.index = k, nil
+	}
+	if s.find(src.Origin) < 0 {
+		s.prune()
+	}
+}
