@@ -85,7 +85,7 @@ func start(t testing.TB, cfg Config, servers ...wire.Server) *host {
 		cfg.ListWait = patience
 	}
 	cfg.EndWait = patience
-	h.programs = programs.NewHost(h.log)
+	h.programs = programs.NewHost(h.log, nil)
 	ours, theirs, err := duplex.Pair()
 	if err != nil {
 		t.Fatal(err)

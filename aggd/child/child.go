@@ -33,6 +33,8 @@ type Config struct {
 	ListWait time.Duration // how long lists wait for servers that start; 5 s where it is 0
 	Grace    time.Duration // of programs, as programs.Host has it
 
+	// Start starts what runs in a sandbox; nil: nothing does.
+	Start programs.Starter
 	// Notify is given each notification of a server, in order. It must not block.
 	Notify func(wire.Notification)
 	// Request answers a server's request with a result or an error object. It
@@ -73,7 +75,7 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 		return nil, fmt.Errorf("%w: no aggregator program named", fs.ErrInvalid)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	host := programs.NewHost(cfg.Log)
+	host := programs.NewHost(cfg.Log, cfg.Start)
 	host.Grace = cfg.Grace
 	c := &Child{
 		cfg:     cfg,

@@ -25,8 +25,9 @@ const (
 type Host struct {
 	Grace time.Duration // that a program has after SIGTERM; 2 s where it is 0
 
-	log   io.Writer      // their standard error, line by line, with the server's name
-	tasks sync.WaitGroup // that see to programs
+	log       io.Writer      // their standard error, line by line, with the server's name
+	elsewhere Starter        // of what runs in a sandbox; nil: nothing does
+	tasks     sync.WaitGroup // that see to programs
 
 	mu      sync.Mutex // guards what follows
 	last    int        // of the keys
@@ -41,9 +42,10 @@ type definition struct {
 	wire.Program
 }
 
-// NewHost returns a Host that knows no program.
-func NewHost(log io.Writer) *Host {
-	return &Host{log: log, running: make(map[uint64]*running)}
+// NewHost returns a Host that knows no program. What runs in a sandbox elsewhere
+// starts; without it, such programs cannot be started.
+func NewHost(log io.Writer, elsewhere Starter) *Host {
+	return &Host{log: log, elsewhere: elsewhere, running: make(map[uint64]*running)}
 }
 
 // Define makes the programs of servers those that can be started, and returns the
@@ -87,8 +89,11 @@ func (h *Host) Processes() []Process {
 	defer h.mu.Unlock()
 	var list []Process
 	for _, r := range h.running {
-		if pid := r.p.PID(); pid != 0 {
-			list = append(list, Process{r.server, pid, r.confined})
+		if r.task == nil {
+			continue
+		}
+		if pid := r.task.PID(); pid != 0 {
+			list = append(list, Process{r.Server, pid, r.Confined})
 		}
 	}
 	slices.SortFunc(list, func(a, b Process) int { return a.PID - b.PID })

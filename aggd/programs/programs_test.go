@@ -42,7 +42,7 @@ func (r *rig) said() string {
 
 func begin(t testing.TB) *rig {
 	r := &rig{}
-	r.Host = NewHost(r)
+	r.Host = NewHost(r, nil)
 	ours, theirs, err := duplex.Pair()
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestRefused(t *testing.T) {
 // TestDefine keeps the key of a program that did not change, and tells the
 // aggregator nothing of any.
 func TestDefine(t *testing.T) {
-	h := NewHost(io.Discard)
+	h := NewHost(io.Discard, nil)
 	server := wire.Server{Name: "s", Program: wire.Program{Command: "c", Env: map[string]string{"TOKEN": "t"}}}
 	args := append(make([]string, 0, 10), "a", "kept")
 	server.Args = args[:1]
@@ -178,15 +178,15 @@ func TestClientGone(t *testing.T) {
 
 // TestMany starts no more than may run at once.
 func TestMany(t *testing.T) {
-	h := NewHost(io.Discard)
+	h := NewHost(io.Discard, nil)
 	key := h.Define([]wire.Server{{Name: "s", Program: wire.Program{Command: "sh"}}})[0].Descriptor
 	for i := range uint64(maxPrograms) {
 		h.running[i] = &running{}
 	}
-	if err := h.start(order{Start: key, ID: maxPrograms}, nil); err == nil || !strings.Contains(err.Error(), "at once") {
+	if err := h.start(t.Context(), order{Start: key, ID: maxPrograms}, nil); err == nil || !strings.Contains(err.Error(), "at once") {
 		t.Error(err)
 	}
-	if err := h.start(order{Start: key, ID: 1}, nil); err == nil || !strings.Contains(err.Error(), "runs already") {
+	if err := h.start(t.Context(), order{Start: key, ID: 1}, nil); err == nil || !strings.Contains(err.Error(), "runs already") {
 		t.Error(err)
 	}
 }
@@ -200,7 +200,7 @@ func FuzzServe(f *testing.F) {
 		if bytes.Count(said, []byte("start")) > 8 || bytes.Contains(said, []byte(`\u`)) {
 			return // the rate of starts takes time
 		}
-		h := NewHost(io.Discard)
+		h := NewHost(io.Discard, nil)
 		h.Define([]wire.Server{{Name: "s", Program: wire.Program{Command: "cat"}}})
 		ours, theirs, err := duplex.Pair()
 		if err != nil {

@@ -1,16 +1,11 @@
 package programs
 
 import (
-	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"os/user"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,105 +13,113 @@ import (
 	"hutch/aggd/wire"
 )
 
-// How long a program has to end after the end of its input, and then after SIGTERM
-// where the Host does not say.
+// How long a program has to end after the end of its input, and then after SIGTERM.
 const (
 	inputGrace = 500 * time.Millisecond
 	termGrace  = 2 * time.Second
 )
 
-// A running is a program that runs.
-type running struct {
-	server   string
-	confined bool
-	p        *process.Process
-	said     *complaints
-	how      string        // it ended, when it has
-	grace    time.Duration // after SIGTERM
-	once     sync.Once
+// A Task is a program that runs: a process of the host, or a command in a sandbox.
+type Task interface {
+	// Exited is closed when nothing of it is left and its Gone has returned.
+	Exited() <-chan struct{}
+	// Wait waits a while for that, and reports whether it came.
+	Wait(time.Duration) bool
+	// Terminate asks it to end; Kill makes it, and waits for that.
+	Terminate()
+	Kill()
+	// PID is the number of its process on the host; 0: it has ended, or has none.
+	PID() int
 }
 
-// startProgram starts a program, and returns the other ends of its pipes: what it
-// reads, and what it writes.
-func startProgram(d definition, grace time.Duration, log io.Writer) (*running, [2]*os.File, error) {
-	env := environment(d.Program)
-	path, err := lookPath(d.Command, env)
-	if err != nil {
-		return nil, [2]*os.File{}, err
-	}
+// A Start is what a Starter is to start.
+type Start struct {
+	Server string // whose program it is
+	wire.Program
+	In, Out *os.File         // what it reads, and writes; a Starter closes them
+	Log     io.Writer        // its standard error
+	Gone    func(how string) // is called when it has ended, with how
+}
+
+// A Starter starts a program in the sandbox that its definition names. It gives up
+// when ctx ends, which says nothing of a program that runs.
+type Starter func(ctx context.Context, s Start) (Task, error)
+
+// A running is a program that runs, or is about to.
+type running struct {
+	definition
+	said   *complaints
+	give   context.CancelFunc // gives its start up
+	how    string             // it ended, when it has
+	ending sync.Once
+
+	// guarded by the Host's mu
+	task    Task // nil: it does not run yet
+	stopped bool // it is to end
+}
+
+// begin starts the program, and returns the other ends of its pipes: what it reads,
+// and what it writes.
+func (r *running) begin(ctx context.Context, elsewhere Starter) (Task, [2]*os.File, error) {
 	stdin, in, err1 := os.Pipe()
 	out, stdout, err2 := os.Pipe()
 	if err := errors.Join(err1, err2); err != nil {
-		closeAll([]*os.File{stdin, in, out, stdout}) // a nil file refuses
+		closeAll(stdin, in, out, stdout) // a nil file refuses
 		return nil, [2]*os.File{}, fmt.Errorf("start: %w", err)
 	}
-	r := &running{server: d.Server, confined: d.Confined, said: newComplaints(d.Server, log), grace: cmp.Or(grace, termGrace)}
-	r.p, err = process.Start(process.Config{
-		Path: path, Name: d.Command, Args: d.Args, Env: env, Dir: d.Dir, Confined: d.Confined,
-		In: stdin, Out: stdout, Log: r.said, Gone: func(how string) { r.how = how },
+	start := startProcess
+	switch {
+	case r.Sandbox != "" && elsewhere == nil:
+		start = nowhere
+	case r.Sandbox != "":
+		start = elsewhere
+	}
+	task, err := start(ctx, Start{
+		Server: r.Server, Program: r.Program, In: stdin, Out: stdout, Log: r.said, Gone: func(how string) { r.how = how },
 	})
 	if err != nil {
-		closeAll([]*os.File{in, out})
+		closeAll(in, out)
 		return nil, [2]*os.File{}, fmt.Errorf("start: %w", err)
 	}
-	return r, [2]*os.File{in, out}, nil
+	return task, [2]*os.File{in, out}, nil
 }
 
-// stop ends the program, whose input has ended, by SIGTERM, and then by force; and
-// waits.
+// nowhere is the Starter of a Host that has none.
+func nowhere(_ context.Context, s Start) (Task, error) {
+	closeAll(s.In, s.Out)
+	return nil, errors.New("there are no sandboxes here")
+}
+
+// startProcess is the Starter of what runs on the host.
+func startProcess(_ context.Context, s Start) (Task, error) {
+	env := environment(s.Program)
+	path, err := lookPath(s.Command, env)
+	if err != nil {
+		closeAll(s.In, s.Out)
+		return nil, err
+	}
+	return process.Start(process.Config{
+		Path: path, Name: s.Command, Args: s.Args, Env: env, Dir: s.Dir, Confined: s.Confined,
+		In: s.In, Out: s.Out, Log: s.Log, Gone: s.Gone,
+	})
+}
+
+// stop ends a program that runs, whose input has ended, by SIGTERM, and then by
+// force; and waits.
 func (r *running) stop() {
-	r.once.Do(func() {
-		if r.p.Wait(inputGrace) {
+	r.ending.Do(func() {
+		if r.task.Wait(inputGrace) {
 			return
 		}
-		r.p.Terminate()
-		if !r.p.Wait(r.grace) {
-			r.p.Kill()
+		r.task.Terminate()
+		if !r.task.Wait(termGrace) {
+			r.task.Kill()
 		}
 	})
 }
 
-// defaultPath is where programs are looked for when nobody says.
-const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-// environment returns the environment of a program: its own, and of hutchd's
-// nothing.
-func environment(p wire.Program) []string {
-	if p.Confined {
-		return nil
+func closeAll(files ...*os.File) {
+	for _, f := range files {
+		f.Close()
 	}
-	all := map[string]string{"PATH": defaultPath, "HOME": "/"}
-	if u, err := user.Current(); err == nil {
-		all["HOME"] = u.HomeDir
-	}
-	maps.Copy(all, p.Env)
-	env := []string{}
-	for name, value := range all {
-		env = append(env, name+"="+value)
-	}
-	slices.Sort(env)
-	return env
-}
-
-// lookPath finds a command by the PATH of env.
-func lookPath(command string, env []string) (string, error) {
-	if strings.Contains(command, "/") {
-		if _, err := os.Stat(command); errors.Is(err, os.ErrNotExist) {
-			return "", fmt.Errorf("start: there is no program %s", command)
-		}
-		return command, nil
-	}
-	for _, kv := range env {
-		path, ok := strings.CutPrefix(kv, "PATH=")
-		if !ok {
-			continue
-		}
-		for _, dir := range filepath.SplitList(path) {
-			file := filepath.Join(dir, command)
-			if info, err := os.Stat(file); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 && filepath.IsAbs(file) {
-				return file, nil
-			}
-		}
-	}
-	return "", fmt.Errorf("start: no program %q in the PATH", command)
 }

@@ -3,9 +3,9 @@ package programs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
-	"os"
 
 	"golang.org/x/time/rate"
 
@@ -43,60 +43,89 @@ func (h *Host) obey(ctx context.Context, in *wire.Reader, to *wire.Socket) {
 		if starts.Wait(ctx) != nil {
 			return
 		}
-		if err := h.start(o, to); err != nil {
+		if err := h.start(ctx, o, to); err != nil {
 			to.Send(notice{ID: o.ID, Refused: err.Error()})
 		}
 	}
 }
 
-// start starts the program of a key, hands over its pipes and sees to its end.
-func (h *Host) start(o order, to *wire.Socket) error {
-	d, err := h.lookup(o)
+// start has the program of a key started and seen to, on a goroutine of its own:
+// a sandbox takes its time.
+func (h *Host) start(ctx context.Context, o order, to *wire.Socket) error {
+	ctx, cancel := context.WithCancel(ctx)
+	r, err := h.enter(o, cancel)
 	if err != nil {
+		cancel()
 		return err
 	}
-	r, pipes, err := startProgram(d, h.Grace, h.log)
-	if err != nil {
-		return err
-	}
-	h.mu.Lock()
-	h.running[o.ID] = r
-	h.mu.Unlock()
-	err = to.Send(notice{ID: o.ID, Started: true}, int(pipes[0].Fd()), int(pipes[1].Fd()))
-	closeAll(pipes[:])
 	h.tasks.Go(func() {
-		if err != nil {
-			r.stop()
+		defer cancel()
+		if err := h.run(ctx, r, o.ID, to); err != nil {
+			to.Send(notice{ID: o.ID, Refused: err.Error()})
 		}
-		<-r.p.Exited()
-		h.mu.Lock()
-		delete(h.running, o.ID)
-		h.mu.Unlock()
-		to.Send(notice{ID: o.ID, Ended: r.how, Words: r.said.last()})
 	})
 	return nil
 }
 
-// lookup returns what an order is to start.
-func (h *Host) lookup(o order) (definition, error) {
+// enter puts what an order is to start among what runs.
+func (h *Host) enter(o order, give context.CancelFunc) (*running, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	d, ok := h.defined[o.Start]
 	switch {
 	case !ok:
-		return d, fmt.Errorf("start: the program is not defined any more")
+		return nil, errors.New("start: the program is not defined any more")
 	case h.running[o.ID] != nil:
-		return d, fmt.Errorf("start: program %d runs already", o.ID)
+		return nil, fmt.Errorf("start: program %d runs already", o.ID)
 	case len(h.running) >= maxPrograms:
-		return d, fmt.Errorf("start: more than %d programs at once", maxPrograms)
+		return nil, fmt.Errorf("start: more than %d programs at once", maxPrograms)
 	}
-	return d, nil
+	r := &running{definition: d, said: newComplaints(d.Server, h.log), give: give}
+	h.running[o.ID] = r
+	return r, nil
+}
+
+// run starts the program, hands over its pipes, and returns when it has ended.
+func (h *Host) run(ctx context.Context, r *running, id uint64, to *wire.Socket) error {
+	task, pipes, err := r.begin(ctx, h.elsewhere)
+	if err != nil {
+		h.leave(id)
+		return err
+	}
+	h.mu.Lock()
+	r.task = task
+	stopped := r.stopped
+	h.mu.Unlock()
+	err = to.Send(notice{ID: id, Started: true}, int(pipes[0].Fd()), int(pipes[1].Fd()))
+	closeAll(pipes[:]...)
+	if err != nil || stopped {
+		h.tasks.Go(r.stop)
+	}
+	<-task.Exited()
+	h.leave(id)
+	to.Send(notice{ID: id, Ended: r.how, Words: r.said.last()})
+	return nil
+}
+
+func (h *Host) leave(id uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.running, id)
 }
 
 func (h *Host) stop(id uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if r := h.running[id]; r != nil {
+		h.halt(r)
+	}
+}
+
+// halt ends a program, or gives up its start. Its caller holds mu.
+func (h *Host) halt(r *running) {
+	r.stopped = true
+	r.give()
+	if r.task != nil {
 		h.tasks.Go(r.stop)
 	}
 }
@@ -105,14 +134,8 @@ func (h *Host) stop(id uint64) {
 func (h *Host) end() {
 	h.mu.Lock()
 	for _, r := range h.running {
-		h.tasks.Go(r.stop)
+		h.halt(r)
 	}
 	h.mu.Unlock()
 	h.tasks.Wait()
-}
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
 }

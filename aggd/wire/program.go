@@ -8,4 +8,7 @@ type Program struct {
 	Env      map[string]string
 	Dir      string
 	Confined bool // it is one of ours that reaches the network: it gets no environment
+	// Sandbox says in what sandbox it runs, as the host's Starter reads it; "": on
+	// the host.
+	Sandbox string `json:",omitempty"`
 }

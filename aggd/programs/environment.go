@@ -1,0 +1,59 @@
+package programs
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"hutch/aggd/wire"
+)
+
+// defaultPath is where programs are looked for when nobody says.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// environment returns the environment of a program: its own, and of hutchd's
+// nothing.
+func environment(p wire.Program) []string {
+	if p.Confined {
+		return nil
+	}
+	all := map[string]string{"PATH": defaultPath, "HOME": "/"}
+	if u, err := user.Current(); err == nil {
+		all["HOME"] = u.HomeDir
+	}
+	maps.Copy(all, p.Env)
+	env := []string{}
+	for name, value := range all {
+		env = append(env, name+"="+value)
+	}
+	slices.Sort(env)
+	return env
+}
+
+// lookPath finds a command by the PATH of env.
+func lookPath(command string, env []string) (string, error) {
+	if strings.Contains(command, "/") {
+		if _, err := os.Stat(command); errors.Is(err, os.ErrNotExist) {
+			return "", fmt.Errorf("there is no program %s", command)
+		}
+		return command, nil
+	}
+	for _, kv := range env {
+		path, ok := strings.CutPrefix(kv, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, dir := range filepath.SplitList(path) {
+			file := filepath.Join(dir, command)
+			if info, err := os.Stat(file); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 && filepath.IsAbs(file) {
+				return file, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("no program %q in the PATH", command)
+}
