@@ -59,10 +59,12 @@ func (x *expander) into(where string, text *string) error {
 		if !ok || !closed {
 			break
 		}
+		value, err := "${", error(nil)
 		if inside == "" {
-			before, inside, next = before+"${", "", "}"+next
+			next = after // no name, so no variable
+		} else {
+			value, err = x.value(inside)
 		}
-		value, err := x.value(inside)
 		if err != nil {
 			return fmt.Errorf("%.80s: %w", where, err)
 		}
@@ -77,11 +79,8 @@ func (x *expander) into(where string, text *string) error {
 	return nil
 }
 
-// value returns what stands for ${inside}; for nothing inside nothing.
+// value returns what stands for ${inside}.
 func (x *expander) value(inside string) (string, error) {
-	if inside == "" {
-		return "", nil
-	}
 	name, otherwise, has := strings.Cut(inside, ":-")
 	if value, set := x.env[name]; set {
 		return value, nil

@@ -126,6 +126,9 @@ func callTool(how, name string, params []byte, says func(string)) {
 		os.Setenv("ALONE_TOOLS", `{"name":"new"}`)
 		fmt.Println(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		says(`"result":{}`)
+	case name == "updates":
+		fmt.Println(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///a"}}`)
+		says(`"result":{}`)
 	case name == "long":
 		says(`"result":{"text":"` + strings.Repeat("x", 17<<20) + `"}`)
 	default:

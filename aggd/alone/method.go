@@ -122,8 +122,10 @@ func unprefixed(thing, member, name string) *jsonrpc.Error {
 	return jsonrpc.Errorf(jsonrpc.CodeParams, "%s %s must be prefixed with server key: %s", thing, member, name)
 }
 
+// notFound is the reference's error for a tool, and MCP's for the others.
 func notFound(thing, name string) *jsonrpc.Error {
-	return jsonrpc.Errorf(jsonrpc.CodeMethod, "%s not found: %s", thing, name)
+	code := map[string]int{"Tool": jsonrpc.CodeMethod, "Prompt": jsonrpc.CodeParams, "Resource": jsonrpc.CodeResource}[thing]
+	return jsonrpc.Errorf(code, "%s not found: %s", thing, name)
 }
 
 // forward makes a request of a server, with own in place of the name at path.
