@@ -1,0 +1,130 @@
+package pins
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+
+	"hutch/fs"
+)
+
+// A Verdict says whether a tool is as it was approved.
+type Verdict struct {
+	Held string // why it is held back; "": it is not
+	News bool   // it was not held back, or not as it is now, when it was judged last
+}
+
+// judging is one call of Judge.
+type judging struct {
+	*server
+	strict bool
+	was    *book // what the file says; nil: it was not read yet
+	first  []Tool
+	places []int // of those in what is judged
+}
+
+// Judge judges the tools that a server lists. Those that are seen for the first
+// time are approved, and that is on the disk when Judge returns, unless the
+// server is strict and was listed before.
+func (s *Store) Judge(name string, strict bool, tools []Tool) []Verdict {
+	verdicts := make([]Verdict, len(tools))
+	if s == nil || len(tools) == 0 {
+		return verdicts
+	}
+	j := judging{server: s.server(name), strict: strict}
+	defer j.turn.Unlock()
+	j.load()
+	for i, t := range tools {
+		sum := sum(sha256.Sum256(t.Raw))
+		switch k, ok := j.pins[t.Name]; {
+		case ok && k.raw == sum && j.bad == nil:
+		case j.held[t.Name].raw == sum:
+			verdicts[i].Held = j.held[t.Name].why
+		default:
+			why := j.judge(i, t, sum)
+			verdicts[i] = j.verdict(t, sum, why)
+		}
+	}
+	held, err := j.learn()
+	for i, t := range j.first {
+		if err != nil { // it is tried again with the next list
+			verdicts[j.places[i]] = Verdict{"it cannot be remembered: " + fs.Text(err), true}
+			continue
+		}
+		verdicts[j.places[i]] = j.verdict(t, sha256.Sum256(t.Raw), held[i])
+	}
+	return verdicts
+}
+
+// judge says why a tool is held back that was not found to be so before, nor not to
+// be, or "".
+func (j *judging) judge(i int, t Tool, sum sum) string {
+	k, ok := j.pins[t.Name]
+	switch {
+	case j.bad != nil:
+		return "what was approved of its server cannot be read: " + fs.Text(j.bad)
+	case ok:
+		return j.compare(t, k, sum)
+	case j.strict && j.seen:
+		return "it is new, and its server is strict"
+	case len(t.Name) > maxName:
+		return fmt.Sprintf("it cannot be remembered: its name has %d bytes, at most %d", len(t.Name), maxName)
+	case len(j.pins)+len(j.first) >= maxTools:
+		return fmt.Sprintf("it cannot be remembered: %d tools of its server are, and no more", maxTools)
+	}
+	j.first, j.places = append(j.first, t), append(j.places, i)
+	return ""
+}
+
+// compare judges a tool of which something was approved.
+func (j *judging) compare(t Tool, k known, sum sum) string {
+	d := define(t.Raw)
+	if d.digest() == k.digest {
+		j.pins[t.Name] = known{k.digest, sum}
+		return ""
+	}
+	if j.was == nil {
+		j.was, _ = j.book() // else it is not told what changed
+	}
+	why := "it changed since it was approved"
+	if was := j.was.pins[t.Name].text; was != nil {
+		why += ": " + strings.Join(differ(was, d), ", ")
+	}
+	return why
+}
+
+// verdict notes that a tool is held back, unless why is "".
+func (j *judging) verdict(t Tool, sum sum, why string) Verdict {
+	if why == "" {
+		delete(j.held, t.Name)
+		return Verdict{}
+	}
+	if len(j.held) >= maxTools {
+		clear(j.held)
+	}
+	j.held[t.Name] = held{sum, why}
+	return Verdict{why, true}
+}
+
+// learn approves the tools that are seen for the first time. It returns for each why
+// it is held back; of two of one name that differ the second is.
+func (j *judging) learn() ([]string, error) {
+	if len(j.first) == 0 {
+		return nil, nil
+	}
+	held := make([]string, len(j.first))
+	b, err := j.book()
+	for i, t := range j.first {
+		d := define(t.Raw)
+		if p, twice := b.pins[t.Name]; !twice {
+			err = errors.Join(err, b.approve(t.Name, d))
+		} else if p.digest != d.digest() {
+			held[i] = "its server has two of that name, which differ"
+		}
+	}
+	if err == nil {
+		err = j.store(b)
+	}
+	return held, err
+}

@@ -1,0 +1,285 @@
+package pins
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A judge is a Store for tests, of one server.
+type judge struct {
+	*Store
+	t      *testing.T
+	dir    string
+	strict bool
+}
+
+func newJudge(t *testing.T) *judge {
+	dir := filepath.Join(t.TempDir(), "pins")
+	return &judge{Store: New(dir), t: t, dir: dir}
+}
+
+// again has a new hutchd judge.
+func (j *judge) again() { j.Store = New(j.dir) }
+
+// tools are written as NAME TEXT, the text being the object of the tool.
+func tools(list ...string) (all []Tool) {
+	for _, l := range list {
+		name, raw, _ := strings.Cut(l, " ")
+		all = append(all, Tool{name, []byte(raw)})
+	}
+	return all
+}
+
+// holds has the tools judged. Those that are held back are as in want: nil, or a
+// part of the reason for each.
+func (j *judge) holds(want []string, list ...string) []Verdict {
+	j.t.Helper()
+	got := j.Judge("x", j.strict, tools(list...))
+	for i, v := range got {
+		w := ""
+		if want != nil {
+			w = want[i]
+		}
+		if (v.Held == "") != (w == "") || !strings.Contains(v.Held, w) {
+			j.t.Errorf("%s: held %q, want %q", list[i], v.Held, w)
+		}
+	}
+	return got
+}
+
+func TestChange(t *testing.T) {
+	j := newJudge(t)
+	j.holds(nil, `a {"name":"a","description":"one","inputSchema":{"type":"object","properties":{"x":1,"y":2}}}`, `b {}`)
+	for range 2 {
+		j.holds(nil, `a {"inputSchema": {"properties":{"y":2,"x":1},"type":"object"},"_meta":{"v":2},"icons":[],"description":"one","name":"srv__a"}`)
+		held := j.holds([]string{"", "changed since it was approved: description, title"}, `b {}`, `a {"description":"two","title":"T","inputSchema":{"type":"object","properties":{"x":1,"y":2}}}`)
+		if !held[1].News {
+			t.Error("a change is no news")
+		}
+		held = j.holds([]string{"changed"}, `a {"description":"two","title":"T","inputSchema":{"type":"object","properties":{"x":1,"y":2}}}`)
+		if held[0].News {
+			t.Error("the same change is news again")
+		}
+		j.holds([]string{"inputSchema"}, `a {"description":"one","inputSchema":{"type":"object","properties":{"x":1,"y":2.0}}}`)
+		j.holds(nil, `c {"description":"later"}`)
+		j.again()
+	}
+	if text, err := j.Approved("x", "a"); err != nil || !strings.Contains(text, "\ndescription \"one\"\ninputSchema.properties.x 1\n") {
+		t.Errorf("%q %v", text, err)
+	}
+	if err := j.Approve("x", tools(`a {"description":"two"}`), false); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		j.holds([]string{"", "changed", ""}, `a {"description":"two"}`, `b {"title":"B"}`, `c {"description":"later"}`)
+		j.again()
+	}
+	if err := j.Approve("x", tools(`b {"title":"B"}`), true); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := j.Approved("x", "a"); text != "" {
+		t.Errorf("what is not offered is approved: %s", text)
+	}
+}
+
+// Whatever readers read differently is another definition.
+func TestAmbiguous(t *testing.T) {
+	j := newJudge(t)
+	for i, pair := range [][2]string{
+		{`{"description":"good"}`, `{"description":"evil","description":"good"}`},
+		{`{"description":"evil","description":"good"}`, `{"description":"other","description":"good"}`},
+		{`{"description":"good"}`, `{"Description":"evil","description":"good"}`},
+		{`{"inputSchema":{"a":1}}`, `{"inputSchema":{"a":2,"a":1}}`},
+		{`{"description":"\ud800"}`, `{"description":"\udfff"}`},
+		{"{\"description\":\"\xff\"}", "{\"description\":\"\xfe\"}"},
+		{`{"x":1}`, `{"x":1.0}`},
+		{`{"x":9007199254740993}`, `{"x":9007199254740992}`},
+		{`{"description":"a"}`, `{"description":"a\u200b"}`},
+		{`{}`, `{"future":true}`},
+		{`{`, `{{`},
+		{``, `null`},
+	} {
+		name := fmt.Sprint(i)
+		j.holds(nil, name+" "+pair[0])
+		j.holds([]string{"changed"}, name+" "+pair[1])
+		j.holds(nil, name+" "+pair[0])
+	}
+	j.holds([]string{"", "two of that name"}, `d {"a":1}`, `d {"a":2}`)
+	j.holds([]string{"two of that name", ""}, `d {"a":2}`, `d {"a":1}`)
+}
+
+func TestStrict(t *testing.T) {
+	j := newJudge(t)
+	j.strict = true
+	j.holds(nil)
+	j.holds(nil, `a {}`, `b {}`)
+	for range 2 {
+		j.holds([]string{"", "is new"}, `a {}`, `c {}`)
+		j.again()
+	}
+	if err := j.Approve("x", tools(`c {}`), false); err != nil {
+		t.Fatal(err)
+	}
+	j.holds(nil, `a {}`, `b {}`, `c {}`)
+}
+
+// A server can offer what it likes: neither the file nor the memory grows.
+func TestBounds(t *testing.T) {
+	j := newJudge(t)
+	huge := `"` + strings.Repeat("x", maxText/4) + `"`
+	for i := range 8 {
+		j.holds(nil, fmt.Sprintf(`huge%d {"description":%s}`, i, huge))
+	}
+	j.again()
+	j.holds(nil, `huge7 {"description":`+huge+`}`)
+	j.holds([]string{"since it was approved"}, `huge7 {"description":"x"}`)
+	j.holds([]string{"1025 bytes"}, strings.Repeat("n", maxName+1)+` {}`)
+	if text, err := j.Approved("x", "huge7"); err != nil || !strings.Contains(text, "too long to be kept") {
+		t.Errorf("%.100q %v", text, err)
+	}
+	if text, err := j.Approved("x", "huge0"); err != nil || len(text) > maxShown+1000 {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+	for i := range 3 {
+		var many []Tool
+		for n := range maxTools {
+			many = append(many, Tool{fmt.Sprintf("%s%d-%d", strings.Repeat("n", 900), i, n), []byte(`{}`)})
+		}
+		held := 0
+		for _, v := range j.Judge("x", false, many) {
+			if v.Held != "" {
+				held++
+			}
+		}
+		if want := []int{8, maxTools, maxTools}[i]; held != want {
+			t.Errorf("list %d: %d are held back, want %d", i, held, want)
+		}
+	}
+	v := j.servers["x"]
+	if fi, err := os.Stat(v.path); err != nil || fi.Size() > maxFile || len(v.held) > maxTools || len(v.pins) > maxTools {
+		t.Errorf("%v %v, %d held, %d pins", fi.Size(), err, len(v.held), len(v.pins))
+	}
+	j.again()
+	j.holds(nil, `huge7 {"description":`+huge+`}`)
+	if err := j.Approve("x", tools(`a {}`), true); err != nil {
+		t.Fatal(err)
+	}
+	j.holds(nil, `a {}`, `b {}`)
+}
+
+// A file that cannot be read approves nothing, whatever it is.
+func TestDamaged(t *testing.T) {
+	good := `{"tool":"a","digest":"` + DigestOf([]byte(`{}`)).String() + `","says":{}}` + "\n"
+	for name, make := range map[string]func(path string) error{
+		"cut":       func(path string) error { return os.WriteFile(path, []byte(good[:len(good)-1]), 0o600) },
+		"twice":     func(path string) error { return os.WriteFile(path, []byte(good+good), 0o600) },
+		"no digest": func(path string) error { return os.WriteFile(path, []byte(`{"tool":"a","says":{}}`+"\n"), 0o600) },
+		"other": func(path string) error {
+			return os.WriteFile(path, []byte(strings.Replace(good, "{}", `{"a":1}`, 1)), 0o600)
+		},
+		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
+		"a link":   func(path string) error { return os.Symlink("/etc/passwd", path) },
+		"too long": func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("\n", maxFile+1)), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJudge(t)
+			path := filepath.Join(j.dir, "x")
+			if err := os.MkdirAll(j.dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := make(path); err != nil {
+				t.Fatal(err)
+			}
+			j.holds([]string{"cannot be read", "cannot be read"}, `a {}`, `b {}`)
+			if err := j.Approve("x", tools(`a {}`), false); err == nil {
+				t.Error("one tool can be approved")
+			}
+			j.holds([]string{"cannot be read"}, `a {}`)
+			if name == "a folder" {
+				return
+			}
+			if err := j.Approve("x", tools(`a {}`), true); err != nil {
+				t.Fatal(err)
+			}
+			j.holds([]string{"", "changed"}, `a {}`, `a {"title":"A"}`)
+		})
+	}
+}
+
+// What cannot be remembered is held back, and remembered once it can be.
+func TestUnwritable(t *testing.T) {
+	j := newJudge(t)
+	if err := os.WriteFile(j.dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j.holds([]string{"cannot be"}, `a {}`)
+	if err := os.Remove(j.dir); err != nil {
+		t.Fatal(err)
+	}
+	j.again()
+	j.holds(nil, `a {}`)
+	var none *Store
+	if v := none.Judge("x", true, tools(`a {}`)); v[0].Held != "" {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestText(t *testing.T) {
+	is := Text([]byte(`{"name":"x","description":"one\ntwo\u001b[2J\u202e\u200b\udb40\udc41\ufe0f é","inputSchema":{"type":"object","required":["a"],"properties":{"a b":{},"c":[],"d":null,"e":1e400}},"title":""}`))
+	want := []string{
+		`description "one\n"`, `description "two\x1b[2J\u202e\u200b\U000e0041\U0000fe0f é"`,
+		`inputSchema.properties."a b" {}`, `inputSchema.properties.c []`, `inputSchema.properties.d null`, `inputSchema.properties.e 1e400`,
+		`inputSchema.required[0] "a"`, `inputSchema.type "object"`, `title ""`,
+	}
+	if got := strings.Split(strings.TrimSpace(is), "\n")[1:]; !slices.Equal(got, want) {
+		t.Errorf("%s", strings.Join(got, "\n"))
+	}
+	deep := strings.Repeat(`{"`+strings.Repeat("k", 1000)+`":[1,`, 250) + "0" + strings.Repeat("]}", 250)
+	if n := len(Text([]byte(deep))); n > maxShown+200 {
+		t.Errorf("%d bytes are shown", n)
+	}
+}
+
+// FuzzBook has any file read: what is read is written as it is read again.
+func FuzzBook(f *testing.F) {
+	f.Add([]byte(`{"tool":"a","digest":"` + DigestOf([]byte(`{"b":[1]}`)).String() + `","says":{"b":[1]}}` + "\n"))
+	f.Add([]byte(`{"tool":"a","digest":"00"}` + "\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		b, err := parse(text)
+		if err != nil {
+			return
+		}
+		path := filepath.Join(t.TempDir(), "x")
+		if err := b.write(path); err != nil {
+			t.Fatal(err)
+		}
+		again, err := read(path)
+		if err != nil || len(again.pins) != len(b.pins) || again.size != b.size {
+			t.Errorf("%v, %d pins of %d bytes, were %d of %d", err, len(again.pins), again.size, len(b.pins), b.size)
+		}
+	})
+}
+
+// FuzzDefine has any tool defined and shown: the same text is the same, and what is
+// shown is of lines that a terminal shows.
+func FuzzDefine(f *testing.F) {
+	f.Add([]byte(`{"description":"a","inputSchema":{"type":"object"}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if DigestOf(raw) != DigestOf(slices.Clone(raw)) {
+			t.Error("two digests")
+		}
+		if d := define(raw); len(d) < maxText {
+			b := newBook()
+			if err := b.approve("x", d); err != nil || b.pins["x"].digest != DigestOf(raw) {
+				t.Error(err)
+			}
+		}
+		if i := strings.IndexFunc(Text(raw), func(r rune) bool { return r < ' ' && r != '\n' || r == 0x202e }); i >= 0 {
+			t.Errorf("%q", Text(raw))
+		}
+	})
+}

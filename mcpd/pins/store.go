@@ -1,0 +1,162 @@
+package pins
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// A Store keeps what was approved of servers' tools. Its methods may be called
+// concurrently. A nil Store holds nothing back.
+type Store struct {
+	dir string
+
+	mu      sync.Mutex         // guards the map
+	servers map[string]*server // by name
+}
+
+// A server is what is known of one.
+type server struct {
+	path string
+
+	turn sync.Mutex // held by who judges or approves, also while the file is read and written; guards what follows
+	read bool       // what follows is what the file says
+	seen bool       // there is a file: the server was listed before
+	bad  error      // why the file cannot be read
+	pins map[string]known
+	held map[string]held // what was judged last of tools that are held back
+}
+
+// known is what is in memory of a pin.
+type known struct {
+	digest Digest
+	raw    sum // of the text that was found to have that digest; zero: of none
+}
+
+// held is a tool that is held back.
+type held struct {
+	raw sum
+	why string
+}
+
+// A sum is of a tool's text as it came.
+type sum [sha256.Size]byte
+
+// New returns the Store whose files are in dir, which is made when it is needed.
+func New(dir string) *Store { return &Store{dir: dir, servers: make(map[string]*server)} }
+
+// A Tool is one that a server offers: its own name there, and the object that
+// tells of it.
+type Tool struct {
+	Name string
+	Raw  []byte
+}
+
+// server returns what is known of a server, and holds its turn.
+func (s *Store) server(name string) *server {
+	s.mu.Lock()
+	v := s.servers[name]
+	if v == nil {
+		v = &server{path: filepath.Join(s.dir, name)}
+		s.servers[name] = v
+	}
+	s.mu.Unlock()
+	v.turn.Lock()
+	return v
+}
+
+// load reads the file, once.
+func (v *server) load() {
+	if v.read {
+		return
+	}
+	b, err := v.book()
+	v.read, v.bad, v.held = true, err, make(map[string]held)
+	v.know(b)
+}
+
+// book returns what the file says, an empty one if there is none.
+func (v *server) book() (*book, error) {
+	b, err := read(v.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return newBook(), nil
+	}
+	v.seen = true
+	if err != nil {
+		return newBook(), err
+	}
+	return b, nil
+}
+
+// know has what is in memory be as the book.
+func (v *server) know(b *book) {
+	was := v.pins
+	v.pins = make(map[string]known, len(b.pins))
+	for name, p := range b.pins {
+		k := was[name]
+		if k.digest != p.digest {
+			k = known{digest: p.digest}
+		}
+		v.pins[name] = k
+	}
+}
+
+// store writes the file.
+func (v *server) store(b *book) error {
+	if err := os.MkdirAll(filepath.Dir(v.path), 0o700); err != nil {
+		return err
+	}
+	if err := b.write(v.path); err != nil {
+		return err
+	}
+	v.seen, v.bad = true, nil
+	v.know(b)
+	return nil
+}
+
+// Approve approves tools as a server offers them now. With all they are the only
+// ones that are approved of it: what was approved before is forgotten.
+func (s *Store) Approve(name string, tools []Tool, all bool) error {
+	v := s.server(name)
+	defer v.turn.Unlock()
+	v.load()
+	b, err := v.book()
+	switch {
+	case all:
+		b = newBook()
+	case err != nil:
+		return fmt.Errorf("what was approved of server %s cannot be read: approve the server, which approves all that it offers: %w", name, err)
+	}
+	for _, t := range tools {
+		if err := b.approve(t.Name, define(t.Raw)); err != nil {
+			return fmt.Errorf("tool %.100q of server %s: %w", t.Name, name, err)
+		}
+	}
+	clear(v.held)
+	return v.store(b)
+}
+
+// Approved returns what was approved of a tool, as Text has it; "" if nothing was.
+func (s *Store) Approved(name, tool string) (string, error) {
+	if s == nil {
+		return "", nil
+	}
+	v := s.server(name)
+	defer v.turn.Unlock()
+	b, err := v.book()
+	p, ok := b.pins[tool]
+	if err != nil || !ok {
+		return "", err
+	}
+	return p.display(), nil
+}
+
+// Forget has every file be read anew: others were put in their place.
+func (s *Store) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.servers)
+}
