@@ -11,7 +11,8 @@ import (
 // An Arrange says by which names clients know what the servers offer. It is given all
 // items of a list, each named server__name or capsem://server/uri, and returns those
 // that clients may know of: Name is what they are to know it by, Raw what they are to
-// see of it, but for the name in that; Server and Original stay, since calls go there.
+// see of it, but for the name in that; Server and Original stay, since calls go there,
+// and Held, since what is held back is neither shown nor called by any name.
 // Of two of one name the first counts. It is called by several goroutines at once, and
 // changes nothing of what it is given.
 //
@@ -61,7 +62,7 @@ func planArrangedTool(ctx context.Context, c *call) (step, *Error) {
 		}
 		return c.unknown, nil
 	}
-	c.schema = it.Schema
+	c.schema, c.held = it.Schema, it.Held
 	return c.forward(pName), nil
 }
 

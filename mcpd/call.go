@@ -9,6 +9,7 @@ import (
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/trace"
+	"hutch/aggd/wire"
 	"hutch/mcpd/frame"
 )
 
@@ -38,6 +39,7 @@ type call struct {
 	own     string       // its name there
 	renamed bool         // an Arrange gave it the name that the guest knows
 	missing bool         // there is no such server, or no such tool
+	held    *wire.Hold   // the tool is held back; nil: it is not
 	schema  []byte       // what the tool takes; nil: nobody knows
 	file    *fileCall    // what it does to the workspace; nil: nothing
 	command *commandCall // what it runs in the guest; nil: nothing

@@ -210,11 +210,12 @@ func (s *shelf) known(e *Endpoint) *stock {
 		ctx, cancel := context.WithTimeout(e.ctx, statusTime)
 		defer cancel()
 		found, _ := c.Kept(ctx, s.list, "")
-		list = guestItems(s.list, by, found)
+		list = e.offered(s.list, by, found)
 	}
 	return s.stock(0, by, list)
 }
 
+// shows says whether the policy lets the agent know of an item.
 func (s *shelf) shows(it *wire.Item) bool { return s.hides == nil || !s.hides(it) }
 
 // staleAfter is the age of a list at which it is fetched anew before a name is
@@ -269,7 +270,7 @@ func (s *shelf) stock(gen uint64, by *Arrange, list []wire.Item) *stock {
 	shown := 0
 	for i := range list {
 		it := &list[i]
-		if s.shows(it) {
+		if it.Held == nil && s.shows(it) {
 			if shown++; shown > 1 {
 				b = append(b, ',')
 			}
@@ -296,7 +297,7 @@ func (cs *catalogs) fetcher(list *wire.List, key string) func(context.Context, *
 		}
 		defer func() { <-cs.turns }()
 		found, err := c.List(ctx, list, key)
-		return guestItems(list, by, found), err
+		return cs.e.offered(list, by, found), err
 	}
 }
 

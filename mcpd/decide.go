@@ -124,6 +124,9 @@ func (c *call) decide() (err *Error) {
 		return nil
 	}
 	r := c.question(nil)
+	if c.held != nil {
+		return c.block(r, heldBack(c.tool, c.held.Why))
+	}
 	if c.missing && c.message.Method != "tools/call" {
 		reason := fmt.Sprintf("server %q is not registered", c.server)
 		return c.block(r, policy.Decision{Rule: policy.RuleUnregistered, Reason: reason, Code: policy.ToolNotAllowed})

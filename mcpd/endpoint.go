@@ -33,6 +33,7 @@ import (
 	"hutch/mcpd/dispatch"
 	"hutch/mcpd/frame"
 	"hutch/mcpd/ledger"
+	"hutch/mcpd/pins"
 	"hutch/mcpd/policy"
 	"hutch/mcpd/redact"
 	"hutch/mcpd/workspace"
@@ -51,6 +52,8 @@ type Config struct {
 	Ledger func() (*ledger.DB, error)
 	// Seal attests the guest's keys and judges its envelopes; nil: there are none.
 	Seal *attest.Gate
+	// Pins remembers what was approved of the servers' tools; nil: nothing is held back.
+	Pins *pins.Store
 	// Run runs a command of cmd.run in the guest; nil: that tool does not exist.
 	Run dispatch.Runner
 	// Before is told of a call that may change the workspace, before it does: its

@@ -84,7 +84,7 @@ func planServerTool(ctx context.Context, c *call) (step, *Error) {
 		return nil, err
 	}
 	if it != nil {
-		c.own, c.schema = it.Original, it.Schema
+		c.own, c.schema, c.held = it.Original, it.Schema, it.Held
 	}
 	c.missing = it == nil && listed
 	return c.forward(pName), nil

@@ -148,6 +148,10 @@ func (s *testServer) request(q testRequest) {
 			tools = strings.TrimSuffix(tools, "]") + `,{"name":"grown","inputSchema":{"type":"object"}}]`
 		}
 		s.mu.Unlock()
+		if path := os.Getenv("TOOLS"); path != "" { // what it has now is in a file
+			text, _ := os.ReadFile(path)
+			tools = string(text)
+		}
 		s.result(q, `{"tools":`+tools+`}`)
 	case "resources/list":
 		s.result(q, fmt.Sprintf(`{"resources":[{"uri":"test://%s/one","name":"one","size":9007199254740993},{"uri":"test://shared","name":"shared"}]}`, s.kind))

@@ -85,6 +85,10 @@ func (e *Endpoint) ServersText() string {
 		}
 		return b.String()
 	}
+	held := make(map[string]int)
+	for _, it := range e.Held() {
+		held[it.Server]++
+	}
 	for _, s := range all {
 		transport := "http"
 		if s.IsStdio {
@@ -94,6 +98,9 @@ func (e *Endpoint) ServersText() string {
 			fs.QuoteLine(s.Name), s.State, transport, s.ToolCount, s.ResourceCount, s.TemplateCount, s.PromptCount)
 		if s.ProtocolVersion != "" {
 			fmt.Fprintf(&b, " protocol %s", fs.QuoteLine(s.ProtocolVersion))
+		}
+		if n := held[s.Name]; n > 0 {
+			fmt.Fprintf(&b, " held %d", n)
 		}
 		if s.Error != "" {
 			fmt.Fprintf(&b, " error %s", fs.QuoteLine(e.redact(s.Error)))

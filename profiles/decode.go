@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"hutch/aggd/wire"
 )
 
 // A fault is what is wrong with a profile and where.
@@ -119,6 +121,12 @@ func (k *Key) decode(t target, v any, at key) error {
 		}
 		*f = is
 		return nil
+	case *wire.Pin:
+		var ok bool
+		if *f, ok = pinOf(v); !ok {
+			return at.want(`true, false or "strict"`)
+		}
+		return nil
 	case *[]string:
 		var ok bool
 		if *f, ok = textsOf(v); !ok {
@@ -172,6 +180,19 @@ func (k *Key) decode(t target, v any, at key) error {
 		return at.faultf("%s %s", at, err)
 	}
 	return nil
+}
+
+// pinOf returns the pin that v says, if it says one.
+func pinOf(v any) (pin wire.Pin, ok bool) {
+	switch v {
+	case true:
+		return wire.PinChanged, true
+	case false:
+		return wire.PinNone, true
+	case string(wire.PinStrict):
+		return wire.PinStrict, true
+	}
+	return "", false
 }
 
 // textsOf returns the texts that v is a list of, if it is one.

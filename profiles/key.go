@@ -163,6 +163,7 @@ var extra = []Key{
 	{Name: ofServer + "editable", In: InProfile, kind: isFlag, field: func(t target) any { return new(bool) }},
 	{Name: ofServer + "allowed_tools", In: InProfile, kind: isTools, field: func(t target) any { return &t.s.Allowed }},
 	{Name: ofServer + "blocked_tools", In: InProfile, kind: isTools, field: func(t target) any { return &t.s.Blocked }},
+	{Name: ofServer + "pin", In: InProfile, kind: isPin, field: func(t target) any { return &t.s.Pin }},
 	{Name: ofServer + "idle_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return (*time.Duration)(&t.s.IdleTimeout) }},
 	{Name: ofServer + "connect_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return (*time.Duration)(&t.s.ConnectTimeout) }},
 	{Name: ofServer + "call_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return (*time.Duration)(&t.s.CallTimeout) }},

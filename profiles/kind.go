@@ -35,6 +35,7 @@ const (
 
 	isFlag
 	isNoFlag     // the opposite
+	isPin        // a flag, or a word
 	isTexts      // a list
 	isHosts      // and networks
 	isPatterns   // of hosts

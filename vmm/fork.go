@@ -28,7 +28,7 @@ import (
 // next one finds a stopped copy, or a live one that runs, or removes it.
 
 // forkedParts are the folders of a VM that a fork has copies of.
-var forkedParts = []string{"env", "work", "layer"}
+var forkedParts = []string{"env", "work", "layer", pinsFolder}
 
 // A fork is a copy of a VM in the making.
 type fork struct {
@@ -42,7 +42,7 @@ type fork struct {
 }
 
 // Fork makes a stopped copy of the VM called name, which stays until it is
-// removed: with its config, variables, workspace and layer.
+// removed: with its config, variables, workspace, layer and pins.
 func (v *VM) Fork(ctx context.Context, name string) error {
 	_, err := v.fork(ctx, &fork{name: name})
 	return err
@@ -74,6 +74,9 @@ func (v *VM) fork(ctx context.Context, f *fork) (*VM, error) {
 		return nil, err
 	}
 	defer removeAll(f.dir)
+	if err := makeFolders(v.dir); err != nil { // an earlier version made fewer
+		return nil, err
+	}
 	f.parts = replica.NewSet(v.dir, f.dir, forkedParts...)
 	if v.State().alive() {
 		err = f.parts.Ahead(ctx)

@@ -118,7 +118,10 @@ func (v *VM) Pack(ctx context.Context, w io.WriteCloser, want pack.Options, hook
 	defer over()
 	p := &packing{v: v, want: want, hooks: hooks.withDefaults(), dir: v.dir}
 	defer p.close()
-	if err = p.freeze(ctx); err == nil {
+	if err = makeFolders(v.dir); err == nil { // an earlier version made fewer
+		err = p.freeze(ctx)
+	}
+	if err == nil {
 		err = p.plan(ctx)
 	}
 	if err == nil {
@@ -195,6 +198,9 @@ func (p *packing) plan(ctx context.Context) error {
 		{Name: "work", Dir: filepath.Join(p.dir, "work")},
 		{Name: "layer", Dir: filepath.Join(p.dir, "layer")},
 	}
+	if err := p.pins(); err != nil {
+		return err
+	}
 	if p.want.Logs {
 		p.add(pack.Folder{Name: "log", Dir: v.path("log"), Omit: func(name string) bool { return !slices.Contains(logNames, name) }})
 	}
@@ -209,6 +215,16 @@ func (p *packing) plan(ctx context.Context) error {
 		}
 	}
 	return p.count(ctx)
+}
+
+// pins adds the pins, if there are any: earlier versions know no such part.
+func (p *packing) pins() error {
+	f := pack.Folder{Name: pinsFolder, Dir: filepath.Join(p.dir, pinsFolder), Omit: func(name string) bool { return name[0] == '.' }}
+	files, err := os.ReadDir(f.Dir)
+	if err == nil && len(files) > 0 {
+		p.base = append(p.base, f)
+	}
+	return err
 }
 
 // count notes how much is in the folders.

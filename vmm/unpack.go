@@ -34,7 +34,7 @@ const unpacking = "unpacking"
 
 // unpackedParts are what step 4 moves. The state comes last: it says what the
 // rest is.
-var unpackedParts = []string{"env", "work", "layer", "log", "snap", "session.db", savedName, "config", "state"}
+var unpackedParts = []string{"env", "work", "layer", pinsFolder, "log", "snap", "session.db", savedName, "config", "state"}
 
 // maxUnpackFiles is how many files an archive may bring.
 const maxUnpackFiles = 8 << 20
@@ -175,7 +175,7 @@ func (u *unpack) finish(ctx context.Context) error {
 			}
 		}
 	}
-	for _, name := range []string{"env", "work", "layer"} {
+	for _, name := range forkedParts {
 		if err := os.MkdirAll(filepath.Join(u.dir, name), 0o755); err != nil {
 			return err
 		}

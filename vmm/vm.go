@@ -294,9 +294,12 @@ const (
 	guestBin  = "/opt/hutch/bin"
 )
 
+// pinsFolder is where the VM's owner keeps what was approved of servers' tools.
+const pinsFolder = "pins"
+
 // makeFolders makes the folders of a VM, unless they are there.
 func makeFolders(dir string) error {
-	for _, name := range []string{"env", "work", "layer", "ports", "log"} {
+	for _, name := range []string{"env", "work", "layer", "ports", "log", pinsFolder} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 			return err
 		}

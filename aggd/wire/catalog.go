@@ -37,6 +37,13 @@ type Item struct {
 	Server   string
 	Raw      json.RawMessage // the server's own object, byte for byte
 	Schema   json.RawMessage // what a tool takes, where the endpoint has found it in Raw
+	Held     *Hold           // the endpoint holds the tool back; nil: it does not
+}
+
+// A Hold is why a tool is held back, and what its server says of it.
+type Hold struct {
+	Why  string
+	Said json.RawMessage
 }
 
 // An Arrangement says which items of a list clients see, in what order and by what

@@ -50,7 +50,20 @@ type Server struct {
 	// AllowedTools, where not nil, are the tools of the server, by their own
 	// names, that exist for the host; the others are neither listed nor called.
 	AllowedTools []string `json:"allowed_tools,omitempty"`
+
+	Pin Pin `json:"-"` // the host's affair
 }
+
+// A Pin says which tools of a server the host holds back until somebody approves
+// them.
+type Pin string
+
+// The pins of servers.
+const (
+	PinChanged Pin = ""       // those that changed since they were approved, or seen first
+	PinStrict  Pin = "strict" // also those that the first list did not have
+	PinNone    Pin = "none"
+)
 
 // UnmarshalJSON takes a server as enabled unless it says otherwise, and one that
 // has a command and no descriptor as a stdio server that the host does not start.

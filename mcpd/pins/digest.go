@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"hutch/aggd/rawjson"
+	"hutch/fs"
 )
 
 // A Digest stands for a definition.
@@ -40,12 +41,13 @@ func (d definition) digest() Digest { return sha256.Sum256(d) }
 // DigestOf returns the digest of what a server says of a tool.
 func DigestOf(raw []byte) Digest { return define(raw).digest() }
 
-// differ returns the members in which two definitions differ, in order.
+// differ returns the members in which two definitions differ, in order, as people
+// can read them.
 func differ(was, is definition) (names []string) {
 	note := func(a, b definition) {
 		rawjson.Walk(a, func(key []byte, start, end int) {
-			name := string(key)
-			if !bytes.Equal(a[start:end], rawjson.Get(b, name)) && !slices.Contains(names, name) && len(names) < maxDiffer {
+			name := fs.QuoteLine(fs.Shorten(string(key)))
+			if !bytes.Equal(a[start:end], rawjson.Get(b, string(key))) && !slices.Contains(names, name) && len(names) < maxDiffer {
 				names = append(names, name)
 			}
 		})

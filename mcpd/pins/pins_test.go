@@ -71,14 +71,14 @@ func TestChange(t *testing.T) {
 	if text, err := j.Approved("x", "a"); err != nil || !strings.Contains(text, "\ndescription \"one\"\ninputSchema.properties.x 1\n") {
 		t.Errorf("%q %v", text, err)
 	}
-	if err := j.Approve("x", tools(`a {"description":"two"}`), false); err != nil {
+	if err := j.Approve("x", tools(`a {"description":"two"}`)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
 		j.holds([]string{"", "changed", ""}, `a {"description":"two"}`, `b {"title":"B"}`, `c {"description":"later"}`)
 		j.again()
 	}
-	if err := j.Approve("x", tools(`b {"title":"B"}`), true); err != nil {
+	if err := j.ApproveAll("x", tools(`b {"title":"B"}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	if text, _ := j.Approved("x", "a"); text != "" {
@@ -121,7 +121,7 @@ func TestStrict(t *testing.T) {
 		j.holds([]string{"", "is new"}, `a {}`, `c {}`)
 		j.again()
 	}
-	if err := j.Approve("x", tools(`c {}`), false); err != nil {
+	if err := j.Approve("x", tools(`c {}`)); err != nil {
 		t.Fatal(err)
 	}
 	j.holds(nil, `a {}`, `b {}`, `c {}`)
@@ -165,7 +165,7 @@ func TestBounds(t *testing.T) {
 	}
 	j.again()
 	j.holds(nil, `huge7 {"description":`+huge+`}`)
-	if err := j.Approve("x", tools(`a {}`), true); err != nil {
+	if err := j.ApproveAll("x", tools(`a {}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	j.holds(nil, `a {}`, `b {}`)
@@ -195,14 +195,14 @@ func TestDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			j.holds([]string{"cannot be read", "cannot be read"}, `a {}`, `b {}`)
-			if err := j.Approve("x", tools(`a {}`), false); err == nil {
+			if err := j.Approve("x", tools(`a {}`)); err == nil {
 				t.Error("one tool can be approved")
 			}
 			j.holds([]string{"cannot be read"}, `a {}`)
 			if name == "a folder" {
 				return
 			}
-			if err := j.Approve("x", tools(`a {}`), true); err != nil {
+			if err := j.ApproveAll("x", tools(`a {}`), nil); err != nil {
 				t.Fatal(err)
 			}
 			j.holds([]string{"", "changed"}, `a {}`, `a {"title":"A"}`)

@@ -117,19 +117,37 @@ func (v *server) store(b *book) error {
 	return nil
 }
 
-// Approve approves tools as a server offers them now. With all they are the only
-// ones that are approved of it: what was approved before is forgotten.
-func (s *Store) Approve(name string, tools []Tool, all bool) error {
+// Approve approves tools as a server offers them now, and leaves approved what was.
+func (s *Store) Approve(name string, tools []Tool) error {
 	v := s.server(name)
 	defer v.turn.Unlock()
 	v.load()
 	b, err := v.book()
-	switch {
-	case all:
-		b = newBook()
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("what was approved of server %s cannot be read: approve the server, which approves all that it offers: %w", name, err)
 	}
+	return v.approve(name, b, tools)
+}
+
+// ApproveAll approves tools as a server offers them now, and of those that it offers
+// too and are not held back leaves approved what was. All else that was approved of
+// it is forgotten.
+func (s *Store) ApproveAll(name string, tools []Tool, others []string) error {
+	v := s.server(name)
+	defer v.turn.Unlock()
+	v.load()
+	was, _ := v.book()
+	b := newBook()
+	for _, tool := range others {
+		if p, ok := was.pins[tool]; ok {
+			b.put(tool, p)
+		}
+	}
+	return v.approve(name, b, tools)
+}
+
+// approve puts tools into a book, which is the server's from then on.
+func (v *server) approve(name string, b *book, tools []Tool) error {
 	for _, t := range tools {
 		if err := b.approve(t.Name, define(t.Raw)); err != nil {
 			return fmt.Errorf("tool %.100q of server %s: %w", t.Name, name, err)

@@ -19,6 +19,7 @@ type Code struct {
 // The codes, in the order of their numbers. Those of envelopes are in package seal.
 var (
 	ToolNotAllowed       = &Code{2000, "TOOL_NOT_ALLOWED", "ToolNotAllowed", Feedback}
+	ToolNotApproved      = &Code{2000, "TOOL_NOT_ALLOWED", "ToolNotApproved", Feedback}
 	NobodyAnswered       = &Code{2000, "TOOL_NOT_ALLOWED", "NobodyAnswered", Recoverable} // who was asked
 	ToolExplicitlyDenied = &Code{2001, "TOOL_EXPLICITLY_DENIED", "ToolExplicitlyDenied", Feedback}
 	PathOutsideBoundary  = &Code{2002, "PATH_NOT_ALLOWED", "PathOutsideBoundary", Feedback}

@@ -15,6 +15,7 @@ import (
 const (
 	RuleDefault      = "default"
 	RuleUnregistered = "unregistered"
+	RulePin          = "pin" // which no policy has: a tool changed since it was approved
 )
 
 // RuleNetwork is what allows a request to the proxy where no rule decides: the

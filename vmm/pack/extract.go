@@ -223,7 +223,7 @@ func (x *Extraction) entry(ctx context.Context, parts []string, h *tar.Header, r
 func fits(parts []string, kind byte) bool {
 	n, file, dir := len(parts), kind == tar.TypeReg, kind == tar.TypeDir
 	switch parts[0] {
-	case "env", "log":
+	case "env", "log", "pins":
 		return n == 1 || n == 2 && file
 	case "saved":
 		return dir || file

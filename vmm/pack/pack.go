@@ -5,6 +5,7 @@
 //
 //	manifest.json         a Manifest
 //	env/ work/ layer/     folders of the VM, each with its own member first
+//	pins/                 what was approved of the tools of its servers
 //	ledger/TABLE.jsonl    its records
 //	log/ snap/ saved/     its logs, its snapshots, its memory
 //	digest                SHA-256, in hex, of every byte of the tar archive before this member
@@ -42,7 +43,7 @@ const (
 )
 
 // Parts are what an archive may have, in the order in which it has them.
-var Parts = []string{"env", "work", "layer", "ledger", "log", "snap", "saved"}
+var Parts = []string{"env", "work", "layer", "pins", "ledger", "log", "snap", "saved"}
 
 // rank returns the place of a part among the others, -1 if it is none.
 func rank(part string) int { return slices.Index(Parts, part) }

@@ -7,6 +7,7 @@ package gateway
 
 import (
 	"context"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"hutch/mcpd"
 	"hutch/mcpd/attest"
 	"hutch/mcpd/ledger"
+	"hutch/mcpd/pins"
 	"hutch/mcpd/redact"
 	"hutch/profiles"
 )
@@ -25,7 +27,7 @@ import (
 type Config struct {
 	Kind string        // what it is the gateway of, as errors name it: vm, server, group
 	Name func() string // of that
-	Dir  string        // its folder, with the ledger and the logs
+	Dir  string        // its folder, with the ledger, the logs and what was approved of servers' tools
 
 	Profile func() string // the name of the profile that configures the gateway
 	Running func() bool   // the endpoint's aggregator runs, or is about to
@@ -64,6 +66,8 @@ type Gateway struct {
 	profile     atomic.Pointer[profiles.Profile] // that the endpoint was configured by
 	configuring chan struct{}                    // holds a token while it is: the last has the newest profile
 
+	pins *pins.Store // what was approved of the tools of its servers
+
 	repeats repeatLimiter // of the events that a guest can bring about
 
 	begun atomic.Int64 // bytes of lines of sessions that have begun and not ended
@@ -90,12 +94,14 @@ func New(s *Service, cfg Config) *Gateway {
 	}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.profile.Store(new(profiles.Profile))
+	g.pins = pins.New(filepath.Join(cfg.Dir, pinsFolder))
 	g.repeats.tell, g.repeats.begin = g.repeated, g.tasks.Begin
 	e := cfg.Endpoint
 	e.VM = cfg.Name
 	e.Profile = func() string { return g.profile.Load().Name }
 	e.Ledger = g.Ledger
 	e.Seal = cfg.Attest
+	e.Pins = g.pins
 	e.AggdPath = s.Aggd
 	e.Log = s.Log.With(cfg.Kind, cfg.Name())
 	e.AggLog = g.AggLog()

@@ -158,11 +158,12 @@ func (g *Gateway) RecordsLine() string {
 	return line
 }
 
-// ReplaceLedger has do replace the file of the ledger. Whoever follows it comes to
-// its end.
-func (g *Gateway) ReplaceLedger(do func() error) error {
+// ReplaceRecords has do replace the file of the ledger, whose followers come to its
+// end, and what was approved of servers' tools.
+func (g *Gateway) ReplaceRecords(do func() error) error {
 	g.ledgerMu.Lock()
 	defer g.ledgerMu.Unlock()
 	g.shutLedger()
+	defer g.pins.Forget()
 	return do()
 }

@@ -114,7 +114,7 @@ func servers(p *profiles.Profile, locald string) []wire.Server {
 		return list
 	}
 	return append(list, wire.Server{
-		Name: wire.Local, Enabled: true, Source: "builtin", Shared: true,
+		Name: wire.Local, Enabled: true, Source: "builtin", Shared: true, Pin: wire.PinNone,
 		Program: wire.Program{Command: locald, Args: localArgs(p), Confined: true},
 	})
 }

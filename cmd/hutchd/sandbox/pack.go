@@ -51,6 +51,6 @@ func (v *Sandbox) Unpack(ctx context.Context, r io.ReadCloser, want pack.Options
 			}
 			return db.Close()
 		},
-		Replace: v.ReplaceLedger,
+		Replace: v.ReplaceRecords,
 	}, whole)
 }

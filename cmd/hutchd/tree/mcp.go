@@ -15,11 +15,13 @@ import (
 	"hutch/cmd/hutchd/gateway"
 	"hutch/fs"
 	"hutch/mcpd"
+	"hutch/mcpd/pins"
 )
 
 func mcpVerbs() []verb {
 	return []verb{
 		{Name: "reload", Max: 0, Do: reloadMCP, Doc: "read the VM's profile anew and connect to what it names"},
+		{Name: "approve", Args: "TOOL|SERVER [DIGEST]", Min: 1, Max: 2, Do: approveTool, Doc: "let through a tool that is held back, if it still has the digest, or all of a server"},
 		{Name: "revoke", Args: "SESSION|all", Min: 1, Max: 1, Do: revokeSession, Doc: "take the token of an attested key, or of all, no more"},
 	}
 }
@@ -28,8 +30,27 @@ func reloadMCP(c call, _ []string) error { return c.At.gw.Reload(c.Ctx) }
 
 func revokeSession(c call, args []string) error { return c.At.gw.Attest.Revoke(args[0]) }
 
+func approveTool(c call, args []string) error {
+	return c.At.gw.Approve(c.Ctx, caller(c), args[0], strings.Join(args[1:], ""))
+}
+
 func mcpSettings(c call) (string, error) {
-	return fmt.Sprintf("sessions %d\n", c.At.gw.MCP.Sessions()) + c.At.gw.Attest.Text(), nil
+	return fmt.Sprintf("sessions %d\n", c.At.gw.MCP.Sessions()) + c.At.gw.Attest.Text() + heldText(c.At.gw.MCP.Held()), nil
+}
+
+// maxHeld is how many tools heldText has a line for.
+const maxHeld = 256
+
+// heldText is a line for each tool that is held back: its name, its digest, and why.
+func heldText(list []wire.Item) string {
+	var b strings.Builder
+	for _, it := range list[:min(len(list), maxHeld)] {
+		fmt.Fprintf(&b, "held %s %s %s\n", fs.QuoteLine(it.Name), pins.DigestOf(it.Held.Said), fs.QuoteLine(it.Held.Why))
+	}
+	if n := len(list) - maxHeld; n > 0 {
+		fmt.Fprintf(&b, "more %d\n", n)
+	}
+	return b.String()
 }
 
 func mcpServers(c call) (string, error) { return c.At.gw.MCP.ServersText(), nil }
@@ -183,6 +204,22 @@ func toolDescription(c call) (string, error) {
 		return "", fmt.Errorf("%w: %s: description is not text", fs.ErrIO, c.At.name)
 	}
 	return text + "\n", nil
+}
+
+func toolApproved(c call) (string, error) {
+	it, err := tools.find(c)
+	if err != nil {
+		return "", err
+	}
+	return c.At.gw.MCP.Approved(it)
+}
+
+func toolOffered(c call) (string, error) {
+	it, err := tools.find(c)
+	if err != nil {
+		return "", err
+	}
+	return c.At.gw.MCP.Offered(it)
 }
 
 // arguments checks the line that was written: a JSON object, or nothing.

@@ -174,10 +174,10 @@ func policyRows() []row {
 
 func mcpRows() []row {
 	return []row{
-		{Name: "ctl", Perm: 0o600, Read: mcpSettings, Verbs: mcpVerbs(), Doc: "control the endpoint; read: its sessions"},
+		{Name: "ctl", Perm: 0o600, Read: mcpSettings, Verbs: mcpVerbs(), Doc: "control the endpoint; read: its sessions, and the tools that are held back"},
 		{Name: "calls", Perm: 0o444, Open: ledgerLog(ledger.Calls, true), Doc: "every call from the first, a JSON line each; blocks"},
 		{Name: "servers", Perm: 0o444, Read: mcpServers, Doc: "the MCP servers and their state, a line each"},
-		{Name: "tools", Perm: 0o555, Names: tools.names, Enter: tools.enter, Each: toolRow(), Doc: "the tools the agent can call"},
+		{Name: "tools", Perm: 0o555, Names: tools.names, Enter: tools.enter, Each: toolRow(), Doc: "the tools the agent can call, and those that are held back"},
 		{Name: "resources", Perm: 0o555, Names: resources.names, Enter: resources.enter, Each: resourceRow(), Doc: "the resources it can read, by escaped URI"},
 		{Name: "sessions", Perm: 0o755, Names: sessionNames, Enter: enterSession, Each: sessionRow(), Make: makeSession, Drop: dropSession, Doc: "MCP sessions as files; mkdir makes one, rmdir ends it",
 			Rows: []row{{Name: "clone", Perm: 0o600, Open: cloneSession, Doc: "open for reading and writing: an anonymous session"}}},
@@ -199,6 +199,8 @@ func toolRow() []row {
 	return []row{{Name: "SERVER__TOOL", Perm: 0o555, Doc: "a tool", Rows: []row{
 		{Name: "schema", Perm: 0o444, Read: toolSchema, Doc: "the tool's input schema, JSON"},
 		{Name: "description", Perm: 0o444, Read: toolDescription, Doc: "the tool's description"},
+		{Name: "approved", Perm: 0o444, Read: toolApproved, Doc: "what was approved of the tool, a line each value; empty if nothing was"},
+		{Name: "offered", Perm: 0o444, Read: toolOffered, Doc: "the same of what its server offers now; another than approved is held back"},
 		{Name: "call", Perm: 0o600, Open: tools.open, Doc: "write the arguments as a JSON line, read the result, on one open file"},
 	}}}
 }
