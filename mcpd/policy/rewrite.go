@@ -104,7 +104,9 @@ func (p *Policy) rewrite(e *Event, by *rule) *Decision {
 		err = rawjson.Unique(rewritten) // {"Limit":9} with limit set is two things
 	}
 	if err == nil && e.On == OnRequest {
-		err = fits(e.Schema, rewritten)
+		if err = Fits(e.Schema, rewritten); err != nil {
+			err = fmt.Errorf("the tool does not take that: %w", err)
+		}
 	}
 	switch {
 	case err != nil:

@@ -83,7 +83,7 @@ func TestRewriteIsChecked(t *testing.T) {
 		{map[string]any{"n": "x"}, "", "r", `the rewrite of the rule cannot be made: the tool does not take that: ["n"] breaks [type]`},
 		{map[string]any{"m": "x"}, "", "r", "breaks [additionalProperties]"},
 		{map[string]any{"N": "x"}, "", "r", `ambiguous member "N"`},
-		{map[string]any{"n": int64(2)}, `{"$ref":"http://a.example/s.json"}`, "r", "the tool's schema cannot be read"},
+		{map[string]any{"n": int64(2)}, `{"$ref":"http://a.example/s.json"}`, "r", "the schema cannot be read"},
 	} {
 		e := e
 		if tt.schema != "" {

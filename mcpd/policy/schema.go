@@ -2,8 +2,12 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -12,6 +16,9 @@ import (
 const (
 	maxSchema  = 256 << 10 // bytes of a schema
 	maxSchemas = 256       // that are kept compiled
+
+	maxExponent = 400  // of a number, beside the 308 of a float64
+	maxDigits   = 1000 // bytes of a number before its exponent
 )
 
 // schemas are those that were compiled last.
@@ -20,17 +27,28 @@ var schemas struct {
 	kept map[string]*jsonschema.Schema
 }
 
-// fits says how a text of JSON breaks a schema, nil if it does not.
-func fits(schema, text []byte) error {
+// CheckSchema says what is wrong with a JSON Schema of at most 256 KiB, which may
+// refer to nothing outside of it.
+func CheckSchema(schema []byte) error {
+	_, err := compiledSchema(schema)
+	return err
+}
+
+// Fits says how a text of JSON breaks a schema, nil if it does not. Everything
+// fits an empty schema.
+func Fits(schema, text []byte) error {
 	if len(schema) == 0 {
 		return nil
 	}
 	s, err := compiledSchema(schema)
 	if err != nil {
-		return fmt.Errorf("the tool's schema cannot be read: %w", err)
+		return fmt.Errorf("the schema cannot be read: %w", err)
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
+		return err
+	}
+	if err := checkNumbers(v); err != nil {
 		return err
 	}
 	err = s.Validate(v)
@@ -39,9 +57,36 @@ func fits(schema, text []byte) error {
 		for len(wrong.Causes) > 0 {
 			wrong = wrong.Causes[0]
 		}
-		return fmt.Errorf("the tool does not take that: %q breaks %s", wrong.InstanceLocation, wrong.ErrorKind.KeywordPath())
+		return fmt.Errorf("%q breaks %s", wrong.InstanceLocation, wrong.ErrorKind.KeywordPath())
 	}
 	return err
+}
+
+// checkNumbers refuses numbers that a schema cannot be held against: Validate has
+// each as a big.Rat, which takes long at an exponent that is large, and panics at one
+// that is larger.
+func checkNumbers(v any) error {
+	switch v := v.(type) {
+	case json.Number:
+		mantissa, exponent, _ := strings.Cut(strings.ToLower(string(v)), "e")
+		e, err := strconv.Atoi(cmp.Or(exponent, "0"))
+		if err != nil || max(e, -e) > maxExponent || len(mantissa) > maxDigits {
+			return fmt.Errorf("the number %.32s is too long or too large", v)
+		}
+	case []any:
+		for _, item := range v {
+			if err := checkNumbers(item); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, member := range v {
+			if err := checkNumbers(member); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func compiledSchema(text []byte) (*jsonschema.Schema, error) {
@@ -55,6 +100,9 @@ func compiledSchema(text []byte) (*jsonschema.Schema, error) {
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
+		return nil, err
+	}
+	if err := checkNumbers(doc); err != nil {
 		return nil, err
 	}
 	c := jsonschema.NewCompiler()
