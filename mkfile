@@ -32,7 +32,7 @@ install:V:
 	for d in boot lib; do
 		if test -d bin/kernel/$d; then mkdir -p $lib/hutch/kernel; cp -R bin/kernel/$d $lib/hutch/kernel/; fi
 	done
-	for p in cmd/*/*.1 cmd/hutchd/tree/*.4 profiles/*.5 mcpd/*/*.5 cmd/*/*.8; do
+	for p in cmd/*/*.1 cmd/hutchd/tree/*.4 profiles/*.5 profiles/*/*.5 mcpd/*/*.5 cmd/*/*.8; do
 		mkdir -p $share/man/man${p##*.}; install -m 644 $p $share/man/man${p##*.}/
 	done
 	mkdir -p $share/bash-completion/completions $share/zsh/site-functions $share/fish/vendor_completions.d

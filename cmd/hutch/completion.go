@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"hutch/profiles/registry"
 )
 
 // completions are scripts for shells. Each asks us, by completion words, what
@@ -121,6 +123,8 @@ func (c *command) argument(ctx context.Context, n int) []string {
 		return names(ctx, "asks")
 	case word == "IMAGE":
 		return names(ctx, "images")
+	case word == "ENTRY":
+		return entries(ctx)
 	case strings.Contains(word, "|"):
 		return strings.Split(word, "|")
 	}
@@ -138,6 +142,15 @@ func names(ctx context.Context, dir string) []string {
 	}
 	defer c.Close()
 	list, _ := folders(c, dir)
+	return list
+}
+
+// entries returns the names of the entries of the registry.
+func entries(ctx context.Context) []string {
+	list := names(ctx, "registry/servers")
+	for i, file := range list {
+		list[i] = registry.NameOf(file)
+	}
 	return list
 }
 

@@ -127,6 +127,17 @@ func TestCommands(t *testing.T) {
 		{"images -json", `"image":"host"`, "0"},
 		{"import " + here + "/f/a", `^hutch: `, "1"},
 		{"images", "^IMAGE .*\nhost .*\n$", "0"}, // what failed is gone
+		{"registry ls", "(?s)^NAME .*\neverything +[0-9.]+ +stdio +npx://@modelcontextprotocol/server-everything@.*\nsequential-thinking ", "0"},
+		{"registry search READ files", "^NAME .*\nfilesystem .*\n$", "0"},
+		{"registry search -json graph", `^\{"name":"memory",.*\}\n$`, "0"},
+		{"registry info filesystem", `(?s)^name +filesystem\n.*argument +folder \(required\) a folder.*\nsignature +none: `, "0"},
+		{"registry info io.example/x", `^hutch: file does not exist: no entry "io.example/x"; hutch registry search finds them\n$`, "1"},
+		{"registry source file x.json", `path "x.json" of a registry is not absolute`, "1"},
+		{"registry source builtin", "^$", "0"},
+		{"registry refresh", "^$", "0"},
+		{"registry status", "^source builtin\nstate ready\nentries 4\n", "0"},
+		{"registry info", "^usage: hutch registry ", "2"},
+		{"registry frob", "^usage: hutch registry ", "2"},
 		{"strat dev", `^hutch: unknown command "strat": did you mean start\?`, "2"},
 		{"xyzzy", `^hutch: unknown command "xyzzy"; hutch alone`, "2"},
 		{"rm", "^usage: hutch rm ", "2"},
@@ -251,6 +262,8 @@ func TestCompletion(t *testing.T) {
 		{[]string{"create", "-image", ""}, "host"},
 		{[]string{"9p", "rd"}, "rdwr"},
 		{[]string{"9p", "ls", ""}, ""},
+		{[]string{"registry", "s"}, "search status source"},
+		{[]string{"registry", "info", "m"}, "memory"},
 		{[]string{"nosuch", ""}, ""},
 	} {
 		out, err := s.command("hutch", append([]string{"completion", "words"}, c.typed...)...).Output()
