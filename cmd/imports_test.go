@@ -70,7 +70,7 @@ var owners = map[string][]string{
 	"go.opentelemetry.io/":                          {"cmd/hutchd/telemetry"},
 	"github.com/santhosh-tekuri/jsonschema/v6":      {"mcpd/policy"},
 	"go.etcd.io/bbolt":                              {"mcpd/ledger"},
-	"go.yaml.in/yaml/v3":                            {"mcpd/composite", "profiles/clients"},
+	"go.yaml.in/yaml/v3":                            {"mcpd/composite", "mcpd/vmcp", "profiles/clients"},
 }
 
 // TestImports holds each import of the program, on every system, against the tables.

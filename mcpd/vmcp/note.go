@@ -1,0 +1,95 @@
+package vmcp
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// kept is a part of a configuration that is not looked into: its line, 0 if it is not
+// there.
+type kept int
+
+// UnmarshalYAML notes that the part is there.
+func (k *kept) UnmarshalYAML(n *yaml.Node) error {
+	*k = kept(n.Line)
+	return nil
+}
+
+// keptKeys are the keys that change nothing here, and who does what they are for.
+var keptKeys = []struct {
+	key string
+	at  func(*Config) kept
+	why string
+}{
+	{"incomingAuth.oidc", func(c *Config) kept { return c.Incoming.OIDC }, "the door that serves the group says who may connect"},
+	{"incomingAuth.authz", func(c *Config) kept { return c.Incoming.Authz }, "it is NOT in force here: the group's policy decides, which takes Cedar's policies too"},
+	{"metadata", func(c *Config) kept { return c.Metadata }, "it is for people"},
+	{"compositeToolRefs", func(c *Config) kept { return c.CompositeToolRefs }, "there are no resources of Kubernetes: write the tools under compositeTools"},
+	{"telemetry", func(c *Config) kept { return c.Telemetry }, "hutchd's environment says where telemetry goes"},
+	{"audit", func(c *Config) kept { return c.Audit }, "the group's ledger has every call"},
+	{"rateLimiting", func(c *Config) kept { return c.RateLimiting }, "it is NOT in force here: say rate in a capability of the group's policy"},
+	{"passthroughHeaders", func(c *Config) kept { return c.PassthroughHeaders }, "headers of clients do not go on to servers"},
+	{"sessionStorage", func(c *Config) kept { return c.SessionStorage }, "sessions are in memory"},
+	{"optimizer", func(c *Config) kept { return c.Optimizer }, "hutch has none: clients see every tool"},
+	{"codeMode", func(c *Config) kept { return c.CodeMode }, "hutch has none"},
+	{"operational.failureHandling.statusReportingInterval", func(c *Config) kept { return c.Operational.Failures.StatusReportingInterval }, "the state is read when somebody asks"},
+}
+
+// Notes returns a line for each thing that is kept and changes nothing, or that the
+// user may have meant otherwise.
+func (c *Config) Notes() []string {
+	f := faults{c: c}
+	for _, k := range keptKeys {
+		if k.at(c) > 0 {
+			f.add(strings.Split(k.key, "."), "kept and not used: %s", k.why)
+		}
+	}
+	for i, w := range c.Aggregation.Tools {
+		if w.ToolConfigRef > 0 {
+			f.add(toolPath(i, "toolConfigRef"), "kept and not used: there are no resources of Kubernetes: filter and overrides count")
+		}
+	}
+	if c.Outgoing.Source == "discovered" {
+		f.add([]string{"outgoingAuth", "source"}, "nothing is discovered here: what is said below counts")
+	}
+	c.eachStrategy(func(path []string, s Strategy) {
+		if s.Header != nil && s.Header.Value != "" && !isRef(s.Header.Value) {
+			f.add(at(path, "headerInjection", "headerValue"), "the value stands in the file: if it is a secret, store it and write secret:NAME")
+		}
+		if s.Exchange != nil && s.Exchange.ClientSecret != "" && !isRef(s.Exchange.ClientSecret) {
+			f.add(at(path, "tokenExchange", "clientSecret"), "the secret stands in the file: store it and write secret:NAME")
+		}
+	})
+	return f.texts()
+}
+
+// isRef reports whether a value is a reference to a secret.
+func isRef(value string) bool {
+	kind, _, ok := strings.Cut(value, ":")
+	return ok && (kind == "secret" || kind == "env" || kind == "file" || kind == "vault")
+}
+
+// Strangers returns a line for each place that names a server which the group does not
+// have.
+func (c *Config) Strangers(has func(server string) bool) []string {
+	f := faults{c: c}
+	see := func(server string, path ...string) {
+		if !has(server) {
+			f.add(path, "the group has no server %.64q", server)
+		}
+	}
+	for i, w := range c.Aggregation.Tools {
+		see(w.Workload, toolPath(i, "workload")...)
+	}
+	for i, name := range c.Aggregation.ConflictsConfig.PriorityOrder {
+		see(name, orderPath(i)...)
+	}
+	for name := range c.Operational.Timeouts.PerWorkload {
+		see(name, "operational", "timeouts", "perWorkload", name)
+	}
+	for name := range c.Outgoing.Backends {
+		see(name, "outgoingAuth", "backends", name)
+	}
+	return f.texts()
+}
