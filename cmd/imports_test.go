@@ -26,6 +26,9 @@ var layers = []struct {
 	{"profiles/clients", []string{"fs"}},
 	{"profiles/permission", []string{"aggd/guard", "aggd/rawjson", "aggd/wire", "fs", "profiles"}},
 	{"profiles/registry/...", []string{"aggd/guard", "aggd/rawjson", "fs"}},
+	{"profiles/reference", []string{"fs"}},
+	{"profiles/secrets", []string{"fs", "profiles/reference", "profiles/vault"}},
+	{"profiles/vault/...", []string{"aggd/guard", "fs"}},
 	{"mcpd/...", []string{"aggd/...", "fs/..."}},
 	{"mcpd/redact", nil},
 	{"mcpd/seal", []string{"aggd/rawjson"}},
@@ -46,6 +49,7 @@ var layers = []struct {
 // owners are the packages that alone import a module.
 var owners = map[string][]string{
 	"aead.dev/minisign":         {"profiles"},
+	"filippo.io/age":            {"profiles/secrets"},
 	"cel.dev/cel-go":            {"mcpd/policy"},
 	"9fans.net/go":              {"fs/scripttest"},
 	"github.com/Code-Hex/vz/v3": {"vmm/vz"},
@@ -66,6 +70,7 @@ var owners = map[string][]string{
 	"github.com/ncruces/go-sqlite3":                 {"mcpd/query"},
 	"github.com/pelletier/go-toml/v2":               {"profiles", "profiles/clients"},
 	"github.com/tailscale/hujson":                   {"profiles", "profiles/clients"},
+	"github.com/openbao/openbao/api/v2":             {"profiles/vault"},
 	"github.com/prometheus/":                        {"cmd/hutchd/telemetry"},
 	"go.opentelemetry.io/":                          {"cmd/hutchd/telemetry"},
 	"github.com/santhosh-tekuri/jsonschema/v6":      {"mcpd/policy"},

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Replace puts a file of the host with what write writes in the place of path,
@@ -36,6 +38,25 @@ func WriteFile(path string, data []byte, sync bool) error {
 		_, err := f.Write(data)
 		return err
 	})
+}
+
+// ReadRegular returns up to most bytes of a regular file of the host, and what it
+// is. A pipe or a device in its place is refused, and holds nothing up.
+func ReadRegular(path string, most int64) ([]byte, os.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("%w: %s is not a regular file", ErrInvalid, path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, most))
+	return text, info, err
 }
 
 // WriteJSON is WriteFile with v as a line of JSON.
