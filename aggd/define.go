@@ -21,6 +21,8 @@ func decodeServers(array []byte) []definition {
 		if err != nil {
 			err = fmt.Errorf("its definition does not parse: %w", err)
 			d = wire.Server{Name: text(raw, "name"), Enabled: true}
+		} else if d.Fault != "" {
+			err = errors.New(d.Fault)
 		}
 		defs = append(defs, definition{d, err})
 	}

@@ -63,6 +63,10 @@ type Config struct {
 	// AggdPath is the aggregator's program. The endpoint works without it.
 	AggdPath string
 
+	// Resolve returns the secrets that servers' definitions refer to; nil: there
+	// are none.
+	Resolve wire.Resolver
+
 	Log    *slog.Logger
 	AggLog io.Writer
 	// Event is told of security events.

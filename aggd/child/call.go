@@ -101,15 +101,14 @@ func (c *Child) list(ctx context.Context, list *wire.List, params map[string]any
 
 // Refresh replaces the servers; those that did not change stay as they are.
 func (c *Child) Refresh(ctx context.Context, servers []wire.Server) error {
-	servers = append([]wire.Server{}, servers...) // none are an empty array to the aggregator, not null
-	c.mu.Lock()
-	told := c.host.Define(servers)
-	c.servers = told
-	c.mu.Unlock()
-	if c.absent() {
-		return nil
+	err := c.define(ctx, func() []wire.Server {
+		c.host.Rotate(ctx)
+		return c.host.Define(servers)
+	}, false)
+	if err != nil || c.absent() {
+		return err
 	}
-	_, err := c.ask(ctx, wire.Refresh, wire.RefreshParams{Servers: told})
+	_, err = c.ask(ctx, wire.Refresh, wire.RefreshParams{Servers: c.told()})
 	return err
 }
 
@@ -152,7 +151,7 @@ func (c *Child) unserved(err error) []wire.Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var all []wire.Status
-	for _, s := range c.servers {
+	for _, s := range c.defined {
 		all = append(all, s.Status(wire.Failed, err))
 	}
 	return all

@@ -30,6 +30,11 @@ type Config struct {
 	Limits  wire.Limits
 	Log     io.Writer // its stderr
 
+	// Resolve returns the secrets that servers' definitions refer to. The aggregator
+	// is told those of the servers that it reaches itself, a program has its own in
+	// its environment. Nil: there are none.
+	Resolve wire.Resolver
+
 	ListWait time.Duration // how long lists wait for servers that start; 5 s where it is 0
 	Grace    time.Duration // of programs, as programs.Host has it
 
@@ -56,8 +61,12 @@ type Child struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
+	defining chan struct{} // holds a token while servers are defined: the last has the newest
+	faulty   chan struct{} // has one where a server's secrets are to be tried again
+
 	mu      sync.Mutex    // guards what follows
-	servers []wire.Server // as the aggregator is told them
+	defined []wire.Server // with references to secrets
+	servers []wire.Server // the same as the aggregator is told them; nil: it was told nothing yet
 	clients map[string]wire.ClientParams
 	run     *run          // the process that runs, or nil
 	cause   error         // why there is none
@@ -76,15 +85,18 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	host := programs.NewHost(cfg.Log, cfg.Start)
-	host.Grace = cfg.Grace
+	host.Grace, host.Resolve = cfg.Grace, cfg.Resolve
 	c := &Child{
 		cfg:     cfg,
 		host:    host,
 		cancel:  cancel,
 		done:    make(chan struct{}),
-		servers: host.Define(cfg.Servers),
+		defined: host.Define(cfg.Servers),
 		clients: make(map[string]wire.ClientParams),
 		change:  make(chan struct{}),
+
+		defining: make(chan struct{}, 1),
+		faulty:   make(chan struct{}, 1),
 	}
 	limits := cfg.Limits.WithDefaults()
 	c.limits.Store(&limits)

@@ -31,6 +31,7 @@ func (c *Child) once(ctx context.Context) error {
 		return err
 	}
 	c.cfg.Up()
+	r.tasks.Go(func() { c.mend(ctx, r) })
 	select {
 	case <-r.p.Exited():
 	case <-ctx.Done():
@@ -47,7 +48,11 @@ func (c *Child) launch(ctx context.Context) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.introduce(r); err != nil {
+	err = c.define(ctx, c.definitions, false)
+	if err == nil {
+		err = c.introduce(r)
+	}
+	if err != nil {
 		r.end()
 		r.wait()
 		return nil, err

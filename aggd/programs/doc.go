@@ -4,7 +4,8 @@
 //
 // The Client asks for a program by a key that the Host gave with the definition
 // of its server, and gets the program's standard input and output as descriptors.
-// Its command, arguments and environment never reach the aggregator. Of what the
+// Its command, arguments and environment never reach the aggregator. What its
+// environment refers to is read when it is started, and kept nowhere. Of what the
 // aggregator says nothing is believed but keys that are defined now and its own
 // numbers of programs.
 package programs

@@ -23,7 +23,8 @@ const (
 // A Host starts the programs that servers' definitions name, for one aggregator
 // at a time.
 type Host struct {
-	Grace time.Duration // that a program has after SIGTERM; 2 s where it is 0
+	Grace   time.Duration // that a program has after SIGTERM; 2 s where it is 0
+	Resolve wire.Resolver // of what environments refer to; nil: they do not
 
 	log       io.Writer      // their standard error, line by line, with the server's name
 	elsewhere Starter        // of what runs in a sandbox; nil: nothing does
@@ -33,6 +34,7 @@ type Host struct {
 	last    int        // of the keys
 	defined map[string]definition
 	keys    map[string]string   // of programs, as they are written
+	given   map[string]digest   // what the last program of a key got, where that was resolved
 	running map[uint64]*running // by the number that the aggregator has for each
 }
 
@@ -45,7 +47,7 @@ type definition struct {
 // NewHost returns a Host that knows no program. What runs in a sandbox elsewhere
 // starts; without it, such programs cannot be started.
 func NewHost(log io.Writer, elsewhere Starter) *Host {
-	return &Host{log: log, elsewhere: elsewhere, running: make(map[uint64]*running)}
+	return &Host{log: log, elsewhere: elsewhere, given: make(map[string]digest), running: make(map[uint64]*running)}
 }
 
 // Define makes the programs of servers those that can be started, and returns the
@@ -73,6 +75,7 @@ func (h *Host) Define(servers []wire.Server) []wire.Server {
 		told = append(told, s)
 	}
 	h.keys, h.defined = keys, defined
+	maps.DeleteFunc(h.given, func(key string, _ digest) bool { _, ok := defined[key]; return !ok })
 	return told
 }
 

@@ -41,8 +41,13 @@ func (r *rig) said() string {
 }
 
 func begin(t testing.TB) *rig {
+	return beginWith(t, nil)
+}
+
+func beginWith(t testing.TB, resolve wire.Resolver) *rig {
 	r := &rig{}
 	r.Host = NewHost(r, nil)
+	r.Resolve = resolve
 	ours, theirs, err := duplex.Pair()
 	if err != nil {
 		t.Fatal(err)

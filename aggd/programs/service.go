@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 
 	"golang.org/x/time/rate"
 
@@ -60,7 +61,7 @@ func (h *Host) start(ctx context.Context, o order, to *wire.Socket) error {
 	}
 	h.tasks.Go(func() {
 		defer cancel()
-		if err := h.run(ctx, r, o.ID, to); err != nil {
+		if err := h.run(ctx, r, o, to); err != nil {
 			to.Send(notice{ID: o.ID, Refused: err.Error()})
 		}
 	})
@@ -86,25 +87,39 @@ func (h *Host) enter(o order, give context.CancelFunc) (*running, error) {
 }
 
 // run starts the program, hands over its pipes, and returns when it has ended.
-func (h *Host) run(ctx context.Context, r *running, id uint64, to *wire.Socket) error {
-	task, pipes, err := r.begin(ctx, h.elsewhere)
+func (h *Host) run(ctx context.Context, r *running, o order, to *wire.Socket) error {
+	task, pipes, got, err := h.begin(ctx, r)
 	if err != nil {
-		h.leave(id)
+		h.leave(o.ID)
 		return err
 	}
 	h.mu.Lock()
 	r.task = task
 	stopped := r.stopped
+	if _, ok := h.defined[o.Start]; ok && got != (digest{}) {
+		h.given[o.Start] = got
+	}
 	h.mu.Unlock()
-	err = to.Send(notice{ID: id, Started: true}, int(pipes[0].Fd()), int(pipes[1].Fd()))
+	err = to.Send(notice{ID: o.ID, Started: true}, int(pipes[0].Fd()), int(pipes[1].Fd()))
 	closeAll(pipes[:]...)
 	if err != nil || stopped {
 		h.tasks.Go(r.stop)
 	}
 	<-task.Exited()
-	h.leave(id)
-	to.Send(notice{ID: id, Ended: r.how, Words: r.said.last()})
+	h.leave(o.ID)
+	to.Send(notice{ID: o.ID, Ended: r.how, Words: r.said.last()})
 	return nil
+}
+
+// begin starts a program with its secrets, and says what they were.
+func (h *Host) begin(ctx context.Context, r *running) (Task, [2]*os.File, digest, error) {
+	env, got, err := r.resolve(ctx, h.Resolve)
+	if err != nil {
+		return nil, [2]*os.File{}, got, err
+	}
+	r.Env = env
+	task, pipes, err := r.begin(ctx, h.elsewhere)
+	return task, pipes, got, err
 }
 
 func (h *Host) leave(id uint64) {

@@ -47,6 +47,9 @@ type Server struct {
 	ConnectTimeout Duration `json:"connect_timeout,omitempty"` // to start, initialize and list
 	CallTimeout    Duration `json:"call_timeout,omitempty"`
 
+	// Fault is why the server is not to be connected, which the host has found.
+	Fault string `json:"fault,omitempty"`
+
 	// AllowedTools, where not nil, are the tools of the server, by their own
 	// names, that exist for the host; the others are neither listed nor called.
 	AllowedTools []string `json:"allowed_tools,omitempty"`

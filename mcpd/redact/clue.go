@@ -50,6 +50,22 @@ func (cs *clues) addValue(text string) {
 	}
 }
 
+// spare adds a text that is none, nor names one, where nothing follows that could
+// belong to it.
+func (cs *clues) spare(text string) {
+	p := pair(text[0], text[1])
+	if slices.ContainsFunc(cs.of[p], func(c clue) bool { return c.text == text && c.look != nil }) {
+		return
+	}
+	cs.any[p] = true
+	cs.of[p] = append([]clue{{text: text, look: func(s *scanner, i int) int {
+		if end := i + len(text); end == len(s.src) || strings.IndexByte(":,;)\\\"'` \t\r\n", s.src[end]) >= 0 {
+			return end
+		}
+		return i
+	}}}, cs.of[p]...)
+}
+
 // next returns where the next clue in src may be, from i on, len(src) if there is
 // none.
 func (cs *clues) next(src string, i int) int {

@@ -44,6 +44,21 @@ func (r *Redactor) Add(values ...string) {
 	r.clues.Store(&more)
 }
 
+// Spare has texts be left as they are, though one names a secret by its form: as a
+// reference to a secret does.
+func (r *Redactor) Spare(texts ...string) {
+	if len(texts) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	more := *r.current()
+	for _, text := range texts {
+		more.spare(text)
+	}
+	r.clues.Store(&more)
+}
+
 func (r *Redactor) current() *clues {
 	if cs := r.clues.Load(); cs != nil {
 		return cs

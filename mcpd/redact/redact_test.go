@@ -248,3 +248,29 @@ func TestKnown(t *testing.T) {
 		}
 	}
 }
+
+// TestSpare has references to secrets be shown, and what only begins like one not.
+func TestSpare(t *testing.T) {
+	var r Redactor
+	refs := []string{"secret:gh", "vault:kv/app/token", "env:GH_TOKEN"}
+	r.Spare(refs...)
+	r.Spare(refs...)
+	for in, want := range map[string]string{
+		"secret:gh: file does not exist":          "secret:gh: file does not exist",
+		"failed: secret:gh":                       "failed: secret:gh",
+		`{"error":"secret:gh: no such secret"}`:   `{"error":"secret:gh: no such secret"}`,
+		"vault:kv/app/token: nothing is there":    "vault:kv/app/token: nothing is there",
+		"secret:ghp: file does not exist":         "secret:[redacted] file does not exist",
+		"secret:gh_hunter2":                       "secret:[redacted]",
+		"secret:other: file does not exist":       "secret:[redacted] file does not exist",
+		"secret:gh: the token=hunter2 is refused": "secret:gh: the token=[redacted] is refused",
+	} {
+		if got := r.Redact(in); got != want {
+			t.Errorf("%q is shown as %q, want %q", in, got, want)
+		}
+	}
+	r.Add("hunter2hunter2")
+	if got := r.Redact("secret:gh: hunter2hunter2"); got != "secret:gh: [redacted]" {
+		t.Errorf("a value beside a reference is shown: %q", got)
+	}
+}
