@@ -21,8 +21,8 @@ type Config struct {
 	Aggregator string // the program of package child
 	Separator  string // between a key and a server's own name; ":" where empty
 
-	// All serves resources, prompts and completions too, and tells the client of
-	// changes; else there are tools, as the reference has it.
+	// All serves resources, prompts, completions and log messages too, and tells the
+	// client of changes; else there are tools, as the reference has it.
 	All bool
 
 	ListWait time.Duration // how long a list waits for servers that start; 15 s, 5 s with All

@@ -33,16 +33,16 @@ var errCancelled = errors.New("cancelled")
 type face struct {
 	cfg      Config
 	names    *names
-	arrange  wire.Arrangement
-	tools    shelf
+	tools    *shelf
 	child    *child.Child
 	out      io.Closer
 	lines    *wire.Writer       // to out
 	lost     context.CancelFunc // ends it when the client reads no more
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
+	batches  atomic.Bool    // the client speaks a revision that has them
 	requests sync.WaitGroup // being answered
-	pending  atomic.Int64   // bytes of them
+	pending  atomic.Int64   // bytes of them, and of answers that wait for others
 
 	mu       sync.Mutex // guards what follows
 	inFlight map[string]context.CancelCauseFunc
@@ -51,7 +51,7 @@ type face struct {
 func newFace(cfg Config, out io.WriteCloser, lost context.CancelFunc) *face {
 	n := newNames(cfg.Servers, cfg.Separator)
 	f := &face{
-		cfg: cfg, names: n, arrange: n.arrange,
+		cfg: cfg, names: n, tools: newShelf(n),
 		out: out, lines: wire.NewWriter(out), lost: lost,
 		inFlight: make(map[string]context.CancelCauseFunc),
 	}
@@ -91,7 +91,7 @@ func (f *face) read(in *wire.Reader) error {
 		var long *wire.TooLong
 		switch {
 		case errors.As(err, &long):
-			f.answer(long.ID, nil, jsonrpc.Errorf(jsonrpc.CodeInvalid, "invalid request: %v; -max-request allows more", long))
+			f.answer(nil, long.ID, nil, jsonrpc.Errorf(jsonrpc.CodeInvalid, "invalid request: %v; -max-request allows more", long))
 		case errors.Is(err, io.EOF), f.ctx.Err() != nil:
 			return nil
 		case err != nil:
@@ -102,17 +102,47 @@ func (f *face) read(in *wire.Reader) error {
 	}
 }
 
-// take takes one message.
+// take takes one message, or a batch of them.
 func (f *face) take(line []byte) {
+	if line[0] != '[' || !f.batches.Load() {
+		f.message(line, nil)
+		return
+	}
+	elements := rawjson.Elements(line)
+	if err := rawjson.Check(line); err != nil || len(elements) == 0 || len(elements) > jsonrpc.MaxBatch {
+		f.answer(nil, nil, nil, jsonrpc.Errorf(jsonrpc.CodeInvalid, "invalid request: a batch is JSON, and has 1 to %d messages", jsonrpc.MaxBatch))
+		return
+	}
+	b := &jsonrpc.Batch{Keep: f.keep}
+	b.Expect() // what is no request: that it is read
+	for _, element := range elements {
+		f.message(element, b)
+	}
+	f.answered(b.Answer(nil))
+}
+
+// keep counts the bytes of answers that wait for the rest of their batch.
+func (f *face) keep(n int) bool {
+	if f.pending.Add(int64(n)) <= maxPending || n < 0 {
+		return true
+	}
+	f.pending.Add(-int64(n))
+	return false
+}
+
+// message takes one message, of a batch where that is not nil.
+func (f *face) message(line []byte, b *jsonrpc.Batch) {
 	q, wrong := jsonrpc.ParseStrict(line)
 	switch {
 	case wrong != nil:
-		f.answer(q.ID, nil, wrong)
+		b.Expect()
+		f.answer(b, q.ID, nil, wrong)
 	case q.Method == "": // an answer, and nothing was asked
 	case q.ID == nil:
 		f.notification(q)
 	default:
-		f.request(q, len(line))
+		b.Expect()
+		f.request(q, b, len(line))
 	}
 }
 
@@ -129,20 +159,20 @@ func (f *face) notification(q jsonrpc.Message) {
 }
 
 // request has a request answered, on a goroutine of its own if that can take long.
-func (f *face) request(q jsonrpc.Message, size int) {
+func (f *face) request(q jsonrpc.Message, b *jsonrpc.Batch, size int) {
 	m, ok := methods[q.Method]
 	if !ok || m.all && !f.cfg.All {
-		f.answer(q.ID, nil, jsonrpc.Errorf(jsonrpc.CodeMethod, "Method not found: %.80s", q.Method))
+		f.answer(b, q.ID, nil, jsonrpc.Errorf(jsonrpc.CodeMethod, "Method not found: %.80s", q.Method))
 		return
 	}
 	if m.quick != nil {
 		result, wrong := m.quick(f, q)
-		f.answer(q.ID, result, wrong)
+		f.answer(b, q.ID, result, wrong)
 		return
 	}
 	ctx, wrong := f.begin(q, size)
 	if wrong != nil {
-		f.answer(q.ID, nil, wrong)
+		f.answer(b, q.ID, nil, wrong)
 		return
 	}
 	go func() {
@@ -150,9 +180,11 @@ func (f *face) request(q jsonrpc.Message, size int) {
 		result, wrong := m.answer(f, ctx, q)
 		cause := context.Cause(ctx)
 		f.end(q, size)
-		if !errors.Is(cause, errCancelled) {
-			f.answer(q.ID, result, wrong)
+		if errors.Is(cause, errCancelled) {
+			f.answered(b.Answer(nil))
+			return
 		}
+		f.answer(b, q.ID, result, wrong)
 	}()
 }
 
@@ -186,11 +218,18 @@ func (f *face) end(q jsonrpc.Message, size int) {
 	f.pending.Add(-int64(size))
 }
 
-// answer writes the answer to a request.
-func (f *face) answer(id, result json.RawMessage, wrong *jsonrpc.Error) {
+// answer writes the answer to a request, or has the batch do that.
+func (f *face) answer(b *jsonrpc.Batch, id, result json.RawMessage, wrong *jsonrpc.Error) {
+	line := jsonrpc.Response(id, result, nil)
 	if wrong != nil {
-		f.write(jsonrpc.Response(id, nil, wrong.Raw()))
-		return
+		line = jsonrpc.Response(id, nil, wrong.Raw())
 	}
-	f.write(jsonrpc.Response(id, result, nil))
+	f.answered(b.Answer(line))
+}
+
+// answered writes a line, if there is one yet.
+func (f *face) answered(line []byte) {
+	if line != nil {
+		f.write(line)
+	}
 }

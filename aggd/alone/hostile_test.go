@@ -94,8 +94,12 @@ func TestHostileChildren(t *testing.T) {
 		{"good:dies", `"error":{"code":-32603,"message":"the server died (exit status 4)`},
 		{"good:text", answers["text"]},
 	} {
+		began := time.Now()
 		c.put(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"` + s.name + `"}}`)
 		got := c.next()
+		if d := time.Since(began); s.name == "good:text" && d > time.Second {
+			t.Errorf("it took %v", d)
+		}
 		if strings.Contains(got, `"id":5,`) {
 			got = c.next()
 		}
@@ -223,6 +227,32 @@ func TestParallel(t *testing.T) {
 	}
 }
 
+// TestBatch has batches answered as a whole, for clients of the revision that has them.
+func TestBatch(t *testing.T) {
+	c := open(t, Config{}, `{"k": `+server(t, "well", `{"name":"text"},{"name":"hangs"}`)+`}`)
+	c.ask("1", "initialize", `{"protocolVersion":"2025-03-26"}`)
+	c.put(`[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"k:text"}}, {"jsonrpc":"2.0","method":"notifications/initialized"}, 7, {"jsonrpc":"2.0","id":2,"method":"ping"}]`)
+	got := c.next()
+	for _, want := range []string{`{"jsonrpc":"2.0","id":1,` + answers["text"] + `}`, `{"jsonrpc":"2.0","id":2,"result":{}}`, `"id":null,"error":{"code":-32600,`} {
+		if got[0] != '[' || !strings.Contains(got, want) {
+			t.Errorf("%s has not %s", got, want)
+		}
+	}
+	c.put(`[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"k:hangs"}},{"jsonrpc":"2.0","id":2,"method":"ping"}]`)
+	c.log.await(t, "k: hangs")
+	c.put(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	if got := c.next(); got != `[{"jsonrpc":"2.0","id":2,"result":{}}]` {
+		t.Error(got)
+	}
+	c.put(`[{"jsonrpc":"2.0","method":"notifications/initialized"}]`) // which nothing answers
+	for _, bad := range []string{`[]`, `[1`, `[` + strings.Repeat("1,", 200) + `1]`} {
+		c.put(bad)
+		if got := c.next(); !strings.Contains(got, `"id":null,"error":{"code":-32600,`) {
+			t.Errorf("%s: %s", bad, got)
+		}
+	}
+}
+
 // TestEnd has the end of the input end everything within 2 s, though programs go on
 // after the end of theirs, and a call hangs.
 func TestEnd(t *testing.T) {
@@ -271,6 +301,16 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s %s: %s", s.method, s.params, got)
 		}
 	}
+	if got := c.ask("1", "logging/setLevel", `{"level":"loud"}`); !strings.Contains(got, `"code":-32602,`) {
+		t.Error(got)
+	}
+	c.put(`{"jsonrpc":"2.0","id":4,"method":"logging/setLevel","params":{"level":"debug"}}`)
+	for range 2 {
+		if got := c.next(); got != `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info", "data":{"level":"debug"}}}` {
+			t.Error(got)
+		}
+	}
+	c.next()
 	c.put(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"k:updates"}}`)
 	if got := c.next(); got != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"k:file:///a"}}` {
 		t.Error(got)

@@ -28,12 +28,12 @@ func lister(l *wire.List) func(*face, context.Context, jsonrpc.Message) (json.Ra
 
 // list returns what all servers have, by the client's names.
 func (f *face) list(ctx context.Context, l *wire.List) ([]wire.Item, error) {
-	changes := f.tools.changes.Load()
+	changes := f.tools.snapshot()
 	items, err := f.child.List(ctx, l, "")
 	if err != nil {
 		return nil, err
 	}
-	items = f.arrange(l, items)
+	items = f.names.arrange(items)
 	if l == wire.Tools {
 		f.tools.fill(changes, items)
 	}
@@ -64,28 +64,53 @@ func encode(l *wire.List, items []wire.Item) json.RawMessage {
 
 // A shelf keeps the tools as they were listed last.
 type shelf struct {
-	changes atomic.Int64 // counts what servers told of
-	held    atomic.Pointer[stock]
+	changes map[string]*atomic.Int64 // counts what each server told of
+	held    atomic.Pointer[map[string]tool]
 }
 
-// A stock is the tools by name, as they were after so many changes.
-type stock struct {
-	changes int64
-	index   map[string]wire.Item
+// A tool is one of a server's, as it was after so many changes.
+type tool struct {
+	server, own string
+	changes     int64
 }
 
-func (s *shelf) fill(changes int64, items []wire.Item) {
-	index := make(map[string]wire.Item, len(items))
-	for _, it := range items {
-		index[it.Name] = wire.Item{Server: it.Server, Original: it.Original}
+func newShelf(n *names) *shelf {
+	s := &shelf{changes: make(map[string]*atomic.Int64)}
+	for name := range n.byName {
+		s.changes[name] = new(atomic.Int64)
 	}
-	s.held.Store(&stock{changes, index})
+	s.fill(nil, nil)
+	return s
 }
 
-// find finds a tool, if nothing has changed since they were listed.
-func (s *shelf) find(name string) (it wire.Item, ok bool) {
-	if held := s.held.Load(); held != nil && held.changes == s.changes.Load() {
-		it, ok = held.index[name]
+// changed notes that a server told of a change.
+func (s *shelf) changed(server string) {
+	if n := s.changes[server]; n != nil {
+		n.Add(1)
+	}
+}
+
+// snapshot returns the changes by now.
+func (s *shelf) snapshot() map[string]int64 {
+	now := make(map[string]int64, len(s.changes))
+	for server, n := range s.changes {
+		now[server] = n.Load()
+	}
+	return now
+}
+
+func (s *shelf) fill(changes map[string]int64, items []wire.Item) {
+	index := make(map[string]tool, len(items))
+	for _, it := range items {
+		index[it.Name] = tool{it.Server, it.Original, changes[it.Server]}
+	}
+	s.held.Store(&index)
+}
+
+// find finds a tool, as it was listed last, if its server told of no change since.
+func (s *shelf) find(name string) (it tool, ok bool) {
+	if it, ok = (*s.held.Load())[name]; ok {
+		ok = it.changes == s.changes[it.server].Load()
 	}
 	return it, ok
 }
@@ -98,7 +123,7 @@ const toolWait = 2 * time.Second
 // what it has: the call will show that, or tell why the server is not there.
 func (f *face) tool(ctx context.Context, name string) (s *Server, own string, found bool) {
 	if it, ok := f.tools.find(name); ok {
-		return f.names.byName[it.Server], it.Original, true
+		return f.names.byName[it.server], it.own, true
 	}
 	s, own = f.names.split(name)
 	if s == nil || s.Fault != nil || !f.connected(ctx, s) {
@@ -109,8 +134,8 @@ func (f *face) tool(ctx context.Context, name string) (s *Server, own string, fo
 	if _, err := f.list(ctx, wire.Tools); err != nil {
 		return s, own, true
 	}
-	it, ok := f.tools.held.Load().index[name]
-	return f.names.byName[it.Server], it.Original, ok
+	it, ok := (*f.tools.held.Load())[name]
+	return f.names.byName[it.server], it.own, ok
 }
 
 // connected says whether a server is.

@@ -85,7 +85,7 @@ func serveChild() {
 		says := func(member string) { fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", id, member) }
 		switch method, name := rawjson.GetString(line, "method"), rawjson.GetString(params, "name"); method {
 		case "initialize":
-			says(`"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{},"resources":{"subscribe":true},"prompts":{},"completions":{}},"serverInfo":{"name":"fake","version":"1"},"client":` + string(params) + `}`)
+			says(`"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{},"resources":{"subscribe":true},"prompts":{},"completions":{},"logging":{}},"serverInfo":{"name":"fake","version":"1"},"client":` + string(params) + `}`)
 		case "tools/list":
 			says(`"result":{"tools":[` + os.Getenv("ALONE_TOOLS") + `]}`)
 		case "resources/list":
@@ -96,6 +96,9 @@ func serveChild() {
 			says(`"result":{"prompts":[{"name":"greet"}]}`)
 		case "tools/call":
 			callTool(how, name, params, says)
+		case "logging/setLevel":
+			fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info", "data":%s}}`+"\n", params)
+			says(`"result":{}`)
 		case "notifications/cancelled":
 			fmt.Fprintln(os.Stderr, "told: cancelled")
 		default:

@@ -36,13 +36,14 @@ func init() { // they mention the table
 		"prompts/list":             {all: true, answer: lister(wire.Prompts)},
 		"prompts/get":              {all: true, answer: named("Prompt", "name")},
 		"completion/complete":      {all: true, answer: (*face).complete},
+		"logging/setLevel":         {all: true, answer: (*face).setLevel},
 	}
 }
 
 // What the client is told that there is, without All and with it.
 const (
 	plain = `{"tools":{}}`
-	whole = `{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{}}`
+	whole = `{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}`
 )
 
 // initialize answers initialize.
@@ -51,11 +52,13 @@ func (f *face) initialize(q jsonrpc.Message) (json.RawMessage, *jsonrpc.Error) {
 	if !rawjson.IsString(offered) {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeParams, "Invalid params: protocolVersion must be a string")
 	}
+	revision := jsonrpc.Agree(rawjson.String(offered))
+	f.batches.Store(revision == jsonrpc.Batching)
 	capabilities := plain
 	if f.cfg.All {
 		capabilities = whole
 	}
-	b := rawjson.AppendString([]byte(`{"protocolVersion":`), jsonrpc.Agree(rawjson.String(offered)))
+	b := rawjson.AppendString([]byte(`{"protocolVersion":`), revision)
 	b = append(append(b, `,"capabilities":`...), capabilities...)
 	b = rawjson.AppendString(append(b, `,"serverInfo":{"name":"aggd","version":`...), fs.Version)
 	return append(b, "}}"...), nil

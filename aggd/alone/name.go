@@ -65,11 +65,11 @@ func (n *names) split(name string) (s *Server, own string) {
 	return nil, ""
 }
 
-// arrange is the wire.Arrangement of the names. Of two items of one name that of the
-// longest key is there, for which split is too.
-func (n *names) arrange(_ *wire.List, items []wire.Item) []wire.Item {
+// arrange names the items of a list. Of two items of one name that of the longest key
+// is there, for which split is too.
+func (n *names) arrange(items []wire.Item) []wire.Item {
 	taken := make(map[string]int, len(items)) // where it stands in kept
-	kept := items[:0]
+	kept := make([]wire.Item, 0, len(items))
 	for _, it := range items {
 		it.Name = n.join(it.Server, it.Original)
 		if at, ok := taken[it.Name]; !ok {

@@ -13,8 +13,8 @@ import (
 func (f *face) notified(n wire.Notification) {
 	switch n.Method {
 	case wire.Tools.Changed:
-		f.tools.changes.Add(1)
-	case wire.Resources.Changed, wire.Prompts.Changed:
+		f.tools.changed(n.Server)
+	case wire.Resources.Changed, wire.Prompts.Changed, "notifications/message":
 	case "notifications/resources/updated":
 		params, err := rawjson.SetString(n.Params, f.names.join(n.Server, rawjson.GetString(n.Params, "uri")), "uri")
 		if err != nil {

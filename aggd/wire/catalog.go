@@ -46,11 +46,6 @@ type Hold struct {
 	Said json.RawMessage
 }
 
-// An Arrangement says which items of a list clients see, in what order and by what
-// names: it sets the Name of each. What it leaves out does not exist for them.
-// Requests are for the item that has the name, at its Server by its Original name.
-type Arrangement func(l *List, items []Item) []Item
-
 // Items returns the items in a line that answers the request for the list.
 func (l *List) Items(line []byte) []Item {
 	var items []Item

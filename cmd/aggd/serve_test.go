@@ -91,7 +91,7 @@ cancelled -32001
 parallel 20
 resources -32601
 `
-	wholeTalk = `capabilities {"completions":{},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"tools":{"listChanged":true}}
+	wholeTalk = `capabilities {"logging":{},"completions":{},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"tools":{"listChanged":true}}
 servers fs-home, my server é
 echo {"content":[{"type":"text","text":"Echo: hello"}]}
 sum The sum of 2 and 40 is 42.
