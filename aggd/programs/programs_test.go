@@ -157,6 +157,20 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestGrace has a program that takes no SIGTERM be killed when the Host says.
+func TestGrace(t *testing.T) {
+	r := begin(t)
+	r.Grace = time.Millisecond
+	p := r.start(t, `trap '' TERM; echo; while :; do sleep 1000; done`)
+	p.Out.Read(make([]byte, 1))
+	began := time.Now()
+	p.Stop()
+	<-p.Ended()
+	if d := time.Since(began); d < inputGrace || d > inputGrace+termGrace {
+		t.Errorf("it took %v", d)
+	}
+}
+
 // TestHostGone ends what waits when hutchd is gone, and TestClientGone, by its
 // cleaning up, what runs when the aggregator is.
 func TestHostGone(t *testing.T) {

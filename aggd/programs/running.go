@@ -13,7 +13,8 @@ import (
 	"hutch/aggd/wire"
 )
 
-// How long a program has to end after the end of its input, and then after SIGTERM.
+// How long a program has to end after the end of its input, and then after SIGTERM
+// where the Host does not say.
 const (
 	inputGrace = 500 * time.Millisecond
 	termGrace  = 2 * time.Second
@@ -50,6 +51,7 @@ type running struct {
 	definition
 	said   *complaints
 	give   context.CancelFunc // gives its start up
+	grace  time.Duration      // after SIGTERM
 	how    string             // it ended, when it has
 	ending sync.Once
 
@@ -112,7 +114,7 @@ func (r *running) stop() {
 			return
 		}
 		r.task.Terminate()
-		if !r.task.Wait(termGrace) {
+		if !r.task.Wait(r.grace) {
 			r.task.Kill()
 		}
 	})

@@ -1,6 +1,7 @@
 package programs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -81,7 +82,7 @@ func (h *Host) enter(o order, give context.CancelFunc) (*running, error) {
 	case len(h.running) >= maxPrograms:
 		return nil, fmt.Errorf("start: more than %d programs at once", maxPrograms)
 	}
-	r := &running{definition: d, said: newComplaints(d.Server, h.log), give: give}
+	r := &running{definition: d, said: newComplaints(d.Server, h.log), give: give, grace: cmp.Or(h.Grace, termGrace)}
 	h.running[o.ID] = r
 	return r, nil
 }
