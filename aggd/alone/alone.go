@@ -85,7 +85,7 @@ func Serve(ctx context.Context, cfg Config, in io.Reader, out io.WriteCloser) er
 	c, err := child.Start(context.WithoutCancel(ctx), child.Config{
 		Path: cfg.Aggregator, Servers: f.defined(), Limits: cfg.Limits, Log: cfg.Log,
 		ListWait: cfg.ListWait, Grace: grace,
-		Notify: f.notified, Request: refuse, Up: func() {},
+		Notify: f.notified, Request: refuse, Up: f.started,
 		Down: func(err error) { fmt.Fprintf(cfg.Log, "aggd: %s\n", fs.Text(err)) },
 	})
 	if err != nil {

@@ -40,6 +40,7 @@ type face struct {
 	lost     context.CancelFunc // ends it when the client reads no more
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
+	ran      atomic.Bool    // the aggregator has run
 	batches  atomic.Bool    // the client speaks a revision that has them
 	requests sync.WaitGroup // being answered
 	pending  atomic.Int64   // bytes of them, and of answers that wait for others

@@ -73,6 +73,7 @@ func serveChild() {
 		}
 	}
 	in := bufio.NewReader(os.Stdin)
+	var hello []byte // the params of initialize
 	for {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
@@ -85,7 +86,8 @@ func serveChild() {
 		says := func(member string) { fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", id, member) }
 		switch method, name := rawjson.GetString(line, "method"), rawjson.GetString(params, "name"); method {
 		case "initialize":
-			says(`"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{},"resources":{"subscribe":true},"prompts":{},"completions":{},"logging":{}},"serverInfo":{"name":"fake","version":"1"},"client":` + string(params) + `}`)
+			hello = params
+			says(`"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{},"resources":{"subscribe":true},"prompts":{},"completions":{},"logging":{}},"serverInfo":{"name":"fake","version":"1"}}`)
 		case "tools/list":
 			says(`"result":{"tools":[` + os.Getenv("ALONE_TOOLS") + `]}`)
 		case "resources/list":
@@ -95,7 +97,7 @@ func serveChild() {
 		case "prompts/list":
 			says(`"result":{"prompts":[{"name":"greet"}]}`)
 		case "tools/call":
-			callTool(how, name, params, says)
+			callTool(how, name, params, hello, says)
 		case "logging/setLevel":
 			fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info", "data":%s}}`+"\n", params)
 			says(`"result":{}`)
@@ -109,7 +111,7 @@ func serveChild() {
 	}
 }
 
-func callTool(how, name string, params []byte, says func(string)) {
+func callTool(how, name string, params, hello []byte, says func(string)) {
 	switch {
 	case how == "floods":
 		for range 20_000 {
@@ -118,6 +120,8 @@ func callTool(how, name string, params []byte, says func(string)) {
 		says(`"result":{}`)
 	case answers[name] != "":
 		says(answers[name])
+	case name == "hello":
+		says(`"result":` + string(hello))
 	case name == "hangs":
 		fmt.Fprintln(os.Stderr, "hangs")
 	case name == "dies":

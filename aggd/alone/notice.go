@@ -29,6 +29,22 @@ func (f *face) notified(n wire.Notification) {
 	}
 }
 
+// started takes note that the aggregator runs, perhaps not for the first time: servers
+// may have changed then.
+func (f *face) started() {
+	if !f.ran.Swap(true) {
+		return
+	}
+	for server := range f.names.byName {
+		f.tools.changed(server)
+	}
+	if f.cfg.All {
+		for _, l := range []*wire.List{wire.Tools, wire.Resources, wire.Prompts} {
+			f.write(jsonrpc.Notification(l.Changed, nil))
+		}
+	}
+}
+
 // progress passes on how far a call has got.
 func (f *face) progress(params json.RawMessage) {
 	f.write(jsonrpc.Notification("notifications/progress", params))

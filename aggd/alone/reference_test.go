@@ -14,7 +14,7 @@ var statements = []struct{ says, dialogue string }{
 		< {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"aggd","version":…`},
 	{"tools/list lists all tools from all child servers: each as its server has it, with its prefix", `
 		> {"jsonrpc":"2.0","id":2,"method":"tools/list"}
-		< {"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"fs-home:read_file","description":"Read contents of a file","inputSchema":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}},{"name":"fs-home:text"},{"name":"fs-home:error"},{"name":"fs-work:read_file"},{"name":"fs-work:changes"},{"name":"my-server_v2:query","description":"Execute SQL query","inputSchema":{"type":"object"}}]}}`},
+		< {"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"fs-home:read_file","description":"Read contents of a file","inputSchema":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}},{"name":"fs-home:text"},{"name":"fs-home:error"},{"name":"fs-work:read_file"},{"name":"fs-work:changes"},{"name":"my-server_v2:query","description":"Execute SQL query","inputSchema":{"type":"object"}},{"name":"my-server_v2:hello"}]}}`},
 	{"a call is routed with the original name, arguments unchanged", `
 		> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"fs-home:read_file","arguments":{"path":"/home/user/document.txt"}}}
 		< …"params":{"name":"read_file","arguments":{"path":"/home/user/document.txt"}}…`},
@@ -39,6 +39,9 @@ var statements = []struct{ says, dialogue string }{
 	{"a key with special characters is preserved", `
 		> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"my-server_v2:query"}}
 		< …"params":{"name":"query"}…`},
+	{"children see a client without capabilities: no sampling", `
+		> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"my-server_v2:hello"}}
+		< …"result":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"hutch"…`},
 	{"each message is a single line; ids are the client's", `
 		> {"jsonrpc":"2.0","id":"a b","method":"ping"}
 		< {"jsonrpc":"2.0","id":"a b","result":{}}`},
@@ -62,7 +65,7 @@ func TestReference(t *testing.T) {
 	c := open(t, Config{}, `{
 		"fs-home": `+server(t, "well", fs+`,{"name":"text"},{"name":"error"}`)+`,
 		"fs-work": `+server(t, "well", `{"name":"read_file"},{"name":"changes"}`)+`,
-		"my-server_v2": `+server(t, "well", `{"name":"query","description":"Execute SQL query","inputSchema":{"type":"object"}}`)+`}`)
+		"my-server_v2": `+server(t, "well", `{"name":"query","description":"Execute SQL query","inputSchema":{"type":"object"}},{"name":"hello"}`)+`}`)
 	for _, s := range statements {
 		t.Run(s.says, func(t *testing.T) {
 			for line := range strings.Lines(strings.TrimSpace(s.dialogue)) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -203,12 +204,13 @@ func zombie(pid int) bool {
 	return strings.HasPrefix(state, "Z")
 }
 
-// TestServeConfined looks at the child that has the network.
+// TestServeConfined looks at the child that has the network, and has it die: another
+// takes its place, of which the client is told.
 func TestServeConfined(t *testing.T) {
 	if _, err := os.Stat("/proc/self/task"); err != nil {
 		t.Skip("no /proc")
 	}
-	cmd := exec.Command(build(t), "-serve", claude(t, map[string]any{"k": map[string]any{"url": "http://127.0.0.1:1/"}}))
+	cmd := exec.Command(build(t), "-all", "-serve", claude(t, map[string]any{"k": map[string]any{"url": "http://127.0.0.1:1/"}}))
 	in, _ := cmd.StdinPipe()
 	out, _ := cmd.StdoutPipe()
 	if err := cmd.Start(); err != nil {
@@ -220,11 +222,12 @@ func TestServeConfined(t *testing.T) {
 		t.Error(line, err)
 	}
 	kids, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", cmd.Process.Pid))
-	found := 0
+	found, child := 0, 0
 	for _, kid := range kids {
 		text, _ := os.ReadFile(kid)
 		for pid := range strings.FieldsSeq(string(text)) {
 			found++
+			child, _ = strconv.Atoi(pid)
 			status, _ := os.ReadFile("/proc/" + pid + "/status")
 			if !strings.Contains(string(status), "\nNoNewPrivs:\t1\n") || !strings.Contains(string(status), "\nSeccomp:\t2\n") {
 				t.Errorf("process %s is not confined:\n%s", pid, status)
@@ -233,6 +236,16 @@ func TestServeConfined(t *testing.T) {
 	}
 	if err != nil || found != 1 {
 		t.Errorf("%d children, %v", found, err)
+	}
+	syscall.Kill(child, syscall.SIGKILL)
+	for _, kind := range []string{"tools", "resources", "prompts"} {
+		if line, err := lines.ReadString('\n'); line != `{"jsonrpc":"2.0","method":"notifications/`+kind+`/list_changed"}`+"\n" {
+			t.Error(line, err)
+		}
+	}
+	fmt.Fprintln(in, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
+	if line, err := lines.ReadString('\n'); line != `{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}`+"\n" {
+		t.Error(line, err)
 	}
 	in.Close()
 	io.Copy(io.Discard, lines)
