@@ -90,6 +90,7 @@ func TestCorp(t *testing.T) {
 		"lock a table":                   {all: server + directives([4]string{"lock", "mcpServers", "ours"}), user: "[mcpServers.y]\ncommand = \"z\"", want: "!profile dev, line 2: mcpServers.y.command is locked by corp, which locks mcpServers: ours"},
 		"lock a server":                  {all: server + directives([4]string{"lock", "mcpServers.x", "ours"}), user: "[mcpServers.x]\nallowed_tools = [\"t\"]", want: "!profile dev, line 2: mcpServers.x.allowed_tools is locked"},
 		"by another name":                {all: server + directives([4]string{"lock", "mcpServers.x.enabled", "ours"}), user: "[mcpServers.x]\ndisabled = true", want: "!profile dev, line 2: mcpServers.x.enabled is locked"},
+		"lock the pin":                   {all: server + directives([4]string{"lock", "mcpServers.x.pin", "ours"}), user: "[mcpServers.x.hutch]\npin = false", want: "!profile dev, line 2: mcpServers.x.pin is locked"},
 		"in another table":               {all: server + directives([4]string{"lock", "mcpServers.x.allowed_tools", "ours"}), user: "[mcpServers.x.hutch]\nallowed_tools = []", want: "!profile dev, line 2: mcpServers.x.allowed_tools is locked"},
 		"over the table":                 {all: directives([4]string{"lock", "env.A", "", `"b"`}), user: "env = 3", want: "!profile dev, line 1: env is locked"},
 		"beside it":                      {all: directives([4]string{"lock", "env.A", "", `"b"`}), user: "env.B = \"c\"", want: "A=b B=c"},

@@ -57,6 +57,10 @@ allowed_tools = ["search_repositories", "get_*"]
 [mcpServers.github.hutch]
 blocked_tools = []
 idle_timeout = "10m"
+pin = "strict"
+
+[mcpServers.old.hutch]
+pin = false
 `
 
 func TestParse(t *testing.T) {
@@ -73,9 +77,9 @@ func TestParse(t *testing.T) {
 		Servers: []Server{
 			{Server: wire.Server{Name: "github", Type: "stdio", Program: wire.Program{Command: "github-mcp-server", Args: []string{"stdio"},
 				Env: map[string]string{"GITHUB_TOKEN": "ghp_x"}, Dir: "/tmp"}, Enabled: true,
-				IdleTimeout: wire.Duration(10 * time.Minute), Source: "profile"},
+				IdleTimeout: wire.Duration(10 * time.Minute), Source: "profile", Pin: wire.PinStrict},
 				Layer: "user", Allowed: []string{"search_repositories", "get_*"}, Blocked: []string{}},
-			{Server: wire.Server{Name: "old", Type: "sse", URL: "http://old.example/sse", BearerToken: "other", Source: "profile"}, Layer: "user"},
+			{Server: wire.Server{Name: "old", Type: "sse", URL: "http://old.example/sse", BearerToken: "other", Source: "profile", Pin: wire.PinNone}, Layer: "user"},
 			{Server: wire.Server{Name: "zed", Type: "http", URL: "https://zed.example/mcp", BearerToken: "t0ken-value",
 				Headers: map[string]string{"X-Team": "Bearer abc"}, Enabled: true,
 				ConnectTimeout: wire.Duration(5 * time.Second), CallTimeout: wire.Duration(time.Minute), Source: "profile"}, Layer: "user"},
@@ -171,6 +175,9 @@ func TestParseRefuses(t *testing.T) {
 		{"[mcpServers.a]\nurl = \"http://a\"\nblocked_tools = [\"fs*\"]", `line 3: tool "fs*" has a * where it means nothing`},
 		{"[mcpServers.a]\nurl = \"http://a\"\nblocked_tools = \"x\"", `line 3: mcpServers.a.blocked_tools: write a list`},
 		{"[mcpServers.a]\nurl = \"http://a\"\nenabled = \"yes\"", `line 3: mcpServers.a.enabled: write true or false`},
+		{"[mcpServers.a]\nurl = \"http://a\"\npin = \"none\"", `line 3: mcpServers.a.pin: write true, false or "strict"`},
+		{"[mcpServers.a]\nurl = \"http://a\"\npin = [true]", `line 3: mcpServers.a.pin: write true, false or "strict"`},
+		{"[mcpServers.a]\nurl = \"http://a\"\npin = {}", `line 3: mcpServers.a.pin: write true, false or "strict"`},
 		{"\xff\xfe", "line 1: "},
 	} {
 		p, err := Parse("p", []byte(tt.text))
