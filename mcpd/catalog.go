@@ -85,7 +85,7 @@ func (cs *catalogs) makeRoom() {
 func (c catalog) size() (n int) {
 	for _, s := range c {
 		if held := s.held.Load(); held != nil {
-			n += len(held.result) + itemCost*len(held.items)
+			n += len(held.result) + held.apart + itemCost*len(held.items)
 		}
 	}
 	return n
@@ -142,6 +142,7 @@ type stock struct {
 	items  []wire.Item
 	index  map[string]*wire.Item
 	result json.RawMessage // of the list request
+	apart  int             // bytes of what servers say of tools that are held back
 }
 
 // get returns the list as it is now.
@@ -270,7 +271,11 @@ func (s *shelf) stock(gen uint64, by *Arrange, list []wire.Item) *stock {
 	shown := 0
 	for i := range list {
 		it := &list[i]
-		if it.Held == nil && s.shows(it) {
+		switch {
+		case it.Held != nil:
+			it.Raw = it.Held.Said // so that it is there once
+			st.apart += len(it.Raw)
+		case s.shows(it):
 			if shown++; shown > 1 {
 				b = append(b, ',')
 			}
