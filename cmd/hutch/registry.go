@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"hutch/fs"
@@ -167,9 +168,16 @@ func registryStatus(c *tree, _ bool, _ []string) error {
 	return err
 }
 
-// tellRegistry writes a message to the registry's ctl.
+// tellRegistry writes a message to the registry's ctl. A path is taken from here.
 func tellRegistry(verb string) func(*tree, bool, []string) error {
 	return func(c *tree, _ bool, args []string) error {
+		if verb == "source" && args[0] == "file" && len(args) == 2 {
+			path, err := filepath.Abs(args[1])
+			if err != nil {
+				return err
+			}
+			args[1] = path
+		}
 		return writeFile(c, "registry/ctl", fs.QuoteAll(append([]string{verb}, args...))+"\n")
 	}
 }

@@ -21,7 +21,10 @@ import (
 func TestBuiltin(t *testing.T) {
 	s := open(t, t.TempDir())
 	for _, e := range s.List() {
-		t.Run(e.Name, func(t *testing.T) { tryEntry(t, e) })
+		t.Run(e.Name, func(t *testing.T) {
+			t.Parallel()
+			tryEntry(t, e)
+		})
 	}
 }
 

@@ -161,7 +161,7 @@ func (in *Input) check(what string) error {
 // checkURLs checks where a run would connect to.
 func (e *Entry) checkURLs(away bool) error {
 	if e.Remote() {
-		if err := checkURL(e.Run, away); err != nil {
+		if err := e.checkRemote(away); err != nil {
 			return fmt.Errorf("its url: %w", err)
 		}
 	} else if err := checkRun(e.Run); err != nil {
@@ -186,6 +186,33 @@ func (e *Entry) checkURLs(away bool) error {
 	for _, s := range []*string{&e.Repository, &e.Website} { // which are only shown
 		if u, err := url.Parse(*s); err != nil || u.Scheme != "https" && u.Scheme != "http" || len(*s) > 1000 {
 			*s = ""
+		}
+	}
+	return nil
+}
+
+// checkRemote checks the URL of a remote server, also with what the registry puts in the
+// place of its variables, or proposes for it.
+func (e *Entry) checkRemote(away bool) error {
+	all := e.Run
+	urls := []string{e.Run}
+	for _, v := range e.Variables {
+		at := "{" + v.Name + "}"
+		for _, text := range append([]string{v.Value, v.Default}, v.Choices...) {
+			if text != "" {
+				urls = append(urls, strings.ReplaceAll(e.Run, at, text))
+			}
+		}
+		if text := cmp.Or(v.Value, v.Default); text != "" {
+			all = strings.ReplaceAll(all, at, text)
+		}
+	}
+	if len(urls) > maxInputs {
+		return fmt.Errorf("%d values for its variables: at most %d", len(urls), maxInputs)
+	}
+	for _, u := range append(urls, all) {
+		if err := checkURL(u, away); err != nil {
+			return err
 		}
 	}
 	return nil

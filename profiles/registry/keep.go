@@ -74,14 +74,14 @@ func (s *Store) keep(o Origin, k *kept) { fs.WriteJSON(s.keptPath(o), k, false) 
 
 // prune removes what sources said that are set no more. Its caller holds s.mu.
 func (s *Store) prune() {
-	files, _ := filepath.Glob(filepath.Join(s.dir, "*"+keptSuffix))
+	files, _ := os.ReadDir(s.dir)
 	known := map[string]bool{}
 	for _, src := range s.sources {
 		known[s.keptPath(src.Origin)] = true
 	}
 	for _, f := range files {
-		if !known[f] {
-			os.Remove(f)
+		if path := filepath.Join(s.dir, f.Name()); filepath.Ext(path) == keptSuffix && !known[path] {
+			os.Remove(path)
 		}
 	}
 }

@@ -241,7 +241,7 @@ func (s *Store) Refresh(ctx context.Context) error {
 		}
 		s.mu.Lock()
 		if src.err != nil {
-			errs = append(errs, fmt.Errorf("registry %s: %w", src, src.err))
+			errs = append(errs, fmt.Errorf("registry %s: %w", src.shown(), src.err))
 		}
 		s.mu.Unlock()
 	}
