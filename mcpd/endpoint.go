@@ -60,6 +60,8 @@ type Config struct {
 	// number in the ledger, its tool, and whether it is to run a command. An error
 	// fails the call. Nil: nobody wants to know.
 	Before func(ctx context.Context, id uint64, tool string, command bool) error
+	// Guard is asked before each request of a server; nil: nothing is in the way.
+	Guard Guard
 	// AggdPath is the aggregator's program. The endpoint works without it.
 	AggdPath string
 
@@ -110,6 +112,7 @@ type Endpoint struct {
 
 	limits  atomic.Pointer[wire.Limits] // of messages
 	arrange atomic.Pointer[Arrange]     // nil: names tell servers apart
+	whole   atomic.Bool                 // lists have all servers, or are refused
 
 	refreshing atomic.Bool  // a refresh is about to begin
 	fetching   sync.Mutex   // held by the one that has begun

@@ -79,7 +79,12 @@ func (c *call) reach(ctx context.Context, request wire.Call) (json.RawMessage, *
 
 // request makes one request of a server.
 func (c *call) request(ctx context.Context, aggregator *child.Child, request wire.Call) (wire.Answer, *Error) {
+	done, err := c.session.e.guard(request.Server)
+	if err != nil {
+		return wire.Answer{}, c.failed(ctx, err)
+	}
 	answer, err := aggregator.Call(ctx, request)
+	done(err != nil && c.ctx.Err() == nil) // else the client gave up
 	switch {
 	case err != nil:
 		return answer, c.failed(ctx, err)

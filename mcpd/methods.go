@@ -96,6 +96,9 @@ func planList(list *wire.List) func(context.Context, *call) (step, *Error) {
 		}
 		return func(ctx context.Context) (json.RawMessage, *Error) {
 			stock, err := c.catalog()[list].get(ctx, c.session.e)
+			if err == nil {
+				err = c.session.e.incomplete(ctx)
+			}
 			if err != nil {
 				return nil, err
 			}

@@ -184,12 +184,19 @@ func (n *namer) part(all []claim, name string, digits int) (parted []claim) {
 	return parted
 }
 
-// sorted returns the items in an order that hangs on them alone, each once.
+// sorted returns the items in an order that hangs on them alone, each once: of two of one
+// server that have one name, the one that is held back.
 func sorted(items []wire.Item) []wire.Item {
 	items = slices.Clone(items)
 	slices.SortFunc(items, func(a, b wire.Item) int {
 		if c := cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Original, b.Original)); c != 0 {
 			return c
+		}
+		switch {
+		case a.Held != nil && b.Held == nil:
+			return -1
+		case a.Held == nil && b.Held != nil:
+			return 1
 		}
 		return bytes.Compare(a.Raw, b.Raw)
 	})
