@@ -71,8 +71,8 @@ func (f *face) write(line []byte) {
 // that have a fault.
 func (f *face) defined() (list []wire.Server) {
 	for _, s := range f.cfg.Servers {
-		if s.Fault != nil {
-			fmt.Fprintf(f.cfg.Log, "aggd: server %s: %v\n", s.Name, s.Fault)
+		if s.Wrong != nil {
+			fmt.Fprintf(f.cfg.Log, "aggd: server %s: %v\n", s.Name, s.Wrong)
 			continue
 		}
 		list = append(list, s.Server)

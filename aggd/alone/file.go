@@ -28,7 +28,7 @@ const (
 type Server struct {
 	Key string // its own, any text
 	wire.Server
-	Fault error // why it cannot be connected
+	Wrong error // why it cannot be connected
 }
 
 // ReadFile reads the servers of a file. Programs get the environment env and what
@@ -57,7 +57,7 @@ func ReadFile(path, dir string, env []string) ([]Server, error) {
 }
 
 // parse returns the servers that a file names, in its order, without those that it
-// disables. What is wrong with one of them is its Fault.
+// disables. What is wrong with one of them is its Wrong.
 func parse(text []byte, env map[string]string) ([]Server, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if !utf8.Valid(text) {
@@ -97,7 +97,7 @@ func parseServers(table []byte, x *expander) (servers []Server, err error) {
 		known[key] = true
 		x.left -= len(internal(key))
 		s, enabled, fault := parseServer(table[start:end], x)
-		s.Key, s.Fault = key, fault
+		s.Key, s.Wrong = key, fault
 		s.Name = internal(key)
 		if enabled {
 			servers = append(servers, s)

@@ -74,8 +74,8 @@ func describe(servers []Server) string {
 	var list []string
 	for _, s := range servers {
 		switch {
-		case s.Fault != nil:
-			list = append(list, s.Key+": "+s.Fault.Error())
+		case s.Wrong != nil:
+			list = append(list, s.Key+": "+s.Wrong.Error())
 		case s.Stdio():
 			list = append(list, fmt.Sprintf("%s: stdio %s %q %v %s", s.Key, s.Command, s.Args, s.Env, s.Dir))
 		default:
@@ -133,7 +133,7 @@ func FuzzFile(f *testing.F) {
 			for _, table := range []map[string]string{s.Env, s.Headers} {
 				size += len(strings.Join(slices.Collect(maps.Values(table)), ""))
 			}
-			if s.Fault == nil && s.Command == "" && s.URL == "" {
+			if s.Wrong == nil && s.Command == "" && s.URL == "" {
 				t.Errorf("%q is nothing", s.Key)
 			}
 		}

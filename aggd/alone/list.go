@@ -126,7 +126,7 @@ func (f *face) tool(ctx context.Context, name string) (s *Server, own string, fo
 		return f.names.byName[it.server], it.own, true
 	}
 	s, own = f.names.split(name)
-	if s == nil || s.Fault != nil || !f.connected(ctx, s) {
+	if s == nil || s.Wrong != nil || !f.connected(ctx, s) {
 		return s, own, s != nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, toolWait)

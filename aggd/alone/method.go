@@ -133,8 +133,8 @@ func notFound(thing, name string) *jsonrpc.Error {
 
 // forward makes a request of a server, with own in place of the name at path.
 func (f *face) forward(ctx context.Context, q jsonrpc.Message, s *Server, own []byte, path ...string) (json.RawMessage, *jsonrpc.Error) {
-	if s.Fault != nil {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "server %s is not connected: %v", s.Key, s.Fault)
+	if s.Wrong != nil {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "server %s is not connected: %v", s.Key, s.Wrong)
 	}
 	a, err := f.child.Call(ctx, wire.Call{Server: s.Name, Method: q.Method, Params: rawjson.Set(q.Params, own, path...), Progress: f.progress})
 	switch {
