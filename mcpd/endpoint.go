@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"hutch/aggd/child"
+	"hutch/aggd/programs"
 	"hutch/aggd/storage"
 	"hutch/aggd/wire"
 	"hutch/fs"
@@ -64,6 +65,8 @@ type Config struct {
 	Guard Guard
 	// AggdPath is the aggregator's program. The endpoint works without it.
 	AggdPath string
+	// Start starts programs of servers that are to run in a sandbox. Nil: nothing does.
+	Start programs.Starter
 
 	// Resolve returns the secrets that servers' definitions refer to; nil: there
 	// are none.

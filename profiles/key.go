@@ -167,6 +167,13 @@ var extra = []Key{
 	{Name: ofServer + "idle_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return (*time.Duration)(&t.s.IdleTimeout) }},
 	{Name: ofServer + "connect_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return (*time.Duration)(&t.s.ConnectTimeout) }},
 	{Name: ofServer + "call_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return (*time.Duration)(&t.s.CallTimeout) }},
+	{Name: ofServer + "sandbox", In: InProfile, kind: isFlag, field: func(t target) any { return &t.s.Sandboxed }},
+	{Name: ofServer + "image", In: InProfile, kind: isName, field: func(t target) any { return &t.s.Image }},
+	{Name: ofServer + "shared", In: InProfile, kind: isFlag, field: func(t target) any { return &t.s.OneForAll }},
+	{Name: ofServer + "permissions", In: InProfile, kind: isText, field: func(t target) any { return &t.s.Permissions }},
+	{Name: ofServer + "read", In: InProfile, kind: isTexts, field: func(t target) any { return &t.s.Read }},
+	{Name: ofServer + "write", In: InProfile, kind: isTexts, field: func(t target) any { return &t.s.Write }},
+	{Name: ofServer + "allow", In: InProfile, kind: isPatterns, field: func(t target) any { return &t.s.Reach }},
 }
 
 // withAliases adds the keys of servers' own tables to keys, and has all that

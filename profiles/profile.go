@@ -71,6 +71,13 @@ type Server struct {
 	Layer   string   // whose it is
 	Allowed []string // nil: all
 	Blocked []string
+
+	Sandboxed   bool     // it runs in a sandbox of its own
+	Image       string   // of that; "": host
+	OneForAll   bool     // one sandbox for all VMs whose profile says the same
+	Permissions string   // the name or path of a permission profile; "": none
+	Read, Write []string // mounts of the sandbox, as permission profiles write them
+	Reach       []string // patterns of what it may reach besides
 }
 
 // Secrets returns the values in the profile that are not to be shown: the

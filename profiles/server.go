@@ -145,7 +145,8 @@ func (s *Server) byURL(at key) error {
 	for _, k := range []struct {
 		name string
 		said bool
-	}{{"args", s.Args != nil}, {"env", s.Env != nil}, {"dir", s.Dir != ""}} {
+	}{{"args", s.Args != nil}, {"env", s.Env != nil}, {"dir", s.Dir != ""}, {"sandbox", s.Sandboxed}, {"image", s.Image != ""},
+		{"permissions", s.Permissions != ""}, {"read", s.Read != nil}, {"write", s.Write != nil}, {"allow", s.Reach != nil}} {
 		if k.said {
 			return at.with(k.name).faultf("server %s has a url, and %s goes with a command: remove one", s.Name, k.name)
 		}

@@ -39,6 +39,8 @@ type Store struct {
 
 	mu     sync.Mutex         // guards loaded; held while files are read
 	loaded map[string]*loaded // by name
+
+	provided provision
 }
 
 // loaded is what is known of a profile.
@@ -85,6 +87,9 @@ func (s *Store) path(name string) string { return filepath.Join(s.dir, name+suff
 // parse it is the one that did last.
 func (s *Store) Get(name string) (*Profile, error) {
 	name = cmp.Or(name, Default)
+	if p := s.provided.get(name); p != nil {
+		return p, nil
+	}
 	if err := checkName(name); err != nil {
 		return nil, fmt.Errorf("%w: profile name %.64q %s", fs.ErrInvalid, name, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"hutch/aggd/programs"
 	"hutch/aggd/wire"
 	"hutch/fs"
 	"hutch/mcpd"
@@ -109,6 +110,9 @@ func New(s *Service, cfg Config) *Gateway {
 	e.Ended = func(c mcpd.Ended) { s.Telemetry.Call(cfg.Name(), c) }
 	e.Trouble = g.Trouble
 	e.Ask = g.ask
+	if s.Start != nil {
+		e.Start = func(ctx context.Context, p programs.Start) (programs.Task, error) { return s.Start(ctx, g, p) }
+	}
 	g.MCP = mcpd.New(e)
 	s.enter(g)
 	return g

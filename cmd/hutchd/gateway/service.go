@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"hutch/aggd/programs"
 	"hutch/cmd/hutchd/telemetry"
 	"hutch/fs"
 	"hutch/mcpd/asks"
@@ -23,6 +25,10 @@ type Service struct {
 	Locald    string // path of the program of the built-in tools; "": there are none
 	// LedgerIdle is after what time a ledger is closed that nobody needs; 0: 5 minutes.
 	LedgerIdle time.Duration
+
+	// Start starts a program that is to run in a sandbox. It is set before there is
+	// a gateway; nil: there are no sandboxes for them.
+	Start func(ctx context.Context, g *Gateway, s programs.Start) (programs.Task, error)
 
 	ids atomic.Uint64
 

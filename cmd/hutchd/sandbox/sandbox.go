@@ -37,6 +37,8 @@ type Sandbox struct {
 
 	starting atomic.Pointer[time.Time] // when it began to start; nil: it does not
 
+	programs atomic.Int64 // of MCP servers that run
+
 	calls atomic.Int64 // MCP calls that had begun when that was asked last
 
 	mu                sync.Mutex // guards what follows, and the fields of execs and connections that say so
@@ -191,9 +193,12 @@ func (v *Sandbox) Helpers() []int {
 	return pids
 }
 
-// Busy says whether an MCP call is under way, or began since Busy was asked
-// last.
+// Busy says whether an MCP server runs here, an MCP call is under way, or one began
+// since Busy was asked last.
 func (v *Sandbox) Busy() bool {
+	if v.programs.Load() > 0 {
+		return true
+	}
 	n := v.MCP.Count()
 	return v.calls.Swap(n.Begun) != n.Begun || n.Begun > n.Allowed+n.Denied+n.Failed
 }
@@ -265,7 +270,7 @@ func (v *Sandbox) Hold() (done func()) {
 		gone := v.holders == 0 && v.Anonymous()
 		v.mu.Unlock()
 		if gone {
-			v.service.later(v.Discard)
+			v.service.Later(v.Discard)
 		}
 	}
 }

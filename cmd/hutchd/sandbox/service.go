@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"hutch/aggd/programs"
 	"hutch/cmd/hutchd/gateway"
 	"hutch/cmd/hutchd/telemetry"
 	"hutch/fs"
@@ -39,7 +40,10 @@ type Config struct {
 	Log     *slog.Logger
 	// Telemetry is told what was done.
 	Telemetry *telemetry.Telemetry
-	Conns     int // most connections of guests; 0: half of what descriptors there are
+	// Programs makes what starts the programs of MCP servers that are to run in
+	// sandboxes, before there is one. Nil: there are none.
+	Programs func(*Service) Starter
+	Conns    int // most connections of guests; 0: half of what descriptors there are
 	// LedgerIdle is after what time a ledger is closed that nobody needs; 0: 5 minutes.
 	LedgerIdle time.Duration
 	// Event is told of what happens to VMs, after all that belongs to them was.
@@ -48,6 +52,9 @@ type Config struct {
 	// AskEnded is told the number of a question that waits no more. Nil is fine.
 	AskEnded func(id uint64)
 }
+
+// A Starter starts a program of a gateway's server.
+type Starter = func(ctx context.Context, g *gateway.Gateway, s programs.Start) (programs.Task, error)
 
 // A Service holds the sandboxes. It is a vmm.Table whose VMs are sandboxes.
 type Service struct {
@@ -80,6 +87,9 @@ func Open(cfg Config) (*Service, error) {
 	}
 	if s.limiter.most = cfg.Conns; s.limiter.most == 0 {
 		s.limiter.most = mostConns()
+	}
+	if cfg.Programs != nil {
+		s.Start = cfg.Programs(s)
 	}
 	var err error
 	s.Profiles, err = profiles.Open(profiles.Folders{
@@ -155,8 +165,8 @@ func of(m *vmm.VM, err error) (*Sandbox, error) {
 	return m.Sidecar().(*Sandbox), nil
 }
 
-// later does f on a goroutine that Close waits for.
-func (s *Service) later(f func(context.Context) error) {
+// Later does f on a goroutine that Close waits for.
+func (s *Service) Later(f func(context.Context) error) {
 	s.tasks.Begin(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()

@@ -4,6 +4,7 @@ package tree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -15,6 +16,7 @@ import (
 
 	"hutch/cmd/hutchd/sandbox"
 	"hutch/cmd/hutchd/telemetry"
+	"hutch/cmd/hutchd/workload"
 	"hutch/fs"
 	"hutch/fs/folder"
 	"hutch/mcpd/query"
@@ -45,6 +47,7 @@ type Server struct {
 	cfg        Config
 	tree       *fs.Tree[at]
 	profileDir *folder.Folder
+	workloads  *workload.Workloads
 	queries    query.Engine
 	err        fs.LastErr
 	errors     atomic.Int64 // that clients got
@@ -59,6 +62,10 @@ type Server struct {
 func New(cfg Config) (*Server, error) {
 	s := &Server{began: time.Now(), items: map[item]uint64{}}
 	cfg.Event, cfg.AskEnded = s.changed, s.askEnded
+	cfg.Programs = func(of *sandbox.Service) sandbox.Starter {
+		s.workloads = workload.New(of)
+		return s.workloads.Start
+	}
 	if cfg.Telemetry == nil {
 		cfg.Telemetry = telemetry.New(cfg.Log)
 	}
@@ -83,6 +90,7 @@ func New(cfg Config) (*Server, error) {
 		}
 		return err
 	}
+	s.Later(s.workloads.Recover)
 	s.cfg.Telemetry.Add(s.gauges)
 	s.tree = fs.New(rows(), at{s: s}, fs.Options[at]{Ident: s.ident, Failed: failed, Hold: hold})
 	return s, nil
@@ -93,7 +101,7 @@ func (s *Server) Root() fs.Node { return s.tree.Root() }
 
 // Close closes the sandboxes' service, and then what is left of the tree.
 func (s *Server) Close(ctx context.Context) error {
-	err := s.Service.Close(ctx)
+	err := errors.Join(s.workloads.Close(ctx), s.Service.Close(ctx))
 	s.Registry.Close()
 	s.profileDir.Close()
 	return err
@@ -146,6 +154,7 @@ func (s *Server) forget(gone func(item) bool) {
 func (s *Server) changed(v *sandbox.Sandbox, e vmm.Event) {
 	switch e.Kind {
 	case vmm.EventRemoved:
+		s.workloads.Forget(e.VM)
 		s.gone("vm/" + e.VM)
 	case vmm.EventReverted:
 		v.ForgetFolder("work")

@@ -1,0 +1,204 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"hutch/aggd/programs"
+	"hutch/fs"
+	"hutch/relay/guest"
+)
+
+// How long the guest may take to start, to signal and to remove a program.
+const programTime = 30 * time.Second
+
+// A Program is a command of the sandbox whose input and output are descriptors of
+// the host, as those of an MCP server that an aggregator speaks with. It is a
+// programs.Task.
+type Program struct {
+	v      *Sandbox
+	e      *guest.Exec
+	start  programs.Start
+	ctx    context.Context // ends when it has ended, or is given up
+	cancel context.CancelFunc
+	pumps  sync.WaitGroup
+	exited chan struct{}
+}
+
+// StartProgram starts a program in the guest as its exec called name. Env are
+// variables that it gets beside its own.
+func (v *Sandbox) StartProgram(ctx context.Context, name string, env map[string]string, s programs.Start) (*Program, error) {
+	p := &Program{v: v, start: s, exited: make(chan struct{})}
+	p.ctx, p.cancel = context.WithCancel(v.Context())
+	err := p.begin(ctx, name, env)
+	if err == nil && !v.Do(p.run) {
+		err = fmt.Errorf("%w: %s", fs.ErrNotExist, v.Gateway)
+	}
+	if err != nil {
+		p.cancel()
+		s.In.Close()
+		s.Out.Close()
+		p.remove()
+		return nil, v.WhyGone(err)
+	}
+	return p, nil
+}
+
+// begin has the guest start the command.
+func (p *Program) begin(ctx context.Context, name string, env map[string]string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, programTime, fmt.Errorf("%w: the guest does not answer", fs.ErrTimedOut))
+	defer cancel()
+	g, err := p.v.Guest()
+	if err != nil {
+		return err
+	}
+	if p.e, err = g.MakeExec(ctx, name); err != nil {
+		return err
+	}
+	all := maps.Clone(env)
+	maps.Copy(all, p.start.Env)
+	var lines []string
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		lines = append(lines, fs.QuoteAll([]string{"env", k, all[k]}))
+	}
+	if p.start.Dir != "" {
+		lines = append(lines, fs.QuoteAll([]string{"dir", p.start.Dir}))
+	}
+	return p.e.Ctl(ctx, append(lines, fs.QuoteAll(append([]string{"exec", p.start.Command}, p.start.Args...)))...)
+}
+
+// run carries what the program reads and writes until it has ended.
+func (p *Program) run() {
+	p.v.programs.Add(1)
+	defer close(p.exited)
+	defer p.v.programs.Add(-1)
+	defer p.cancel()
+	input := make(chan struct{})
+	go func() { // a read of a pipe ends when that is closed
+		defer close(input)
+		p.feed()
+	}()
+	p.pumps.Go(func() { p.drain("stdout", p.start.Out) })
+	p.pumps.Go(func() { p.drain("stderr", p.start.Log) })
+	line, err := p.e.Wait(p.ctx)
+	p.start.In.Close()
+	<-input
+	stop := time.AfterFunc(lingering, p.cancel) // of what the program has left behind
+	p.pumps.Wait()
+	stop.Stop()
+	p.start.Out.Close()
+	p.remove()
+	p.start.Gone(howEnded(line, p.v.WhyGone(err)))
+}
+
+// feed passes on what is written to the program, and then the end of that.
+func (p *Program) feed() {
+	f, err := p.e.Open(p.ctx, "stdin", os.O_WRONLY)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	buf := make([]byte, 64<<10)
+	for off := int64(0); ; {
+		n, err := p.start.In.Read(buf)
+		for done := 0; done < n; {
+			w, err := f.WriteAt(p.ctx, buf[done:n], off)
+			if err != nil {
+				return
+			}
+			done, off = done+w, off+int64(w)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// drain passes on what the program writes to a stream.
+func (p *Program) drain(stream string, to io.Writer) {
+	f, err := p.e.Open(p.ctx, stream, os.O_RDONLY)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	buf := make([]byte, 64<<10)
+	for off := int64(0); ; {
+		n, err := f.ReadAt(p.ctx, buf, off)
+		if n == 0 || err != nil {
+			return
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+		off += int64(n)
+	}
+}
+
+// howEnded puts the line of a wait as a process of the host says it.
+func howEnded(line string, err error) string {
+	how, _, _ := strings.Cut(line, " ")
+	switch {
+	case err != nil && how == "":
+		return fs.Text(err)
+	case strings.HasPrefix(how, "SIG"):
+		return "signal: " + how
+	}
+	return "exit status " + how
+}
+
+// remove takes the exec out of the guest, which kills what is left of it.
+func (p *Program) remove() {
+	if p.e == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), lateness)
+	defer cancel()
+	p.e.Remove(ctx)
+}
+
+// Exited is closed when nothing of the program is left.
+func (p *Program) Exited() <-chan struct{} { return p.exited }
+
+// Wait waits a while for that, and reports whether it came.
+func (p *Program) Wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// Terminate asks the program to end, by SIGTERM.
+func (p *Program) Terminate() {
+	ctx, cancel := context.WithTimeout(p.ctx, lateness)
+	defer cancel()
+	if err := p.e.Ctl(ctx, "signal TERM"); err != nil && !errors.Is(err, context.Canceled) {
+		p.v.Trouble("server", fs.Text(err))
+	}
+}
+
+// Kill kills the program with all it started, and waits for its end. A guest that
+// does not do so is not waited for.
+func (p *Program) Kill() {
+	ctx, cancel := context.WithTimeout(p.ctx, lateness)
+	p.e.Ctl(ctx, "kill")
+	cancel()
+	if !p.Wait(lateness) {
+		p.cancel()
+		<-p.exited
+	}
+}
+
+// PID is 0: the program has no process of its own on the host.
+func (p *Program) PID() int { return 0 }

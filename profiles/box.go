@@ -1,0 +1,26 @@
+package profiles
+
+import (
+	"encoding/json"
+
+	"hutch/aggd/wire"
+)
+
+// A Box is the sandbox that the program of an MCP server runs in.
+type Box struct {
+	Image   string       `json:"image,omitempty"` // "": host
+	Net     string       `json:"net,omitempty"`   // NetNone or NetProxy
+	Network wire.Network `json:"network"`         // what it may reach, where Net is NetProxy
+	Mounts  []Mount      `json:"mounts,omitempty"`
+	Shared  bool         `json:"shared,omitempty"` // between all VMs whose profile says the same
+	Wrong   string       `json:"wrong,omitempty"`  // why there can be none; "": there can
+}
+
+// Text returns what a wire.Program has of a Box.
+func (b Box) Text() string {
+	text, _ := json.Marshal(b) // of texts and numbers
+	return string(text)
+}
+
+// ParseBox returns the Box of a text that Text has made.
+func ParseBox(text string) (b Box, err error) { return b, json.Unmarshal([]byte(text), &b) }
