@@ -86,6 +86,7 @@ func groupName(state string) string {
 // treeConfig says what the tree stands on, but for how it ends.
 func treeConfig(o options, l *logs) tree.Config {
 	home, _ := os.UserHomeDir()
+	program, _ := os.Executable()
 	return tree.Config{
 		Config: sandbox.Config{
 			State:   o.state,
@@ -99,6 +100,7 @@ func treeConfig(o options, l *logs) tree.Config {
 		},
 		Level: l.level, ServiceLog: l.memory, CrashLog: l.crash,
 		Listen: o.listen,
+		Hutch:  filepath.Join(filepath.Dir(program), "hutch"),
 	}
 }
 

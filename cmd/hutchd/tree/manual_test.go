@@ -75,7 +75,7 @@ func TestManualHasEveryMessage(t *testing.T) {
 	var inTable []string
 	for of, verbs := range map[string][]verb{
 		"the service": rootVerbs(), "a VM": vmVerbs(), "an image": imageVerbs(), "a command": execVerbs(), "the endpoint": mcpVerbs(),
-		"a session": sessionVerbs(), "a connection": tcpVerbs(), "the registry": registryVerbs(),
+		"a session": sessionVerbs(), "a client": clientVerbs(), "a connection": tcpVerbs(), "the registry": registryVerbs(),
 	} {
 		for _, v := range verbs {
 			inTable = append(inTable, of+": "+strings.ReplaceAll(usage(v), "…", "..."))

@@ -20,6 +20,7 @@ import (
 	"hutch/fs"
 	"hutch/fs/folder"
 	"hutch/mcpd/query"
+	"hutch/profiles/clients"
 	"hutch/profiles/registry"
 	"hutch/vmm"
 )
@@ -34,6 +35,7 @@ type Config struct {
 	CrashLog   string
 	Mount      func() string // where the tree is mounted, or none, for ctl to tell
 	Listen     string        // where 9P is served, for ctl to tell
+	Hutch      string        // path of the hutch command, for AI clients to start
 	Shutdown   func()        // ends the service; called by the ctl message
 	// Gone is told of what went from the tree, or is another now, without the
 	// client that has it cached: its path. Nil is fine.
@@ -48,6 +50,7 @@ type Server struct {
 	tree       *fs.Tree[at]
 	profileDir *folder.Folder
 	workloads  *workload.Workloads
+	clients    clients.Home
 	queries    query.Engine
 	err        fs.LastErr
 	errors     atomic.Int64 // that clients got
@@ -70,6 +73,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Telemetry = telemetry.New(cfg.Log)
 	}
 	s.cfg = cfg
+	s.clients = clients.Home{Dir: cfg.Home, Backups: filepath.Join(cfg.State, "clients"), Program: cfg.Hutch, Address: reachable(cfg.Listen)}
 	var err error
 	if s.Registry, err = registry.Open(registry.Config{Dir: filepath.Join(cfg.State, "registry")}); err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
@@ -107,17 +111,18 @@ func (s *Server) Close(ctx context.Context) error {
 	return err
 }
 
-// An item is a generated entry that is no object: an image, a tool, a snapshot,
-// or the difference from one to another.
+// An item is a generated entry that is no object: an image, a client, a tool, a
+// snapshot, or the difference from one to another.
 type item struct {
 	of         uint64 // the gateway's; 0: none
 	snap, name string
+	client     string
 }
 
 // ident numbers what a walk found: VMs and execs by a number of their own,
 // other generated entries by what they are.
 func (s *Server) ident(a at) uint64 {
-	i := item{snap: a.snap, name: a.name}
+	i := item{snap: a.snap, name: a.name, client: a.client}
 	if a.gw != nil {
 		i.of = a.gw.ID
 	}
@@ -130,7 +135,7 @@ func (s *Server) ident(a at) uint64 {
 		return a.ask.Ident
 	case a.exec != nil:
 		return a.exec.ID
-	case i.snap == "" && i.name == "":
+	case i.snap == "" && i.name == "" && i.client == "":
 		return i.of
 	}
 	s.mu.Lock()

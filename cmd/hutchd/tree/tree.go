@@ -20,6 +20,7 @@ type at struct {
 	ask     *asks.Ask
 	name    string
 	snap    string // of a snapshot of the VM
+	client  string // the name of an AI client
 }
 
 type (
@@ -46,6 +47,7 @@ func rows() []row {
 		{Name: "asks", Perm: 0o700, Names: askNames, Enter: enterAsk, Each: askRow(), Doc: "what waits for a person to decide it, over all VMs",
 			Rows: []row{{Name: "next", Perm: 0o400, Open: nextAsk, Doc: "what waits and what comes, a JSON line each; blocks"}}},
 		{Name: "registry", Perm: 0o555, Rows: registryRows(), Doc: "MCP servers that can be run by name"},
+		{Name: "clients", Perm: 0o500, Names: clientNames, Enter: enterClient, Each: clientRow(), Doc: "the AI clients of the user that hutchd runs as"},
 		{Name: "db", Perm: 0o555, Doc: "the ledgers of every VM", Rows: []row{
 			{Name: "schema", Perm: 0o444, Read: rootSchema, Doc: "the tables, as statements of SQL, with the column vm"},
 			{Name: "query", Perm: 0o600, Open: openRootQuery, Doc: "write a SELECT over every VM, read its rows, a JSON line each, on one open file"},
@@ -98,6 +100,13 @@ func registryRows() []row {
 func entryRow() []row {
 	return []row{{Name: "NAME", Perm: 0o555, Doc: "an entry", Rows: []row{
 		{Name: "info", Perm: 0o444, Read: entryInfo, Doc: "what a run of the server needs, a JSON line"},
+	}}}
+}
+
+func clientRow() []row {
+	return []row{{Name: "NAME", Perm: 0o500, Doc: "an AI client", Rows: []row{
+		{Name: "ctl", Perm: 0o600, Read: clientName, Verbs: clientVerbs(), Doc: "have the client use hutch's MCP servers; read: its name"},
+		{Name: "status", Perm: 0o400, Read: clientStatus, Doc: "whether it is there, its file, and which of hutch's servers are in that"},
 	}}}
 }
 
