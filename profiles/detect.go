@@ -79,6 +79,9 @@ func (d *document) servers() (list []*document) {
 	servers, _ := d.table["mcpServers"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		server, _ := servers[name].(map[string]any)
+		if isHutch(server) {
+			continue
+		}
 		maps.DeleteFunc(server, func(k string, _ any) bool { return FindKey(ofServer+k) == nil && k != "hutch" && k != "capsem" })
 		for _, k := range []string{"hutch", "capsem"} {
 			if ours, ok := server[k].(map[string]any); ok {
@@ -90,6 +93,15 @@ func (d *document) servers() (list []*document) {
 		list = append(list, one)
 	}
 	return list
+}
+
+// isHutch says whether a server is the hutch command, as AI clients of the host
+// are given it. It has the whole tree behind it: what runs in a sandbox is not
+// to have that for being in the file of a client.
+func isHutch(server map[string]any) bool {
+	command, _ := server["command"].(string)
+	args, _ := server["args"].([]any)
+	return filepath.Base(command) == "hutch" && (slices.Contains(args, any("mcp")) || slices.Contains(args, any("mcp-session")))
 }
 
 // takes adds a detected server, if it is right by itself and nothing above is

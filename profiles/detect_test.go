@@ -34,6 +34,8 @@ func TestDetected(t *testing.T) {
 			// its servers
 			"mcpServers": {"a": {"type": "stdio", "command": "x", "args": ["y"], "env": {}}, "b": {"type": "http", "url": "http://b"},},}`},
 			want: "a(detected x []) b(detected http://b [])"},
+		"hutch itself": {profile: from, files: map[string]string{".claude.json": `{"mcpServers": {"a": {"command": "x"}, "hutch": {"command": "/usr/bin/hutch", "args": ["-s", "unix!/x", "mcp"]}, "dev": {"command": "hutch", "args": ["mcp-session", "dev"]}}}`},
+			want: "a(detected x [])"},
 		"gemini":          {profile: from, files: map[string]string{".gemini/settings.json": `{"mcpServers": {"a": {"httpUrl": "http://a", "timeout": 3000, "trust": true, "includeTools": ["t"], "oauth": {"x": 1}}}}`}, want: "a(detected http://a [t])"},
 		"not asked":       {profile: "pids = 16", files: map[string]string{".claude.json": `{"mcpServers": {"a": {"command": "x"}}}`}, want: "pids=16"},
 		"no files":        {profile: from, want: ""},

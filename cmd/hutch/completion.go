@@ -106,7 +106,7 @@ func isSwitch(f *flag.Flag) bool {
 }
 
 // argument returns what the command's argument number n may be, as its line
-// of the table names it: VMs and images are those that there are.
+// of the table names it: VMs, images and AI clients are those that there are.
 func (c *command) argument(ctx context.Context, n int) []string {
 	words := slices.DeleteFunc(strings.Fields(c.args), func(w string) bool { return w == "[FLAGS]" })
 	if len(words) == 0 {
@@ -125,6 +125,10 @@ func (c *command) argument(ctx context.Context, n int) []string {
 		return names(ctx, "images")
 	case word == "ENTRY":
 		return entries(ctx)
+	case word == "CLIENT":
+		return names(ctx, "clients")
+	case word == "WHAT":
+		return givable(ctx)
 	case strings.Contains(word, "|"):
 		return strings.Split(word, "|")
 	}
