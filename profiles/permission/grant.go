@@ -76,8 +76,8 @@ func Folders(list []Mount, volume func(name string) (folder string, err error)) 
 	return all, nil
 }
 
-// Notes tells what in the profile means less here than its words say: the path of
-// the field, and why.
+// Notes tells what in the profile means something else here than its words say: the
+// path of the field, and what it means.
 func (p *Profile) Notes() []Fault {
 	var notes []Fault
 	if p.Network == nil || p.Network.Outbound == nil || p.Network.Mode == "none" {
@@ -88,7 +88,7 @@ func (p *Profile) Notes() []Fault {
 	case out.All:
 		notes = append(notes, *faultf("network.outbound.insecure_allow_all", "reaches ports 80 and 443 of public hosts, and those in allow_port"))
 	case len(out.Ports) > 0 && len(out.Hosts) == 0:
-		notes = append(notes, *faultf("network.outbound.allow_port", "allows nothing without allow_host"))
+		notes = append(notes, *faultf("network.outbound.allow_port", "is of every public host, as there is no allow_host"))
 	}
 	return notes
 }

@@ -65,6 +65,8 @@ func (out *Outbound) patterns() ([]string, *Fault) {
 	}
 	if out.All {
 		add("*")
+	}
+	if out.All || len(out.Hosts) == 0 {
 		for _, port := range out.Ports {
 			add("*:" + strconv.Itoa(port))
 		}

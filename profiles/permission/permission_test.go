@@ -59,7 +59,7 @@ func TestReach(t *testing.T) {
 		{`{"mode": "none", "outbound": {"insecure_allow_all": true}}`, "", "example.com:443", profiles.NetNone, ""},
 		{`{"outbound": {"insecure_allow_all": true}}`, "example.com:443 example.com:80", "example.com:22", profiles.NetProxy, "insecure_allow_all reaches"},
 		{`{"outbound": {"insecure_allow_all": true, "allow_port": [22]}}`, "example.com:443 example.com:22", "example.com:23", profiles.NetProxy, "insecure_allow_all reaches"},
-		{`{"outbound": {"allow_port": [443]}}`, "", "example.com:443", profiles.NetNone, "allow_port allows nothing"},
+		{`{"outbound": {"allow_port": [443]}}`, "example.com:443", "example.com:80", profiles.NetProxy, "allow_port is of every public host"},
 		{`{"mode": "default", "outbound": {"allow_host": ["example.com"]}}`, "example.com:443 example.com:80", "example.com:8080 www.example.com:443 example.com.evil.example:443", profiles.NetProxy, ""},
 		{`{"outbound": {"allow_host": [".example.com"]}}`, "example.com:443 www.example.com:443 a.b.example.com:80", "badexample.com:443 com:443", profiles.NetProxy, ""},
 		{`{"outbound": {"allow_host": ["*.example.com"]}}`, "www.example.com:443", "example.com:443", profiles.NetProxy, ""},
