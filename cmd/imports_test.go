@@ -24,6 +24,7 @@ var layers = []struct {
 	{"aggd/confine/takeover", nil},
 	{"profiles", []string{"aggd/guard", "aggd/jsonrpc", "aggd/storage", "aggd/wire", "fs", "fs/quantity", "mcpd/policy"}},
 	{"profiles/clients", []string{"fs"}},
+	{"profiles/runconfig", []string{"aggd/guard", "aggd/rawjson", "fs", "mcpd/redact", "profiles", "profiles/permission", "profiles/reference"}},
 	{"profiles/permission", []string{"aggd/guard", "aggd/rawjson", "aggd/wire", "fs", "profiles"}},
 	{"profiles/registry/...", []string{"aggd/guard", "aggd/rawjson", "fs"}},
 	{"profiles/reference", []string{"fs"}},

@@ -1,0 +1,229 @@
+package runconfig
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"hutch/aggd/rawjson"
+	"hutch/fs"
+	"hutch/profiles/permission"
+)
+
+// Version is the schema_version that is read and written.
+const Version = "v0.1.0"
+
+// The limits of a config.
+const (
+	MaxText  = 1 << 20 // bytes
+	maxDepth = 32
+)
+
+// A Config is a RunConfig. It is not changed: With and Set return others.
+type Config struct {
+	text   []byte
+	server *Server
+	unused []Unused
+}
+
+// A Fault is what is wrong with a config, with the path of the field.
+type Fault = permission.Fault
+
+func faultf(path, format string, args ...any) *Fault {
+	return &Fault{Path: path, Text: fmt.Sprintf(format, args...)}
+}
+
+// Decode reads a config. Its error wraps fs.ErrInvalid and a Fault, which does not
+// tell what may be a secret.
+func Decode(text []byte) (*Config, error) {
+	c := &Config{text: bytes.Clone(text)}
+	if fault := c.decode(); fault != nil {
+		return nil, fmt.Errorf("%w: config: %w", fs.ErrInvalid, fault)
+	}
+	return c, nil
+}
+
+func (c *Config) decode() *Fault {
+	if fault := checkJSON(c.text); fault != nil {
+		return fault
+	}
+	if fault := checkVersion(rawjson.Get(c.text, "schema_version")); fault != nil {
+		return fault
+	}
+	w := walker{}
+	if fault := w.object(nil, c.text); fault != nil {
+		return fault
+	}
+	c.unused = w.unused
+	var s says
+	if err := json.Unmarshal(c.text, &s); err != nil {
+		return mistyped(err)
+	}
+	if s.Profile != nil && string(s.Profile) == "null" {
+		s.Profile = nil
+	}
+	var fault *Fault
+	if c.server, fault = s.server(); fault != nil {
+		return fault
+	}
+	c.unused = append(c.unused, c.otherFilter(&s)...)
+	if c.server.Profile != nil {
+		for _, n := range c.server.Profile.Notes() {
+			c.unused = append(c.unused, Unused{Path: "permission_profile." + n.Path, Why: n.Text})
+		}
+	}
+	return nil
+}
+
+func checkJSON(text []byte) *Fault {
+	switch {
+	case len(text) > MaxText:
+		return faultf("", "has %d bytes: at most %d", len(text), MaxText)
+	case !utf8.Valid(text):
+		return faultf("", "is not UTF-8")
+	}
+	err := rawjson.Object(text, maxDepth, func([]byte, int, int) error { return nil })
+	switch {
+	case errors.Is(err, rawjson.ErrType):
+		return faultf("", "is no JSON object: export one with thv export")
+	case err == nil:
+		err = rawjson.Unique(text)
+	}
+	if err != nil {
+		return faultf("", "cannot be read: %v", err)
+	}
+	return nil
+}
+
+// checkVersion takes no version for the one that there is, as ToolHive does.
+func checkVersion(raw []byte) *Fault {
+	if raw == nil || rawjson.IsString(raw) && slices.Contains([]string{"", Version}, rawjson.String(raw)) {
+		return nil
+	}
+	return faultf("schema_version", "is %.32s: hutch reads %s, and cannot tell what another means by the same words", raw, Version)
+}
+
+// mistyped says which field has a value of another type.
+func mistyped(err error) *Fault {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return faultf("", "cannot be read: %v", err)
+	}
+	return faultf(wrong.Field, "takes no %s", wrong.Value)
+}
+
+// Text returns the config as it was read, or as With and Set have made it. It is
+// not to be changed.
+func (c *Config) Text() []byte { return c.text }
+
+// Server returns what the config says of the server. It is not to be changed.
+func (c *Config) Server() *Server { return c.server }
+
+// New returns the config that says what s is.
+func New(s *Server) (*Config, error) {
+	empty := &Config{text: []byte("{}\n"), server: &Server{}}
+	return empty.With(s)
+}
+
+// With returns the config with what s says in place of what it says of the server.
+// Fields that say the same stay as they are spelled, and so does all that hutch does
+// not act upon.
+func (c *Config) With(s *Server) (*Config, error) {
+	was, err := rawjson.Encode(c.server.says())
+	if err != nil {
+		return nil, err
+	}
+	is, err := rawjson.Encode(s.says())
+	if err != nil {
+		return nil, err
+	}
+	text := c.text
+	for _, f := range fields {
+		path := strings.Split(f.path, ".")
+		if f.use != acts || slices.Contains(path, "*") {
+			continue
+		}
+		if value := rawjson.Get(is, path...); !bytes.Equal(rawjson.Get(was, path...), value) || f.path == "schema_version" {
+			text = put(text, value, path)
+		}
+	}
+	return Decode(c.tidy(text))
+}
+
+// Set returns the config with another value of the field at a path, as image or
+// env_vars.DEBUG. A text, a number and a flag are written as they are, lists and
+// objects in JSON; "" takes the field away. Fields that hutch does not act upon can be
+// set, too.
+func (c *Config) Set(path, value string) (*Config, error) {
+	names := strings.Split(path, ".")
+	if parent := slices.IndexFunc(anyNames, func(p string) bool { return strings.HasPrefix(path, p+".") }); parent >= 0 {
+		names = append(strings.Split(anyNames[parent], "."), strings.TrimPrefix(path, anyNames[parent]+"."))
+	}
+	if slices.Contains(names, "") {
+		return nil, fmt.Errorf("%w: config: %.64q is no path of a field like image or env_vars.NAME", fs.ErrInvalid, path)
+	}
+	quoted := rawjson.Quote(value)
+	if value == "" {
+		quoted = nil
+	}
+	next, err := Decode(c.tidy(put(c.text, quoted, names)))
+	if err == nil || value == "" || !json.Valid([]byte(value)) {
+		return next, err
+	}
+	if other, wrong := Decode(c.tidy(put(c.text, []byte(value), names))); wrong == nil {
+		return other, nil
+	}
+	return nil, err
+}
+
+// anyNames are the fields whose members have any names, with dots or not.
+var anyNames = []string{"env_vars", "container_labels", "header_forward.add_plaintext_headers", "header_forward.add_headers_from_secret", "remote_auth_config.oauth_params"}
+
+// tidy indents text as ToolHive does where the config was that tidy before.
+func (c *Config) tidy(text []byte) []byte {
+	if bytes.Equal(text, c.text) || string(c.text) != "{}\n" && !bytes.Equal(indent(c.text), c.text) {
+		return text
+	}
+	return indent(text)
+}
+
+func indent(text []byte) []byte {
+	var b bytes.Buffer
+	if json.Indent(&b, bytes.TrimSpace(text), "", "  ") != nil {
+		return text
+	}
+	b.WriteByte('\n')
+	return b.Bytes()
+}
+
+// put returns obj with value at a path of names, and what is missing on the way; a
+// nil value takes away what is there.
+func put(obj, value []byte, path []string) []byte {
+	name := path[0]
+	child := rawjson.Get(obj, name)
+	if len(path) > 1 {
+		if len(child) == 0 || child[0] != '{' {
+			if value == nil {
+				return obj
+			}
+			child = []byte("{}")
+		}
+		value = put(child, value, path[1:])
+	}
+	switch {
+	case value == nil:
+		return rawjson.Delete(obj, name)
+	case rawjson.Get(obj, name) != nil:
+		return rawjson.Set(obj, value, name)
+	}
+	inside := rawjson.Inside(obj)
+	b := append(bytes.Clone([]byte("{")), inside...)
+	if len(inside) > 0 {
+		b = append(b, ',')
+	}
+	return append(append(append(append(b, rawjson.Quote(name)...), ':'), value...), '}')
+}

@@ -1,0 +1,184 @@
+package runconfig
+
+import (
+	"slices"
+	"strings"
+)
+
+// A use is what hutch does with a field.
+type use uint8
+
+const (
+	acts   use = iota
+	same       // hutch does what it says, whatever it says, or it only tells of the server
+	kept       // hutch does not act upon it, and says so
+	guards     // likewise; and it was to keep something from somebody
+	parts      // its members have rows of their own
+	list       // its entries have rows in middleware
+)
+
+// A field is a row of the table of what a RunConfig says. A * stands for any name
+// of a member.
+type field struct {
+	path string
+	use  use
+	why  string // hutch does not act upon it
+}
+
+// fields are those of version 0.1.0, and hutch, which is ours.
+var fields = []field{
+	{"schema_version", acts, ""},
+	{"name", acts, ""},
+	{"image", acts, ""},
+	{"remote_url", acts, ""},
+	{"cmd_args", acts, ""},
+	{"transport", acts, ""},
+	{"target_port", acts, ""},
+	{"env_vars", acts, ""},
+	{"secrets", acts, ""},
+	{"permission_profile_name_or_path", acts, ""},
+	{"permission_profile", acts, ""},
+	{"volumes", acts, ""},
+	{"group", acts, ""},
+	{"tools_filter", acts, ""},
+	{"tools_override", acts, ""},
+	{"tools_override.*.name", acts, ""},
+	{"tools_override.*.description", acts, ""},
+	{"container_labels", acts, ""},
+	{"header_forward", parts, ""},
+	{"header_forward.add_plaintext_headers", acts, ""},
+	{"header_forward.add_headers_from_secret", acts, ""},
+	{"remote_auth_config", parts, ""},
+	{"remote_auth_config.client_id", acts, ""},
+	{"remote_auth_config.client_secret", acts, ""},
+	{"remote_auth_config.client_secret_file", acts, ""},
+	{"remote_auth_config.scopes", acts, ""},
+	{"remote_auth_config.scope_param_name", acts, ""},
+	{"remote_auth_config.issuer", acts, ""},
+	{"remote_auth_config.authorize_url", acts, ""},
+	{"remote_auth_config.token_url", acts, ""},
+	{"remote_auth_config.resource", acts, ""},
+	{"remote_auth_config.oauth_params", acts, ""},
+	{"remote_auth_config.callback_port", acts, ""},
+	{"remote_auth_config.bearer_token", acts, ""},
+	{"remote_auth_config.bearer_token_file", acts, ""},
+	{"hutch", parts, ""},
+	{"hutch.health_check", acts, ""},
+
+	{"remote_auth_config.use_pkce", same, ""},
+	{"isolate_network", same, ""},
+	{"stateless", same, ""},
+	{"registry_api_url", same, ""},
+	{"registry_url", same, ""},
+	{"registry_server_name", same, ""},
+	{"base_name", same, ""},
+	{"container_name", same, ""},
+
+	{"host", kept, "no port of the host is opened: the server is called below servers"},
+	{"port", kept, "no port of the host is opened: the server is called below servers"},
+	{"proxy_mode", kept, "there is no proxy that speaks one of them only"},
+	{"publish", kept, "no port of the host is opened: connect through net/tcp of the server's VM"},
+	{"target_host", kept, "the server is reached on the loopback of its VM"},
+	{"allowed_origins", kept, "no port of the host is opened for it"},
+	{"env_file_dir", kept, "write the variables in env_vars"},
+	{"debug", kept, "see debug in the ctl of the tree"},
+	{"token_exchange_config", kept, "no token is exchanged for it"},
+	{"upstream_swap_config", kept, "no token is exchanged for it"},
+	{"aws_sts_config", kept, "no token is exchanged for it"},
+	{"audit_config", kept, "every call is in mcp/calls"},
+	{"audit_config_path", kept, "every call is in mcp/calls"},
+	{"telemetry_config", kept, "hutchd's environment says where its traces go"},
+	{"rate_limit_namespace", kept, "it is of Kubernetes"},
+	{"k8s_pod_template_patch", kept, "it is of Kubernetes"},
+	{"mcpserver_generation", kept, "it is of Kubernetes"},
+	{"scaling_config", kept, "it is of Kubernetes"},
+	{"allow_docker_gateway", kept, "there is no such gateway: a host that is not public has to be in the permission profile and in network.private of a profile"},
+	{"trust_proxy_headers", kept, "there is no proxy in front of it"},
+	{"strict_protocol_validation", kept, "revisions are negotiated"},
+	{"session_ttl", kept, "sessions end with who holds them"},
+	{"thv_ca_bundle", kept, "the host's certificates hold"},
+	{"jwks_auth_token_file", kept, "callers are users of the tree"},
+	{"endpoint_prefix", kept, "there is no proxy in front of it"},
+	{"runtime_config", kept, "packages run with the programs of the image host"},
+	{"remote_auth_config.skip_browser", kept, "a login is begun by hand"},
+	{"remote_auth_config.timeout", kept, "a login is begun by hand"},
+	{"remote_auth_config.headers", kept, "write them in header_forward"},
+	{"remote_auth_config.env_vars", kept, "a remote server has no environment"},
+	{"remote_auth_config.cached_refresh_token_ref", kept, "log in anew"},
+	{"remote_auth_config.cached_token_expiry", kept, "log in anew"},
+	{"remote_auth_config.cached_client_id", kept, "log in anew"},
+	{"remote_auth_config.cached_client_secret_ref", kept, "log in anew"},
+	{"remote_auth_config.cached_secret_expiry", kept, "log in anew"},
+	{"remote_auth_config.cached_reg_token_ref", kept, "log in anew"},
+	{"remote_auth_config.cached_cimd_client_id", kept, "log in anew"},
+	{"remote_auth_config.cached_reg_client_uri", kept, "log in anew"},
+	{"remote_auth_config.cached_token_auth_method", kept, "log in anew"},
+	{"remote_auth_config.cached_dcr_callback_port", kept, "log in anew"},
+
+	{"oidc_config", guards, "callers are users of the tree"},
+	{"authz_config", guards, "write Cedar policies in a profile, as policy(5) tells"},
+	{"authz_config_path", guards, "write Cedar policies in a profile, as policy(5) tells"},
+	{"rate_limit_config", guards, "write capabilities with a rate in a profile, as policy(5) tells"},
+	{"ignore_config", guards, "no files are hidden in what is mounted"},
+	{"validating_webhooks", guards, "nobody is asked: write rules in a profile, as policy(5) tells"},
+	{"mutating_webhooks", guards, "nobody is asked: write rules in a profile, as policy(5) tells"},
+	{"embedded_auth_server_config", guards, "callers are users of the tree"},
+	{"middleware_configs", list, ""},
+	{"additional_middleware_configs", list, ""},
+}
+
+// middleware are the types of entries of middleware_configs, which ToolHive writes
+// beside the fields that they were made of. Of those that are not here nobody knows
+// what they keep from whom.
+var middleware = []field{
+	{"body-limit", same, ""},
+	{"header-forward", same, ""},
+	{"mcp-parser", same, ""},
+	{"origin", same, ""},
+	{"recovery", same, ""},
+	{"tool-call-filter", same, ""}, // looked at by itself
+	{"tool-filter", same, ""},
+	{"usagemetrics", same, ""},
+	{"auth", kept, "callers are users of the tree"},
+	{"audit", kept, "every call is in mcp/calls"},
+	{"awssts", kept, "no token is exchanged for it"},
+	{"obo", kept, "no token is exchanged for it"},
+	{"strip-auth", kept, "no token of a caller is passed on"},
+	{"telemetry", kept, "hutchd's environment says where its traces go"},
+	{"tokenexchange", kept, "no token is exchanged for it"},
+	{"upstreamswap", kept, "no token is exchanged for it"},
+	{"authorization", guards, "write Cedar policies in a profile, as policy(5) tells"},
+	{"mutating-webhook", guards, "nobody is asked: write rules in a profile, as policy(5) tells"},
+	{"ratelimit", guards, "write capabilities with a rate in a profile, as policy(5) tells"},
+	{"validating-webhook", guards, "nobody is asked: write rules in a profile, as policy(5) tells"},
+}
+
+// findField returns the row of the field at a path, nil if there is none.
+func findField(path []string) *field {
+	i := slices.IndexFunc(fields, func(f field) bool { return f.is(path) })
+	if i < 0 {
+		return nil
+	}
+	return &fields[i]
+}
+
+func (f *field) is(path []string) bool {
+	names := strings.Split(f.path, ".")
+	return slices.EqualFunc(names, path, func(a, b string) bool { return a == "*" || a == b })
+}
+
+// spelled returns how a field is spelled that differs from the path in case only,
+// "" if there is none.
+func spelled(path []string) string {
+	last := len(path) - 1
+	for _, f := range fields {
+		names := strings.Split(f.path, ".")
+		if len(names) != len(path) || names[last] == path[last] || !strings.EqualFold(names[last], path[last]) {
+			continue
+		}
+		if f.is(append(path[:last:last], names[last])) {
+			return names[last]
+		}
+	}
+	return ""
+}
