@@ -14,8 +14,8 @@ import (
 // there is no network.
 //
 // A name that begins with a dot means the domain and every name below it, as it
-// does to Squid, which is what ToolHive has these names judged by. A port alone
-// allows nothing: that all hosts may be reached, insecure_allow_all says.
+// does to Squid, which is what ToolHive has these names judged by. Ports
+// alone are those of every host, there as here.
 func (n *Network) patterns() ([]string, *Fault) {
 	if n == nil {
 		return nil, nil
