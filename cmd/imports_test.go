@@ -22,7 +22,7 @@ var layers = []struct {
 	{"fs/...", []string{"fs"}},
 	{"aggd/...", []string{"fs/..."}},
 	{"aggd/confine/takeover", nil},
-	{"profiles", []string{"aggd/guard", "aggd/jsonrpc", "aggd/storage", "aggd/wire", "fs", "fs/quantity", "mcpd/policy"}},
+	{"profiles", []string{"aggd/guard", "aggd/jsonrpc", "aggd/storage", "aggd/wire", "fs", "fs/quantity", "mcpd/policy", "profiles/reference"}},
 	{"profiles/clients", []string{"fs"}},
 	{"profiles/runconfig", []string{"aggd/guard", "aggd/rawjson", "fs", "mcpd/redact", "profiles", "profiles/permission", "profiles/reference"}},
 	{"profiles/permission", []string{"aggd/guard", "aggd/rawjson", "aggd/wire", "fs", "profiles"}},
@@ -41,10 +41,10 @@ var layers = []struct {
 	{"cmd/hutch", []string{"cmd/hutch/...", "fs/...", "mcpd/ledger", "mcpd/policy", "mcpd/query/sqltext", "profiles", "profiles/registry"}},
 	{"cmd/hutch/hostmcp", []string{"aggd/jsonrpc", "aggd/rawjson", "fs/..."}},
 	{"cmd/hutchd/telemetry", []string{"aggd/trace", "fs", "mcpd", "mcpd/ledger"}},
-	{"cmd/hutchd/gateway", []string{"cmd/hutchd/telemetry", "relay", "relay/agent", "mcpd/...", "profiles", "profiles/permission", "aggd/...", "fs/..."}},
+	{"cmd/hutchd/gateway", []string{"cmd/hutchd/telemetry", "relay", "relay/agent", "mcpd/...", "profiles", "profiles/permission", "aggd/...", "fs/...", "profiles/secrets"}},
 	{"cmd/hutchd/workload", []string{"cmd/hutchd/gateway", "cmd/hutchd/sandbox", "mcpd/policy", "profiles", "aggd/programs", "fs"}},
-	{"cmd/hutchd/sandbox", []string{"cmd/hutchd/gateway", "cmd/hutchd/telemetry", "vmm/...", "relay/...", "mcpd/...", "profiles", "aggd/...", "fs/..."}},
-	{"cmd/hutchd/tree", []string{"cmd/hutchd/gateway", "cmd/hutchd/sandbox", "cmd/hutchd/workload", "cmd/hutchd/telemetry", "vmm", "vmm/pack", "profiles/clients", "profiles/registry", "mcpd/...", "aggd/...", "fs/..."}},
+	{"cmd/hutchd/sandbox", []string{"cmd/hutchd/gateway", "cmd/hutchd/telemetry", "vmm/...", "relay/...", "mcpd/...", "profiles", "aggd/...", "fs/...", "profiles/secrets"}},
+	{"cmd/hutchd/tree", []string{"cmd/hutchd/gateway", "cmd/hutchd/sandbox", "cmd/hutchd/workload", "cmd/hutchd/telemetry", "vmm", "vmm/pack", "profiles/clients", "profiles/registry", "mcpd/...", "aggd/...", "fs/...", "profiles/secrets"}},
 	{"cmd/hutchd", []string{"cmd/hutchd/...", "vmm/...", "profiles", "aggd/confine", "fs/..."}},
 }
 

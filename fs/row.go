@@ -42,6 +42,7 @@ type Row[T any] struct {
 	Enter func(Call[T], string) (T, error) // … what each name leads to …
 	Each  []Row[T]                         // … and the entry it is: one row
 	Make  func(Call[T], string) error      // mkdir of a generated entry
+	New   func(Call[T], string) (T, error) // what a name leads to that is not there: writing the file makes it
 	Drop  func(Call[T], string) error      // rmdir of a generated entry
 	Mount func(Call[T]) (Node, error)      // the root of another tree
 	Under func(Call[T]) (Node, error)      // a directory whose entries stand beside Rows; nil: none now
@@ -321,11 +322,28 @@ func (n *rowNode[T]) Create(ctx context.Context, name string, flags int, perm fs
 	if errors.Is(err, ErrPermission) {
 		return nil, nil, err
 	}
+	if errors.Is(err, ErrNotExist) && n.row.New != nil {
+		return n.createNew(ctx, name, flags)
+	}
 	if err != nil {
 		return nil, nil, n.fail(fmt.Errorf("%w: no file can be made in %s", ErrNotPermitted, n.name))
 	}
 	if flags&os.O_EXCL != 0 {
 		return nil, nil, n.fail(fmt.Errorf("%w: %s", ErrExist, name))
+	}
+	h, err := c.Open(ctx, flags)
+	return c, h, err
+}
+
+// createNew opens a generated entry that is not there yet.
+func (n *rowNode[T]) createNew(ctx context.Context, name string, flags int) (Node, Handle, error) {
+	at, err := n.row.New(n.call(ctx), name)
+	if err != nil {
+		return nil, nil, n.fail(err)
+	}
+	c, err := n.step(ctx, &n.row.Each[0], name, at, false)
+	if err != nil {
+		return nil, nil, err
 	}
 	h, err := c.Open(ctx, flags)
 	return c, h, err

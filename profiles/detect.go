@@ -118,6 +118,9 @@ func (l *layered) takes(one *document) error {
 	if err == nil {
 		var p Profile
 		err = alone.decode(&p)
+		if refs := p.References(); err == nil && len(refs) > 0 {
+			err = fmt.Errorf("%w: %s: %s is a reference to a secret, which only a profile may have", fs.ErrPermission, one.place, refs[0])
+		}
 	}
 	if err == nil {
 		err = l.add(one, nil, l.table, one.table)

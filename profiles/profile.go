@@ -16,6 +16,7 @@ import (
 	"hutch/aggd/wire"
 	"hutch/fs"
 	"hutch/mcpd/policy"
+	"hutch/profiles/reference"
 )
 
 // A Profile is what a profile file says. It is shared and not to be changed.
@@ -82,32 +83,51 @@ type Server struct {
 
 // Secrets returns the values in the profile that are not to be shown: the
 // tokens of its servers, the keys of its storage, and what their headers and environments hold.
+// What is a reference to a secret may be.
 func (p *Profile) Secrets() []string {
-	var values []string
-	for _, v := range []string{p.Storage.Bucket.AccessKey, p.Storage.Bucket.SecretKey} {
-		if v != "" {
-			values = append(values, v)
-		}
-	}
+	values := []string{p.Storage.Bucket.AccessKey, p.Storage.Bucket.SecretKey}
 	for _, s := range p.Servers {
-		if s.BearerToken != "" {
-			values = append(values, s.BearerToken)
-		}
+		values = append(values, s.values()...)
 		for _, v := range s.Headers {
-			values = append(values, v)
 			if _, credentials, ok := strings.Cut(v, " "); ok {
 				values = append(values, credentials)
 			}
 		}
-		values = slices.AppendSeq(values, maps.Values(s.Env))
 	}
+	var hidden []string
 	for _, v := range values {
-		if lines := strings.Split(v, "\n"); len(lines) > 1 { // as logs show it
-			values = append(values, slices.DeleteFunc(lines, isShort)...)
+		if v != "" && !reference.Is(v) {
+			hidden = append(hidden, Parts(v)...)
 		}
 	}
-	slices.Sort(values)
-	return slices.Compact(values)
+	slices.Sort(hidden)
+	return slices.Compact(hidden)
+}
+
+// References returns the references to secrets that the servers have.
+func (p *Profile) References() []string {
+	var list []string
+	for _, s := range p.Servers {
+		list = append(list, slices.DeleteFunc(s.values(), func(v string) bool { return !reference.Is(v) })...)
+	}
+	return list
+}
+
+// values returns the values of the server that are secrets, or refer to some.
+func (s *Server) values() []string {
+	values := []string{s.BearerToken}
+	values = slices.AppendSeq(values, maps.Values(s.Headers))
+	return slices.AppendSeq(values, maps.Values(s.Env))
+}
+
+// Parts returns a secret value, and what of it is one by itself: its long lines, as
+// logs show them.
+func Parts(value string) []string {
+	parts := []string{value}
+	if lines := strings.Split(value, "\n"); len(lines) > 1 {
+		parts = append(parts, slices.DeleteFunc(lines, isShort)...)
+	}
+	return parts
 }
 
 // isShort tells of a line of a secret that it may occur anywhere.

@@ -10,6 +10,7 @@ import (
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/wire"
 	"hutch/fs"
+	"hutch/profiles/reference"
 )
 
 // decodeServers reads the table of servers.
@@ -28,6 +29,9 @@ func decodeServers(p *Profile, table map[string]any, at key) error {
 			return err
 		}
 		if err := s.reach(at); err != nil {
+			return err
+		}
+		if err := s.checkReferences(at); err != nil {
 			return err
 		}
 		p.Servers = append(p.Servers, *s)
@@ -110,6 +114,24 @@ func CheckServerName(name string) error {
 		return errors.New("is longer than 64 bytes: choose another")
 	case strings.ContainsFunc(name, fs.NotIn("_-")):
 		return errors.New("has other characters than letters, digits, dashes and underscores: choose another")
+	}
+	return nil
+}
+
+// checkReferences says which value only begins as a reference to a secret.
+func (s *Server) checkReferences(at key) error {
+	for _, in := range []struct {
+		name  string
+		table map[string]string
+	}{{"env", s.Env}, {"headers", s.Headers}} {
+		for _, name := range slices.Sorted(maps.Keys(in.table)) {
+			if _, _, err := reference.Parse(in.table[name]); err != nil {
+				return at.with(in.name).with(name).faultf("%s: %s", name, err)
+			}
+		}
+	}
+	if _, _, err := reference.Parse(s.BearerToken); err != nil {
+		return at.with("bearer_token").faultf("bearer_token: %s", err)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"hutch/fs"
+	"hutch/profiles/reference"
 )
 
 // masked stands where a secret would.
@@ -57,7 +58,7 @@ func (s *shown) table(at key, table map[string]any) {
 		}
 		from := s.l.where(at)
 		value := literal(table[name])
-		if s.isSecret(at, value) {
+		if text, _ := table[name].(string); s.isSecret(at, value) && !reference.Is(text) {
 			value = quote(masked)
 		}
 		s.line(at, from.layer, s.place(from), s.state(at), value)

@@ -121,6 +121,8 @@ func (c *command) argument(ctx context.Context, n int) []string {
 		return names(ctx, "vm")
 	case word == "ID":
 		return names(ctx, "asks")
+	case word == "SECRET":
+		return secretNames(ctx)
 	case word == "IMAGE":
 		return names(ctx, "images")
 	case word == "ENTRY":
@@ -154,6 +156,22 @@ func entries(ctx context.Context) []string {
 	list := names(ctx, "registry/servers")
 	for i, file := range list {
 		list[i] = registry.NameOf(file)
+	}
+	return list
+}
+
+// secretNames returns the names of the secrets.
+func secretNames(ctx context.Context) (list []string) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	c, err := dial(ctx)
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	entries, _ := c.readDir("secrets")
+	for _, e := range entries {
+		list = append(list, e.Name)
 	}
 	return list
 }

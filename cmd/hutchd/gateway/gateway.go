@@ -110,6 +110,7 @@ func New(s *Service, cfg Config) *Gateway {
 	e.Ended = func(c mcpd.Ended) { s.Telemetry.Call(cfg.Name(), c) }
 	e.Trouble = g.Trouble
 	e.Ask = g.ask
+	e.Resolve = g.Resolve
 	if s.Start != nil {
 		e.Start = func(ctx context.Context, p programs.Start) (programs.Task, error) { return s.Start(ctx, g, p) }
 	}

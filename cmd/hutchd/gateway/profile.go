@@ -51,6 +51,7 @@ func (g *Gateway) Configure(ctx context.Context) error {
 	}
 	g.profile.Store(p)
 	g.Hide(p.Secrets()...)
+	g.red.Spare(p.References()...)
 	if g.cfg.Configured != nil {
 		g.cfg.Configured(p)
 	}

@@ -12,6 +12,7 @@ import (
 	"hutch/fs"
 	"hutch/mcpd/asks"
 	"hutch/profiles"
+	"hutch/profiles/secrets"
 )
 
 // A Service is what all gateways share.
@@ -19,6 +20,7 @@ type Service struct {
 	Profiles  *profiles.Store
 	Events    *fs.Log     // of all gateways, a JSON line each
 	Asks      *asks.Table // what waits for a person
+	Secrets   *secrets.Secrets
 	Telemetry *telemetry.Telemetry
 	Log       *slog.Logger
 	Aggd      string // path of the aggregator program

@@ -24,6 +24,7 @@ import (
 	"hutch/mcpd/asks"
 	"hutch/mcpd/attest"
 	"hutch/profiles"
+	"hutch/profiles/secrets"
 	"hutch/vmm"
 	"hutch/vmm/cgroup"
 )
@@ -82,6 +83,7 @@ func Open(cfg Config) (*Service, error) {
 		Service: gateway.Service{
 			Events: fs.NewLog(gateway.MaxEvents), Telemetry: cfg.Telemetry, Log: cfg.Log,
 			Aggd: cfg.Aggd, Locald: cfg.Locald, LedgerIdle: cfg.LedgerIdle,
+			Secrets: secrets.New(filepath.Join(cfg.State, "secrets")),
 		},
 		signing: attest.NewKey(filepath.Join(cfg.State, "attest.key")),
 	}
@@ -131,6 +133,7 @@ func (s *Service) machines(name string) vmm.Profile {
 func (s *Service) Close(ctx context.Context) error {
 	err := s.Table.Close(ctx)
 	s.tasks.End()
+	s.Secrets.Close()
 	return err
 }
 

@@ -48,6 +48,7 @@ func rows() []row {
 			Rows: []row{{Name: "next", Perm: 0o400, Open: nextAsk, Doc: "what waits and what comes, a JSON line each; blocks"}}},
 		{Name: "registry", Perm: 0o555, Rows: registryRows(), Doc: "MCP servers that can be run by name"},
 		{Name: "clients", Perm: 0o500, Names: clientNames, Enter: enterClient, Each: clientRow(), Doc: "the AI clients of the user that hutchd runs as"},
+		{Name: "secrets", Perm: 0o700, Names: secretNames, Enter: enterSecret, Each: secretRow(), New: newSecret, Drop: dropSecret, Doc: "what references to secrets lead to; write a file to set one, rm forgets it"},
 		{Name: "db", Perm: 0o555, Doc: "the ledgers of every VM", Rows: []row{
 			{Name: "schema", Perm: 0o444, Read: rootSchema, Doc: "the tables, as statements of SQL, with the column vm"},
 			{Name: "query", Perm: 0o600, Open: openRootQuery, Doc: "write a SELECT over every VM, read its rows, a JSON line each, on one open file"},
@@ -108,6 +109,10 @@ func clientRow() []row {
 		{Name: "ctl", Perm: 0o600, Read: clientName, Verbs: clientVerbs(), Doc: "have the client use hutch's MCP servers; read: its name"},
 		{Name: "status", Perm: 0o400, Read: clientStatus, Doc: "whether it is there, its file, and which of hutch's servers are in that"},
 	}}}
+}
+
+func secretRow() []row {
+	return []row{{Name: "NAME", Perm: 0o200, Open: openSecret, Doc: "a secret, of which only its server reads what was written"}}
 }
 
 func vmRow() []row {

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+
+	"golang.org/x/term"
+
+	"hutch/fs"
+)
+
+// maxSecret is how many bytes a secret has at most, with its last newline.
+const maxSecret = 64<<10 + 1
+
+// secretVerbs is the table of what hutch secret does.
+var secretVerbs = map[string]struct {
+	min, max int
+	do       func(context.Context, *tree, []string) error
+}{
+	"set": {1, 1, setSecret},
+	"ls":  {0, 0, listSecrets},
+	"rm":  {1, -1, forgetSecrets},
+}
+
+// secret sets, lists and forgets what references to secrets lead to.
+func secret(ctx context.Context, args []string) error {
+	verb, ok := secretVerbs[args[0]]
+	if n := len(args) - 1; !ok || n < verb.min || verb.max >= 0 && n > verb.max {
+		return misuse(lookup("secret").usage())
+	}
+	return connected(verb.do)(ctx, args[1:])
+}
+
+// setSecret sets a secret to what is typed, which is not shown, or to the input.
+func setSecret(ctx context.Context, c *tree, args []string) error {
+	value, err := readSecret(ctx, args[0], os.Stdin)
+	if err != nil {
+		return err
+	}
+	f, err := c.create(path.Join("secrets", args[0]), 0o200)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(value)
+	return errors.Join(err, f.Close())
+}
+
+func readSecret(ctx context.Context, name string, in *os.File) (value []byte, err error) {
+	if fd := int(in.Fd()); term.IsTerminal(fd) {
+		fmt.Fprintf(os.Stderr, "secret %s: ", name)
+		value, err = readHidden(ctx, fd)
+		fmt.Fprintln(os.Stderr)
+	} else {
+		value, err = io.ReadAll(io.LimitReader(in, maxSecret+1))
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case len(value) == 0 || string(value) == "\n":
+		return nil, fmt.Errorf("%w: the secret is empty", fs.ErrInvalid)
+	case len(value) > maxSecret:
+		return nil, fmt.Errorf("%w: a secret has at most %d KiB", fs.ErrTooLong, maxSecret>>10)
+	}
+	return value, nil
+}
+
+// readHidden returns the line that is typed at a terminal, which does not show it
+// and is as it was when ctx ends.
+func readHidden(ctx context.Context, fd int) ([]byte, error) {
+	was, err := term.GetState(fd)
+	if err != nil {
+		return nil, err
+	}
+	type result struct {
+		line []byte
+		err  error
+	}
+	typed := make(chan result, 1)
+	go func() { // it reads on when this has returned: nobody else does
+		line, err := term.ReadPassword(fd)
+		typed <- result{line, err}
+	}()
+	select {
+	case r := <-typed:
+		return r.line, r.err
+	case <-ctx.Done():
+		term.Restore(fd, was)
+		return nil, context.Cause(ctx)
+	}
+}
+
+func listSecrets(_ context.Context, c *tree, _ []string) error {
+	entries, err := c.readDir("secrets")
+	for _, e := range entries {
+		fmt.Println(e.Name)
+	}
+	return err
+}
+
+func forgetSecrets(_ context.Context, c *tree, names []string) error {
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, c.remove(path.Join("secrets", name)))
+	}
+	return errors.Join(errs...)
+}
