@@ -165,7 +165,7 @@ func (list catalog) enter(c call, name string) (at, error) {
 func (list catalog) find(c call) (wire.Item, error) {
 	it, ok := list.item(c, c.At.name)
 	if !ok {
-		return it, fmt.Errorf("%w: %s is no longer offered", fs.ErrNotExist, c.At.name)
+		return it, fmt.Errorf("%w: %s", fs.ErrNotExist, cmp.Or(c.At.gw.MCP.Missing(c.Ctx, c.At.name), c.At.name+" is no longer offered"))
 	}
 	return it, nil
 }
