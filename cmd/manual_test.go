@@ -83,7 +83,7 @@ func flags(re *regexp.Regexp, text string) []string {
 
 // TestPagesAreWhole checks that each page has the sections that ours have.
 func TestPagesAreWhole(t *testing.T) {
-	all := []string{"hutch/hutch-mcp.1", "hutchd/tree/hutch.4", "../profiles/profile.5", "../profiles/policy.5", "../profiles/seal.5", "../profiles/registry/registry.5", "../mcpd/ledger/mcp.5", "../mcpd/vmcp/vmcp.5", "../mcpd/composite/composite.5"}
+	all := []string{"hutch/hutch-mcp.1", "hutchd/tree/hutch.4", "../profiles/profile.5", "../profiles/policy.5", "../profiles/seal.5", "../profiles/registry/registry.5", "../profiles/runconfig/server.5", "../mcpd/ledger/mcp.5", "../mcpd/vmcp/vmcp.5", "../mcpd/composite/composite.5"}
 	for _, page := range pages {
 		all = append(all, page)
 	}

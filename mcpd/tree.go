@@ -110,6 +110,25 @@ func (e *Endpoint) ServersText() string {
 	return b.String()
 }
 
+// Status returns what is known of a server; it fails when there is none of that
+// name, or nobody can be asked.
+func (e *Endpoint) Status(ctx context.Context, server string) (wire.Status, error) {
+	c, err := e.child()
+	if err != nil {
+		return wire.Status{}, err
+	}
+	all, err := c.Servers(ctx)
+	if err != nil {
+		return wire.Status{}, err
+	}
+	for _, s := range all {
+		if s.Name == server {
+			return s, nil
+		}
+	}
+	return wire.Status{}, fmt.Errorf("%w: server %s", fs.ErrNotExist, server)
+}
+
 // Missing says why the server of a tool, prompt or resource of this name is not
 // connected; "" if it is, or there is no such server. If an Arrange gave the names, it
 // is the first server that is not connected.

@@ -8,9 +8,10 @@ import (
 
 // A Box is the sandbox that the program of an MCP server runs in.
 type Box struct {
-	Image   string       `json:"image,omitempty"` // "": host
-	Net     string       `json:"net,omitempty"`   // NetNone or NetProxy
-	Network wire.Network `json:"network"`         // what it may reach, where Net is NetProxy
+	Server  string       `json:"server,omitempty"` // of servers/, in a session of which the program's place is; "": a program
+	Image   string       `json:"image,omitempty"`  // "": host
+	Net     string       `json:"net,omitempty"`    // NetNone or NetProxy
+	Network wire.Network `json:"network"`          // what it may reach, where Net is NetProxy
 	Mounts  []Mount      `json:"mounts,omitempty"`
 	Shared  bool         `json:"shared,omitempty"` // between all VMs whose profile says the same
 	Wrong   string       `json:"wrong,omitempty"`  // why there can be none; "": there can

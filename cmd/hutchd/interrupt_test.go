@@ -92,7 +92,13 @@ func (s *service) tool(vm, name string) {
 func (s *service) call(vm, tool, args string) string {
 	s.t.Helper()
 	s.tool(vm, tool)
-	f := s.open("vm/"+vm+"/mcp/tools/"+tool+"/call", os.O_RDWR)
+	return s.use("vm/"+vm+"/mcp/tools/"+tool, args)
+}
+
+// use calls the tool of a directory.
+func (s *service) use(tool, args string) string {
+	s.t.Helper()
+	f := s.open(tool+"/call", os.O_RDWR)
 	defer f.Close()
 	late := time.AfterFunc(limit, func() { f.Close() })
 	defer late.Stop()

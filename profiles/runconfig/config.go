@@ -125,9 +125,11 @@ func (c *Config) Server() *Server { return c.server }
 
 // New returns the config that says what s is.
 func New(s *Server) (*Config, error) {
-	empty := &Config{text: []byte("{}\n"), server: &Server{}}
-	return empty.With(s)
+	return Empty().With(s)
 }
+
+// Empty returns the config that says nothing.
+func Empty() *Config { return &Config{text: []byte("{}\n"), server: &Server{}} }
 
 // With returns the config with what s says in place of what it says of the server.
 // Fields that say the same stay as they are spelled, and so does all that hutch does

@@ -7,6 +7,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -151,6 +152,12 @@ func (g *Gateway) Hide(values ...string) { g.red.Add(values...) }
 // Hides returns a text without what is never to be written.
 func (g *Gateway) Hides(text string) string { return g.red.Redact(text) }
 
+// Kind returns what it is the gateway of.
+func (g *Gateway) Kind() string { return g.cfg.Kind }
+
+// Folder returns its folder, with its records and logs.
+func (g *Gateway) Folder() string { return g.cfg.Dir }
+
 // Of returns the name of whose the gateway is.
 func (g *Gateway) Of() string { return g.cfg.Name() }
 
@@ -159,6 +166,9 @@ func (g *Gateway) ProfileName() string { return g.cfg.Profile() }
 
 // String is what errors call whose the gateway is.
 func (g *Gateway) String() string { return g.cfg.Kind + " " + g.cfg.Name() }
+
+// gone is the error of what comes after Quit.
+func (g *Gateway) gone() error { return fmt.Errorf("%w: %s", fs.ErrNotExist, g) }
 
 // Context ends with Quit.
 func (g *Gateway) Context() context.Context { return g.ctx }

@@ -70,7 +70,7 @@ func (g *Gateway) openLedger() (*ledger.DB, error) {
 	g.ledgerUsed = time.Now()
 	switch {
 	case g.ledgerClosed:
-		return nil, fmt.Errorf("%w: %s", fs.ErrNotExist, g)
+		return nil, g.gone()
 	case g.ledger != nil:
 		return g.ledger, nil
 	}

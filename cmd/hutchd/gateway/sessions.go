@@ -67,7 +67,7 @@ func (g *Gateway) makeSession(name, principal string, anonymous bool) (*Session,
 	s.ctx, s.cancel = context.WithCancel(g.ctx)
 	if !g.tasks.Begin(s.run) {
 		s.cancel()
-		return nil, fmt.Errorf("%w: %s", fs.ErrNotExist, g)
+		return nil, g.gone()
 	}
 	g.sessions[name] = s
 	return s, nil

@@ -28,14 +28,23 @@ func mcpVerbs() []verb {
 
 func reloadMCP(c call, _ []string) error { return c.At.gw.Reload(c.Ctx) }
 
-func revokeSession(c call, args []string) error { return c.At.gw.Attest.Revoke(args[0]) }
+func revokeSession(c call, args []string) error {
+	if c.At.gw.Attest == nil {
+		return fmt.Errorf("%w: no keys are attested here: those of a VM's programs are", fs.ErrUnsupported)
+	}
+	return c.At.gw.Attest.Revoke(args[0])
+}
 
 func approveTool(c call, args []string) error {
 	return c.At.gw.Approve(c.Ctx, caller(c), args[0], strings.Join(args[1:], ""))
 }
 
 func mcpSettings(c call) (string, error) {
-	return fmt.Sprintf("sessions %d\n", c.At.gw.MCP.Sessions()) + c.At.gw.Attest.Text() + heldText(c.At.gw.MCP.Held()), nil
+	attested := ""
+	if c.At.gw.Attest != nil {
+		attested = c.At.gw.Attest.Text()
+	}
+	return fmt.Sprintf("sessions %d\n", c.At.gw.MCP.Sessions()) + attested + heldText(c.At.gw.MCP.Held()), nil
 }
 
 // maxHeld is how many tools heldText has a line for.
@@ -158,7 +167,7 @@ func (list catalog) enter(c call, name string) (at, error) {
 	if !ok {
 		return at{}, fmt.Errorf("%w: %s", fs.ErrNotExist, cmp.Or(c.At.gw.MCP.Missing(c.Ctx, name), name))
 	}
-	return at{s: c.At.s, vm: c.At.vm, gw: c.At.gw, name: name}, nil
+	return at{s: c.At.s, vm: c.At.vm, server: c.At.server, gw: c.At.gw, name: name}, nil
 }
 
 // find returns the item whose directory the walk went through.

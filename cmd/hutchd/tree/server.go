@@ -66,7 +66,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{began: time.Now(), items: map[item]uint64{}}
 	cfg.Event, cfg.AskEnded = s.changed, s.askEnded
 	cfg.Programs = func(of *sandbox.Service) sandbox.Starter {
-		s.workloads = workload.New(of)
+		s.workloads = workload.New(of, filepath.Join(cfg.State, "servers"))
 		return s.workloads.Start
 	}
 	if cfg.Telemetry == nil {
@@ -94,7 +94,10 @@ func New(cfg Config) (*Server, error) {
 		}
 		return err
 	}
-	s.Later(s.workloads.Recover)
+	if err := s.workloads.Open(); err != nil {
+		s.Close(context.Background())
+		return nil, err
+	}
 	s.cfg.Telemetry.Add(s.gauges)
 	s.tree = fs.New(rows(), at{s: s}, fs.Options[at]{Ident: s.ident, Failed: failed, Hold: hold})
 	return s, nil

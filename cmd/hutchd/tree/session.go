@@ -85,7 +85,7 @@ func sessionNames(c call) ([]string, error) { return c.At.gw.Sessions(), nil }
 
 func enterSession(c call, name string) (at, error) {
 	s, err := c.At.gw.Session(name)
-	return at{s: c.At.s, vm: c.At.vm, gw: c.At.gw, session: s}, err
+	return at{s: c.At.s, vm: c.At.vm, server: c.At.server, gw: c.At.gw, session: s}, err
 }
 
 func makeSession(c call, name string) error {
@@ -107,5 +107,5 @@ func cloneSession(c call, flags int) (fs.Handle, error) {
 		return nil, err
 	}
 	name := func() string { return s.Name }
-	return openClone(at{s: c.At.s, vm: c.At.vm, gw: c.At.gw, session: s}, name, sessionVerbs()), nil
+	return openClone(at{s: c.At.s, vm: c.At.vm, server: c.At.server, gw: c.At.gw, session: s}, name, sessionVerbs()), nil
 }

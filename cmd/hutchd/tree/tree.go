@@ -3,6 +3,7 @@ package tree
 import (
 	"hutch/cmd/hutchd/gateway"
 	"hutch/cmd/hutchd/sandbox"
+	"hutch/cmd/hutchd/workload"
 	"hutch/fs"
 	"hutch/mcpd/asks"
 	"hutch/mcpd/ledger"
@@ -13,7 +14,8 @@ import (
 type at struct {
 	s       *Server
 	vm      *sandbox.Sandbox
-	gw      *gateway.Gateway // of the VM
+	gw      *gateway.Gateway // of the VM or server
+	server  *workload.Server
 	exec    *sandbox.Exec
 	session *gateway.Session
 	tcp     *sandbox.TCP
@@ -53,6 +55,7 @@ func rows() []row {
 			{Name: "schema", Perm: 0o444, Read: rootSchema, Doc: "the tables, as statements of SQL, with the column vm"},
 			{Name: "query", Perm: 0o600, Open: openRootQuery, Doc: "write a SELECT over every VM, read its rows, a JSON line each, on one open file"},
 		}},
+		{Name: "servers", Perm: 0o755, Names: serverNames, Enter: enterServer, Each: serverRow(), Make: makeServer, Drop: dropServer, Doc: "MCP servers, each in a sandbox of its own or elsewhere; mkdir makes one, rmdir removes it"},
 		{Name: "vm", Perm: 0o755, Names: vmNames, Enter: enterVM, Each: vmRow(), Make: makeVM, Drop: dropVM, Doc: "the sandboxes; mkdir makes one, rmdir removes it",
 			Rows: []row{{Name: "clone", Perm: 0o600, Open: cloneVM, Doc: "open for reading and writing: an anonymous VM"}}},
 	}
@@ -141,6 +144,26 @@ func vmRow() []row {
 		{Name: "mcp", Perm: 0o555, Rows: mcpRows(), Doc: "what the agent asks of the outside world"},
 		{Name: "db", Perm: 0o555, Rows: dbRows(), Doc: "the ledger of this VM, to ask and to copy"},
 		{Name: "log", Perm: 0o555, Rows: vmLogRows(), Doc: "logs of this VM: growing files that end"},
+	}}}
+}
+
+func serverRow() []row {
+	return []row{{Name: "NAME", Perm: 0o755, Under: scratch, Admit: editorFile, Doc: "an MCP server", Rows: []row{
+		{Name: "ctl", Perm: 0o600, Read: serverName, Verbs: serverVerbs(), Doc: "control the server; read: its name"},
+		{Name: "status", Perm: 0o444, Read: serverStatus, Doc: "state, then key value lines"},
+		{Name: "config", Perm: 0o600, Read: serverConfig, Store: storeServerConfig, Check: serverConfigErr, Ready: serverConfigReady, Doc: "what the server is, a RunConfig; editable while it does not run"},
+		{Name: "err", Perm: 0o444, Read: gatewayErr, Doc: "the last error about this server"},
+		{Name: "events", Perm: 0o444, Open: ledgerLog(ledger.VMs, true), Doc: "events of this server from the first, a JSON line each; blocks"},
+		{Name: "tools", Perm: 0o555, Names: tools.names, Enter: tools.enter, Each: toolRow(), Doc: "its tools, by their own names"},
+		{Name: "policy", Perm: 0o555, Rows: policyRows(), Doc: "what decides which calls there may be"},
+		{Name: "mcp", Perm: 0o555, Rows: mcpRows(), Doc: "what is asked of the server"},
+		{Name: "db", Perm: 0o555, Rows: dbRows(), Doc: "the ledger of this server, to ask and to copy"},
+		{Name: "timeline", Perm: 0o644, Open: openTimeline, Doc: "what happened, a JSON line each, in order of time; write trace, since, layer … first to narrow it"},
+		{Name: "log", Perm: 0o555, Doc: "logs of this server: growing files that end", Rows: []row{
+			{Name: "server", Perm: 0o444, Open: logFile("agg"), Size: logSize("agg"), Doc: "what the server writes to its standard error, and the aggregator's log"},
+			{Name: "audit", Perm: 0o444, Open: ledgerLog(ledger.Calls, false), Size: ledgerSize(ledger.Calls), Doc: "the same as mcp/calls, but ends"},
+			{Name: "security", Perm: 0o444, Open: ledgerLog(ledger.Security, false), Size: ledgerSize(ledger.Security), Doc: "refused calls, a JSON line each"},
+		}},
 	}}}
 }
 
@@ -235,9 +258,9 @@ func promptRow() []row {
 
 func vmLogRows() []row {
 	return []row{
-		{Name: "serial", Perm: 0o444, Open: vmLogFile("serial"), Size: vmLogSize("serial"), Doc: "what the machine itself printed"},
-		{Name: "process", Perm: 0o444, Open: vmLogFile("process"), Size: vmLogSize("process"), Doc: "the driver's log"},
-		{Name: "agg", Perm: 0o444, Open: vmLogFile("agg"), Size: vmLogSize("agg"), Doc: "the aggregator's log, with its servers' standard error"},
+		{Name: "serial", Perm: 0o444, Open: logFile("serial"), Size: logSize("serial"), Doc: "what the machine itself printed"},
+		{Name: "process", Perm: 0o444, Open: logFile("process"), Size: logSize("process"), Doc: "the driver's log"},
+		{Name: "agg", Perm: 0o444, Open: logFile("agg"), Size: logSize("agg"), Doc: "the aggregator's log, with its servers' standard error"},
 		{Name: "mcp", Perm: 0o444, Open: ledgerLog(ledger.Calls, false), Size: ledgerSize(ledger.Calls), Doc: "the same as mcp/calls, but ends"},
 		{Name: "net", Perm: 0o444, Open: ledgerLog(ledger.Net, false), Size: ledgerSize(ledger.Net), Doc: "every request to the proxy, when it has ended, a JSON line each"},
 		{Name: "asks", Perm: 0o444, Open: ledgerLog(ledger.Asks, false), Size: ledgerSize(ledger.Asks), Doc: "what a person was asked, and what was answered, a JSON line each"},

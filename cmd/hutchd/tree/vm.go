@@ -121,13 +121,13 @@ func guestRoot(c call) (fs.Node, error) {
 	return g.Root(), nil
 }
 
-func vmLogPath(c call, name string) string {
-	return filepath.Join(c.At.vm.Dir(), "log", name)
+func logPath(c call, name string) string {
+	return filepath.Join(c.At.gw.Folder(), "log", name)
 }
 
-func vmLogSize(name string) func(call) uint64 {
+func logSize(name string) func(call) uint64 {
 	return func(c call) uint64 {
-		fi, err := os.Stat(vmLogPath(c, name))
+		fi, err := os.Stat(logPath(c, name))
 		if err != nil {
 			return 0
 		}
@@ -135,10 +135,10 @@ func vmLogSize(name string) func(call) uint64 {
 	}
 }
 
-// vmLogFile opens a log that is a file of the host; one not yet begun is empty.
-func vmLogFile(name string) func(call, int) (fs.Handle, error) {
+// logFile opens a log that is a file of the host; one not yet begun is empty.
+func logFile(name string) func(call, int) (fs.Handle, error) {
 	return func(c call, _ int) (fs.Handle, error) {
-		f, err := os.Open(vmLogPath(c, name))
+		f, err := os.Open(logPath(c, name))
 		if os.IsNotExist(err) {
 			f, err = os.Open(os.DevNull)
 		}

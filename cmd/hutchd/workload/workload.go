@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,21 +25,26 @@ import (
 type Workloads struct {
 	s *sandbox.Service
 
-	mu     sync.Mutex // guards what follows
-	boxes  map[string]*box
-	closed bool
+	dir string // with a folder for each server
+
+	mu      sync.Mutex // guards what follows
+	boxes   map[place]*box
+	servers map[string]*Server
+	closed  bool
 }
+
+var errEnding = fmt.Errorf("%w: hutchd is ending", fs.ErrBusy)
 
 // A box is one of these sandboxes.
 type box struct {
-	owner string        // the name of the VM whose it is; "": several share it
-	turn  chan struct{} // holds a token: whoever has it makes, starts or ends the sandbox
-	text  string        // what it was made by; guarded by turn
+	turn chan struct{} // holds a token: whoever has it makes, starts or ends the sandbox
+	text string        // what it was made by; guarded by turn
 }
 
-// New returns the Workloads of a service, of which none is started yet.
-func New(s *sandbox.Service) *Workloads {
-	return &Workloads{s: s, boxes: make(map[string]*box)}
+// New returns the Workloads of a service that is being opened. Dir is where the
+// servers are kept.
+func New(s *sandbox.Service, dir string) *Workloads {
+	return &Workloads{s: s, dir: dir, boxes: make(map[place]*box), servers: make(map[string]*Server)}
 }
 
 // Start starts a program of a gateway's server in its sandbox. It is what
@@ -63,49 +67,50 @@ func (w *Workloads) start(ctx context.Context, g *gateway.Gateway, s programs.St
 	if err != nil {
 		return nil, fmt.Errorf("sandbox of server %s: %w", s.Server, err)
 	}
-	owner := g.Of()
-	if b.Shared {
-		owner = ""
+	at := place{ofVM, g.Of(), s.Server}
+	switch {
+	case b.Server != "":
+		return w.link(g, b.Server, s)
+	case g.Kind() == gateway.Server:
+		at = place{kind: alone, server: g.Of()}
+	case b.Shared:
+		at = place{kind: common, server: s.Server}
 	}
-	v, err := w.ready(ctx, owner, s.Server, b)
+	v, err := w.ready(ctx, at, b)
 	if err != nil {
-		return nil, fmt.Errorf("sandbox %s: %w", nameOf(owner, s.Server), err)
+		return nil, fmt.Errorf("sandbox %s: %w", at.vm(), err)
 	}
 	return v.StartProgram(ctx, fmt.Sprintf("mcp-%d", w.s.NextID()), environment(), s)
-}
-
-// nameOf returns the name of the VM of an owner's server.
-func nameOf(owner, server string) string {
-	if owner == "" {
-		return "server-" + server
-	}
-	return "server-" + owner + "-" + server
-}
-
-// profileName returns the name of the profile of that VM, which says whose it is.
-func profileName(owner, server string) string { return profiles.Provided + owner + ":" + server }
-
-// ownerOf returns whose a VM is by the name of its profile; ok is false for a VM
-// that is no server's.
-func ownerOf(profile string) (owner string, ok bool) {
-	name, ok := strings.CutPrefix(profile, profiles.Provided)
-	owner, _, _ = strings.Cut(name, ":")
-	return owner, ok
 }
 
 // home is where the guest has the workspace.
 const home = "/workspace"
 
+// certificates is the file of the authorities that the machine trusts, as the image
+// host has it.
+const certificates = "/etc/ssl/certs/ca-certificates.crt"
+
 // environment is what each program gets beside its own variables: its home, and
-// what has Node use the proxy.
+// what has Node use the proxy and trust whom the machine trusts.
 func environment() map[string]string {
-	return map[string]string{"HOME": home, "NODE_USE_ENV_PROXY": "1"}
+	return map[string]string{
+		"HOME": home, "NODE_USE_ENV_PROXY": "1", "NODE_EXTRA_CA_CERTS": certificates, "SSL_CERT_FILE": certificates,
+	}
 }
 
-// ready returns the sandbox of an owner's server, which runs as b says.
-func (w *Workloads) ready(ctx context.Context, owner, server string, b profiles.Box) (*sandbox.Sandbox, error) {
-	name := nameOf(owner, server)
-	own, err := w.box(name, owner)
+// link makes a session of a server of servers/ in the place of a program.
+func (w *Workloads) link(g *gateway.Gateway, server string, s programs.Start) (programs.Task, error) {
+	to, err := w.Server(server)
+	if err != nil {
+		return nil, err
+	}
+	return to.Link(s, g.String())
+}
+
+// ready returns the sandbox of a place, which runs as b says.
+func (w *Workloads) ready(ctx context.Context, at place, b profiles.Box) (*sandbox.Sandbox, error) {
+	name := at.vm()
+	own, err := w.box(at)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +125,7 @@ func (w *Workloads) ready(ctx context.Context, owner, server string, b profiles.
 	case errors.Is(err, fs.ErrNotExist):
 		v, err = w.s.Make(ctx, name)
 		own.text = ""
-	case err == nil && v.Config().Profile != profileName(owner, server):
+	case err == nil && v.Config().Profile != at.profile():
 		err = fmt.Errorf("%w: that vm is somebody's: rename it, or the server", fs.ErrExist)
 	}
 	if err != nil {
@@ -128,7 +133,7 @@ func (w *Workloads) ready(ctx context.Context, owner, server string, b profiles.
 	}
 	text := b.Text()
 	if own.text != text {
-		if err := w.arrange(ctx, v, profileName(owner, server), b); err != nil {
+		if err := w.arrange(ctx, v, at.profile(), b); err != nil {
 			return nil, err
 		}
 		own.text = text
@@ -139,16 +144,16 @@ func (w *Workloads) ready(ctx context.Context, owner, server string, b profiles.
 	return v, v.Start(ctx)
 }
 
-func (w *Workloads) box(name, owner string) (*box, error) {
+func (w *Workloads) box(at place) (*box, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return nil, fmt.Errorf("%w: hutchd is ending", fs.ErrBusy)
+		return nil, errEnding
 	}
-	b := w.boxes[name]
+	b := w.boxes[at]
 	if b == nil {
-		b = &box{owner: owner, turn: make(chan struct{}, 1)}
-		w.boxes[name] = b
+		b = &box{turn: make(chan struct{}, 1)}
+		w.boxes[at] = b
 	}
 	return b, nil
 }

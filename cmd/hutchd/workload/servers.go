@@ -1,0 +1,117 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"hutch/fs"
+	"hutch/profiles"
+)
+
+// serverDir is the folder of a server.
+func (w *Workloads) serverDir(name string) string { return filepath.Join(w.dir, name) }
+
+// maxServers is how many servers there can be.
+const maxServers = 1024
+
+// load makes the servers whose folders are there.
+func (w *Workloads) load() error {
+	if err := os.MkdirAll(w.dir, 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(w.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			os.RemoveAll(w.serverDir(e.Name())) // of a server that was being removed
+			continue
+		}
+		s := w.newServer(e.Name())
+		if text, err := os.ReadFile(filepath.Join(s.dir, configFile)); err == nil {
+			s.read(string(text))
+		}
+		w.servers[e.Name()] = s
+	}
+	return nil
+}
+
+// MakeServer makes a server called name, of which nothing is said yet.
+func (w *Workloads) MakeServer(name string) (*Server, error) {
+	if err := profiles.CheckServerName(name); err != nil {
+		return nil, fmt.Errorf("%w: server name %q %w", fs.ErrInvalid, name, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.closed:
+		return nil, errEnding
+	case w.servers[name] != nil:
+		return nil, fmt.Errorf("%w: server %s", fs.ErrExist, name)
+	case len(w.servers) >= maxServers:
+		return nil, fmt.Errorf("%w: there are %d servers, and cannot be more", fs.ErrNoSpace, maxServers)
+	}
+	if err := os.MkdirAll(filepath.Join(w.serverDir(name), "log"), 0o700); err != nil {
+		return nil, err
+	}
+	s := w.newServer(name)
+	w.servers[name] = s
+	return s, nil
+}
+
+// Server returns the server called name.
+func (w *Workloads) Server(name string) (*Server, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s := w.servers[name]; s != nil {
+		return s, nil
+	}
+	return nil, fmt.Errorf("%w: server %s", fs.ErrNotExist, name)
+}
+
+// Servers returns the servers, sorted by name.
+func (w *Workloads) Servers() []*Server {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var list []*Server
+	for _, name := range slices.Sorted(maps.Keys(w.servers)) {
+		list = append(list, w.servers[name])
+	}
+	return list
+}
+
+// RemoveServer stops a server, and removes it with its sandbox and its records.
+func (w *Workloads) RemoveServer(ctx context.Context, name string) error {
+	s, err := w.Server(name)
+	if err != nil {
+		return err
+	}
+	if err := s.Stop(ctx); err != nil {
+		return err
+	}
+	return s.do(ctx, func() error {
+		if err := w.drop(ctx, name); err != nil {
+			return err
+		}
+		w.mu.Lock()
+		delete(w.servers, name)
+		w.mu.Unlock()
+		s.Gateway.Close()
+		gone := filepath.Join(w.dir, ".gone-"+name)
+		return errors.Join(os.Rename(s.dir, gone), os.RemoveAll(gone))
+	})
+}
+
+// resume starts a server that ran when hutchd ended. It does not wait for that.
+func (s *Server) resume() {
+	if _, err := os.Stat(filepath.Join(s.dir, wantedFile)); err == nil {
+		s.Later(s.Start)
+	}
+}
