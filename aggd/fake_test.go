@@ -61,6 +61,7 @@ type fake struct {
 	out  io.Writer
 	caps atomic.Value // a string: of the client
 	more atomic.Bool  // tools/list has one more
+	sulk atomic.Bool  // pings are not answered
 }
 
 func serveStdio(mode string) {
@@ -124,6 +125,10 @@ func (f *fake) line(line []byte, write func(string)) {
 			return
 		}
 		write(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32601,"message":"method not found"}}`)
+	case "ping":
+		if !f.sulk.Load() {
+			result("{}")
+		}
 	case "initialize":
 		f.caps.Store(string(rawjson.Get(params, "capabilities")))
 		version := "2025-06-18"
@@ -241,6 +246,9 @@ func (f *fake) call(id string, params []byte, result func(string, ...any), write
 	case "change":
 		f.more.Store(!f.more.Load())
 		write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		result(`{}`)
+	case "sulk":
+		f.sulk.Store(true)
 		result(`{}`)
 	case "fail":
 		write(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32602,"message":"bad <args>","data":[12345678901234567890]}}`)

@@ -124,7 +124,7 @@ func (c *conn) onlyCall() *call {
 // notification passes a notification on to the host.
 func (c *conn) notification(m jsonrpc.Message, from *call) {
 	switch m.Method {
-	case wire.Lost: // ours to tell
+	case wire.Lost, wire.StateChanged: // ours to tell
 		return
 	case "notifications/progress":
 		c.progress(m)

@@ -166,6 +166,9 @@ func (u *upstream) describe(d definition, st *wire.Status) {
 	if u.cause != nil && !errors.Is(u.cause, errIdle) {
 		st.Error = u.cause.Error()
 	}
+	if st.Connected && u.ill != nil {
+		st.State, st.Error = wire.Unhealthy, u.ill.Error()
+	}
 	for _, l := range wire.Lists {
 		if err := u.lists[l].err; err != nil && st.Error == "" {
 			st.Error = err.Error()

@@ -50,12 +50,16 @@ type upstream struct {
 	fetched atomic.Int64 // which fetch of the aggregator's brought the last
 	asking  atomic.Int32 // requests under way for the lists
 
-	mu       sync.Mutex // guards what follows
-	state    string
-	cause    error // of the last failure
-	conn     *conn
-	session  session       // what the server said at initialize, last time
-	tries    int           // tries that have ended
+	mu      sync.Mutex // guards what follows
+	state   string
+	cause   error // of the last failure
+	conn    *conn
+	session session // what the server said at initialize, last time
+	tries   int     // tries that have ended
+
+	unanswered int   // questions in a row whether it answers
+	ill        error // why it is taken for unhealthy
+
 	tried    time.Time     // when the last one began
 	failures int           // in a row
 	late     bool          // a list has waited for it in vain
@@ -184,6 +188,8 @@ func backOff(failures int) time.Duration {
 func (u *upstream) watch(ctx context.Context, c *conn) {
 	idle := time.NewTimer(u.def.idleTimeout())
 	defer idle.Stop()
+	checkup, stop := u.checkups()
+	defer stop()
 	began := time.Now()
 	for {
 		select {
@@ -194,6 +200,8 @@ func (u *upstream) watch(ctx context.Context, c *conn) {
 			c.transport.close()
 			u.lost(c, time.Since(began))
 			return
+		case <-checkup:
+			u.examine(ctx, c)
 		case <-idle.C:
 			left := u.retire()
 			if left <= 0 {
@@ -226,7 +234,7 @@ func (u *upstream) retire() time.Duration {
 func (u *upstream) connected(c *conn) {
 	u.mu.Lock()
 	u.conn, u.used = c, time.Now()
-	u.late = false
+	u.late, u.unanswered, u.ill = false, 0, nil
 	for _, s := range u.lists {
 		u.late = u.late || s.err != nil
 	}
@@ -236,6 +244,7 @@ func (u *upstream) connected(c *conn) {
 	}
 	u.setLocked(wire.Connected, nil)
 	u.mu.Unlock()
+	u.tellState()
 	u.tellChanges()
 }
 
@@ -255,6 +264,7 @@ func (u *upstream) lost(c *conn, lived time.Duration) {
 		u.setLocked(wire.Failed, c.cause)
 	}
 	u.mu.Unlock()
+	u.tellState()
 	if !again {
 		reason := slices.Concat([]byte(`{"reason":`), rawjson.Quote(c.cause.Error()), []byte("}"))
 		u.agg.tell("notification", 0, u.client, u.name, wire.Lost, reason, nil)
@@ -263,6 +273,7 @@ func (u *upstream) lost(c *conn, lived time.Duration) {
 
 // failed notes a try that came to nothing.
 func (u *upstream) failed(err error) {
+	defer u.tellState()
 	u.logf("%v", err)
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -78,6 +78,9 @@ type Config struct {
 	Event func(Alert)
 	// Trouble is told when the aggregator or a server dies. It must not block.
 	Trouble func(kind, text string)
+	// Changed is told when a kept server or the aggregator may be in another state
+	// than before. It must not block.
+	Changed func()
 	// Ended is told of each call that has its answer. It must not block. Nil is fine.
 	Ended func(Ended)
 	// Ask asks a person. It waits until there is an answer or the context ends.
@@ -208,6 +211,9 @@ func (cfg Config) withDefaults() Config {
 	}
 	if cfg.Event == nil {
 		cfg.Event = func(Alert) {}
+	}
+	if cfg.Changed == nil {
+		cfg.Changed = func() {}
 	}
 	if cfg.Trouble == nil {
 		cfg.Trouble = func(string, string) {}

@@ -52,7 +52,7 @@ func (c *call) fanOutLevel(ctx context.Context) *Error {
 	params := c.message.params.with(pLevel, jsonrpc.Levels[level])
 	var each sync.WaitGroup
 	for _, s := range all {
-		if s.State == wire.Connected && rawjson.Get(s.Capabilities, "logging") != nil {
+		if s.Connected && rawjson.Get(s.Capabilities, "logging") != nil {
 			each.Go(func() { c.send(ctx, s.Name, c.message.Method, params) })
 		}
 	}

@@ -111,7 +111,7 @@ func (e *Endpoint) listed(ctx context.Context) (servers []string) {
 		return nil
 	}
 	for _, s := range all {
-		if s.ToolCount > 0 && s.State == wire.Stopped || s.State == wire.Connected && (s.ToolCount > 0 || s.Error == "") {
+		if s.ToolCount > 0 && s.State == wire.Stopped || s.Connected && (s.ToolCount > 0 || s.Error == "") {
 			servers = append(servers, s.Name)
 		}
 	}

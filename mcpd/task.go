@@ -198,7 +198,7 @@ func planTasks(_ context.Context, c *call) (step, *Error) {
 			return nil, c.failed(ctx, err)
 		}
 		all = slices.DeleteFunc(all, func(s wire.Status) bool {
-			return s.State != wire.Connected || rawjson.Get(s.Capabilities, "tasks", "list") == nil
+			return !s.Connected || rawjson.Get(s.Capabilities, "tasks", "list") == nil
 		})
 		b := []byte(`{"tasks":[`)
 		for _, s := range all {

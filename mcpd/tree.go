@@ -143,7 +143,7 @@ func (e *Endpoint) Missing(ctx context.Context, name string) string {
 	defer cancel()
 	all, _ := c.Servers(ctx)
 	for _, s := range all {
-		if (any || s.Name == server) && s.State != wire.Connected && s.Error != "" {
+		if (any || s.Name == server) && !s.Connected && s.Error != "" {
 			return fmt.Sprintf("server %s: %s; see mcp/servers", s.Name, e.redact(s.Error))
 		}
 	}

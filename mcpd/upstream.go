@@ -17,6 +17,8 @@ func (e *Endpoint) notified(n wire.Notification) {
 	switch n.Method {
 	case wire.Lost:
 		e.cfg.Trouble("server.died", e.redact(fmt.Sprintf("%s: %s", n.Server, rawjson.GetString(n.Params, "reason"))))
+	case wire.StateChanged:
+		e.cfg.Changed()
 	case wire.Tools.Changed, wire.Resources.Changed, wire.Prompts.Changed:
 		e.catalogs.each(n.Client, func(c catalog) { c.forget(n.Method) })
 		e.broadcast(n.Client, n.Method, nil)
@@ -121,12 +123,14 @@ func (e *Endpoint) down(err error) {
 		e.cfg.Trouble(AggregatorDied, text)
 	}
 	e.catalogs.empty()
+	e.cfg.Changed()
 }
 
 func (e *Endpoint) up() {
 	e.trouble.Store(nil)
 	e.cfg.Log.Debug("aggregator is up", "vm", e.cfg.VM())
 	e.changed("")
+	e.cfg.Changed()
 }
 
 // toServers passes a session's notification to every server.

@@ -19,6 +19,10 @@ import (
 // itself, or its program did. Its params have the reason. No server can send it.
 const Lost = "hutch/lost"
 
+// StateChanged is the method of the Notification that a kept server may have
+// another State than before. It has no Params.
+const StateChanged = "hutch/state"
+
 // Local is the name of the server of built-in tools.
 const Local = "local"
 
@@ -42,6 +46,8 @@ type Server struct {
 	// Keep has a stdio server start at once, be tried again when it fails though
 	// nobody asks, and never stop for being unused, as servers over HTTP are.
 	Keep bool `json:"keep,omitempty"`
+	// Health is how often a kept server is asked whether it answers; 0: never.
+	Health Duration `json:"health,omitempty"`
 
 	IdleTimeout    Duration `json:"idle_timeout,omitempty"`    // a stdio server unused for so long is stopped
 	ConnectTimeout Duration `json:"connect_timeout,omitempty"` // to start, initialize and list
@@ -120,6 +126,7 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 const (
 	Starting    = "starting"
 	Connected   = "connected"
+	Unhealthy   = "unhealthy"   // connected, and does not answer; Status.Error says how
 	Failed      = "failed"      // Status.Error says why; tried again with back-off
 	Stopped     = "stopped"     // a program that runs when it is needed
 	Unsupported = "unsupported" // a program the host may not run, or a transport that does not exist

@@ -3,7 +3,11 @@
 package main_test
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,7 +48,17 @@ func TestServer(t *testing.T) {
 	if text := s.read("servers/all/log/audit"); !strings.Contains(text, `"tool_name":"get-sum"`) {
 		t.Errorf("the calls are %s", text)
 	}
-	s.write("vm/server-all/ctl", "kill\n") // which the next call mends
+	s.write("vm/server-all/ctl", "kill\n") // which mends itself
+	events := s.open("servers/all/events", os.O_RDONLY)
+	defer events.Close()
+	lines := bufio.NewScanner(events)
+	for _, want := range []string{"starting", "running", "unhealthy", "running"} {
+		for lines.Scan() && !strings.Contains(lines.Text(), `"event":"`+want+`"`) {
+		}
+		if lines.Err() != nil {
+			t.Fatalf("no event %s: %v", want, lines.Err())
+		}
+	}
 	s.sumBy("all")
 	s.signal(syscall.SIGKILL)
 	s.start()
@@ -61,5 +75,41 @@ func TestServer(t *testing.T) {
 	}
 	if text := s.read("status"); text != "" {
 		t.Errorf("there are VMs left: %s", text)
+	}
+}
+
+// TestServerStopped stops a server that says nothing, while it starts.
+func TestServerStopped(t *testing.T) {
+	t.Parallel()
+	need.Everything(t) // and so npx
+	s := serve(t, false)
+	bin := filepath.Join(t.TempDir(), "node_modules", ".bin", "mute")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(bin), 0o755), os.WriteFile(bin, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	pkg := filepath.Join(filepath.Dir(filepath.Dir(bin)), "mute", "package.json")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(pkg), 0o755), os.WriteFile(pkg, []byte(`{"name":"mute","version":"1.0.0","bin":"x"}`), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	s.mkdir("servers/mute")
+	s.write("servers/mute/config", fmt.Sprintf(`{"image":"npx://mute","volumes":["%s:/node_modules:ro"]}`, filepath.Dir(filepath.Dir(bin))))
+	started := make(chan error, 1)
+	go func() { started <- s.tryWrite("servers/mute/ctl", "start\n") }()
+	poll(t, "the sandbox", func() bool {
+		_, err := s.client().Stat("vm/server-mute/root/proc")
+		return err == nil
+	})
+	s.write("servers/mute/ctl", "stop\n")
+	if err := <-started; err == nil {
+		t.Error("it started")
+	}
+	if text := s.read("servers/mute/err"); !strings.Contains(text, "it was stopped") {
+		t.Errorf("err is %s", text)
+	}
+	if text := s.read("servers/mute/status"); !strings.HasPrefix(text, "stopped\n") {
+		t.Errorf("the status is %s", text)
+	}
+	if text := s.read("vm/server-mute/status"); strings.HasPrefix(text, "running") {
+		t.Errorf("its sandbox is %s", text)
 	}
 }

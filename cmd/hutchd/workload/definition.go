@@ -17,7 +17,7 @@ import (
 
 // definition returns a server as its endpoint's aggregator is to have it.
 func definition(s *runconfig.Server) (wire.Server, error) {
-	d := wire.Server{Name: s.Name, Enabled: true, Source: "servers", Keep: true}
+	d := wire.Server{Name: s.Name, Enabled: true, Source: "servers", Keep: true, Health: wire.Duration(pingTime)}
 	if s.IsRemote() {
 		return remote(d, s)
 	}

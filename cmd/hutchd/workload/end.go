@@ -4,6 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"hutch/cmd/hutchd/sandbox"
 	"hutch/fs"
@@ -37,11 +42,9 @@ func (w *Workloads) recover(ctx context.Context, v *sandbox.Sandbox, at place) e
 		case own.text != "": // it was started meanwhile
 			return nil
 		case w.ownerless(at):
-			return v.Destroy(ctx)
-		case v.Running():
-			return v.Kill(ctx)
+			return w.drop(ctx, at, own)
 		}
-		return nil
+		return w.rest(ctx, at, own)
 	})
 }
 
@@ -59,17 +62,12 @@ func (w *Workloads) ownerless(at place) bool {
 
 // use does f when it is the caller's turn with a place.
 func (w *Workloads) use(ctx context.Context, at place, f func(*box) error) error {
-	own, err := w.box(at)
+	own, err := w.take(ctx, at)
 	if err != nil {
 		return err
 	}
-	select {
-	case own.turn <- struct{}{}:
-		defer func() { <-own.turn }()
-		return f(own)
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	defer own.give()
+	return f(own)
 }
 
 // gone is nil where a VM has ended or is gone by itself, else err.
@@ -84,32 +82,37 @@ func gone(err error) error {
 // wait for that.
 func (w *Workloads) Forget(vm string) {
 	w.s.Later(func(ctx context.Context) error {
-		return w.each(ctx, func(at place) bool { return at.kind == ofVM && at.owner == vm }, (*sandbox.Sandbox).Destroy)
+		return w.each(ctx, func(at place) bool { return at.kind == ofVM && at.owner == vm }, w.drop)
 	})
 }
 
-// rest stops the sandbox of a server of servers/, drop removes it.
-func (w *Workloads) rest(ctx context.Context, server string) error {
-	return w.each(ctx, func(at place) bool { return at == place{kind: alone, server: server} }, kill)
-}
-
-func (w *Workloads) drop(ctx context.Context, server string) error {
-	at := place{kind: alone, server: server}
-	return w.use(ctx, at, func(own *box) error {
-		own.text = ""
-		v, err := w.s.Lookup(at.vm())
-		if err == nil && v.Config().Profile == at.profile() {
-			err = v.Destroy(ctx)
-		}
-		return gone(err)
-	})
-}
-
-func kill(v *sandbox.Sandbox, ctx context.Context) error {
-	if !v.Running() {
-		return nil
+// drop removes the sandbox of a place that is to be nobody's.
+func (w *Workloads) drop(ctx context.Context, at place, own *box) error {
+	v, err := w.s.Lookup(at.vm())
+	if err == nil && v.Config().Profile == at.profile() {
+		err = v.Destroy(ctx)
 	}
-	return v.Kill(ctx)
+	if err = gone(err); err != nil {
+		return err
+	}
+	w.s.Profiles.Withdraw(at.profile())
+	own.gone = true
+	w.mu.Lock()
+	delete(w.boxes, at)
+	w.mu.Unlock()
+	return nil
+}
+
+// ofServer returns the place of a server of servers/.
+func ofServer(name string) place { return place{kind: alone, server: name} }
+
+// rest stops the sandbox of a place, if it runs.
+func (w *Workloads) rest(ctx context.Context, at place, _ *box) error {
+	v, err := w.s.Lookup(at.vm())
+	if err == nil && v.Running() {
+		err = v.Kill(ctx)
+	}
+	return gone(err)
 }
 
 // Close ends the servers, and then stops all sandboxes. None is started after it.
@@ -117,33 +120,30 @@ func (w *Workloads) Close(ctx context.Context) error {
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
+	var closing sync.WaitGroup
 	for _, s := range w.Servers() {
-		s.Gateway.Close()
+		closing.Go(s.Gateway.Close)
 	}
-	return w.each(ctx, func(place) bool { return true }, kill)
+	closing.Wait()
+	return w.each(ctx, func(place) bool { return true }, w.rest)
 }
 
-// each does f with the sandboxes that are wanted.
-func (w *Workloads) each(ctx context.Context, wanted func(place) bool, f func(*sandbox.Sandbox, context.Context) error) error {
+// atOnce is how many sandboxes are ended at the same time.
+const atOnce = 16
+
+// each does f with the sandboxes of the places that are wanted.
+func (w *Workloads) each(ctx context.Context, wanted func(place) bool, f func(context.Context, place, *box) error) error {
 	w.mu.Lock()
-	found := make(map[place]*box)
-	for at, b := range w.boxes {
-		if wanted(at) {
-			found[at] = b
-		}
-	}
+	places := slices.Collect(maps.Keys(w.boxes))
 	w.mu.Unlock()
-	var errs []error
-	for at, b := range found {
-		select {
-		case b.turn <- struct{}{}:
-		case <-ctx.Done():
-			return errors.Join(append(errs, context.Cause(ctx))...)
+	var all errgroup.Group
+	all.SetLimit(atOnce)
+	for _, at := range places {
+		if wanted(at) {
+			all.Go(func() error {
+				return w.use(ctx, at, func(own *box) error { return f(ctx, at, own) })
+			})
 		}
-		if v, err := w.s.Lookup(at.vm()); err == nil {
-			errs = append(errs, gone(f(v, ctx)))
-		}
-		<-b.turn
 	}
-	return errors.Join(errs...)
+	return all.Wait()
 }

@@ -96,22 +96,18 @@ func (w *Workloads) RemoveServer(ctx context.Context, name string) error {
 	if err := s.Stop(ctx); err != nil {
 		return err
 	}
-	return s.do(ctx, func() error {
-		if err := w.drop(ctx, name); err != nil {
-			return err
-		}
-		w.mu.Lock()
-		delete(w.servers, name)
-		w.mu.Unlock()
-		s.Gateway.Close()
-		gone := filepath.Join(w.dir, ".gone-"+name)
-		return errors.Join(os.Rename(s.dir, gone), os.RemoveAll(gone))
-	})
-}
-
-// resume starts a server that ran when hutchd ended. It does not wait for that.
-func (s *Server) resume() {
-	if _, err := os.Stat(filepath.Join(s.dir, wantedFile)); err == nil {
-		s.Later(s.Start)
+	if err := s.take(ctx); err != nil {
+		return err
 	}
+	at := ofServer(name)
+	if err := w.use(ctx, at, func(own *box) error { return w.drop(ctx, at, own) }); err != nil {
+		s.give()
+		return err
+	}
+	w.mu.Lock()
+	delete(w.servers, name)
+	w.mu.Unlock()
+	s.Gateway.Close() // ends those who wait for their turn
+	gone := filepath.Join(w.dir, ".gone-"+name)
+	return errors.Join(os.Rename(s.dir, gone), os.RemoveAll(gone))
 }

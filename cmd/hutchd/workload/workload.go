@@ -39,6 +39,7 @@ var errEnding = fmt.Errorf("%w: hutchd is ending", fs.ErrBusy)
 type box struct {
 	turn chan struct{} // holds a token: whoever has it makes, starts or ends the sandbox
 	text string        // what it was made by; guarded by turn
+	gone bool          // the place is nobody's any more; guarded by turn
 }
 
 // New returns the Workloads of a service that is being opened. Dir is where the
@@ -72,7 +73,7 @@ func (w *Workloads) start(ctx context.Context, g *gateway.Gateway, s programs.St
 	case b.Server != "":
 		return w.link(g, b.Server, s)
 	case g.Kind() == gateway.Server:
-		at = place{kind: alone, server: g.Of()}
+		at = ofServer(g.Of())
 	case b.Shared:
 		at = place{kind: common, server: s.Server}
 	}
@@ -110,14 +111,15 @@ func (w *Workloads) link(g *gateway.Gateway, server string, s programs.Start) (p
 // ready returns the sandbox of a place, which runs as b says.
 func (w *Workloads) ready(ctx context.Context, at place, b profiles.Box) (*sandbox.Sandbox, error) {
 	name := at.vm()
-	own, err := w.box(at)
+	own, err := w.take(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case own.turn <- struct{}{}:
-		defer func() { <-own.turn }()
-	case <-ctx.Done():
+	defer own.give()
+	switch {
+	case w.isClosed():
+		return nil, errEnding
+	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
 	v, err := w.s.Lookup(name)
@@ -144,18 +146,39 @@ func (w *Workloads) ready(ctx context.Context, at place, b profiles.Box) (*sandb
 	return v, v.Start(ctx)
 }
 
-func (w *Workloads) box(at place) (*box, error) {
+// take waits for the caller's turn with the sandbox of a place, which ends with give.
+func (w *Workloads) take(ctx context.Context, at place) (*box, error) {
+	for {
+		own := w.box(at)
+		select {
+		case own.turn <- struct{}{}:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if !own.gone {
+			return own, nil
+		}
+		own.give() // another is in its place
+	}
+}
+
+func (b *box) give() { <-b.turn }
+
+func (w *Workloads) box(at place) *box {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
-		return nil, errEnding
-	}
 	b := w.boxes[at]
 	if b == nil {
 		b = &box{turn: make(chan struct{}, 1)}
 		w.boxes[at] = b
 	}
-	return b, nil
+	return b
+}
+
+func (w *Workloads) isClosed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed
 }
 
 // idleTime is how long a sandbox runs on when nothing in it does.

@@ -1,0 +1,81 @@
+package aggd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"hutch/aggd/wire"
+)
+
+// A kept server that leaves so many questions in a row unanswered is unhealthy, and
+// is connected anew.
+const (
+	sickAfter = 3
+	deadAfter = 6
+)
+
+// checkups tells when the server is to be asked whether it answers; never, where
+// the host does not want that.
+func (u *upstream) checkups() (due <-chan time.Time, stop func()) {
+	if u.def.Health <= 0 {
+		return nil, func() {}
+	}
+	t := time.NewTicker(time.Duration(u.def.Health))
+	return t.C, t.Stop
+}
+
+// examine asks the server whether it answers, and gives it half the time until the
+// next question. One that has a request to do is left alone: it may do one thing at
+// a time, and the request has a limit of its own.
+func (u *upstream) examine(ctx context.Context, c *conn) {
+	if c.occupied() {
+		return
+	}
+	wait := time.Duration(u.def.Health) / 2
+	limit, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("the server has not answered a ping within %v", wait))
+	defer cancel()
+	method := "ping"
+	if c.stateless.Load() {
+		method = methodDiscover
+	}
+	err := c.call(limit, nil, u.client, method, nil).err // an error that it answers is an answer
+	if ctx.Err() != nil || c.isOver() {
+		return
+	}
+	u.mu.Lock()
+	was := u.ill
+	if err == nil {
+		u.unanswered, u.ill = 0, nil
+	} else if u.unanswered++; u.unanswered >= sickAfter {
+		u.ill = err
+	}
+	dead := u.unanswered >= deadAfter
+	changed := (was == nil) != (u.ill == nil)
+	u.mu.Unlock()
+	if changed {
+		u.tellState()
+	}
+	if dead {
+		c.end(err)
+	}
+}
+
+// occupied reports whether a request is under way, streams of news apart.
+func (c *conn) occupied() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, q := range c.calls {
+		if q.acknowledged == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// tellState tells the host that the state of a kept server may be another.
+func (u *upstream) tellState() {
+	if u.def.Keep {
+		u.agg.tell("notification", 0, u.client, u.name, wire.StateChanged, nil, nil)
+	}
+}

@@ -1,0 +1,56 @@
+package aggd
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"hutch/aggd/wire"
+)
+
+// TestHealth has a kept server answer no more: it is told to be unhealthy, and is
+// started again.
+func TestHealth(t *testing.T) {
+	s := stdioServer(t, "s", "plain")
+	s.Keep, s.Health = true, wire.Duration(200*time.Millisecond)
+	h := start(t, Config{}, s)
+	pid := h.pid("s")
+	told := func(method string) {
+		t.Helper()
+		for !strings.Contains(h.unasked(), `"method":"`+method+`"`) {
+		}
+	}
+	told(wire.StateChanged) // it is connected
+	if st := h.status("s"); st.State != wire.Connected || st.Error != "" {
+		t.Errorf("at first: %+v", st)
+	}
+	h.rpc("", "s", "tools/call", `{"name":"sulk"}`)
+	told(wire.StateChanged)
+	if st := h.status("s"); st.State != wire.Unhealthy || !st.Connected || !strings.Contains(st.Error, "has not answered a ping within 100ms") {
+		t.Errorf("when it sulks: %+v", st)
+	}
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), `"echo"`) // which is no reason to refuse a call
+	told(wire.Lost)
+	told(wire.StateChanged)
+	if h.pid("s") == pid {
+		t.Error("the server was not started again")
+	}
+	if st := h.status("s"); st.State != wire.Connected || st.Error != "" {
+		t.Errorf("in the end: %+v", st)
+	}
+}
+
+// TestBusy has a server do something that takes long, and does not take it for ill.
+func TestBusy(t *testing.T) {
+	s := stdioServer(t, "s", "plain")
+	s.Keep, s.Health = true, wire.Duration(100*time.Millisecond)
+	h := start(t, Config{}, s)
+	h.post("rpc", rpcParams("", "s", "tools/call", `{"name":"hang"}`))
+	for !strings.Contains(h.unasked(), "hanging") {
+	}
+	h.rpc("", "s", "tools/call", `{"name":"sulk"}`)
+	pause(2*deadAfter*100*time.Millisecond, nil, nil) // nothing is to happen
+	if st := h.status("s"); st.State != wire.Connected {
+		t.Errorf("it is %+v", st)
+	}
+}

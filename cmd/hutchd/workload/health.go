@@ -1,0 +1,77 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"hutch/aggd/wire"
+	"hutch/profiles/runconfig"
+)
+
+// pingTime is how often a server is asked whether it answers, in ToolHive's rhythm.
+const pingTime = 10 * time.Second
+
+// watch has the state follow what the server does by itself, until it is gone.
+func (s *Server) watch() {
+	for {
+		select {
+		case <-s.Context().Done():
+			return
+		case <-s.changed:
+			if s.take(s.Context()) == nil {
+				s.observe()
+				s.give()
+			}
+		}
+	}
+}
+
+// wake has those look again who wait for another state.
+func (s *Server) wake() {
+	for _, c := range []chan struct{}{s.changed, s.heard} {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// observe enters the state that is so where the server is to run. It is the caller's
+// turn.
+func (s *Server) observe() error {
+	was := s.told()
+	if !was.Live() {
+		return nil
+	}
+	now, why := s.look()
+	switch {
+	case was == runconfig.Running && now == runconfig.Unhealthy:
+		return s.enter(runconfig.Sick, why)
+	case was == runconfig.Unhealthy && now == runconfig.Running:
+		return s.enter(runconfig.Well, nil)
+	}
+	return nil
+}
+
+// look returns the state, and what is wrong: what the server was told and, if it is
+// to run, what is so.
+func (s *Server) look() (runconfig.State, error) {
+	s.mu.Lock()
+	state, why := s.state, s.why
+	s.mu.Unlock()
+	if !state.Live() {
+		return state, why
+	}
+	ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+	defer cancel()
+	switch st, err := s.MCP.Status(ctx, s.Name); {
+	case err != nil:
+		return runconfig.Unhealthy, err
+	case st.State == wire.Connected:
+		return runconfig.Running, nil
+	case st.Error != "":
+		return runconfig.Unhealthy, errors.New(s.Hides(st.Error))
+	}
+	return runconfig.Unhealthy, errors.New("it is being started again")
+}

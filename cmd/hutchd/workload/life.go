@@ -1,0 +1,256 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"hutch/aggd/wire"
+	"hutch/fs"
+	"hutch/mcpd/ledger"
+	"hutch/mcpd/vmcp"
+	"hutch/profiles/runconfig"
+)
+
+// take waits for the caller's turn, which ends with give.
+func (s *Server) take(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.Context().Done():
+		return fmt.Errorf("%w: %s", fs.ErrNotExist, s)
+	}
+}
+
+func (s *Server) give() { <-s.turn }
+
+// do does f when it is the caller's turn. To wait no longer does not end it.
+func (s *Server) do(ctx context.Context, f func(context.Context) error) error {
+	if err := s.take(ctx); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	if !s.Do(func() {
+		defer s.give()
+		done <- f(s.Context())
+	}) {
+		s.give()
+		return fmt.Errorf("%w: %s", fs.ErrNotExist, s)
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// enter has the server be in the state that an event brings it to.
+func (s *Server) enter(on runconfig.Event, why error) error {
+	s.mu.Lock()
+	next, err := s.state.Next(on)
+	if err == nil {
+		s.state, s.why, s.since = next, why, time.Now()
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("%s: %w", s, err)
+	}
+	text := ""
+	if why != nil {
+		text = fs.Text(why)
+		s.LastErr.Set(why)
+	}
+	s.Tell(ledger.VMs, s.NewEvent(string(next), text))
+	return nil
+}
+
+// startTime is how long a start waits for the server's first word: packages may
+// have to be had first.
+const startTime = 5 * time.Minute
+
+// Start starts the server. It returns when the server has said what it has, and
+// fails with the reason when it does not.
+func (s *Server) Start(ctx context.Context) error {
+	return s.do(ctx, func(ctx context.Context) error {
+		err := s.start(ctx)
+		if err != nil {
+			os.Remove(filepath.Join(s.dir, wantedFile))
+		}
+		return err
+	})
+}
+
+// start is Start where it is the caller's turn.
+func (s *Server) start(ctx context.Context) error {
+	c, err := s.ready()
+	if err != nil || s.wanted() {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := s.enter(runconfig.Start, nil); err != nil {
+		return err
+	}
+	s.setAbort(cancel)
+	err = s.begin(ctx, c)
+	s.setAbort(nil)
+	switch {
+	case err == nil:
+		return s.enter(runconfig.Done, nil)
+	case errors.Is(err, errStopped):
+		return errors.Join(err, s.halt(context.WithoutCancel(ctx)))
+	}
+	return errors.Join(err, s.fail(err))
+}
+
+// ready returns the config of a server that can be started.
+func (s *Server) ready() (*runconfig.Config, error) {
+	c := s.Config()
+	switch bad := s.ConfigErr(); {
+	case c == nil && bad != nil:
+		return nil, fmt.Errorf("%s: config: %w", s, bad)
+	case c == nil:
+		return nil, fmt.Errorf("%w: %s: nobody has said what it is: write config, or run REF to ctl", fs.ErrInvalid, s)
+	}
+	if _, err := definition(c.Server()); err != nil {
+		return nil, fmt.Errorf("%s: %w", s, err)
+	}
+	return c, nil
+}
+
+// begin starts the endpoint, and waits for the server to be connected.
+func (s *Server) begin(ctx context.Context, c *runconfig.Config) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("%w: the server says nothing", fs.ErrTimedOut))
+	defer cancel()
+	if err := os.WriteFile(filepath.Join(s.dir, wantedFile), nil, 0o600); err != nil {
+		return err
+	}
+	s.Renew()
+	server := c.Server()
+	arrange := vmcp.Alone(s.Name, server.Tools, overrides(server))
+	s.MCP.SetArrange(func(list *wire.List, items []wire.Item) []wire.Item {
+		arranged, _ := arrange.Arrange(list, items)
+		return arranged
+	})
+	if err := s.Configure(ctx); err != nil {
+		return err
+	}
+	if err := s.MCP.Start(); err != nil {
+		return err
+	}
+	return s.connected(ctx)
+}
+
+func overrides(s *runconfig.Server) map[string]vmcp.Override {
+	all := make(map[string]vmcp.Override)
+	for tool, o := range s.Overrides {
+		all[tool] = vmcp.Override{Name: o.Name, Description: o.Description}
+	}
+	return all
+}
+
+// connected waits until the server is connected, and fails when that failed.
+func (s *Server) connected(ctx context.Context) error {
+	for {
+		st, err := s.MCP.Status(ctx, s.Name)
+		switch {
+		case err == nil && st.Connected:
+			return nil
+		case err == nil && st.Error != "":
+			return errors.New(s.Hides(st.Error))
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-s.heard:
+		}
+	}
+}
+
+// fail ends a start that failed.
+func (s *Server) fail(why error) error {
+	s.MCP.Stop()
+	return errors.Join(s.enter(runconfig.Fail, why), s.rest(context.WithoutCancel(s.Context())))
+}
+
+// rest stops the server's sandbox.
+func (s *Server) rest(ctx context.Context) error {
+	at := ofServer(s.Name)
+	return s.w.use(ctx, at, func(own *box) error { return s.w.rest(ctx, at, own) })
+}
+
+// errStopped ends a start that somebody stops.
+var errStopped = fmt.Errorf("%w: it was stopped", fs.ErrBusy)
+
+func (s *Server) setAbort(f context.CancelCauseFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.abort = f
+}
+
+// Stop stops the server with its sandbox, while it starts, too.
+func (s *Server) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	if s.abort != nil {
+		s.abort(errStopped)
+	}
+	s.mu.Unlock()
+	return s.do(ctx, func(ctx context.Context) error {
+		os.Remove(filepath.Join(s.dir, wantedFile))
+		if !s.wanted() {
+			return nil
+		}
+		return s.halt(ctx)
+	})
+}
+
+// halt stops a server that runs or starts.
+func (s *Server) halt(ctx context.Context) error {
+	if err := s.enter(runconfig.Stop, nil); err != nil {
+		return err
+	}
+	err := errors.Join(s.MCP.Stop(), s.rest(ctx))
+	if err != nil {
+		return errors.Join(err, s.enter(runconfig.Fail, err))
+	}
+	return s.enter(runconfig.Done, nil)
+}
+
+// The pauses between the starts of a server that ran when hutchd ended, and cannot
+// be started.
+const (
+	firstPause = time.Second
+	lastPause  = time.Minute
+)
+
+// resume starts a server that ran when hutchd ended, again until it runs or somebody
+// says otherwise. It does not wait for that.
+func (s *Server) resume() {
+	s.Later(func(ctx context.Context) error {
+		for pause := firstPause; ; pause = min(2*pause, lastPause) {
+			err := s.do(ctx, s.startWanted)
+			if err == nil {
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return err
+			case <-time.After(pause):
+			}
+		}
+	})
+}
+
+// startWanted starts the server if it is still to run.
+func (s *Server) startWanted(ctx context.Context) error {
+	if _, err := os.Stat(filepath.Join(s.dir, wantedFile)); err != nil {
+		return nil
+	}
+	return s.start(ctx)
+}
