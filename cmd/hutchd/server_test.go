@@ -45,6 +45,14 @@ func TestServer(t *testing.T) {
 	if text := s.read("servers/all/status"); !strings.HasPrefix(text, "running\n") || !strings.Contains(text, "vm server-all\n") {
 		t.Errorf("the status is %s", text)
 	}
+	if text := s.read("vm/server-all/status"); !strings.Contains(text, "\nowner servers/all\n") {
+		t.Errorf("the sandbox is %s", text)
+	}
+	if text := s.read("metrics"); !strings.Contains(text, `hutch_servers{state="running"} 1`) {
+		t.Errorf("the metrics are %s", text)
+	}
+	s.write("ctl", "purge all\n") // which is no business of servers
+	s.sumBy("all")
 	if text := s.read("servers/all/log/audit"); !strings.Contains(text, `"tool_name":"get-sum"`) {
 		t.Errorf("the calls are %s", text)
 	}

@@ -99,7 +99,7 @@ func New(s *Service, cfg Config) *Gateway {
 	g.pins = pins.New(filepath.Join(cfg.Dir, pinsFolder))
 	g.repeats.tell, g.repeats.begin = g.repeated, g.tasks.Begin
 	e := cfg.Endpoint
-	e.VM = cfg.Name
+	e.VM = g.Whose
 	e.Profile = func() string { return g.profile.Load().Name }
 	e.Ledger = g.Ledger
 	e.Seal = cfg.Attest
@@ -108,7 +108,7 @@ func New(s *Service, cfg Config) *Gateway {
 	e.Log = s.Log.With(cfg.Kind, cfg.Name())
 	e.AggLog = g.AggLog()
 	e.Event = g.Alerted
-	e.Ended = func(c mcpd.Ended) { s.Telemetry.Call(cfg.Name(), c) }
+	e.Ended = func(c mcpd.Ended) { s.Telemetry.Call(g.Whose(), c) }
 	e.Trouble = g.Trouble
 	e.Ask = g.ask
 	e.Resolve = g.Resolve
@@ -163,6 +163,15 @@ func (g *Gateway) Of() string { return g.cfg.Name() }
 
 // ProfileName returns the name of the profile that is to configure it.
 func (g *Gateway) ProfileName() string { return g.cfg.Profile() }
+
+// Whose says whose the gateway is among those of all kinds: a VM's name, servers/NAME
+// or groups/NAME.
+func (g *Gateway) Whose() string {
+	if g.cfg.Kind == VM {
+		return g.cfg.Name()
+	}
+	return g.cfg.Kind + "s/" + g.cfg.Name()
+}
 
 // String is what errors call whose the gateway is.
 func (g *Gateway) String() string { return g.cfg.Kind + " " + g.cfg.Name() }

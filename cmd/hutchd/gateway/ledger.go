@@ -77,7 +77,7 @@ func (g *Gateway) openLedger() (*ledger.DB, error) {
 	path := filepath.Join(g.cfg.Dir, SessionFile)
 	opt := ledger.Options{
 		Limit: g.cfg.LedgerLimit(), Red: &g.red, Told: g.recordsDropped, Committed: g.service.Telemetry.Commit,
-		Wrote: func(table string, r ledger.Row) { g.service.Telemetry.Row(g.cfg.Name(), table, r) },
+		Wrote: func(table string, r ledger.Row) { g.service.Telemetry.Row(g.Whose(), table, r) },
 	}
 	db, err := ledger.Open(path, opt)
 	if errors.Is(err, ledger.ErrCorrupt) {

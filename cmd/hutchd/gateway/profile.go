@@ -94,7 +94,7 @@ func (g *Gateway) Replay(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	defer release()
-	return history.Replay(ctx, db, g.cfg.Name(), history.Profile{Name: p.Name, Policy: p.Policy, Network: p.Network, Cmd: dispatch.Config(p.Commands)})
+	return history.Replay(ctx, db, g.Whose(), history.Profile{Name: p.Name, Policy: p.Policy, Network: p.Network, Cmd: dispatch.Config(p.Commands)})
 }
 
 // servers returns those that a profile gives the endpoint.

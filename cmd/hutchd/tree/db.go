@@ -27,7 +27,7 @@ func rootSchema(call) (string, error) { return query.Schema(true), nil }
 
 func openVMQuery(c call, flags int) (fs.Handle, error) {
 	g := c.At.gw
-	return c.At.s.openQuery(flags, query.Sources{Key: g.Of(), List: func() []query.Source { return []query.Source{source(g)} }})
+	return c.At.s.openQuery(flags, query.Sources{Key: g.Whose(), List: func() []query.Source { return []query.Source{source(g)} }})
 }
 
 func openRootQuery(c call, flags int) (fs.Handle, error) {
@@ -35,11 +35,16 @@ func openRootQuery(c call, flags int) (fs.Handle, error) {
 		for _, v := range c.At.s.List() {
 			all = append(all, source(v.Gateway))
 		}
+		for _, v := range c.At.s.workloads.Servers() {
+			all = append(all, source(v.Gateway))
+		}
 		return all
 	}})
 }
 
-func source(g *gateway.Gateway) query.Source { return query.Source{VM: g.Of(), Ledger: g.HoldLedger} }
+func source(g *gateway.Gateway) query.Source {
+	return query.Source{VM: g.Whose(), Ledger: g.HoldLedger}
+}
 
 // A selection is what SQL selects that is written on a file: its rows are read. The
 // statement ends with a semicolon at the end of a line, or where it is read; the

@@ -23,7 +23,7 @@ func policySuggest(c call) (string, error) {
 		return "", err
 	}
 	defer release()
-	return history.Suggest(c.Ctx, db, c.At.gw.Of())
+	return history.Suggest(c.Ctx, db, c.At.gw.Whose())
 }
 
 // openPolicyTest takes an event and tells what would be decided of it.
@@ -37,7 +37,7 @@ func openPolicyTest(c call, flags int) (fs.Handle, error) {
 		if err != nil {
 			return "", err
 		}
-		e.VM = cmp.Or(e.VM, c.At.gw.Of())
+		e.VM = cmp.Or(e.VM, c.At.gw.Whose())
 		e.Profile = cmp.Or(e.Profile, c.At.gw.ProfileName())
 		answer, err := fs.MarshalLine(p.Try(e))
 		return string(answer) + "\n", err

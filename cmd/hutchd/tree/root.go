@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hutch/cmd/hutchd/sandbox"
+	"hutch/cmd/hutchd/workload"
 	"hutch/fs"
 	"hutch/vmm"
 )
@@ -77,11 +78,19 @@ func reload(c call, _ []string) error {
 		}
 		return nil
 	}))
+	for _, v := range c.At.s.workloads.Servers() {
+		if c.At.s.Profiles.Check(v.ProfileName()) != nil {
+			continue
+		}
+		if err := v.Reload(c.Ctx); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", v, err))
+		}
+	}
 	return errors.Join(errs...)
 }
 
 // purge removes the VMs that neither run nor are suspended, or stops and
-// removes all. One that ends or goes meanwhile, as an anonymous one does when
+// removes all; sandboxes of servers stay, as those see to them. One that ends or goes meanwhile, as an anonymous one does when
 // it is killed, is fine.
 func purge(c call, args []string) error {
 	all := len(args) == 1
@@ -94,6 +103,7 @@ func purge(c call, args []string) error {
 func (s *Server) purge(ctx context.Context, v *sandbox.Sandbox, all bool) error {
 	var err error
 	switch {
+	case workload.Owner(v.Config().Profile) != "":
 	case all:
 		err = v.Destroy(ctx)
 	case v.Running(), v.State() == vmm.Suspended:
@@ -110,7 +120,7 @@ func (s *Server) purge(ctx context.Context, v *sandbox.Sandbox, all bool) error 
 // meanwhile is fine.
 func shutdown(c call, _ []string) error {
 	err := c.At.s.each(func(v *sandbox.Sandbox) error {
-		if !v.Running() {
+		if !v.Running() || workload.Owner(v.Config().Profile) != "" { // those end with the service
 			return nil
 		}
 		err := v.Stop(c.Ctx)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"hutch/cmd/hutchd/sandbox"
+	"hutch/cmd/hutchd/workload"
 	"hutch/fs"
 )
 
@@ -52,8 +53,15 @@ func forkVM(c call, args []string) error {
 	return fmt.Errorf("%w: fork %s: want \"fork [-live] NAME\"", fs.ErrInvalid, args[0])
 }
 
-func vmName(c call) (string, error)   { return c.At.vm.Name() + "\n", nil }
-func vmStatus(c call) (string, error) { return c.At.vm.Status(), nil }
+func vmName(c call) (string, error) { return c.At.vm.Name() + "\n", nil }
+func vmStatus(c call) (string, error) {
+	text := c.At.vm.Status()
+	if owner := workload.Owner(c.At.vm.Config().Profile); owner != "" {
+		text += "owner " + owner + "\n"
+	}
+	return text, nil
+}
+
 func vmConfig(c call) (string, error) { return c.At.vm.ConfigText(), nil }
 
 // storeConfig keeps a config as it was written. If it does not parse, the

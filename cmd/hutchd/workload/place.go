@@ -47,6 +47,20 @@ func (p place) profile() string {
 	return profiles.Provided + strings.Join([]string{p.kind, p.owner, p.server}, ":")
 }
 
+// Owner says whose a sandbox is by the name of its VM's profile: servers/NAME, vm/NAME
+// or, where several VMs have it, shared. A VM that is no server's has none.
+func Owner(profile string) string {
+	switch p, _ := placeOf(profile); p.kind {
+	case ofVM:
+		return "vm/" + p.owner
+	case alone:
+		return "servers/" + p.server
+	case common:
+		return common
+	}
+	return ""
+}
+
 // placeOf returns whose a VM is by the name of its profile; ok is false for a VM
 // that is no server's.
 func placeOf(profile string) (p place, ok bool) {
