@@ -15,8 +15,11 @@ type provision struct {
 	byName map[string]*Profile
 }
 
+// IsProvided says whether a name is that of such a profile.
+func IsProvided(name string) bool { return strings.HasPrefix(name, Provided) }
+
 func (p *provision) get(name string) *Profile {
-	if !strings.HasPrefix(name, Provided) {
+	if !IsProvided(name) {
 		return nil
 	}
 	p.mu.Lock()

@@ -42,10 +42,10 @@ func TestServer(t *testing.T) {
 	s := serve(t, false)
 	s.everythingServer("all")
 	s.sumBy("all")
-	if text := s.read("servers/all/status"); !strings.HasPrefix(text, "running\n") || !strings.Contains(text, "vm server-all\n") {
+	if text := s.read("servers/all/status"); !strings.HasPrefix(text, "running\n") || !strings.Contains(text, "vm server-all\n") || strings.Contains(text, "\ntools 0\n") {
 		t.Errorf("the status is %s", text)
 	}
-	if text := s.read("vm/server-all/status"); !strings.Contains(text, "\nowner servers/all\n") {
+	if text := s.read("vm/server-all/status"); !strings.Contains(text, "\nowner servers/all\n") || strings.Contains(text, "\naggregator ") {
 		t.Errorf("the sandbox is %s", text)
 	}
 	if text := s.read("metrics"); !strings.Contains(text, `hutch_servers{state="running"} 1`) {

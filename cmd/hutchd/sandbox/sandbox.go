@@ -124,7 +124,11 @@ func (v *Sandbox) Begin(ctx context.Context) error {
 	v.storeMu.Lock()
 	v.stores = true
 	v.storeMu.Unlock()
-	return errors.Join(v.Configure(ctx), v.startProxy(), v.MCP.Start())
+	err := errors.Join(v.Configure(ctx), v.startProxy())
+	if profiles.IsProvided(v.Config().Profile) { // an MCP server asks for no tools
+		return err
+	}
+	return errors.Join(err, v.MCP.Start())
 }
 
 // End ends what lived with the machine: the proxy, then the endpoint's

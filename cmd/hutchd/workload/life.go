@@ -144,7 +144,11 @@ func (s *Server) begin(ctx context.Context, c *runconfig.Config) error {
 	if err := s.MCP.Start(); err != nil {
 		return err
 	}
-	return s.connected(ctx)
+	if err := s.connected(ctx); err != nil {
+		return err
+	}
+	s.MCP.Settled(ctx) // its tools are known
+	return nil
 }
 
 func overrides(s *runconfig.Server) map[string]vmcp.Override {
