@@ -162,7 +162,7 @@ func (s *Server) checkAuth() *Fault {
 		return nil
 	}
 	const at = "remote_auth_config"
-	if !s.IsRemote() {
+	if !s.IsRemote() && s.Source.Kind != "" {
 		return faultf(at, "goes with remote_url: a server that runs here is asked by nobody else")
 	}
 	for _, u := range []struct{ name, text string }{{".issuer", a.Issuer}, {".authorize_url", a.AuthorizeURL}, {".token_url", a.TokenURL}} {

@@ -183,7 +183,6 @@ func TestRefused(t *testing.T) {
 		plain("") + " x":                        "cannot be read",
 		`{"schema_version":"v0.2.0"}`:           `schema_version is "v0.2.0": hutch reads v0.1.0`,
 		`{"schema_version":1}`:                  "schema_version is 1",
-		`{}`:                                    "image is missing",
 		`{"image":"npx://a","image":"npx://b"}`: "ambiguous",
 		`{"image":"npx://a","Image":"npx://b"}`: "ambiguous",
 		`{"Image":"npx://a"}`:                   "Image is spelled image",
@@ -338,7 +337,7 @@ func TestSet(t *testing.T) {
 	before := string(c.Text())
 	for _, s := range []struct{ path, value, want string }{
 		{"target_port", "many", "target_port takes no string"}, {"", "x", "is no path"}, {"env_vars.", "x", "is no path"}, {"a..b", "x", "is no path"},
-		{"image", "", "image is missing"}, {"transport", "x", "transport is"}, {"env_vars.PASSWORD", "hunter2", "holds what looks like a secret"},
+		{"transport", "x", "transport is"}, {"env_vars.PASSWORD", "hunter2", "holds what looks like a secret"},
 		{"schema_version", "v9", "schema_version is"},
 	} {
 		if next, err := c.Set(s.path, s.value); err == nil || !strings.Contains(err.Error(), s.want) {

@@ -62,6 +62,7 @@ var fields = []field{
 	{"remote_auth_config.callback_port", acts, ""},
 	{"remote_auth_config.bearer_token", acts, ""},
 	{"remote_auth_config.bearer_token_file", acts, ""},
+	{"registry_server_name", acts, ""},
 	{"hutch", parts, ""},
 	{"hutch.health_check", acts, ""},
 
@@ -70,7 +71,6 @@ var fields = []field{
 	{"stateless", same, ""},
 	{"registry_api_url", same, ""},
 	{"registry_url", same, ""},
-	{"registry_server_name", same, ""},
 	{"base_name", same, ""},
 	{"container_name", same, ""},
 

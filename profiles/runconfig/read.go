@@ -19,7 +19,7 @@ import (
 func (s *says) server() (*Server, *Fault) {
 	v := &Server{
 		Name: s.Name, Group: s.Group, Args: s.Args, Transport: s.Transport, Port: s.TargetPort, Env: s.Env, Permission: s.Permission,
-		Tools: s.Tools, Overrides: s.Overrides, Labels: s.Labels,
+		Tools: s.Tools, Overrides: s.Overrides, Labels: s.Labels, Entry: s.Entry,
 	}
 	for _, read := range []func(*Server) *Fault{s.source, s.permissions, s.secrets, s.volumes, s.headers, s.auth} {
 		if fault := read(v); fault != nil {
@@ -39,7 +39,7 @@ func (s *says) source(v *Server) *Fault {
 	case s.Image != "" && s.RemoteURL != "":
 		return faultf("remote_url", "does not go with image: remove one")
 	case s.Image == "" && s.RemoteURL == "":
-		return faultf("image", "is missing: write an image, npx://PACKAGE, uvx://PACKAGE or go://PACKAGE, or a URL in remote_url")
+		return nil // nobody has said it yet
 	case s.RemoteURL != "":
 		field, ref = "remote_url", s.RemoteURL
 	case strings.HasPrefix(ref, "toolhivelocal/"):
@@ -198,6 +198,7 @@ func (s *Server) check() *Fault {
 
 func (s *Server) checkTransport() *Fault {
 	switch {
+	case s.Transport == "" && s.Source.Kind == "":
 	case s.Transport == "inspector":
 		return faultf("transport", "is inspector, which is a program to look at servers: write %s, %s or %s", Stdio, SSE, Streamable)
 	case s.Transport != Stdio && s.Transport != SSE && s.Transport != Streamable:

@@ -31,6 +31,7 @@ type says struct {
 	Labels        map[string]string   `json:"container_labels,omitempty"`
 	Headers       *saysHeaders        `json:"header_forward,omitempty"`
 	Auth          *saysAuth           `json:"remote_auth_config,omitempty"`
+	Entry         string              `json:"registry_server_name,omitempty"`
 	Hutch         *saysHutch          `json:"hutch,omitempty"`
 }
 
@@ -63,7 +64,7 @@ type saysHutch struct {
 func (s *Server) says() *says {
 	t := &says{
 		SchemaVersion: Version, Name: s.Name, Image: s.Source.String(), Args: s.Args, Transport: s.Transport, TargetPort: s.Port,
-		Env: s.Env, Permission: s.Permission, Group: s.Group, Tools: s.Tools, Overrides: s.Overrides, Labels: s.Labels,
+		Env: s.Env, Permission: s.Permission, Group: s.Group, Tools: s.Tools, Overrides: s.Overrides, Labels: s.Labels, Entry: s.Entry,
 	}
 	if s.IsRemote() {
 		t.Image, t.RemoteURL = "", s.Source.Name

@@ -12,7 +12,8 @@ import (
 type Server struct {
 	Name      string
 	Group     string // "": none is named
-	Source    Source // Named is for who has a registry: a Config has an Image
+	Source    Source // Named is for who has a registry: a Config has an Image; the zero Source: nobody has said it yet
+	Entry     string // of a registry, that Source is of; "": none
 	Args      []string
 	Transport string // one of the constants
 	Port      int    // where in its VM a server listens that speaks HTTP; 0: DefaultPort
