@@ -115,7 +115,7 @@ func (s *Server) ready() (*runconfig.Config, error) {
 	switch bad := s.ConfigErr(); {
 	case c == nil && bad != nil:
 		return nil, fmt.Errorf("%s: config: %w", s, bad)
-	case c == nil:
+	case c == nil || c.Server().Source.Kind == "":
 		return nil, fmt.Errorf("%w: %s: nobody has said what it is: write config, or run REF to ctl", fs.ErrInvalid, s)
 	}
 	if _, err := definition(c.Server()); err != nil {

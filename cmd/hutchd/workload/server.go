@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -44,6 +45,7 @@ type Server struct {
 const (
 	configFile = "config.json"
 	wantedFile = "wanted" // is there while the server is to run
+	madeFile   = "made"   // is as old as the server
 )
 
 // records is how much of a server's records is kept, in bytes.
@@ -131,29 +133,6 @@ func (s *Server) Set(ctx context.Context, path, value string) error {
 	return s.change(ctx, func(c *runconfig.Config) (*runconfig.Config, error) { return c.Set(path, value) })
 }
 
-// Run has the server be what ref names, with arguments, and starts it.
-func (s *Server) Run(ctx context.Context, ref string, args []string) error {
-	source, err := runconfig.ParseSource(ref)
-	if err != nil {
-		return err
-	}
-	err = s.change(ctx, func(c *runconfig.Config) (*runconfig.Config, error) {
-		v := *c.Server()
-		v.Name, v.Source, v.Args = s.Name, source, args
-		if v.Transport == "" {
-			v.Transport = runconfig.Stdio
-			if source.Kind == runconfig.Remote {
-				v.Transport = runconfig.Streamable
-			}
-		}
-		return c.With(&v)
-	})
-	if err != nil {
-		return err
-	}
-	return s.Start(ctx)
-}
-
 // change gives the server the config that f makes of the one in force.
 func (s *Server) change(ctx context.Context, f func(*runconfig.Config) (*runconfig.Config, error)) error {
 	return s.do(ctx, func(context.Context) error {
@@ -210,6 +189,9 @@ func (s *Server) Status() string {
 	s.mu.Unlock()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nsince %s\n", state, since.UTC().Format(time.RFC3339Nano))
+	if made, err := os.Stat(filepath.Join(s.dir, madeFile)); err == nil {
+		fmt.Fprintf(&b, "made %s\n", made.ModTime().UTC().Format(time.RFC3339Nano))
+	}
 	if why != nil {
 		fmt.Fprintf(&b, "reason %s\n", fs.QuoteLine(fs.Text(why)))
 	}
@@ -217,7 +199,12 @@ func (s *Server) Status() string {
 		return b.String()
 	}
 	v := c.Server()
-	fmt.Fprintf(&b, "source %s\ntransport %s\n", v.Source, v.Transport)
+	if v.Source.Kind != "" {
+		fmt.Fprintf(&b, "source %s\ntransport %s\n", v.Source, v.Transport)
+	}
+	if v.Entry != "" {
+		fmt.Fprintf(&b, "entry %s\n", v.Entry)
+	}
 	if v.Group != "" {
 		fmt.Fprintf(&b, "group %s\n", v.Group)
 	}

@@ -58,7 +58,9 @@ func (w *Workloads) MakeServer(name string) (*Server, error) {
 	case len(w.servers) >= maxServers:
 		return nil, fmt.Errorf("%w: there are %d servers, and cannot be more", fs.ErrNoSpace, maxServers)
 	}
-	if err := os.MkdirAll(filepath.Join(w.serverDir(name), "log"), 0o700); err != nil {
+	dir := w.serverDir(name)
+	err := errors.Join(os.MkdirAll(filepath.Join(dir, "log"), 0o700), os.WriteFile(filepath.Join(dir, madeFile), nil, 0o600))
+	if err != nil {
 		return nil, err
 	}
 	s := w.newServer(name)

@@ -19,13 +19,14 @@ import (
 	"hutch/fs"
 	"hutch/mcpd/policy"
 	"hutch/profiles"
+	"hutch/profiles/registry"
 )
 
 // Workloads are the sandboxes of MCP servers.
 type Workloads struct {
-	s *sandbox.Service
-
-	dir string // with a folder for each server
+	s        *sandbox.Service
+	registry *registry.Store
+	dir      string // with a folder for each server
 
 	mu      sync.Mutex // guards what follows
 	boxes   map[place]*box
@@ -43,9 +44,9 @@ type box struct {
 }
 
 // New returns the Workloads of a service that is being opened. Dir is where the
-// servers are kept.
-func New(s *sandbox.Service, dir string) *Workloads {
-	return &Workloads{s: s, dir: dir, boxes: make(map[place]*box), servers: make(map[string]*Server)}
+// servers are kept; entries are those that they can be run by the names of.
+func New(s *sandbox.Service, dir string, entries *registry.Store) *Workloads {
+	return &Workloads{s: s, registry: entries, dir: dir, boxes: make(map[place]*box), servers: make(map[string]*Server)}
 }
 
 // Start starts a program of a gateway's server in its sandbox. It is what
