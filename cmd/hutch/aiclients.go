@@ -141,9 +141,15 @@ func tellClient(c *tree, name, message string) error {
 
 // givable are what an AI client can be given.
 func givable(ctx context.Context) []string {
-	list := []string{"mcp"}
-	for _, vm := range names(ctx, "vm") {
-		list = append(list, "vm/"+vm)
+	return append([]string{"mcp"}, endpoints(ctx)...)
+}
+
+// endpoints are what has MCP sessions.
+func endpoints(ctx context.Context) (list []string) {
+	for _, dir := range []string{"servers", "groups", "vm"} {
+		for _, name := range names(ctx, dir) {
+			list = append(list, dir+"/"+name)
+		}
 	}
 	return list
 }

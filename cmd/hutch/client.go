@@ -147,6 +147,16 @@ func (t *tree) stat(name string) (mode os.FileMode, err error) {
 	return mode, t.failed("stat", name, err)
 }
 
+// size returns how many bytes the file called name has.
+func (t *tree) size(name string) (n int64, err error) {
+	err = t.at(name, func(f p9.File) error {
+		_, _, attr, err := f.GetAttr(p9.AttrMaskAll)
+		n = int64(attr.Size)
+		return err
+	})
+	return n, t.failed("stat", name, err)
+}
+
 func (t *tree) chmod(name string, mode os.FileMode) error {
 	return t.failed("chmod", name, t.at(name, func(f p9.File) error {
 		return f.SetAttr(p9.SetAttrMask{Permissions: true}, p9.SetAttr{Permissions: p9.FileMode(mode.Perm())})

@@ -119,6 +119,10 @@ func (c *command) argument(ctx context.Context, n int) []string {
 	switch word = strings.Trim(word, "[]…"); {
 	case word == "VM":
 		return names(ctx, "vm")
+	case word == "OF":
+		return endpoints(ctx)
+	case word == "SERVER":
+		return names(ctx, "servers")
 	case word == "ID":
 		return names(ctx, "asks")
 	case word == "SECRET":

@@ -15,21 +15,25 @@ import (
 // name. What fails is told, and does not keep the others from it.
 func each(do func(c *tree, name string) error) action {
 	return connected(func(ctx context.Context, c *tree, args []string) error {
-		var result error
-		for _, name := range args {
-			err := do(c, name)
-			switch {
-			case ctx.Err() != nil:
-				return ctx.Err()
-			case err != nil && len(args) == 1:
-				return err
-			case err != nil:
-				fmt.Fprintf(os.Stderr, "hutch: %s: %s\n", name, fs.Text(err))
-				result = exit(1)
-			}
-		}
-		return result
+		return forAll(ctx, args, func(name string) error { return do(c, name) })
 	})
+}
+
+func forAll(ctx context.Context, names []string, do func(name string) error) error {
+	var result error
+	for _, name := range names {
+		err := do(name)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && len(names) == 1:
+			return err
+		case err != nil:
+			fmt.Fprintf(os.Stderr, "hutch: %s: %s\n", name, fs.Text(err))
+			result = exit(1)
+		}
+	}
+	return result
 }
 
 // control passes a message to the ctl of each VM.

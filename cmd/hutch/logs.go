@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -39,7 +40,7 @@ func defineLogs(flags *flag.FlagSet) action {
 			fmt.Fprintf(os.Stderr, "hutch: VM %s does not run: this is its log %s%s\n", args[0], name, gone)
 		}
 		if file := path.Join(vm, "log", name); isFile(c, file) {
-			return printLog(ctx, c, file, *follow)
+			return printLog(ctx, c, os.Stdout, file, 0, *follow)
 		}
 		dir := path.Join(vm, "exec", name)
 		if _, err := c.stat(dir); err != nil {
@@ -68,10 +69,10 @@ func logNames(c *tree, vm string) string {
 	return "there are " + strings.Join(names, ", ")
 }
 
-// printLog prints a file that grows, whose reads end.
-func printLog(ctx context.Context, c *tree, name string, follow bool) error {
-	for off := int64(0); ; {
-		n, err := printFrom(c, name, off)
+// printLog prints a file that grows, whose reads end, from off on.
+func printLog(ctx context.Context, c *tree, w io.Writer, name string, off int64, follow bool) error {
+	for {
+		n, err := printFrom(c, w, name, off)
 		if err != nil || !follow {
 			return err
 		}
@@ -88,13 +89,34 @@ func printLog(ctx context.Context, c *tree, name string, follow bool) error {
 
 // printFrom prints what the file has from off on, and returns how much. What
 // a read gives may be what was there at the open.
-func printFrom(c *tree, name string, off int64) (int64, error) {
+func printFrom(c *tree, w io.Writer, name string, off int64) (int64, error) {
 	f, err := c.open(name, os.O_RDONLY)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	return io.Copy(os.Stdout, io.NewSectionReader(f, off, 1<<62))
+	return io.Copy(w, io.NewSectionReader(f, off, 1<<62))
+}
+
+// follow prints on our standard error what a log gets until stop is called, if that
+// takes longer than a second.
+func follow(ctx context.Context, c *tree, name string) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var printing sync.WaitGroup
+	off, err := c.size(name)
+	if err == nil {
+		printing.Go(func() {
+			select {
+			case <-time.After(time.Second):
+				printLog(ctx, c, os.Stderr, name, off, true) // what ends it, what we wait for tells
+			case <-ctx.Done():
+			}
+		})
+	}
+	return func() {
+		cancel()
+		printing.Wait()
+	}
 }
 
 // printOutput prints both outputs of a command: all until now, or until it ends.

@@ -8,27 +8,51 @@ import (
 	"io"
 	"os"
 	"path"
+	"strings"
 
 	"hutch/fs"
 )
 
+// endpoint returns the folder of what has MCP sessions: servers/NAME, groups/NAME, and
+// vm/NAME or NAME for a VM. It fails if that cannot have one now.
+func endpoint(c *tree, what string) (dir string, err error) {
+	of, name, found := strings.Cut(what, "/")
+	if !found {
+		of, name = "vm", what
+	}
+	switch of {
+	case "vm":
+		if dir, err = vmDir(name); err == nil {
+			err = mustRun(c, name)
+		}
+	case "servers":
+		if dir, err = serverDir(name); err == nil {
+			err = mustServe(c, name)
+		}
+	case "groups":
+		if dir, err = entryOf("groups", "a group", name); err == nil {
+			_, err = c.stat(dir)
+		}
+	default:
+		err = fmt.Errorf("%w: %q has no MCP sessions: want servers/NAME, groups/NAME or vm/NAME", fs.ErrInvalid, what)
+	}
+	return dir, err
+}
+
 // mcpSession has an MCP client on the other side of our standard input and
-// output use the servers of a VM, in a session that ends with us. It returns
-// when the input has ended and all is answered.
+// output use the tools of a VM, a server or a group, in a session that ends with
+// us. It returns when the input has ended and all is answered.
 func mcpSession(ctx context.Context, c *tree, args []string) error {
-	vm, err := vmDir(args[0])
+	dir, err := endpoint(c, args[0])
 	if err != nil {
 		return err
 	}
-	if err := mustRun(c, args[0]); err != nil {
-		return err
-	}
-	ctl, n, err := clone(c, path.Join(vm, "mcp/sessions"))
+	ctl, n, err := clone(c, path.Join(dir, "mcp/sessions"))
 	if err != nil {
 		return err
 	}
 	defer ctl.Close()
-	data, err := c.open(path.Join(vm, "mcp/sessions", n, "data"), os.O_RDWR)
+	data, err := c.open(path.Join(dir, "mcp/sessions", n, "data"), os.O_RDWR)
 	if err != nil {
 		return err
 	}
@@ -60,6 +84,6 @@ func mcpSession(ctx context.Context, c *tree, args []string) error {
 	case err := <-asked:
 		return cmp.Or(err, <-ended)
 	default:
-		return fmt.Errorf("%w: the MCP session was ended: is vm %q still there?", fs.ErrPipe, args[0])
+		return fmt.Errorf("%w: the MCP session was ended: is %s still there?", fs.ErrPipe, dir)
 	}
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // givens is the table of what AI clients can be given: an MCP server that the
-// hutch command is, started with verb and, for a thing of the tree, its name.
+// hutch command is, started with verb and, for a thing of the tree, its name. The
+// first whose path a started one begins with is what it is.
 var givens = []struct {
 	what  string                          // before the slash, or all of it
 	verb  string                          // of the hutch command
@@ -18,6 +19,10 @@ var givens = []struct {
 	named func(c call, name string) error // says why there is no such thing; nil: it has no names
 }{
 	{what: "mcp", verb: "mcp"},
+	{what: "servers", verb: "mcp-session", path: "servers/", named: func(c call, name string) error {
+		_, err := c.At.s.workloads.Server(name)
+		return err
+	}},
 	{what: "vm", verb: "mcp-session", named: func(c call, name string) error {
 		_, err := c.At.s.Lookup(name)
 		return err
@@ -82,7 +87,7 @@ func reachable(listen string) string {
 
 func clientVerbs() []verb {
 	return []verb{
-		{Name: "add", Args: "WHAT [as NAME]", Min: 1, Max: 3, Do: addToClient, Doc: "have the client use mcp, or vm/NAME, as an MCP server"},
+		{Name: "add", Args: "WHAT [as NAME]", Min: 1, Max: 3, Do: addToClient, Doc: "have the client use mcp, servers/NAME or vm/NAME as an MCP server"},
 		{Name: "remove", Args: "WHAT", Min: 1, Max: 1, Do: removeFromClient, Doc: "have it not use that any more"},
 		{Name: "restore", Args: "[force]", Max: 1, Do: restoreClient, Doc: "put its file back as it was before hutch changed it; force: whoever changed it since"},
 	}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"hutch/fs"
+	"hutch/profiles"
+)
+
+// A serverVerb is a row of the table of what hutch server does.
+type serverVerb struct {
+	min, max int
+	flags    string // those that it has
+	do       func(ctx context.Context, c *tree, f *serverFlags, args []string) error
+}
+
+func serverVerbs() map[string]serverVerb {
+	return map[string]serverVerb{
+		"run":     {1, -1, "name group e secret permissions transport port v l keep", runServer},
+		"ls":      {0, 0, "format a group l", listServers},
+		"start":   {1, -1, "", followed("start")},
+		"stop":    {1, -1, "", toldServers("stop")},
+		"restart": {1, -1, "", followed("restart")},
+		"rm":      {1, -1, "", eachServer(func(_ context.Context, c *tree, dir string) error { return c.remove(dir) })},
+		"logs":    {1, 2, "f", serverLog},
+		"export":  {1, 2, "", exportServer},
+		"import":  {1, 1, "name keep", importServer},
+		"login":   {1, 1, "", loginServer},
+		"logout":  {1, -1, "", toldServers("logout")},
+	}
+}
+
+// serverFlags are those of hutch server.
+type serverFlags struct {
+	name, group, permissions, transport string
+	format                              string
+	port                                int
+	env, secrets, mounts, labels        []string
+	all, follow, keep                   bool
+}
+
+// defineServer has the command that runs MCP servers.
+func defineServer(flags *flag.FlagSet) action {
+	f := &serverFlags{}
+	flags.StringVar(&f.name, "name", "", "run, import: `name` of the server; if not said it is made of what is run")
+	flags.StringVar(&f.group, "group", "", "run: `group` that the server is in; ls: only those of it")
+	flags.StringVar(&f.permissions, "permissions", "", "run: what the server may: none, network, or the `path` of a permission profile")
+	flags.StringVar(&f.transport, "transport", "", "run: how it is spoken to: a `transport`, stdio, sse or streamable-http")
+	flags.IntVar(&f.port, "port", 0, "run: `port` that it listens on in its sandbox")
+	flags.Func("e", "run: with this `variable`: K=V, or K as it is here; may come several times", f.addVariable)
+	flags.Func("secret", "run: with a secret in a variable: `NAME,target=VARIABLE`; may come several times", addTo(&f.secrets))
+	flags.Func("v", "run: show it this `folder` of the host: HOST:GUEST, or HOST:GUEST:ro; may come several times", addTo(&f.mounts))
+	flags.Func("l", "run: with this `label`: K=V; ls: only those that have it; may come several times", f.addLabel)
+	flags.BoolVar(&f.keep, "keep", false, "run, import: leave what was made where it fails")
+	flags.BoolVar(&f.all, "a", false, "ls: those that are stopped, too")
+	flags.BoolVar(&f.follow, "f", false, "logs: go on as more comes")
+	flags.StringVar(&f.format, "format", "table", "ls: print a `form`: table, json, or mcpservers, which AI clients read")
+	return func(ctx context.Context, args []string) error {
+		verb, ok := serverVerbs()[args[0]]
+		if n := len(args) - 1; !ok || n < verb.min || verb.max >= 0 && n > verb.max {
+			return misuse(lookup("server").usage())
+		}
+		var wrong error
+		flags.Visit(func(g *flag.Flag) {
+			if !slices.Contains(strings.Fields(verb.flags), g.Name) {
+				wrong = misused("server", "-"+g.Name+" does not go with "+args[0])
+			}
+		})
+		if wrong != nil {
+			return wrong
+		}
+		return connected(func(ctx context.Context, c *tree, args []string) error { return verb.do(ctx, c, f, args) })(ctx, args[1:])
+	}
+}
+
+func addTo(list *[]string) func(string) error {
+	return func(v string) error {
+		*list = append(*list, v)
+		return nil
+	}
+}
+
+func (f *serverFlags) addVariable(kv string) error {
+	k, _, said := strings.Cut(kv, "=")
+	if k == "" {
+		return errors.New("want K=V or K")
+	}
+	if v, here := os.LookupEnv(kv); !said && here {
+		kv = k + "=" + v
+	} else if !said {
+		return fmt.Errorf("there is no variable %s here", k)
+	}
+	f.env = append(f.env, kv)
+	return nil
+}
+
+func (f *serverFlags) addLabel(kv string) error {
+	if k, _, said := strings.Cut(kv, "="); k == "" || !said {
+		return errors.New("want K=V")
+	}
+	f.labels = append(f.labels, kv)
+	return nil
+}
+
+func serverDir(name string) (string, error) { return entryOf("servers", "a server", name) }
+
+// noServer tells that there is no such server, if that is why err is.
+func noServer(c *tree, dir string, err error) error {
+	return missing(c, dir, err, fmt.Sprintf("no server %q; hutch server ls -a lists them", path.Base(dir)))
+}
+
+// mustServe says why a server cannot have MCP sessions now.
+func mustServe(c *tree, name string) error {
+	dir := path.Join("servers", name)
+	status, err := readFile(c, path.Join(dir, "status"))
+	if err != nil {
+		return noServer(c, dir, err)
+	}
+	switch state, _, _ := strings.Cut(status, "\n"); state {
+	case "stopped", "stopping", "policy_stopped", "error", "removing", "unauthenticated":
+		return fmt.Errorf("%w: server %q does not run, it is %s: hutch server start has it run", fs.ErrBusy, name, state)
+	}
+	return nil
+}
+
+// eachServer has a verb do something to the folder of every server that its
+// arguments name. What fails is told, and does not keep the others from it.
+func eachServer(do func(ctx context.Context, c *tree, dir string) error) func(context.Context, *tree, *serverFlags, []string) error {
+	return func(ctx context.Context, c *tree, _ *serverFlags, names []string) error {
+		return forAll(ctx, names, func(name string) error {
+			dir, err := serverDir(name)
+			if err != nil {
+				return err
+			}
+			return noServer(c, dir, do(ctx, c, dir))
+		})
+	}
+}
+
+// toldServers passes a message to the ctl of each server.
+func toldServers(message string) func(context.Context, *tree, *serverFlags, []string) error {
+	return eachServer(func(_ context.Context, c *tree, dir string) error {
+		return writeFile(c, path.Join(dir, "ctl"), message+"\n")
+	})
+}
+
+// followed is toldServers of what may take long: what the server says meanwhile is
+// told.
+func followed(message string) func(context.Context, *tree, *serverFlags, []string) error {
+	return eachServer(func(ctx context.Context, c *tree, dir string) error {
+		defer follow(ctx, c, path.Join(dir, "log/server"))()
+		return writeFile(c, path.Join(dir, "ctl"), message+"\n")
+	})
+}
+
+// serverName makes the name of a server of what is run.
+func serverName(ref string) string {
+	scheme, rest, found := strings.Cut(strings.TrimRight(ref, "/"), "://")
+	switch {
+	case strings.HasPrefix(scheme, "http") && found:
+		ref, _, _ = strings.Cut(rest, "/") // its host
+	case found:
+		ref = rest
+	}
+	if at := strings.LastIndexByte(ref, '@'); at > 0 {
+		ref = ref[:at] // of a version or digest
+	}
+	ref = ref[strings.LastIndexByte(ref, '/')+1:]
+	ref, _, _ = strings.Cut(ref, ":")
+	ref, _, _ = strings.Cut(ref, "[")
+	name := strings.Map(func(r rune) rune {
+		if r < 0x80 && !fs.NotIn("-_")(r) {
+			return r
+		}
+		return '-'
+	}, ref)
+	for strings.Contains(name, "__") {
+		name = strings.ReplaceAll(name, "__", "_")
+	}
+	name = strings.Trim(name[:min(len(name), 64)], "-_")
+	if profiles.CheckServerName(name) != nil {
+		return ""
+	}
+	return name
+}

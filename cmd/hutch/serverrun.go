@@ -1,0 +1,256 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"hutch/fs"
+)
+
+// runServer makes a server of what its first argument names, and prints its name
+// when it runs.
+func runServer(ctx context.Context, c *tree, f *serverFlags, args []string) error {
+	name := cmp.Or(f.name, serverName(args[0]))
+	if name == "" {
+		return misused("server", "no name can be made of "+fs.QuoteLine(args[0])+": say one with -name")
+	}
+	config, err := f.config()
+	if err != nil {
+		return err
+	}
+	return f.newServer(ctx, c, name, func(dir string) error {
+		if err := storeServer(c, dir, config); err != nil {
+			return err
+		}
+		defer follow(ctx, c, path.Join(dir, "log/server"))()
+		return writeFile(c, path.Join(dir, "ctl"), "run "+fs.QuoteAll(args)+"\n")
+	})
+}
+
+// newServer makes a server, has it be something, and prints its name. Of one that
+// cannot be, nothing is left.
+func (f *serverFlags) newServer(ctx context.Context, c *tree, name string, be func(dir string) error) error {
+	dir, err := serverDir(name)
+	if err != nil {
+		return err
+	}
+	err = c.mkdir(dir, 0o755)
+	if fs.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: server %q: say another -name, or hutch server rm %s first", fs.ErrExist, name, name)
+	}
+	if err != nil {
+		return err
+	}
+	if err := be(dir); err != nil {
+		if !f.keep {
+			err = errors.Join(err, dropServer(ctx, dir))
+		}
+		return err
+	}
+	_, err = fmt.Println(name)
+	return err
+}
+
+// dropTime is how long it is waited for that a server goes.
+const dropTime = 30 * time.Second
+
+// dropServer removes a server, over a connection of its own: an interrupt has ended
+// the one that there was.
+func dropServer(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
+	defer cancel()
+	c, err := dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.remove(dir); err != nil && !isMissing(err) {
+		return fmt.Errorf("%s is left: %w", dir, err)
+	}
+	return nil
+}
+
+// config is the RunConfig that the flags say; where the server comes from, run adds.
+func (f *serverFlags) config() ([]byte, error) {
+	said := map[string]any{}
+	for key, v := range map[string]string{"group": f.group, "transport": f.transport} {
+		if v != "" {
+			said[key] = v
+		}
+	}
+	if f.port != 0 {
+		said["target_port"] = f.port
+	}
+	if p := f.permissions; p != "" {
+		if strings.Contains(p, "/") || strings.HasSuffix(p, ".json") {
+			var err error
+			if p, err = filepath.Abs(p); err != nil {
+				return nil, err
+			}
+		}
+		said["permission_profile_name_or_path"] = p
+	}
+	if len(f.env) > 0 {
+		said["env_vars"] = tableOf(f.env)
+	}
+	if len(f.labels) > 0 {
+		said["container_labels"] = tableOf(f.labels)
+	}
+	if len(f.secrets) > 0 {
+		said["secrets"] = f.secrets
+	}
+	var volumes []string
+	for _, m := range f.mounts {
+		volumes = append(volumes, absolute(m))
+	}
+	if volumes != nil {
+		said["volumes"] = volumes
+	}
+	return json.Marshal(said)
+}
+
+// tableOf returns words K=V as a table.
+func tableOf(words []string) map[string]string {
+	m := map[string]string{}
+	for _, w := range words {
+		k, v, _ := strings.Cut(w, "=")
+		m[k] = v
+	}
+	return m
+}
+
+// storeServer writes the config of a server, and fails if that does not count.
+func storeServer(c *tree, dir string, config []byte) error {
+	if err := writeFile(c, path.Join(dir, "config"), string(config)); err != nil {
+		return err
+	}
+	why, err := readFile(c, path.Join(dir, "err"))
+	if err != nil {
+		return err
+	}
+	if why = strings.TrimSpace(why); why != "" {
+		return &fs.Told{Text: why, Err: fs.ErrInvalid}
+	}
+	return nil
+}
+
+// exportServer prints the config of a server, or writes it to a file.
+func exportServer(_ context.Context, c *tree, _ *serverFlags, args []string) error {
+	dir, err := serverDir(args[0])
+	if err != nil {
+		return err
+	}
+	text, err := readFile(c, path.Join(dir, "config"))
+	switch {
+	case err != nil:
+		return noServer(c, dir, err)
+	case text == "":
+		return fmt.Errorf("%w: server %q: nobody has said what it is", fs.ErrInvalid, args[0])
+	case len(args) == 2 && args[1] != "-":
+		return os.WriteFile(args[1], []byte(text), 0o600)
+	}
+	_, err = os.Stdout.WriteString(text)
+	return err
+}
+
+// maxConfig is how many bytes a config has at most.
+const maxConfig = 1 << 20
+
+// importServer makes a server of a config, which is not started, and tells what of
+// that hutch does not act upon.
+func importServer(ctx context.Context, c *tree, f *serverFlags, args []string) error {
+	in := os.Stdin
+	if args[0] != "-" {
+		var err error
+		if in, err = os.Open(args[0]); err != nil {
+			return err
+		}
+		defer in.Close()
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxConfig+1))
+	switch {
+	case err != nil:
+		return err
+	case len(text) > maxConfig:
+		return fmt.Errorf("%w: %s has more than %d MiB: it is no config", fs.ErrTooLong, args[0], maxConfig>>20)
+	}
+	var says struct{ Name string }
+	json.Unmarshal(text, &says) // what is wrong with it, hutchd says
+	base := strings.TrimSuffix(filepath.Base(args[0]), ".json")
+	name := cmp.Or(f.name, says.Name, serverName(base))
+	if name == "" {
+		return misused("server", "the config says no name: say one with -name")
+	}
+	return f.newServer(ctx, c, name, func(dir string) error {
+		if err := storeServer(c, dir, text); err != nil {
+			return err
+		}
+		return tellUnused(c, dir)
+	})
+}
+
+// tellUnused tells on standard error which fields of a server's config hutch does
+// not act upon.
+func tellUnused(c *tree, dir string) error {
+	status, err := readFile(c, path.Join(dir, "status"))
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(status) {
+		if words, err := fs.LineWords(strings.TrimSuffix(line, "\n"), -1); err == nil && len(words) == 2 && words[0] == "unused" {
+			fmt.Fprintf(os.Stderr, "hutch: not used: %s\n", words[1])
+		}
+	}
+	return nil
+}
+
+// serverLog prints a log of a server.
+func serverLog(ctx context.Context, c *tree, f *serverFlags, args []string) error {
+	dir, err := serverDir(args[0])
+	if err != nil {
+		return err
+	}
+	log := "server"
+	if len(args) == 2 {
+		log = args[1]
+	}
+	file := path.Join(dir, "log", log)
+	if _, err := c.stat(dir); err == nil && (strings.Contains(log, "/") || !isFile(c, file)) {
+		return fmt.Errorf("%w: server %s has no log %q: %s", fs.ErrNotExist, args[0], log, logNames(c, dir))
+	}
+	return noServer(c, dir, printLog(ctx, c, os.Stdout, file, 0, f.follow))
+}
+
+// loginServer has a remote server be logged in to, and prints what is to be done for
+// that until it is.
+func loginServer(ctx context.Context, c *tree, _ *serverFlags, args []string) error {
+	dir, err := serverDir(args[0])
+	if err != nil {
+		return err
+	}
+	file := path.Join(dir, "login")
+	told, _ := readFile(c, file) // of a login before
+	done := make(chan error, 1)
+	go func() { done <- writeFile(c, path.Join(dir, "ctl"), "login\n") }()
+	for {
+		select {
+		case err := <-done:
+			return noServer(c, dir, err)
+		case <-time.After(200 * time.Millisecond):
+		}
+		text, err := readFile(c, file)
+		if err == nil && text != told {
+			told = text
+			fmt.Print(text)
+		}
+	}
+}
