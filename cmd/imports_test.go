@@ -77,6 +77,7 @@ var owners = map[string][]string{
 	"go.opentelemetry.io/":                          {"cmd/hutchd/telemetry"},
 	"github.com/santhosh-tekuri/jsonschema/v6":      {"mcpd/policy"},
 	"go.etcd.io/bbolt":                              {"mcpd/ledger"},
+	"golang.org/x/oauth2":                           {"aggd/oauth"},
 	"go.yaml.in/yaml/v3":                            {"mcpd/composite", "mcpd/vmcp", "profiles/clients"},
 }
 

@@ -2,6 +2,7 @@ package secrets
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -254,5 +255,43 @@ func TestKilled(t *testing.T) {
 		if err != nil || len(value) != 1000 || strings.Trim(value, value[:1]) != "" {
 			t.Fatalf("after the kill it is %.20q, %v", value, err)
 		}
+	}
+}
+
+// TestOwn keeps what is hutch's own beside the secrets, where nobody sees it.
+func TestOwn(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "secrets")
+	s := NewStore(dir)
+	if err := s.SetOwn("oauth/notes", ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("forgetting nothing has made the folder")
+	}
+	if err := errors.Join(s.SetOwn("oauth/notes", "a token"), s.Set("notes", "a secret")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"oauth/notes", "/oauth/notes"} {
+		if got, err := s.Get(name); got != "" || !hutchfs.Is(err, hutchfs.ErrNotExist) {
+			t.Errorf("the secret %s is %q, %v", name, got, err)
+		}
+		if err := s.Forget(name); !hutchfs.Is(err, hutchfs.ErrNotExist) {
+			t.Errorf("the secret %s was forgotten: %v", name, err)
+		}
+		if err := s.Set(name, "x"); err == nil {
+			t.Errorf("there is a secret %s", name)
+		}
+	}
+	if names, err := s.Names(); !slices.Equal(names, []string{"notes"}) || err != nil {
+		t.Errorf("names are %q, %v", names, err)
+	}
+	if got, err := NewStore(dir).Own("oauth/notes"); got != "a token" || err != nil {
+		t.Errorf("kept is %q, %v", got, err)
+	}
+	if err := s.SetOwn("oauth/notes", ""); err != nil {
+		t.Error(err)
+	}
+	if got, err := s.Own("oauth/notes"); got != "" || err != nil {
+		t.Errorf("forgotten is %q, %v", got, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"filippo.io/age"
@@ -21,6 +22,7 @@ import (
 // What a store holds at most.
 const (
 	maxSecrets = 256
+	maxOwn     = 1024    // of hutch's own
 	maxStored  = 4 << 20 // bytes of all of them
 )
 
@@ -45,12 +47,42 @@ func NewStore(dir string) *Store { return &Store{dir: dir} }
 // contents are secrets by their names.
 type contents map[string][]byte
 
+// ownPrefix begins the names of what hutch keeps for itself: nobody's secret can be
+// called so.
+const ownPrefix = "/"
+
+func isOwn(name string, _ []byte) bool { return strings.HasPrefix(name, ownPrefix) }
+
 // Names returns the names of the secrets, sorted.
 func (s *Store) Names() ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all, err := s.read()
+	maps.DeleteFunc(all, isOwn)
 	return slices.Sorted(maps.Keys(all)), err
+}
+
+// Own returns what hutch keeps for itself under a name, as the tokens of a server;
+// "": nothing.
+func (s *Store) Own(name string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, err := s.read()
+	return string(all[ownPrefix+name]), err
+}
+
+// SetOwn has hutch keep a value for itself; "": it forgets what it has.
+func (s *Store) SetOwn(name, value string) error {
+	if value == "" {
+		if was, err := s.Own(name); was == "" && err == nil {
+			return nil // and no store is made for it
+		}
+		return s.change(func(all contents) error { delete(all, ownPrefix+name); return nil })
+	}
+	if err := CheckValue(value); err != nil {
+		return err
+	}
+	return s.change(func(all contents) error { return all.put(ownPrefix+name, value) })
 }
 
 // Get returns the secret called name.
@@ -62,7 +94,7 @@ func (s *Store) Get(name string) (string, error) {
 		return "", err
 	}
 	value, ok := all[name]
-	if !ok {
+	if !ok || isOwn(name, nil) {
 		return "", fmt.Errorf("%w: no such secret: set it with hutch secret set %s", fs.ErrNotExist, name)
 	}
 	return string(value), nil
@@ -73,23 +105,28 @@ func (s *Store) Set(name, value string) error {
 	if err := errors.Join(CheckName(name), CheckValue(value)); err != nil {
 		return err
 	}
-	return s.change(func(all contents) error {
-		all[name] = []byte(value)
-		total := 0
-		for _, v := range all {
-			total += len(v)
+	return s.change(func(all contents) error { return all.put(name, value) })
+}
+
+// put adds a value, if there is room for it.
+func (all contents) put(name, value string) error {
+	all[name] = []byte(value)
+	total, own := 0, 0
+	for name, v := range all {
+		if total += len(v); isOwn(name, nil) {
+			own++
 		}
-		if len(all) > maxSecrets || total > maxStored {
-			return fmt.Errorf("%w: the store holds %d secrets and %d MiB at most: remove some", fs.ErrNoSpace, maxSecrets, maxStored>>20)
-		}
-		return nil
-	})
+	}
+	if len(all)-own > maxSecrets || own > maxOwn || total > maxStored {
+		return fmt.Errorf("%w: the store holds %d secrets, the tokens of %d servers, and %d MiB at most: remove some", fs.ErrNoSpace, maxSecrets, maxOwn, maxStored>>20)
+	}
+	return nil
 }
 
 // Forget removes the secret called name.
 func (s *Store) Forget(name string) error {
 	return s.change(func(all contents) error {
-		if _, ok := all[name]; !ok {
+		if _, ok := all[name]; !ok || isOwn(name, nil) {
 			return fmt.Errorf("%w: no such secret: %s", fs.ErrNotExist, name)
 		}
 		delete(all, name)
