@@ -77,7 +77,7 @@ var errNotSpoken = errors.New("streamable HTTP is not spoken there")
 // transports returns what to try.
 func (u *upstream) transports() []func(context.Context, *conn) error {
 	stdio := func(ctx context.Context, c *conn) error { return openStdio(ctx, c, u.def) }
-	streamable := func(_ context.Context, c *conn) error { return openStreamable(c, u.def) }
+	streamable := func(ctx context.Context, c *conn) error { return openStreamable(ctx, c, u.def) }
 	sse := func(ctx context.Context, c *conn) error { return openSSE(ctx, c, u.def) }
 	type list = []func(context.Context, *conn) error
 	switch {

@@ -24,7 +24,7 @@ func decodeServers(array []byte) []definition {
 		} else if d.Fault != "" {
 			err = errors.New(d.Fault)
 		}
-		defs = append(defs, definition{d, err})
+		defs = append(defs, definition{Server: d, fault: err})
 	}
 	return defs
 }

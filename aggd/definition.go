@@ -22,7 +22,8 @@ const (
 // A definition is a server as the host defined it, with its defaults.
 type definition struct {
 	wire.Server
-	fault error // why it means nothing
+	fault  error   // why it means nothing
+	served *served // of its server
 }
 
 func (d definition) idleTimeout() time.Duration    { return or(d.IdleTimeout, idleTimeout) }

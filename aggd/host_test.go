@@ -77,6 +77,11 @@ func (l *lockedBuffer) String() string {
 const patience = time.Minute
 
 func start(t testing.TB, cfg Config, servers ...wire.Server) *host {
+	return startWith(t, cfg, nil, servers...)
+}
+
+// startWith is start where what is in a sandbox is started by elsewhere.
+func startWith(t testing.TB, cfg Config, elsewhere programs.Starter, servers ...wire.Server) *host {
 	ir, iw := io.Pipe()
 	or, ow := io.Pipe()
 	h := &host{t: t, in: iw, done: make(chan error, 1), log: &lockedBuffer{}, unread: make(chan string, 100000), waiting: make(map[string]chan string)}
@@ -85,7 +90,7 @@ func start(t testing.TB, cfg Config, servers ...wire.Server) *host {
 		cfg.ListWait = patience
 	}
 	cfg.EndWait = patience
-	h.programs = programs.NewHost(h.log, nil)
+	h.programs = programs.NewHost(h.log, elsewhere)
 	ours, theirs, err := duplex.Pair()
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hutch/aggd/jsonrpc"
+	"hutch/aggd/programs"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/trace"
 	"hutch/aggd/wire"
@@ -59,6 +60,8 @@ type httpPeer struct {
 	def    definition
 	limit  func() int // of a message
 	client *http.Client
+
+	program *programs.Program // that it reaches alone; nil: it reaches the network
 }
 
 func newHTTPPeer(def definition, limit func() int) *httpPeer {
@@ -106,7 +109,7 @@ func (p *httpPeer) do(ctx context.Context, method, target string, body io.Reader
 	}
 	maps.Copy(req.Header, header)
 	resp, err := p.client.Do(req)
-	return resp, plain(err)
+	return resp, p.why(ctx, plain(err))
 }
 
 // post posts a message. The trace that it is part of is in a header, too.

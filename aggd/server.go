@@ -14,11 +14,12 @@ import (
 // A server is one definition, with a connection for each set of client
 // capabilities that it is used with.
 type server struct {
-	agg   *aggregator
-	state string // of one that is not to be connected, with the fault that it has
-	fault error
-	era   atomic.Uint32              // what it was seen to speak
-	def   atomic.Pointer[definition] // of which AllowedTools and Source may change
+	agg    *aggregator
+	state  string // of one that is not to be connected, with the fault that it has
+	fault  error
+	served *served                    // its program, if it is asked over HTTP and has one; nil: it has none
+	era    atomic.Uint32              // what it was seen to speak
+	def    atomic.Pointer[definition] // of which AllowedTools and Source may change
 
 	mu     sync.Mutex // guards what follows
 	ups    map[string]*upstream
@@ -29,8 +30,12 @@ func newServer(agg *aggregator, def definition) *server {
 	s := &server{agg: agg, ups: make(map[string]*upstream)}
 	given := def
 	s.def.Store(&given)
-	if def.Stdio() && agg.cfg.Programs == nil {
-		def.UnsupportedStdio = true
+	switch {
+	case agg.cfg.Programs == nil:
+		def.UnsupportedStdio = def.UnsupportedStdio || def.Stdio() || def.Descriptor != ""
+	case !def.Stdio() && def.Descriptor != "":
+		s.served = newServed(agg.cfg.Programs, def.Descriptor)
+		def.served = s.served
 	}
 	s.state, s.fault = checkDefinition(def)
 	if s.state == "" {
@@ -59,7 +64,9 @@ func (s *server) upstream(client string) (*upstream, error) {
 	if !declared {
 		return nil, fmt.Errorf("unknown client: %.40s", client)
 	}
-	u := newUpstream(s.agg, *d, &s.era, client, offered, true)
+	def := *d
+	def.served = s.served
+	u := newUpstream(s.agg, def, &s.era, client, offered, true)
 	u.setLate(s.late())
 	s.ups[client] = u
 	return u, nil

@@ -24,12 +24,17 @@ type sse struct {
 
 // openSSE opens the stream and waits for the endpoint.
 func openSSE(ctx context.Context, c *conn, def definition) error {
-	t := &sse{c: c, peer: newHTTPPeer(def, c.up.agg.maxResult)}
+	peer, err := openPeer(ctx, c, def)
+	if err != nil {
+		return err
+	}
+	t := &sse{c: c, peer: peer}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	abandon := context.AfterFunc(ctx, t.cancel)
 	resp, err := t.peer.stream(t.ctx, http.Header{})
 	if err != nil {
 		t.cancel()
+		peer.close()
 		return fmt.Errorf("event stream: %w", err)
 	}
 	r := newEventReader(resp.Body, t.peer.limit())
@@ -37,15 +42,17 @@ func openSSE(ctx context.Context, c *conn, def definition) error {
 	if err != nil || !abandon() {
 		t.cancel()
 		resp.Body.Close()
+		peer.close()
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		return fmt.Errorf("event stream: %w", err)
 	}
 	c.transport = t
+	t.tasks.Go(func() { peer.watch(t.ctx, c) })
 	t.tasks.Go(func() {
 		defer resp.Body.Close()
-		c.fail(fmt.Errorf("connection lost: %w", c.readEvents(r, nil)))
+		c.fail(peer.why(t.ctx, fmt.Errorf("connection lost: %w", c.readEvents(r, nil))))
 	})
 	return nil
 }
@@ -93,5 +100,5 @@ func (t *sse) begin(string) {}
 func (t *sse) close() {
 	t.cancel()
 	t.tasks.Wait()
-	t.peer.client.CloseIdleConnections()
+	t.peer.close()
 }

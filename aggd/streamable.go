@@ -36,10 +36,15 @@ const (
 	lingerEvents   = 2 * time.Second
 )
 
-func openStreamable(c *conn, def definition) error {
-	t := &streamable{c: c, peer: newHTTPPeer(def, c.up.agg.maxResult)}
+func openStreamable(ctx context.Context, c *conn, def definition) error {
+	peer, err := openPeer(ctx, c, def)
+	if err != nil {
+		return err
+	}
+	t := &streamable{c: c, peer: peer}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	c.transport = t
+	t.tasks.Go(func() { peer.watch(t.ctx, c) })
 	return nil
 }
 
@@ -132,7 +137,7 @@ func (t *streamable) single(resp *http.Response, q *call) error {
 		t.c.tooLong(long, q)
 		return nil
 	case err != nil:
-		return fmt.Errorf("connection lost in the middle of the answer: %w", err)
+		return t.peer.why(t.ctx, fmt.Errorf("connection lost in the middle of the answer: %w", err))
 	case q == nil && contentType(resp) != "application/json":
 		return nil
 	case contentType(resp) == "application/json" && len(bytes.TrimSpace(text)) > 0:
@@ -167,7 +172,7 @@ func (t *streamable) events(ctx context.Context, stream io.Reader, q *call) {
 		r = next
 	}
 	if q != nil {
-		q.settle(outcome{err: fmt.Errorf("connection lost before the answer: %w", err)})
+		q.settle(outcome{err: t.peer.why(ctx, fmt.Errorf("connection lost before the answer: %w", err))})
 	}
 }
 
@@ -243,5 +248,5 @@ func (t *streamable) close() {
 		}
 	}
 	t.tasks.Wait()
-	t.peer.client.CloseIdleConnections()
+	t.peer.close()
 }

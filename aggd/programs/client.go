@@ -16,19 +16,21 @@ type Client struct {
 	to   *wire.Socket
 	done chan struct{} // closed when the Host says no more
 
-	mu   sync.Mutex // guards what follows
-	last uint64
-	live map[uint64]*Program
-	gone error // why there are no more programs
+	mu    sync.Mutex // guards what follows
+	last  uint64
+	live  map[uint64]*Program
+	dials map[uint64]chan<- dialed // connections that are waited for
+	gone  error                    // why there are no more programs
 }
 
 // A Program is one that runs for this process. Whoever started it closes In and
 // Out.
 type Program struct {
-	In, Out *os.File // its standard input and output
+	In, Out *os.File // its standard input and output; nil of one that listens
 
 	client  *Client
 	id      uint64
+	begun   bool          // it runs, or did; guarded by the Client's mu
 	started chan error    // one, when it runs or why it does not
 	ended   chan struct{} // closed when it has ended
 	how     string
@@ -43,7 +45,7 @@ func NewClient(fd uintptr) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{to: to, done: make(chan struct{}), live: make(map[uint64]*Program)}
+	c := &Client{to: to, done: make(chan struct{}), live: make(map[uint64]*Program), dials: make(map[uint64]chan<- dialed)}
 	go c.read()
 	return c, nil
 }
@@ -73,11 +75,11 @@ func (c *Client) Start(ctx context.Context, key string) (*Program, error) {
 		}
 		return p, nil
 	case <-ctx.Done():
+		p.Stop()
 		go func() { // it may be on its way
 			if <-p.started == nil {
 				p.In.Close()
 				p.Out.Close()
-				p.Stop()
 			}
 		}()
 		return nil, context.Cause(ctx)
@@ -136,23 +138,21 @@ func (c *Client) read() {
 
 // take does what a notice says.
 func (c *Client) take(n notice) {
-	if n.Started {
+	switch {
+	case n.Started:
 		in, err1 := c.to.Take()
 		out, err2 := c.to.Take()
-		c.mu.Lock()
-		p := c.live[n.ID]
-		c.mu.Unlock()
-		if err := errors.Join(err1, err2); err != nil || p == nil {
-			in.Close() // which a nil file refuses
-			out.Close()
-			c.to.Send(order{Stop: true, ID: n.ID})
-			if p = c.leave(n.ID); p != nil {
-				p.started <- fmt.Errorf("start: no descriptor was left for it: %w", err)
-			}
-			return
-		}
-		p.In, p.Out = in, out
-		p.started <- nil
+		c.begin(n.ID, in, out, errors.Join(err1, err2))
+		return
+	case n.Listens:
+		c.begin(n.ID, nil, nil, nil)
+		return
+	case n.Dialed:
+		c.takeConn(n.ID)
+		return
+	}
+	if got := c.answered(n.ID); got != nil {
+		got <- dialed{err: errors.New(n.Refused)}
 		return
 	}
 	p := c.leave(n.ID)
@@ -163,6 +163,27 @@ func (c *Client) take(n notice) {
 	default:
 		p.end(n.Ended, n.Words)
 	}
+}
+
+// begin has a program run whose pipes came, unless err says that they did not.
+func (c *Client) begin(id uint64, in, out *os.File, err error) {
+	c.mu.Lock()
+	p := c.live[id]
+	if p != nil && err == nil {
+		p.begun = true
+	}
+	c.mu.Unlock()
+	if err != nil || p == nil {
+		in.Close() // which a nil file refuses
+		out.Close()
+		c.to.Send(order{Stop: true, ID: id})
+		if p = c.leave(id); p != nil {
+			p.started <- fmt.Errorf("start: no descriptor was left for it: %w", err)
+		}
+		return
+	}
+	p.In, p.Out = in, out
+	p.started <- nil
 }
 
 func (p *Program) end(how, words string) {
@@ -179,10 +200,14 @@ func (c *Client) fail(err error) {
 		c.gone = fmt.Errorf("%w: %w", errGone, err)
 	}
 	for _, p := range c.live {
-		if p.In == nil {
+		if !p.begun {
 			p.started <- c.gone
 		}
 		p.end(c.gone.Error(), "")
 	}
 	clear(c.live)
+	for _, got := range c.dials {
+		got <- dialed{err: c.gone}
+	}
+	clear(c.dials)
 }

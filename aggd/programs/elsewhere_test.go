@@ -22,6 +22,7 @@ func TestElsewhere(t *testing.T) {
 	if _, err := r.Start(t.Context(), r.defineElsewhere("cat")); err == nil || !strings.Contains(err.Error(), "no sandboxes") {
 		t.Errorf("without any: %v", err)
 	}
+	r = begin(t)
 	r.elsewhere = func(ctx context.Context, s Start) (Task, error) {
 		if s.Command == "never" {
 			closeAll(s.In, s.Out)

@@ -59,7 +59,7 @@ func (h *Host) Define(servers []wire.Server) []wire.Server {
 	keys, defined := make(map[string]string), make(map[string]definition)
 	told := make([]wire.Server, 0, len(servers))
 	for _, s := range servers {
-		if s.Stdio() && s.Command != "" {
+		if s.Started() {
 			d := definition{s.Name, s.Program}
 			d.Args, d.Env = slices.Clone(s.Args), maps.Clone(s.Env) // the caller may change its own
 			text, _ := json.Marshal(d)                              // of strings

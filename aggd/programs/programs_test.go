@@ -214,6 +214,7 @@ func TestMany(t *testing.T) {
 func FuzzServe(f *testing.F) {
 	f.Add([]byte(`{"start":"1","id":1}` + "\n" + `{"stop":true,"id":1}` + "\n"))
 	f.Add([]byte(`{"start":"1","id":1}` + "\n" + `{"start":"1","id":1}` + "\n{"))
+	f.Add([]byte(`{"start":"1","id":1}` + "\n" + `{"dial":1,"id":2}` + "\n"))
 	f.Add(bytes.Repeat([]byte("x"), maxOrder+2))
 	f.Fuzz(func(t *testing.T, said []byte) {
 		if bytes.Count(said, []byte("start")) > 8 || bytes.Contains(said, []byte(`\u`)) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"hutch/aggd/process"
@@ -37,20 +38,23 @@ type Task interface {
 type Start struct {
 	Server string // whose program it is
 	wire.Program
-	In, Out *os.File         // what it reads, and writes; a Starter closes them
+	In, Out *os.File         // what it reads, and writes; a Starter closes them. Nil where it listens
 	Log     io.Writer        // its standard error
 	Gone    func(how string) // is called when it has ended, with how
 }
 
-// A Starter starts a program in the sandbox that its definition names. It gives up
-// when ctx ends, which says nothing of a program that runs.
+// A Starter starts a program in the sandbox that its definition names, and waits for
+// one that has a Port to listen there, which then is a Dialer. It gives up when ctx
+// ends, which says nothing of a program that runs.
 type Starter func(ctx context.Context, s Start) (Task, error)
 
 // A running is a program that runs, or is about to.
 type running struct {
 	definition
 	said   *complaints
-	give   context.CancelFunc // gives its start up
+	ctx    context.Context    // of its start, and of connections to it
+	give   context.CancelFunc // gives its start up, and ends the connections
+	conns  atomic.Int32       // to it
 	grace  time.Duration      // after SIGTERM
 	how    string             // it ended, when it has
 	ending sync.Once
@@ -60,14 +64,19 @@ type running struct {
 	stopped bool // it is to end
 }
 
-// begin starts the program, and returns the other ends of its pipes: what it reads,
-// and what it writes.
-func (r *running) begin(ctx context.Context, elsewhere Starter) (Task, [2]*os.File, error) {
-	stdin, in, err1 := os.Pipe()
-	out, stdout, err2 := os.Pipe()
-	if err := errors.Join(err1, err2); err != nil {
-		closeAll(stdin, in, out, stdout) // a nil file refuses
-		return nil, [2]*os.File{}, fmt.Errorf("start: %w", err)
+// begin starts the program, and returns the other ends of its pipes, if it has any:
+// what it reads, and what it writes.
+func (r *running) begin(elsewhere Starter) (Task, []*os.File, error) {
+	s := Start{Server: r.Server, Program: r.Program, Log: r.said, Gone: func(how string) { r.how = how }}
+	var ours []*os.File
+	if r.Port == 0 {
+		stdin, in, err1 := os.Pipe()
+		out, stdout, err2 := os.Pipe()
+		if err := errors.Join(err1, err2); err != nil {
+			closeAll(stdin, in, out, stdout) // a nil file refuses
+			return nil, nil, fmt.Errorf("start: %w", err)
+		}
+		s.In, s.Out, ours = stdin, stdout, []*os.File{in, out}
 	}
 	start := startProcess
 	switch {
@@ -76,14 +85,12 @@ func (r *running) begin(ctx context.Context, elsewhere Starter) (Task, [2]*os.Fi
 	case r.Sandbox != "":
 		start = elsewhere
 	}
-	task, err := start(ctx, Start{
-		Server: r.Server, Program: r.Program, In: stdin, Out: stdout, Log: r.said, Gone: func(how string) { r.how = how },
-	})
+	task, err := start(r.ctx, s)
 	if err != nil {
-		closeAll(in, out)
-		return nil, [2]*os.File{}, fmt.Errorf("start: %w", err)
+		closeAll(ours...)
+		return nil, nil, fmt.Errorf("start: %w", err)
 	}
-	return task, [2]*os.File{in, out}, nil
+	return task, ours, nil
 }
 
 // nowhere is the Starter of a Host that has none.
@@ -106,11 +113,11 @@ func startProcess(_ context.Context, s Start) (Task, error) {
 	})
 }
 
-// stop ends a program that runs, whose input has ended, by SIGTERM, and then by
-// force; and waits.
+// stop ends a program that runs, whose input has ended, if it has one, by SIGTERM, and
+// then by force; and waits.
 func (r *running) stop() {
 	r.ending.Do(func() {
-		if r.task.Wait(inputGrace) {
+		if r.Port == 0 && r.task.Wait(inputGrace) {
 			return
 		}
 		r.task.Terminate()

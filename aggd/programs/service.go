@@ -38,8 +38,14 @@ func (h *Host) obey(ctx context.Context, in *wire.Reader, to *wire.Socket) {
 		if json.Unmarshal(line, &o) != nil {
 			return // it is not ours any more
 		}
-		if o.Stop {
+		switch {
+		case o.Stop:
 			h.stop(o.ID)
+			continue
+		case o.Dial != 0:
+			if err := h.dial(o, to); err != nil {
+				to.Send(notice{ID: o.ID, Refused: err.Error()})
+			}
 			continue
 		}
 		if starts.Wait(ctx) != nil {
@@ -55,14 +61,14 @@ func (h *Host) obey(ctx context.Context, in *wire.Reader, to *wire.Socket) {
 // a sandbox takes its time.
 func (h *Host) start(ctx context.Context, o order, to *wire.Socket) error {
 	ctx, cancel := context.WithCancel(ctx)
-	r, err := h.enter(o, cancel)
+	r, err := h.enter(ctx, o, cancel)
 	if err != nil {
 		cancel()
 		return err
 	}
 	h.tasks.Go(func() {
 		defer cancel()
-		if err := h.run(ctx, r, o, to); err != nil {
+		if err := h.run(r, o, to); err != nil {
 			to.Send(notice{ID: o.ID, Refused: err.Error()})
 		}
 	})
@@ -70,7 +76,7 @@ func (h *Host) start(ctx context.Context, o order, to *wire.Socket) error {
 }
 
 // enter puts what an order is to start among what runs.
-func (h *Host) enter(o order, give context.CancelFunc) (*running, error) {
+func (h *Host) enter(ctx context.Context, o order, give context.CancelFunc) (*running, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	d, ok := h.defined[o.Start]
@@ -82,16 +88,19 @@ func (h *Host) enter(o order, give context.CancelFunc) (*running, error) {
 	case len(h.running) >= maxPrograms:
 		return nil, fmt.Errorf("start: more than %d programs at once", maxPrograms)
 	}
-	r := &running{definition: d, said: newComplaints(d.Server, h.log), give: give, grace: cmp.Or(h.Grace, termGrace)}
+	r := &running{definition: d, said: newComplaints(d.Server, h.log), ctx: ctx, give: give, grace: cmp.Or(h.Grace, termGrace)}
 	h.running[o.ID] = r
 	return r, nil
 }
 
 // run starts the program, hands over its pipes, and returns when it has ended.
-func (h *Host) run(ctx context.Context, r *running, o order, to *wire.Socket) error {
-	task, pipes, got, err := h.begin(ctx, r)
+func (h *Host) run(r *running, o order, to *wire.Socket) error {
+	task, pipes, got, err := h.begin(r)
 	if err != nil {
 		h.leave(o.ID)
+		if words := r.said.last(); words != "" {
+			err = fmt.Errorf("%w: %s", err, words)
+		}
 		return err
 	}
 	h.mu.Lock()
@@ -101,8 +110,12 @@ func (h *Host) run(ctx context.Context, r *running, o order, to *wire.Socket) er
 		h.given[o.Start] = got
 	}
 	h.mu.Unlock()
-	err = to.Send(notice{ID: o.ID, Started: true}, int(pipes[0].Fd()), int(pipes[1].Fd()))
-	closeAll(pipes[:]...)
+	var fds []int
+	for _, f := range pipes {
+		fds = append(fds, int(f.Fd()))
+	}
+	err = to.Send(notice{ID: o.ID, Started: r.Port == 0, Listens: r.Port != 0}, fds...)
+	closeAll(pipes...)
 	if err != nil || stopped {
 		h.tasks.Go(r.stop)
 	}
@@ -113,13 +126,13 @@ func (h *Host) run(ctx context.Context, r *running, o order, to *wire.Socket) er
 }
 
 // begin starts a program with its secrets, and says what they were.
-func (h *Host) begin(ctx context.Context, r *running) (Task, [2]*os.File, digest, error) {
-	env, got, err := r.resolve(ctx, h.Resolve)
+func (h *Host) begin(r *running) (Task, []*os.File, digest, error) {
+	env, got, err := r.resolve(r.ctx, h.Resolve)
 	if err != nil {
-		return nil, [2]*os.File{}, got, err
+		return nil, nil, got, err
 	}
 	r.Env = env
-	task, pipes, err := r.begin(ctx, h.elsewhere)
+	task, pipes, err := r.begin(h.elsewhere)
 	return task, pipes, got, err
 }
 

@@ -11,4 +11,7 @@ type Program struct {
 	// Sandbox says in what sandbox it runs, as the host's Starter reads it; "": on
 	// the host.
 	Sandbox string `json:",omitempty"`
+	// Port is where in its sandbox it listens, as a server that is asked over HTTP
+	// does; 0: it is asked on its standard input.
+	Port int `json:",omitempty"`
 }

@@ -39,9 +39,11 @@ type Server struct {
 
 	Type string `json:"type,omitempty"` // stdio, http, streamable-http or sse; found out where empty
 
-	Program    `json:"-"` // of a stdio server; the aggregator gets the Descriptor in its place
-	Descriptor string     `json:"descriptor,omitempty"` // the key by which the host starts the program
-	Shared     bool       `json:"shared,omitempty"`     // one connection serves clients of all capabilities
+	// Program is that of a stdio server, or of one that listens on a Port in its
+	// sandbox and has a URL there. The aggregator gets the Descriptor in its place.
+	Program    `json:"-"`
+	Descriptor string `json:"descriptor,omitempty"` // the key by which the host starts the program
+	Shared     bool   `json:"shared,omitempty"`     // one connection serves clients of all capabilities
 
 	// Keep has a stdio server start at once, be tried again when it fails though
 	// nobody asks, and never stop for being unused, as servers over HTTP are.
@@ -92,7 +94,12 @@ func (s *Server) UnmarshalJSON(data []byte) error {
 
 // Stdio reports whether the server is a program to start.
 func (s Server) Stdio() bool {
-	return (s.Command != "" || s.Descriptor != "") && s.URL == "" || s.Type == "stdio"
+	return (s.Command != "" || s.Sandbox != "" || s.Descriptor != "") && s.URL == "" || s.Type == "stdio"
+}
+
+// Started reports whether the host starts a program for the server.
+func (s Server) Started() bool {
+	return (s.Command != "" || s.Sandbox != "") && (s.Stdio() || s.Port != 0)
 }
 
 // A Duration is written as "1m30s"; a bare number means seconds.

@@ -5,13 +5,12 @@ package duplex
 import (
 	"context"
 	"io"
-	"net"
 	"sync"
 )
 
 // Join passes bytes both ways, and each end on to the other side, until both
 // directions have ended, a connection was lost, or ctx is done. It closes both.
-func Join(ctx context.Context, a, b net.Conn) {
+func Join(ctx context.Context, a, b io.ReadWriteCloser) {
 	defer a.Close()
 	defer b.Close()
 	stop := context.AfterFunc(ctx, func() { a.Close(); b.Close() })
@@ -25,7 +24,7 @@ func Join(ctx context.Context, a, b net.Conn) {
 // pass copies until from ends. A connection that was lost, or that cannot end one
 // direction alone, ends both. One whose far side has gone by itself may refuse to
 // end, and have something yet to be read.
-func pass(to, from net.Conn) {
+func pass(to, from io.ReadWriteCloser) {
 	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, 64<<10))
 	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
 		half.CloseWrite()

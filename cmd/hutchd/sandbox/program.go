@@ -30,30 +30,44 @@ type Program struct {
 	ctx    context.Context // ends when it has ended, or is given up
 	cancel context.CancelFunc
 	pumps  sync.WaitGroup
+	how    string // it has ended, when it has
 	exited chan struct{}
 }
 
-// StartProgram starts a program in the guest as its exec called name. Env are
-// variables that it gets beside its own.
-func (v *Sandbox) StartProgram(ctx context.Context, name string, env map[string]string, s programs.Start) (*Program, error) {
+// StartProgram starts a program in the guest as its exec called name. One that has
+// a Port runs when it listens there.
+func (v *Sandbox) StartProgram(ctx context.Context, name string, given Given, s programs.Start) (*Program, error) {
 	p := &Program{v: v, start: s, exited: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(v.Context())
-	err := p.begin(ctx, name, env)
+	err := p.unheard(ctx)
+	if err == nil {
+		err = p.begin(ctx, name, given)
+	}
 	if err == nil && !v.Do(p.run) {
 		err = fmt.Errorf("%w: %s", fs.ErrNotExist, v.Gateway)
 	}
 	if err != nil {
 		p.cancel()
-		s.In.Close()
+		s.In.Close() // which a nil file refuses
 		s.Out.Close()
 		p.remove()
+		return nil, v.WhyGone(err)
+	}
+	if err := p.listening(ctx); err != nil {
+		p.Kill()
 		return nil, v.WhyGone(err)
 	}
 	return p, nil
 }
 
+// A Given is what a program gets beside what its definition says.
+type Given struct {
+	Env  map[string]string // which its own goes before
+	User string            // as the verb user of an exec has it; "": the agent's
+}
+
 // begin has the guest start the command.
-func (p *Program) begin(ctx context.Context, name string, env map[string]string) error {
+func (p *Program) begin(ctx context.Context, name string, given Given) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, programTime, fmt.Errorf("%w: the guest does not answer", fs.ErrTimedOut))
 	defer cancel()
 	g, err := p.v.Guest()
@@ -63,7 +77,8 @@ func (p *Program) begin(ctx context.Context, name string, env map[string]string)
 	if p.e, err = g.MakeExec(ctx, name); err != nil {
 		return err
 	}
-	all := maps.Clone(env)
+	all := make(map[string]string)
+	maps.Copy(all, given.Env)
 	maps.Copy(all, p.start.Env)
 	var lines []string
 	for _, k := range slices.Sorted(maps.Keys(all)) {
@@ -72,7 +87,14 @@ func (p *Program) begin(ctx context.Context, name string, env map[string]string)
 	if p.start.Dir != "" {
 		lines = append(lines, fs.QuoteAll([]string{"dir", p.start.Dir}))
 	}
-	return p.e.Ctl(ctx, append(lines, fs.QuoteAll(append([]string{"exec", p.start.Command}, p.start.Args...)))...)
+	if given.User != "" {
+		lines = append(lines, fs.QuoteAll([]string{"user", given.User}))
+	}
+	lines = append(lines, fs.QuoteAll(append([]string{"exec", p.start.Command}, p.start.Args...)))
+	if p.start.In == nil {
+		lines = append(lines, "eof")
+	}
+	return p.e.Ctl(ctx, lines...)
 }
 
 // run carries what the program reads and writes until it has ended.
@@ -84,9 +106,17 @@ func (p *Program) run() {
 	input := make(chan struct{})
 	go func() { // a read of a pipe ends when that is closed
 		defer close(input)
-		p.feed()
+		if p.start.In != nil {
+			p.feed()
+		}
 	}()
-	p.pumps.Go(func() { p.drain("stdout", p.start.Out) })
+	p.pumps.Go(func() {
+		if p.start.Out == nil {
+			p.drain("stdout", p.start.Log)
+		} else {
+			p.drain("stdout", p.start.Out)
+		}
+	})
 	p.pumps.Go(func() { p.drain("stderr", p.start.Log) })
 	line, err := p.e.Wait(p.ctx)
 	p.start.In.Close()
@@ -96,7 +126,8 @@ func (p *Program) run() {
 	stop.Stop()
 	p.start.Out.Close()
 	p.remove()
-	p.start.Gone(howEnded(line, p.v.WhyGone(err)))
+	p.how = howEnded(line, p.v.WhyGone(err))
+	p.start.Gone(p.how)
 }
 
 // feed passes on what is written to the program, and then the end of that.

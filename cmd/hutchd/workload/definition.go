@@ -3,7 +3,6 @@ package workload
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"os"
 	"strings"
@@ -21,9 +20,6 @@ func definition(s *runconfig.Server) (wire.Server, error) {
 	if s.IsRemote() {
 		return remote(d, s)
 	}
-	if s.Transport != runconfig.Stdio {
-		return d, fmt.Errorf("%w: transport %s of a server in a sandbox: only stdio is there yet", fs.ErrUnsupported, s.Transport)
-	}
 	words, hosts, err := command(s.Source)
 	if err != nil {
 		return d, err
@@ -38,18 +34,13 @@ func definition(s *runconfig.Server) (wire.Server, error) {
 		d.Env[secret.Variable] = secret.Reference.String()
 	}
 	d.Sandbox = b.Text()
-	return d, nil
+	return listening(d, s), nil
 }
 
 // remote adds where a server is that runs elsewhere, and what it is sent.
 func remote(d wire.Server, s *runconfig.Server) (wire.Server, error) {
-	d.URL, d.Headers = s.Source.Name, maps.Clone(s.Headers)
-	for name, ref := range s.SecretHeaders {
-		if d.Headers == nil {
-			d.Headers = make(map[string]string)
-		}
-		d.Headers[name] = ref.String()
-	}
+	d = withHeaders(d, s)
+	d.URL = s.Source.Name
 	if s.Transport == runconfig.SSE {
 		d.Type = "sse"
 	}

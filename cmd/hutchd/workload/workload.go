@@ -82,7 +82,7 @@ func (w *Workloads) start(ctx context.Context, g *gateway.Gateway, s programs.St
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", at.vm(), err)
 	}
-	return v.StartProgram(ctx, fmt.Sprintf("mcp-%d", w.s.NextID()), environment(), s)
+	return v.StartProgram(ctx, fmt.Sprintf("mcp-%d", w.s.NextID()), sandbox.Given{Env: environment()}, s)
 }
 
 // home is where the guest has the workspace.
