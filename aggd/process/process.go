@@ -23,6 +23,8 @@ type Config struct {
 	In    *os.File // its standard input; nil: a pipe, the Process's In
 	Out   *os.File // its standard output; nil: a pipe, which Read reads
 	Extra []*os.File
+	// User is who the process is; nil: who starts it. It goes with no Confined.
+	User *syscall.Credential
 	// Confined has the process begin with what package confine takes from it; the
 	// rest it gives up itself.
 	Confined bool
@@ -62,6 +64,7 @@ func Start(cfg Config) (*Process, error) {
 	cmd.ExtraFiles = cfg.Extra
 	cmd.WaitDelay = time.Second
 	isolate(cmd)
+	cmd.SysProcAttr.Credential = cfg.User
 	if cfg.Confined {
 		if err := confined(cmd); err != nil {
 			cfg.close()

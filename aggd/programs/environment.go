@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,16 +15,13 @@ import (
 // defaultPath is where programs are looked for when nobody says.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// environment returns the environment of a program: its own, and of hutchd's
-// nothing.
-func environment(p wire.Program) []string {
+// environment returns the environment of a program: its own, the home of its user,
+// and of hutchd's nothing.
+func environment(p wire.Program, home string) []string {
 	if p.Confined {
 		return nil
 	}
-	all := map[string]string{"PATH": defaultPath, "HOME": "/"}
-	if u, err := user.Current(); err == nil {
-		all["HOME"] = u.HomeDir
-	}
+	all := map[string]string{"PATH": defaultPath, "HOME": home}
 	maps.Copy(all, p.Env)
 	env := []string{}
 	for name, value := range all {

@@ -101,16 +101,22 @@ func nowhere(_ context.Context, s Start) (Task, error) {
 
 // startProcess is the Starter of what runs on the host.
 func startProcess(_ context.Context, s Start) (Task, error) {
-	env := environment(s.Program)
-	path, err := lookPath(s.Command, env)
+	cfg := process.Config{
+		Name: s.Command, Args: s.Args, Dir: s.Dir, Confined: s.Confined, In: s.In, Out: s.Out, Log: s.Log, Gone: s.Gone,
+	}
+	home, err := homeDir(), error(nil)
+	if s.RunAs != "" {
+		cfg.User, home, err = runAs(s.RunAs)
+	}
+	if err == nil {
+		cfg.Env = environment(s.Program, home)
+		cfg.Path, err = lookPath(s.Command, cfg.Env)
+	}
 	if err != nil {
 		closeAll(s.In, s.Out)
 		return nil, err
 	}
-	return process.Start(process.Config{
-		Path: path, Name: s.Command, Args: s.Args, Env: env, Dir: s.Dir, Confined: s.Confined,
-		In: s.In, Out: s.Out, Log: s.Log, Gone: s.Gone,
-	})
+	return process.Start(cfg)
 }
 
 // stop ends a program that runs, whose input has ended, if it has one, by SIGTERM, and

@@ -7,7 +7,8 @@ type Program struct {
 	Args     []string
 	Env      map[string]string
 	Dir      string
-	Confined bool // it is one of ours that reaches the network: it gets no environment
+	Confined bool   // it is one of ours that reaches the network: it gets no environment
+	RunAs    string `json:",omitempty"` // the user of the host that it is; "": the one that starts it
 	// Sandbox says in what sandbox it runs, as the host's Starter reads it; "": on
 	// the host.
 	Sandbox string `json:",omitempty"`
