@@ -15,6 +15,14 @@ type Box struct {
 	Mounts  []Mount      `json:"mounts,omitempty"`
 	Shared  bool         `json:"shared,omitempty"` // between all VMs whose profile says the same
 	Wrong   string       `json:"wrong,omitempty"`  // why there can be none; "": there can
+	Says    Says         `json:"says,omitzero"`    // for what is to be said of it
+}
+
+// Says is what a profile says of a Box, as one who adds to it finds it there.
+type Says struct {
+	Layer       string   `json:"layer,omitempty"`  // whose the server is; "": nobody's profile
+	Source      string   `json:"source,omitempty"` // where the server is said
+	Read, Allow []string `json:",omitempty"`
 }
 
 // Text returns what a wire.Program has of a Box.

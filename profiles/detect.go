@@ -121,6 +121,9 @@ func (l *layered) takes(one *document) error {
 		if refs := p.References(); err == nil && len(refs) > 0 {
 			err = fmt.Errorf("%w: %s: %s is a reference to a secret, which only a profile may have", fs.ErrPermission, one.place, refs[0])
 		}
+		if err == nil && p.onHost() {
+			err = fmt.Errorf("%w: %s: sandbox = false: only a profile can have a server run on the host", fs.ErrPermission, one.place)
+		}
 	}
 	if err == nil {
 		err = l.add(one, nil, l.table, one.table)

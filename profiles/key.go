@@ -132,6 +132,8 @@ var Keys = withAliases(append([]Key{
 	{Name: ofRule + "match", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Match }},
 	{Name: ofRule + "reason", In: InProfile, kind: isText, field: func(t target) any { return &t.r.Reason }},
 
+	{Name: "security.privileged", In: InProfile, kind: isFlag, field: func(t target) any { return &t.p.Privileged }},
+
 	{Name: "security.envelope.required", In: InProfile, kind: isFlag, field: func(t target) any { return &t.p.Security.Sealed.Required }},
 	{Name: "security.envelope.lifetime", In: InProfile, kind: isTime, Min: "1m", field: func(t target) any { return &t.p.Security.Sealed.Life }},
 
@@ -168,6 +170,7 @@ var extra = []Key{
 	{Name: ofServer + "connect_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return (*time.Duration)(&t.s.ConnectTimeout) }},
 	{Name: ofServer + "call_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return (*time.Duration)(&t.s.CallTimeout) }},
 	{Name: ofServer + "sandbox", In: InProfile, kind: isFlag, field: func(t target) any { return &t.s.Sandboxed }},
+	{Name: ofServer + "run_as", In: InProfile, kind: isName, field: func(t target) any { return &t.s.RunAs }},
 	{Name: ofServer + "image", In: InProfile, kind: isName, field: func(t target) any { return &t.s.Image }},
 	{Name: ofServer + "shared", In: InProfile, kind: isFlag, field: func(t target) any { return &t.s.OneForAll }},
 	{Name: ofServer + "permissions", In: InProfile, kind: isText, field: func(t target) any { return &t.s.Permissions }},

@@ -227,6 +227,9 @@ func (l *layered) sign(p *Profile) error {
 	if p.Security.Cedar.Policies != nil {
 		p.Security.Cedar.Layer = l.owner(key{"security", "cedar"})
 	}
+	if at := (key{"security", "privileged"}); p.Privileged && l.owner(at) != ofCorp {
+		return at.faultf("%s: only corp's files can say it", at)
+	}
 	for i := range p.Servers {
 		s := &p.Servers[i]
 		at := l.where(key{"mcpServers", s.Name})

@@ -36,6 +36,8 @@ type Profile struct {
 	HTTP     HTTP
 	Commands Commands
 	Storage  Storage
+	// Privileged says that corp allows permission profiles that ask to be so.
+	Privileged bool
 	// MaxPending is how many bytes the VM's MCP sessions may hold; 0: the default.
 	MaxPending int64
 	Limits     wire.Limits // of messages
@@ -73,7 +75,7 @@ type Server struct {
 	Allowed []string // nil: all
 	Blocked []string
 
-	Sandboxed   bool     // it runs in a sandbox of its own
+	Sandboxed   bool     // its program runs in a sandbox of its own
 	Image       string   // of that; "": host
 	OneForAll   bool     // one sandbox for all VMs whose profile says the same
 	Permissions string   // the name or path of a permission profile; "": none
@@ -111,6 +113,11 @@ func (p *Profile) References() []string {
 		list = append(list, slices.DeleteFunc(s.values(), func(v string) bool { return !reference.Is(v) })...)
 	}
 	return list
+}
+
+// onHost says whether the program of a server runs on the host.
+func (p *Profile) onHost() bool {
+	return slices.ContainsFunc(p.Servers, func(s Server) bool { return s.Command != "" && !s.Sandboxed })
 }
 
 // values returns the values of the server that are secrets, or refer to some.

@@ -17,7 +17,7 @@ import (
 func decodeServers(p *Profile, table map[string]any, at key) error {
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		at := at.with(name)
-		s := &Server{Server: wire.Server{Name: name, Enabled: true, Source: "profile"}}
+		s := &Server{Server: wire.Server{Name: name, Enabled: true, Source: "profile"}, Sandboxed: true}
 		if err := CheckServerName(name); err != nil {
 			return at.faultf("server name %.64q %v", name, err)
 		}
@@ -28,7 +28,7 @@ func decodeServers(p *Profile, table map[string]any, at key) error {
 		if err := decodeTable(target{p: p, s: s}, says, at, ofServer); err != nil {
 			return err
 		}
-		if err := s.reach(at); err != nil {
+		if err := s.reach(says, at); err != nil {
 			return err
 		}
 		if err := s.checkReferences(at); err != nil {
@@ -137,19 +137,36 @@ func (s *Server) checkReferences(at key) error {
 }
 
 // reach sets how the server is reached.
-func (s *Server) reach(at key) error {
+func (s *Server) reach(says map[string]any, at key) error {
 	switch {
 	case s.Command == "" && s.URL == "":
 		return at.faultf("server %s has no command and no url: give it one of them", s.Name)
 	case s.Command != "" && s.URL != "":
 		return at.faultf("server %s has both a command and a url: remove one", s.Name)
 	case s.Command != "":
-		return s.byCommand(at)
+		return s.byCommand(says, at)
 	}
-	return s.byURL(at)
+	return s.byURL(says, at)
 }
 
-func (s *Server) byCommand(at key) error {
+// Keys that mean something of a command only, and of where it runs.
+var (
+	ofCommand = []string{"args", "env", "dir", "sandbox"}
+	ofSandbox = []string{"image", "shared", "permissions", "read", "write", "allow"}
+	ofHost    = []string{"run_as"}
+)
+
+// saysOf returns the first of keys that a table has, "" if it has none.
+func saysOf(says map[string]any, keys ...[]string) string {
+	for _, k := range slices.Concat(keys...) {
+		if says[k] != nil {
+			return k
+		}
+	}
+	return ""
+}
+
+func (s *Server) byCommand(says map[string]any, at key) error {
 	if s.Type != "" && s.Type != "stdio" {
 		return at.with("type").faultf(`type %.64q of server %s does not go with a command: write "stdio" or remove it`, s.Type, s.Name)
 	}
@@ -160,18 +177,19 @@ func (s *Server) byCommand(at key) error {
 	case s.BearerToken != "":
 		return at.with("bearer_token").faultf(wrong, s.Name, "bearer_token goes")
 	}
+	if k := saysOf(says, ofHost); k != "" && s.Sandboxed {
+		return at.with(k).faultf("server %s runs in a sandbox, and %s goes with sandbox = false: add that, or remove it", s.Name, k)
+	}
+	if k := saysOf(says, ofSandbox); k != "" && !s.Sandboxed {
+		return at.with(k).faultf("server %s has sandbox = false, and %s goes with a sandbox: remove one", s.Name, k)
+	}
 	return nil
 }
 
-func (s *Server) byURL(at key) error {
-	for _, k := range []struct {
-		name string
-		said bool
-	}{{"args", s.Args != nil}, {"env", s.Env != nil}, {"dir", s.Dir != ""}, {"sandbox", s.Sandboxed}, {"image", s.Image != ""},
-		{"permissions", s.Permissions != ""}, {"read", s.Read != nil}, {"write", s.Write != nil}, {"allow", s.Reach != nil}} {
-		if k.said {
-			return at.with(k.name).faultf("server %s has a url, and %s goes with a command: remove one", s.Name, k.name)
-		}
+func (s *Server) byURL(says map[string]any, at key) error {
+	s.Sandboxed = false
+	if k := saysOf(says, ofCommand, ofSandbox, ofHost); k != "" {
+		return at.with(k).faultf("server %s has a url, and %s goes with a command: remove one", s.Name, k)
 	}
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {

@@ -96,7 +96,7 @@ func (d *show) servers(ctx context.Context) (end func(), err error) {
 	}
 	f, err := d.c.create("profiles/demo.toml", 0o600)
 	if err == nil {
-		_, err = fmt.Fprintf(f, "[mcpServers.stdio]\ncommand = %q\n\n[mcpServers.http]\nurl = \"http://%s\"\n", everything, addr)
+		_, err = fmt.Fprintf(f, "[mcpServers.stdio]\ncommand = %q\nread = [%q]\n\n[mcpServers.http]\nurl = \"http://%s\"\n", everything, d.sdk, addr)
 		err = cmp.Or(err, f.Close())
 	}
 	if err != nil {

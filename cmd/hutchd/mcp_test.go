@@ -40,11 +40,11 @@ func TestMCP(t *testing.T) {
 	client := mcpclient(t)
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
-		compareMCP(t, client, []string{nodejs, program, "stdio"}, fmt.Sprintf("command = %q\nargs = [%q, \"stdio\"]\n", nodejs, program), inVM)
+		compareMCP(t, client, []string{nodejs, program, "stdio"}, everything(t), inVM)
 	})
 	t.Run("host", func(t *testing.T) {
 		t.Parallel()
-		compareMCP(t, client, []string{nodejs, program, "stdio"}, fmt.Sprintf("command = %q\nargs = [%q, \"stdio\"]\n", nodejs, program), onHost)
+		compareMCP(t, client, []string{nodejs, program, "stdio"}, everythingOnHost(t), onHost)
 	})
 	t.Run("http", func(t *testing.T) {
 		t.Parallel()

@@ -3,22 +3,18 @@
 package main_test
 
 import (
-	"fmt"
 	"strings"
 	"syscall"
 	"testing"
-
-	"hutch/fs/need"
 )
 
 // TestReloadSettles lists a server's tools as soon as reload has returned.
 func TestReloadSettles(t *testing.T) {
 	t.Parallel()
-	nodejs, program := need.Everything(t)
 	s := serve(t, false)
 	s.vm("dev")
 	s.tool("dev", "local__echo")
-	s.write("profiles/default.toml", fmt.Sprintf("[mcpServers.all]\ncommand = %q\nargs = [%q, \"stdio\"]\n", nodejs, program))
+	s.write("profiles/default.toml", "[mcpServers.all]\n"+everything(t))
 	s.write("ctl", "reload\n")
 	tools, servers := s.names("vm/dev/mcp/tools"), s.read("vm/dev/mcp/servers")
 	// a machine that is very busy can need more than the 5 s that a reload waits

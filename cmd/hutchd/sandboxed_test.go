@@ -3,7 +3,13 @@
 package main_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,13 +17,39 @@ import (
 	"hutch/fs/need"
 )
 
-// sandboxed writes a profile whose server runs in a sandbox of its own.
-func (s *service) sandboxed() {
-	s.t.Helper()
-	nodejs, program := need.Everything(s.t)
+// everything returns what a profile says of the reference's test server, which its
+// sandbox is shown.
+func everything(t testing.TB) string {
+	nodejs, program := need.Everything(t)
+	folders := []string{rootOf(program)}
+	if !strings.HasPrefix(nodejs, "/usr/") {
+		folders = append(folders, filepath.Dir(nodejs))
+	}
+	return fmt.Sprintf("command = %q\nargs = [%q, \"stdio\"]\nread = [%s]\n", nodejs, program, quoted(folders))
+}
+
+// everythingOnHost is everything, but the server is a process of the host.
+func everythingOnHost(t testing.TB) string {
+	nodejs, program := need.Everything(t)
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("command = %q\nargs = [%q, \"stdio\"]\nsandbox = false\nrun_as = %q\n", nodejs, program, me.Username)
+}
+
+// rootOf returns the folder of a program's node_modules.
+func rootOf(program string) string {
 	root, _, _ := strings.Cut(program, "/node_modules/")
-	s.write("profiles/default.toml", fmt.Sprintf(
-		"[mcpServers.all]\ncommand = %q\nargs = [%q, \"stdio\"]\nenv.MARK = \"told\"\nsandbox = true\nread = [%q]\n", nodejs, program, root))
+	return root
+}
+
+func quoted(list []string) string {
+	var words []string
+	for _, s := range list {
+		words = append(words, strconv.Quote(s))
+	}
+	return strings.Join(words, ", ")
 }
 
 // sum has the sandboxed server work.
@@ -34,13 +66,13 @@ func (s *service) sum(vm string) {
 func TestSandboxed(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false)
-	s.sandboxed()
+	s.write("profiles/default.toml", "[mcpServers.all]\n"+everything(t)+"env.MARK = \"told\"\n")
 	s.vm("dev")
 	s.sum("dev")
 	if text := s.call("dev", "all__get-env", `{}`); !strings.Contains(text, "MARK") || !strings.Contains(text, "/workspace") {
 		t.Errorf("its environment is %s", text)
 	}
-	if text := s.read("vm/server-dev-all/status"); !strings.HasPrefix(text, "running\n") || !strings.Contains(text, "net none\n") {
+	if text := s.read("vm/server-dev-all/status"); !strings.HasPrefix(text, "running\n") || !strings.Contains(text, "net host-proxy\n") {
 		t.Errorf("the sandbox is %s", text)
 	}
 	s.signal(syscall.SIGKILL)
@@ -59,4 +91,78 @@ func TestSandboxed(t *testing.T) {
 		t.Fatal(err)
 	}
 	poll(t, "the sandbox to be gone", func() bool { return s.read("status") == "" })
+}
+
+// ownShell makes a folder with an executable copy of a shell that no sandbox shows.
+func ownShell(t *testing.T) (folder, program string) {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program = filepath.Join(dir, "own-sh")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(program, text, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return dir, program
+}
+
+// TestSandboxedElsewhere has a server whose program is where its sandbox does not see
+// it, and does what the error says.
+func TestSandboxedElsewhere(t *testing.T) {
+	t.Parallel()
+	folder, program := ownShell(t)
+	s := serve(t, false)
+	profile := fmt.Sprintf("[mcpServers.s]\ncommand = %q\nargs = [\"-c\", '''%s''']\n", program, teller)
+	s.write("profiles/default.toml", profile)
+	s.vm("dev")
+	line := fmt.Sprintf("read = [%q]", folder)
+	why := func() string { return s.read("vm/dev/mcp/servers") }
+	poll(t, "the error", func() bool { return strings.Contains(why(), "add "+line+" to [mcpServers.s] of profile default") })
+	s.write("profiles/default.toml", profile+line+"\n")
+	s.write("vm/dev/mcp/ctl", "reload\n")
+	s.tool("dev", "s__tell")
+	if text := s.call("dev", "s__tell", "{}"); !strings.Contains(text, "it is .") {
+		t.Errorf("it says %s: %s", text, why())
+	}
+	s.write("profiles/default.toml", fmt.Sprintf("[mcpServers.s]\ncommand = \"sh\"\nargs = [\"-c\", \"exit 1\", %q]\n", folder))
+	s.write("vm/dev/mcp/ctl", "reload\n")
+	poll(t, "the hint", func() bool { return strings.Contains(why(), "does not show "+folder+": add "+line) })
+	s.write("profiles/default.toml", fmt.Sprintf("[mcpServers.s]\ncommand = %q\nsandbox = false\nrun_as = \"no-such-user\"\n", program))
+	s.write("vm/dev/mcp/ctl", "reload\n")
+	poll(t, "no such user", func() bool { return strings.Contains(why(), "run_as no-such-user: there is no such user") })
+	s.write("profiles/default.toml", fmt.Sprintf("[mcpServers.s]\ncommand = %q\nsandbox = false\n", program))
+	if err := s.tryWrite("vm/dev/mcp/ctl", "reload\n"); os.Geteuid() == 0 && (err == nil || !strings.Contains(s.why(), `run_as = "USER"`)) {
+		t.Errorf("root runs it as nobody said: %v, %s", err, s.why())
+	}
+}
+
+// TestSandboxedDenied has a server ask for hosts that it may not reach, and does what
+// its VM is told.
+func TestSandboxedDenied(t *testing.T) {
+	t.Parallel()
+	need.Tool(t, "curl")
+	s := serve(t, false)
+	const ask = "curl -sS -m 20 -o /dev/null https://api.example.com/ http://other.example.com:8080/ https://api.example.com/ >&2\n"
+	profile := fmt.Sprintf("[mcpServers.s]\ncommand = \"sh\"\nargs = [\"-c\", '''%s%s''']\n", ask, teller)
+	s.write("profiles/default.toml", profile)
+	s.vm("dev")
+	s.tool("dev", "s__tell")
+	for host, line := range map[string]string{
+		"api.example.com:443": `s: denied api.example.com:443: add allow = ["api.example.com:443"] to [mcpServers.s] of profile default`,
+		"other.example.com":   `s: denied other.example.com:8080: add allow = ["other.example.com:8080"] to [mcpServers.s] of profile default`,
+	} {
+		poll(t, host, func() bool { return strings.Contains(s.read("vm/dev/log/agg"), line) })
+		if text := s.read("vm/dev/log/agg"); strings.Count(text, line) != 1 {
+			t.Errorf("%s is not told once: %s", host, text)
+		}
+		event, _ := json.Marshal(line)
+		if text := s.read("vm/dev/log/security"); strings.Count(text, `"event":"server.denied","rule":null,"text":`+string(event)) != 1 {
+			t.Errorf("%s is no event: %s", host, text)
+		}
+	}
 }

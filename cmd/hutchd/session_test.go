@@ -17,9 +17,8 @@ import (
 // is nothing but writes to one file and reads of another.
 func TestSessionFiles(t *testing.T) {
 	t.Parallel()
-	nodejs, program := need.Everything(t)
 	s := serve(t, false)
-	s.write("profiles/default.toml", fmt.Sprintf("[mcpServers.all]\ncommand = %q\nargs = [%q, \"stdio\"]\n", nodejs, program))
+	s.write("profiles/default.toml", "[mcpServers.all]\n"+everything(t))
 	s.vm("dev")
 	s.tool("dev", "all__get-sum")
 	s.mkdir("vm/dev/mcp/sessions/s")
@@ -75,7 +74,7 @@ func TestSDKClient(t *testing.T) {
 	t.Parallel()
 	nodejs, program := need.Everything(t)
 	s := serve(t, false)
-	s.write("profiles/default.toml", fmt.Sprintf("[mcpServers.all]\ncommand = %q\nargs = [%q, \"stdio\"]\n", nodejs, program))
+	s.write("profiles/default.toml", "[mcpServers.all]\n"+everything(t))
 	s.vm("dev")
 	s.tool("dev", "all__get-sum")
 	run := func(prefix string, server ...string) string {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"hutch/fs"
@@ -15,6 +16,13 @@ import (
 // viewed are the top-level folders of the machine that hold programs. Where
 // one is a link into /usr, the image has the same link.
 var viewed = []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}
+
+// Shows says whether the image of the machine has what the machine has at an absolute
+// path, be it a link.
+func Shows(path string) bool {
+	top, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return slices.Contains(viewed, top)
+}
 
 // copied are the files of /etc that programs read and that tell nothing of
 // the machine's people, network or credentials. Only what everybody may

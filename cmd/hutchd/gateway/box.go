@@ -2,25 +2,52 @@ package gateway
 
 import (
 	"cmp"
+	"errors"
+	"os"
 
+	"hutch/aggd/wire"
+	"hutch/fs"
 	"hutch/profiles"
 	"hutch/profiles/permission"
 )
 
+// place says where the program of a profile's server runs: in a sandbox, or on the
+// host.
+func place(s profiles.Server, privileged bool) wire.Server {
+	switch {
+	case s.Command == "":
+	case s.Sandboxed:
+		b, err := box(s, privileged)
+		if err != nil {
+			b.Wrong = fs.Text(err)
+		}
+		s.Sandbox = b.Text()
+	case s.RunAs == "" && os.Geteuid() == 0:
+		s.Fault = fs.Text(errNobody)
+	}
+	return s.Server
+}
+
+// errNobody is why root starts no program of the host that nobody said more of.
+var errNobody = errors.New(`sandbox = false has the program run on the host, where hutchd is root: say who it is to be, run_as = "USER"; root, too, is to be said`)
+
 // box says in what sandbox a server of a profile runs: by its permission profile,
-// and what it may besides.
-func box(s profiles.Server) (profiles.Box, error) {
+// and what it may besides. Privileged says that corp allows to ask for that.
+func box(s profiles.Server, privileged bool) (profiles.Box, error) {
 	p, err := permission.Load(cmp.Or(s.Permissions, permission.BuiltinNone))
 	if err != nil {
 		return profiles.Box{}, err
 	}
 	own := *p
 	own.Read, own.Write = append(own.Read[:len(own.Read):len(own.Read)], s.Read...), append(own.Write[:len(own.Write):len(own.Write)], s.Write...)
-	g, err := own.Grant(permission.Terms{})
+	g, err := own.Grant(permission.Terms{Privileged: privileged})
 	if err != nil {
 		return profiles.Box{}, err
 	}
-	b := profiles.Box{Image: s.Image, Net: g.Net, Network: g.Network, Mounts: g.Mounts, Shared: s.OneForAll}
+	b := profiles.Box{
+		Image: s.Image, Net: g.Net, Network: g.Network, Mounts: g.Mounts, Shared: s.OneForAll,
+		Says: profiles.Says{Layer: s.Layer, Source: s.Source, Read: s.Read, Allow: s.Reach},
+	}
 	if len(s.Reach) > 0 {
 		b.Net = profiles.NetProxy
 		b.Network.Allow = append(b.Network.Allow, s.Reach...)

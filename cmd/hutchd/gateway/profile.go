@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"hutch/aggd/wire"
-	"hutch/fs"
 	"hutch/mcpd/dispatch"
 	"hutch/mcpd/history"
 	"hutch/mcpd/ledger"
@@ -110,14 +109,7 @@ func (g *Gateway) servers(p *profiles.Profile) []wire.Server {
 func servers(p *profiles.Profile, locald string) []wire.Server {
 	var list []wire.Server
 	for _, s := range p.Servers {
-		if s.Sandboxed && s.Command != "" {
-			b, err := box(s)
-			if err != nil {
-				b.Wrong = fs.Text(err)
-			}
-			s.Sandbox = b.Text()
-		}
-		list = append(list, s.Server)
+		list = append(list, place(s, p.Privileged))
 	}
 	if locald == "" {
 		return list

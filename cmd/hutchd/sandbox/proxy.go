@@ -95,4 +95,7 @@ func (v *Sandbox) wentOut(e wire.NetEvent) {
 	}
 	at := net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
 	v.Alerted(mcpd.Alert{Kind: "net.denied", Rule: e.Rule, Trace: e.Trace, Text: fmt.Sprintf("%s %s: %s", e.Method, at, e.Reason)})
+	if v.service.Denied != nil {
+		v.service.Denied(v, e)
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"hutch/aggd/programs"
+	"hutch/aggd/wire"
 	"hutch/cmd/hutchd/gateway"
 	"hutch/cmd/hutchd/telemetry"
 	"hutch/fs"
@@ -62,6 +63,10 @@ type Service struct {
 	*vmm.Table
 	gateway.Service
 	Count Counters
+
+	// Denied is told of each request that a sandbox's proxy has refused. It is set
+	// before there is a sandbox; nil is fine.
+	Denied func(*Sandbox, wire.NetEvent)
 
 	cfg     Config
 	limiter connLimiter

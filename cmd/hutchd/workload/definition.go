@@ -15,7 +15,7 @@ import (
 )
 
 // definition returns a server as its endpoint's aggregator is to have it.
-func definition(s *runconfig.Server) (wire.Server, error) {
+func definition(s *runconfig.Server, t permission.Terms) (wire.Server, error) {
 	d := wire.Server{Name: s.Name, Enabled: true, Source: "servers", Keep: true, Health: wire.Duration(pingTime)}
 	if s.IsRemote() {
 		return remote(d, s)
@@ -24,7 +24,7 @@ func definition(s *runconfig.Server) (wire.Server, error) {
 	if err != nil {
 		return d, err
 	}
-	b, err := boxOf(s, hosts)
+	b, err := boxOf(s, hosts, t)
 	if err != nil {
 		return d, err
 	}
@@ -36,6 +36,9 @@ func definition(s *runconfig.Server) (wire.Server, error) {
 	d.Sandbox = b.Text()
 	return listening(d, s), nil
 }
+
+// termsOf returns what the profile of servers says of permission profiles.
+func termsOf(p *profiles.Profile) permission.Terms { return permission.Terms{Privileged: p.Privileged} }
 
 // remote adds where a server is that runs elsewhere, and what it is sent.
 func remote(d wire.Server, s *runconfig.Server) (wire.Server, error) {
@@ -89,12 +92,12 @@ func hostOf(variable, otherwise string) string {
 }
 
 // boxOf returns the sandbox of a server that is had from hosts.
-func boxOf(s *runconfig.Server, hosts []string) (profiles.Box, error) {
+func boxOf(s *runconfig.Server, hosts []string, t permission.Terms) (profiles.Box, error) {
 	p, err := s.Permissions()
 	if err != nil {
 		return profiles.Box{}, err
 	}
-	g, err := p.Grant(permission.Terms{})
+	g, err := p.Grant(t)
 	if err != nil {
 		return profiles.Box{}, err
 	}

@@ -118,7 +118,11 @@ func (s *Server) ready() (*runconfig.Config, error) {
 	case c == nil || c.Server().Source.Kind == "":
 		return nil, fmt.Errorf("%w: %s: nobody has said what it is: write config, or run REF to ctl", fs.ErrInvalid, s)
 	}
-	if _, err := definition(c.Server()); err != nil {
+	p, err := s.w.s.Profiles.Get(s.ProfileName())
+	if err == nil {
+		_, err = definition(c.Server(), termsOf(p))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s, err)
 	}
 	return c, nil

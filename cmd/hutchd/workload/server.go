@@ -75,12 +75,12 @@ func (s *Server) wanted() bool {
 }
 
 // servers is what the endpoint has: the server, or none that can be run.
-func (s *Server) servers(*profiles.Profile) []wire.Server {
+func (s *Server) servers(p *profiles.Profile) []wire.Server {
 	c := s.Config()
 	if c == nil {
 		return nil
 	}
-	d, err := definition(c.Server())
+	d, err := definition(c.Server(), termsOf(p))
 	d.Name = s.Name
 	if err != nil {
 		d.Fault = fs.Text(err)

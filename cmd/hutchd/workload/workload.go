@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hutch/aggd/programs"
+	"hutch/aggd/wire"
 	"hutch/cmd/hutchd/gateway"
 	"hutch/cmd/hutchd/sandbox"
 	"hutch/fs"
@@ -41,12 +42,18 @@ type box struct {
 	turn chan struct{} // holds a token: whoever has it makes, starts or ends the sandbox
 	text string        // what it was made by; guarded by turn
 	gone bool          // the place is nobody's any more; guarded by turn
+
+	// guarded by the mu of Workloads
+	askers map[*gateway.Gateway]asker // who last had a program started
+	told   map[string]bool            // the hosts that it was denied
 }
 
 // New returns the Workloads of a service that is being opened. Dir is where the
 // servers are kept; entries are those that they can be run by the names of.
 func New(s *sandbox.Service, dir string, entries *registry.Store) *Workloads {
-	return &Workloads{s: s, registry: entries, dir: dir, boxes: make(map[place]*box), servers: make(map[string]*Server)}
+	w := &Workloads{s: s, registry: entries, dir: dir, boxes: make(map[place]*box), servers: make(map[string]*Server)}
+	s.Denied = func(v *sandbox.Sandbox, e wire.NetEvent) { w.denied(v.Config().Profile, e) }
+	return w
 }
 
 // Start starts a program of a gateway's server in its sandbox. It is what
@@ -78,10 +85,16 @@ func (w *Workloads) start(ctx context.Context, g *gateway.Gateway, s programs.St
 	case b.Shared:
 		at = place{kind: common, server: s.Server}
 	}
+	a := w.asker(g, s.Server, b)
+	if err := a.check(b, s.Program); err != nil {
+		return nil, err
+	}
 	v, err := w.ready(ctx, at, b)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", at.vm(), err)
 	}
+	w.ask(at, a)
+	s.Gone = a.gone(b, s)
 	return v.StartProgram(ctx, fmt.Sprintf("mcp-%d", w.s.NextID()), sandbox.Given{Env: environment()}, s)
 }
 
@@ -198,6 +211,9 @@ func (w *Workloads) arrange(ctx context.Context, v *sandbox.Sandbox, name string
 	}
 	w.s.Profiles.Provide(profile)
 	c := profiles.Config{Image: b.Image, Profile: profile.Name, Net: b.Net, Idle: idleTime}
+	if w.s.Locald != "" { // what may reach nothing is told so by the proxy, which tells of it
+		c.Net = profiles.NetProxy
+	}
 	for _, m := range b.Mounts {
 		word := m.Host + ":" + m.Guest
 		if m.ReadOnly {

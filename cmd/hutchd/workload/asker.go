@@ -1,0 +1,231 @@
+package workload
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hutch/aggd/guard"
+	"hutch/aggd/programs"
+	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
+	"hutch/cmd/hutchd/gateway"
+	"hutch/fs"
+	"hutch/mcpd"
+	"hutch/profiles"
+	"hutch/profiles/permission"
+	"hutch/profiles/runconfig"
+	"hutch/vmm/image"
+)
+
+// An asker is who has a program run in a sandbox, and is told what that was denied.
+type asker struct {
+	g      *gateway.Gateway
+	server string // of g
+	says   profiles.Says
+	own    *runconfig.Server // of servers/; nil: it is one of a profile
+
+	installs bool // what runs is no server yet, but installs one
+}
+
+// asker returns the one who has a program of a gateway's server run.
+func (w *Workloads) asker(g *gateway.Gateway, server string, b profiles.Box) asker {
+	a := asker{g: g, server: server, says: b.Says}
+	if g.Kind() != gateway.Server {
+		return a
+	}
+	if s, err := w.Server(g.Of()); err == nil && s.Config() != nil {
+		a.own = s.Config().Server()
+	}
+	return a
+}
+
+// ask has a sandbox know who has a program in it.
+func (w *Workloads) ask(at place, a asker) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.boxes[at]
+	if b == nil {
+		return
+	}
+	if b.askers == nil {
+		b.askers = make(map[*gateway.Gateway]asker)
+	}
+	maps.DeleteFunc(b.askers, func(g *gateway.Gateway, _ asker) bool { return g.Context().Err() != nil })
+	b.askers[a.g] = a
+}
+
+// check says why a sandbox cannot run a program: it does not show it.
+func (a asker) check(b profiles.Box, p wire.Program) error {
+	if b.Image != "" && b.Image != image.Host {
+		return nil
+	}
+	program, folders := view(b.Mounts).unseen(p)
+	if len(folders) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("its sandbox does not show %s: %s", fs.QuoteLine(program), a.read(folders))
+	if !strings.Contains(p.Command, "/") {
+		text += fmt.Sprintf(", and have the command be %s", fs.QuoteLine(program))
+	}
+	if a.own == nil && a.says.Layer != "detected" {
+		text += ", or sandbox = false"
+	}
+	return errors.New(text)
+}
+
+// gone returns the Gone of a program that also says what of its arguments it could not
+// read.
+func (a asker) gone(b profiles.Box, s programs.Start) func(how string) {
+	if b.Image != "" && b.Image != image.Host {
+		return s.Gone
+	}
+	args, folders := view(b.Mounts).unread(s.Program)
+	if len(args) == 0 {
+		return s.Gone
+	}
+	text := fmt.Sprintf("its sandbox does not show %s: %s", fs.QuoteLine(args[0]), a.read(folders))
+	return func(how string) {
+		if strings.HasPrefix(how, "exit status ") && how != "exit status 0" {
+			how += "; " + text
+		}
+		s.Gone(how)
+	}
+}
+
+// tell has a text in the log of the asker's servers, and in its events.
+func (a asker) tell(kind, text string) {
+	fmt.Fprintf(a.g.AggLog(), "%s: %s\n", a.server, text)
+	a.g.Alerted(mcpd.Alert{Kind: kind, Text: a.server + ": " + text})
+}
+
+// allow returns the line that has the server reach a host, "" if none does.
+func (a asker) allow(host string) string {
+	if a.own == nil {
+		return a.line("allow", a.says.Allow, []string{host})
+	}
+	p, err := a.own.Permissions()
+	if err != nil {
+		return ""
+	}
+	next, out := *p, permission.Outbound{}
+	if p.Network != nil && p.Network.Outbound != nil && p.Network.Mode != "none" {
+		out = *p.Network.Outbound
+	}
+	out.Hosts = append(slices.Clip(out.Hosts), host)
+	next.Network = &permission.Network{Outbound: &out}
+	if p.Network != nil {
+		next.Network.Inbound = p.Network.Inbound
+	}
+	return a.set("permission_profile", next)
+}
+
+// read returns the line that has the server see folders.
+func (a asker) read(folders []string) string {
+	home, _ := os.UserHomeDir()
+	for _, dir := range folders {
+		if _, err := permission.ParseMount(dir, true); err != nil || dir == home || filepath.Dir(dir) == "/home" {
+			return "put it into a folder of its own, as no sandbox should see the whole of " + fs.QuoteLine(dir)
+		}
+	}
+	if a.own == nil {
+		return a.line("read", a.says.Read, folders)
+	}
+	var all []string
+	for _, m := range a.own.Mounts {
+		word := m.Host
+		if m.Volume != "" {
+			word = "volume://" + m.Volume
+		}
+		word += ":" + m.Guest
+		if m.ReadOnly {
+			word += ":ro"
+		}
+		all = append(all, word)
+	}
+	for _, dir := range folders {
+		all = append(all, dir+":"+dir+":ro")
+	}
+	return a.set("volumes", all)
+}
+
+// line returns the line of a profile that adds to what it says.
+func (a asker) line(key string, said, more []string) string {
+	list := make([]string, 0, len(said)+len(more))
+	for _, text := range append(slices.Clip(said), more...) {
+		list = append(list, string(rawjson.Quote(text)))
+	}
+	text := "[" + strings.Join(list, ", ") + "]"
+	switch {
+	case a.says.Layer == "detected":
+		return fmt.Sprintf(`add "hutch": {%q: %s} to %s in %s`, key, text, a.server, a.says.Source)
+	case len(said) > 0:
+		return fmt.Sprintf("have %s = %s in [mcpServers.%s] of profile %s", key, text, a.server, a.g.ProfileName())
+	}
+	return fmt.Sprintf("add %s = %s to [mcpServers.%s] of profile %s", key, text, a.server, a.g.ProfileName())
+}
+
+// set returns the command of a shell that changes a field of the config of a server
+// of servers/ to v, in the folder where hutch's tree is.
+func (a asker) set(field string, v any) string {
+	value, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	message := fs.QuoteAll([]string{"set", field, string(value)})
+	return fmt.Sprintf("printf '%%s\\n' stop '%s' start >servers/%s/ctl", strings.ReplaceAll(message, "'", `'\''`), a.server)
+}
+
+// maxTold is of how many hosts a sandbox tells that it was denied them.
+const maxTold = 64
+
+// denied tells whoever has programs in a sandbox of a request that was refused, once
+// for each host.
+func (w *Workloads) denied(of string, e wire.NetEvent) {
+	at, ok := placeOf(of)
+	if !ok {
+		return
+	}
+	host := net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
+	for _, a := range w.askers(at, host) {
+		a.tell("server.denied", a.why(host, e))
+	}
+}
+
+// askers returns who is to be told that a host was denied.
+func (w *Workloads) askers(at place, host string) (list []asker) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.boxes[at]
+	if b == nil || b.told[host] || len(b.told) >= maxTold {
+		return nil
+	}
+	if b.told == nil {
+		b.told = make(map[string]bool)
+	}
+	b.told[host] = true
+	for _, a := range b.askers {
+		list = append(list, a)
+	}
+	return list
+}
+
+// why says that a host was denied, and the line that allows it.
+func (a asker) why(host string, e wire.NetEvent) string {
+	text := "denied " + fs.QuoteLine(host)
+	_, err := guard.ParsePattern(host)
+	switch {
+	case a.installs:
+		return text + " while the package was installed, when there are only its registry's hosts"
+	case err != nil || strings.Contains(host, "*") || e.Rule != guard.RuleDefault && e.Rule != guard.RulePort:
+		return text + ": " + e.Reason
+	}
+	return text + ": " + a.allow(host)
+}
