@@ -68,7 +68,7 @@ func planArrangedTool(ctx context.Context, c *call) (step, *Error) {
 
 // isOwn reports whether a tool of that name is there without any server.
 func (e *Endpoint) isOwn(tool string) bool {
-	return e.work.Has(tool) || tool == dispatch.Tool && e.cfg.Run != nil
+	return e.work.Has(tool) || tool == dispatch.Tool && e.cfg.Run != nil || e.composite(tool) != nil
 }
 
 // enter makes the items be found by their names; resources by their full names, too,

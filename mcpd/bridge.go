@@ -130,7 +130,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 // asking is a server's request that belongs to the call.
 func (c *call) asking(server, method string, params json.RawMessage) wire.ServerRequest {
 	return wire.ServerRequest{Notification: wire.Notification{
-		Client: c.client.key, Server: server, Method: method, Params: params, Owner: c,
+		Client: c.client.key, Server: server, Method: method, Params: params, Owner: c.askedBy(),
 	}}
 }
 

@@ -55,6 +55,7 @@ type call struct {
 	task     *task                  // that it is about, or nil
 	listen   *listen                // that it is a part of, or nil
 	exchange *exchange              // that it belongs to; nil: nobody asks its client for anything
+	making   *making                // of a composite tool, of which it is a step; nil: it is none
 }
 
 // target returns the server that the call is under way to, or "".
@@ -94,7 +95,7 @@ func (c *call) fit(result json.RawMessage, err *Error) *Error {
 		n = len(err.Sent)
 	}
 	switch {
-	case c.session.out == nil || err != nil && err.Sent == nil:
+	case c.session.out == nil || c.making != nil || err != nil && err.Sent == nil:
 		return err
 	case err == nil && !frame.Fits(c.version, c.process, n+len(c.message.ID)+64):
 		return c.tooLarge(n)

@@ -170,7 +170,7 @@ func (s *shelf) get(ctx context.Context, e *Endpoint) (*stock, *Error) {
 	}
 	if err != nil {
 		e.cfg.Log.Debug("catalog", "vm", e.cfg.VM(), "list", s.list.MCP, "err", err)
-		return s.stock(gen, by, nil), nil
+		return s.stock(gen, by, e.composed(s.list, nil)), nil
 	}
 	fetched := s.stock(gen, by, list)
 	s.held.Store(fetched)
@@ -206,14 +206,13 @@ func (s *shelf) known(e *Endpoint) *stock {
 		return held
 	}
 	by := e.arrange.Load()
-	var list []wire.Item
+	var found []wire.Item
 	if c := e.aggregator.Load(); c != nil {
 		ctx, cancel := context.WithTimeout(e.ctx, statusTime)
 		defer cancel()
-		found, _ := c.Kept(ctx, s.list, "")
-		list = e.offered(s.list, by, found)
+		found, _ = c.Kept(ctx, s.list, "")
 	}
-	return s.stock(0, by, list)
+	return s.stock(0, by, e.offered(s.list, by, found))
 }
 
 // shows says whether the policy lets the agent know of an item.

@@ -116,9 +116,10 @@ type Endpoint struct {
 	// rules is what Reload replaces.
 	rules atomic.Pointer[rules]
 
-	limits  atomic.Pointer[wire.Limits] // of messages
-	arrange atomic.Pointer[Arrange]     // nil: names tell servers apart
-	whole   atomic.Bool                 // lists have all servers, or are refused
+	limits     atomic.Pointer[wire.Limits] // of messages
+	arrange    atomic.Pointer[Arrange]     // nil: names tell servers apart
+	composites atomic.Pointer[composites]  // nil: there are none
+	whole      atomic.Bool                 // lists have all servers, or are refused
 
 	refreshing atomic.Bool  // a refresh is about to begin
 	fetching   sync.Mutex   // held by the one that has begun

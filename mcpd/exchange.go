@@ -78,8 +78,9 @@ type exchanges struct {
 	held map[string]*exchange
 }
 
-// exchanging makes the call's request of the server, which may ask for something.
-func (c *call) exchanging(server, method string, params json.RawMessage) *exchange {
+// exchanging does what answers the call, while which its client may be asked for
+// something.
+func (c *call) exchanging(do func(x *exchange) (json.RawMessage, *Error)) *exchange {
 	x := &exchange{
 		session: c.session, client: c.client, about: c.about(), verdict: c.verdict, call: c,
 		over: make(chan struct{}), news: make(chan struct{}, 1), waiting: make(map[string]*question),
@@ -88,7 +89,7 @@ func (c *call) exchanging(server, method string, params json.RawMessage) *exchan
 	c.session.exchanges.tasks.Go(func() {
 		defer close(x.over)
 		defer x.cancel(nil)
-		x.result, x.err = c.reach(x.ctx, wire.Call{Server: server, Method: method, Params: params, Owner: x, Progress: x.progress})
+		x.result, x.err = do(x)
 	})
 	return x
 }

@@ -35,9 +35,11 @@ func (c *call) send(ctx context.Context, server, method string, params json.RawM
 	}
 	switch {
 	case !c.stateless() || c.client.key == "" || c.task != nil:
-		return c.reach(ctx, wire.Call{Server: server, Method: method, Params: params, Owner: c, Progress: c.progress})
+		return c.reach(ctx, wire.Call{Server: server, Method: method, Params: params, Owner: c.askedBy(), Progress: c.progress})
 	case c.exchange == nil:
-		c.exchange = c.exchanging(server, method, params)
+		c.exchange = c.exchanging(func(x *exchange) (json.RawMessage, *Error) {
+			return c.reach(x.ctx, wire.Call{Server: server, Method: method, Params: params, Owner: x, Progress: x.progress})
+		})
 	}
 	return c.exchange.await(ctx)
 }

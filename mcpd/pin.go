@@ -28,7 +28,7 @@ func (e *Endpoint) offered(list *wire.List, by *Arrange, found []wire.Item) []wi
 			}
 		}
 	}
-	return guestItems(list, by, found)
+	return append(guestItems(list, by, found), e.composed(list, found)...)
 }
 
 // hold holds back those tools of a server that are not approved, and tells of it.

@@ -20,8 +20,10 @@ type route struct {
 // routes are tried in order; the first that matches counts. What matches none
 // is refused.
 var routes = []route{
+	{isStep, planStep},
 	{isWorkspace, planWorkspace},
 	{isCommand, planCommand},
+	{isComposite, planComposite},
 	{isArranged, planArrangedTool},
 	{isNamespaced, planServerTool},
 }

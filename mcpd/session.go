@@ -269,7 +269,9 @@ func (s *session) end(c *call) {
 	delete(s.inFlight, c)
 	s.mu.Unlock()
 	if s.conn != nil {
-		s.account.Give(c.sent)
+		if c.making == nil { // else its request is not the client's
+			s.account.Give(c.sent)
+		}
 		s.e.inFlight.Add(-1)
 	}
 	s.calls.Done()

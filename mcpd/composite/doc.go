@@ -5,3 +5,7 @@
 // Compile checks it, and the Tool that it returns is run any number of times at
 // once. How a tool is called and a person asked is the caller's to say.
 package composite
+
+// Server is the name that the ledger and the policy have for the server of composite
+// tools.
+const Server = "composite"

@@ -76,7 +76,7 @@ func TestArrange(t *testing.T) {
 			offers("a.x", "b.x"), "x=b.x", ""},
 		{"deny", `{aggregation: {defaultToolVisibility: deny, tools: [{workload: a}]}}`, wire.Tools, offers("a.x", "b.x"), "a_x=a.x", ""},
 		{"exclude all", `{aggregation: {excludeAllTools: true, tools: [{workload: a}]}}`, wire.Tools, offers("a.x", "b.x"), "", ""},
-		{"a composite tool's name", `{compositeTools: [{name: a_x, steps: [{id: s, tool: a.x}]}]}`, wire.Tools, offers("a.x", "a.y"), "a_x_8b86bced=a.x a_y=a.y",
+		{"a composite tool's name", `{compositeTools: [{name: a_x, description: d, steps: [{id: s, tool: a.x}]}]}`, wire.Tools, offers("a.x", "a.y"), "a_x_8b86bced=a.x a_y=a.y",
 			`the name "a_x" is claimed by "x" of a, and has gone to another: told apart by sums`},
 
 		{"prompts", ``, wire.Prompts, offers("a.x", "b.x"), "a_x=a.x b_x=b.x", ""},
@@ -149,7 +149,7 @@ var configs = []string{
 	`{aggregation: {conflictResolution: priority, conflictResolutionConfig: {priorityOrder: [a_a, b]}}}`,
 	`{aggregation: {conflictResolution: priority, conflictResolutionConfig: {priorityOrder: [a]}, tools: [{workload: a, overrides: {a: {name: b}, b: {name: a}}}]}}`,
 	`{aggregation: {conflictResolution: manual, tools: [{workload: b, filter: [a], overrides: {a_a: {name: a}}}]}}`,
-	`{aggregation: {tools: [{workload: a, overrides: {a: {name: a_a}}}]}, compositeTools: [{name: a_a}]}`,
+	`{aggregation: {tools: [{workload: a, overrides: {a: {name: a_a}}}]}, compositeTools: [{name: a_a, description: d, steps: [{id: s, tool: a.x}]}]}`,
 }
 
 // some names from few letters, so that they collide in every way.

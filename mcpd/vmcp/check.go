@@ -218,6 +218,12 @@ func (f *faults) composites() {
 			f.add([]string{"compositeTools", strconv.Itoa(i), "name"}, "%.64q is there twice", d.Name)
 		}
 		seen[d.Name] = true
+		t, err := composite.Compile(&d, nil)
+		if err != nil {
+			f.add([]string{"compositeTools", strconv.Itoa(i)}, "%v", err)
+			continue
+		}
+		f.c.tools = append(f.c.tools, t)
 	}
 }
 

@@ -25,7 +25,7 @@ type Config struct {
 	Backends       []Backend              `yaml:"backends"`
 	Outgoing       Outgoing               `yaml:"outgoingAuth"`
 	Aggregation    Aggregation            `yaml:"aggregation"`
-	CompositeTools []composite.Definition `yaml:"compositeTools"` // not compiled yet
+	CompositeTools []composite.Definition `yaml:"compositeTools"`
 	Operational    Operational            `yaml:"operational"`
 
 	// Kept and said, see notes.
@@ -40,8 +40,9 @@ type Config struct {
 	Optimizer          kept     `yaml:"optimizer"`
 	CodeMode           kept     `yaml:"codeMode"`
 
-	root  *yaml.Node // of the document; nil: it was made by Alone
-	alone string     // the only server, whose names stay as they are
+	tools []*composite.Tool // of CompositeTools
+	root  *yaml.Node        // of the document; nil: it was made by Alone
+	alone string            // the only server, whose names stay as they are
 }
 
 // A Backend is a remote server that is no member of the group.
@@ -227,6 +228,10 @@ func (c *Config) Timeout(workload string) time.Duration {
 	t := c.Operational.Timeouts
 	return time.Duration(cmp.Or(t.PerWorkload[workload], t.Default))
 }
+
+// Tools returns the composite tools. Whether there are the tools that they call, they
+// find out when they run.
+func (c *Config) Tools() []*composite.Tool { return c.tools }
 
 // Alone returns the configuration of a server that is served by itself: tools,
 // prompts and resources have its own names, but for what the overrides say.

@@ -40,8 +40,8 @@ func TestParse(t *testing.T) {
 	}
 	wantNotes := []string{
 		"line 15: incomingAuth.oidc", "line 18: incomingAuth.authz: kept and not used: it is NOT in force here", "line 64: aggregation.tools.1.toolConfigRef",
-		"line 77: operational.failureHandling.statusReportingInterval", "line 88: compositeToolRefs", "line 89: metadata", "line 90: telemetry", "line 91: audit",
-		"line 92: rateLimiting", "line 93: passthroughHeaders", "line 94: sessionStorage", "line 95: optimizer", "line 96: codeMode",
+		"line 77: operational.failureHandling.statusReportingInterval", "line 89: compositeToolRefs", "line 90: metadata", "line 91: telemetry", "line 92: audit",
+		"line 93: rateLimiting", "line 94: passthroughHeaders", "line 95: sessionStorage", "line 96: optimizer", "line 97: codeMode",
 	}
 	notes := c.Notes()
 	for i, want := range wantNotes {
