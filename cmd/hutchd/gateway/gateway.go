@@ -72,6 +72,8 @@ type Gateway struct {
 
 	repeats repeatLimiter // of the events that a guest can bring about
 
+	scratch scratch
+
 	begun atomic.Int64 // bytes of lines of sessions that have begun and not ended
 
 	sessionsMu  sync.Mutex // guards sessions
@@ -143,6 +145,7 @@ func (g *Gateway) Close() {
 		g.Attest.Close()
 	}
 	g.repeats.close()
+	g.scratch.close()
 	g.closeLedger()
 }
 

@@ -60,7 +60,11 @@ func vmFolder(c call, name string, open func(dir string) (*folder.Folder, error)
 
 // scratch is where editors keep their files while they edit config.
 func scratch(c call) (fs.Node, error) {
-	return vmFolder(c, "edit", func(dir string) (*folder.Folder, error) { return folder.Open(dir, "edit") })
+	f, err := c.At.gw.Scratch()
+	if err != nil {
+		return nil, err
+	}
+	return f.Root(), nil
 }
 
 // editorNames are the names that vim, emacs, sed -i and VS Code give to files
