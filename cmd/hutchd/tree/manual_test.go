@@ -51,8 +51,8 @@ func unfont(line string) string {
 	return strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(held, " ", ""), "\x00", " "))
 }
 
-// asOfVM is what a server has that is as a VM's: hutch.4 tells of it once.
-var asOfVM = regexp.MustCompile(`^servers/NAME/(policy|mcp|db|timeline|tools/)`)
+// asOfVM is what a server or a group has that is as a VM's: hutch.4 tells of it once.
+var asOfVM = regexp.MustCompile(`^(?:servers|groups)/NAME/(policy|mcp|db|timeline|tools/)`)
 
 // tablePaths returns every path of the table that is no VM's over again, the names
 // of generated entries as the table calls them.
@@ -84,7 +84,7 @@ func TestManualHasEveryMessage(t *testing.T) {
 	for of, verbs := range map[string][]verb{
 		"the service": rootVerbs(), "a VM": vmVerbs(), "an image": imageVerbs(), "a command": execVerbs(), "the endpoint": mcpVerbs(),
 		"a session": sessionVerbs(), "a client": clientVerbs(), "a connection": tcpVerbs(), "the registry": registryVerbs(),
-		"a server": serverVerbs(),
+		"a server": serverVerbs(), "a group": groupVerbs(),
 	} {
 		for _, v := range verbs {
 			inTable = append(inTable, of+": "+strings.ReplaceAll(usage(v), "…", "..."))

@@ -132,6 +132,9 @@ func dirName(name string) string {
 }
 
 func (list catalog) names(c call) ([]string, error) {
+	if err := begun(c); err != nil {
+		return nil, err
+	}
 	var names []string
 	for _, it := range c.At.gw.MCP.Items(list.list) {
 		names = append(names, list.dir(it))
@@ -159,6 +162,9 @@ func (list catalog) item(c call, name string) (wire.Item, bool) {
 }
 
 func (list catalog) enter(c call, name string) (at, error) {
+	if err := begun(c); err != nil {
+		return at{}, err
+	}
 	_, ok := list.item(c, name)
 	if !ok {
 		c.At.gw.MCP.Known(c.Ctx)
@@ -167,7 +173,9 @@ func (list catalog) enter(c call, name string) (at, error) {
 	if !ok {
 		return at{}, fmt.Errorf("%w: %s", fs.ErrNotExist, cmp.Or(c.At.gw.MCP.Missing(c.Ctx, name), name))
 	}
-	return at{s: c.At.s, vm: c.At.vm, server: c.At.server, gw: c.At.gw, name: name}, nil
+	found := c.At
+	found.name = name
+	return found, nil
 }
 
 // find returns the item whose directory the walk went through.

@@ -66,7 +66,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{began: time.Now(), items: map[item]uint64{}}
 	cfg.Event, cfg.AskEnded = s.changed, s.askEnded
 	cfg.Programs = func(of *sandbox.Service) sandbox.Starter {
-		s.workloads = workload.New(of, filepath.Join(cfg.State, "servers"), s.Registry)
+		s.workloads = workload.New(of, cfg.State, s.Registry)
 		return s.workloads.Start
 	}
 	if cfg.Telemetry == nil {

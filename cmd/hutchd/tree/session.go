@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"hutch/cmd/hutchd/gateway"
 	"hutch/fs"
 )
 
@@ -85,11 +86,20 @@ func sessionNames(c call) ([]string, error) { return c.At.gw.Sessions(), nil }
 
 func enterSession(c call, name string) (at, error) {
 	s, err := c.At.gw.Session(name)
-	return at{s: c.At.s, vm: c.At.vm, server: c.At.server, gw: c.At.gw, session: s}, err
+	return atSession(c, s), err
+}
+
+func atSession(c call, s *gateway.Session) at {
+	found := c.At
+	found.session = s
+	return found
 }
 
 func makeSession(c call, name string) error {
 	if err := fs.CheckWord("session", name); err != nil {
+		return err
+	}
+	if err := begun(c); err != nil {
 		return err
 	}
 	return c.At.gw.MakeSession(name, personOf(c.Who))
@@ -102,10 +112,13 @@ func cloneSession(c call, flags int) (fs.Handle, error) {
 	if err := wantBoth(flags); err != nil {
 		return nil, err
 	}
+	if err := begun(c); err != nil {
+		return nil, err
+	}
 	s, err := c.At.gw.MakeAnonymousSession(personOf(c.Who))
 	if err != nil {
 		return nil, err
 	}
 	name := func() string { return s.Name }
-	return openClone(at{s: c.At.s, vm: c.At.vm, server: c.At.server, gw: c.At.gw, session: s}, name, sessionVerbs()), nil
+	return openClone(atSession(c, s), name, sessionVerbs()), nil
 }

@@ -14,8 +14,9 @@ import (
 type at struct {
 	s       *Server
 	vm      *sandbox.Sandbox
-	gw      *gateway.Gateway // of the VM or server
+	gw      *gateway.Gateway // of the VM, server or group
 	server  *workload.Server
+	group   *workload.Group
 	exec    *sandbox.Exec
 	session *gateway.Session
 	tcp     *sandbox.TCP
@@ -56,6 +57,7 @@ func rows() []row {
 			{Name: "query", Perm: 0o600, Open: openRootQuery, Doc: "write a SELECT over every VM, read its rows, a JSON line each, on one open file"},
 		}},
 		{Name: "servers", Perm: 0o755, Names: serverNames, Enter: enterServer, Each: serverRow(), Make: makeServer, Drop: dropServer, Doc: "MCP servers, each in a sandbox of its own or elsewhere; mkdir makes one, rmdir removes it"},
+		{Name: "groups", Perm: 0o755, Names: groupNames, Enter: enterGroup, Each: groupRow(), Make: makeGroup, Drop: dropGroup, Doc: "groups of those servers, each served as one; mkdir makes one, rmdir removes it"},
 		{Name: "vm", Perm: 0o755, Names: vmNames, Enter: enterVM, Each: vmRow(), Make: makeVM, Drop: dropVM, Doc: "the sandboxes; mkdir makes one, rmdir removes it",
 			Rows: []row{{Name: "clone", Perm: 0o600, Open: cloneVM, Doc: "open for reading and writing: an anonymous VM"}}},
 	}
@@ -161,6 +163,27 @@ func serverRow() []row {
 		{Name: "timeline", Perm: 0o644, Open: openTimeline, Doc: "what happened, a JSON line each, in order of time; write trace, since, layer … first to narrow it"},
 		{Name: "log", Perm: 0o555, Doc: "logs of this server: growing files that end", Rows: []row{
 			{Name: "server", Perm: 0o444, Open: logFile("agg"), Size: logSize("agg"), Doc: "what the server writes to its standard error, and the aggregator's log"},
+			{Name: "audit", Perm: 0o444, Open: ledgerLog(ledger.Calls, false), Size: ledgerSize(ledger.Calls), Doc: "the same as mcp/calls, but ends"},
+			{Name: "security", Perm: 0o444, Open: ledgerLog(ledger.Security, false), Size: ledgerSize(ledger.Security), Doc: "refused calls, a JSON line each"},
+		}},
+	}}}
+}
+
+func groupRow() []row {
+	return []row{{Name: "NAME", Perm: 0o755, Under: scratch, Admit: editorFile, Doc: "a group of MCP servers", Rows: []row{
+		{Name: "ctl", Perm: 0o600, Read: groupName, Verbs: groupVerbs(), Doc: "control the group; read: its name"},
+		{Name: "members", Perm: 0o644, Read: groupMembers, Write: joinGroup, Doc: "the servers in it, a line each; write a name to have that in it, and in no other"},
+		{Name: "status", Perm: 0o444, Read: groupStatus, Doc: "state, then key value lines"},
+		{Name: "config", Perm: 0o600, Read: groupConfig, Store: storeGroupConfig, Check: groupConfigErr, Doc: "how its servers are served, the YAML of a Virtual MCP Server"},
+		{Name: "err", Perm: 0o444, Read: gatewayErr, Doc: "the last error about this group"},
+		{Name: "events", Perm: 0o444, Open: ledgerLog(ledger.VMs, true), Doc: "events of this group from the first, a JSON line each; blocks"},
+		{Name: "tools", Perm: 0o555, Names: tools.names, Enter: tools.enter, Each: toolRow(), Doc: "its tools, by the names that its config gives them"},
+		{Name: "policy", Perm: 0o555, Rows: policyRows(), Doc: "what decides which calls there may be"},
+		{Name: "mcp", Perm: 0o555, Rows: mcpRows(), Doc: "what is asked of the group"},
+		{Name: "db", Perm: 0o555, Rows: dbRows(), Doc: "the ledger of this group, to ask and to copy"},
+		{Name: "timeline", Perm: 0o644, Open: openTimeline, Doc: "what happened, a JSON line each, in order of time; write trace, since, layer … first to narrow it"},
+		{Name: "log", Perm: 0o555, Doc: "logs of this group: growing files that end", Rows: []row{
+			{Name: "agg", Perm: 0o444, Open: logFile("agg"), Size: logSize("agg"), Doc: "the aggregator's log"},
 			{Name: "audit", Perm: 0o444, Open: ledgerLog(ledger.Calls, false), Size: ledgerSize(ledger.Calls), Doc: "the same as mcp/calls, but ends"},
 			{Name: "security", Perm: 0o444, Open: ledgerLog(ledger.Security, false), Size: ledgerSize(ledger.Security), Doc: "refused calls, a JSON line each"},
 		}},

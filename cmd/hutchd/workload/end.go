@@ -18,6 +18,9 @@ import (
 // programs nobody speaks with any more, and those whose owner is gone. Then it has
 // the servers be there, and starts those that ran.
 func (w *Workloads) Open() error {
+	if err := w.loadGroups(); err != nil {
+		return fmt.Errorf("groups: %w", err)
+	}
 	if err := w.load(); err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
@@ -123,6 +126,9 @@ func (w *Workloads) Close(ctx context.Context) error {
 	var closing sync.WaitGroup
 	for _, s := range w.Servers() {
 		closing.Go(s.Gateway.Close)
+	}
+	for _, g := range w.Groups() {
+		closing.Go(g.Gateway.Close)
 	}
 	closing.Wait()
 	return w.each(ctx, func(place) bool { return true }, w.rest)

@@ -67,6 +67,7 @@ func (s *Server) enter(on runconfig.Event, why error) error {
 		s.LastErr.Set(why)
 	}
 	s.Tell(ledger.VMs, s.NewEvent(string(next), text))
+	s.w.regroup(s.group())
 	return nil
 }
 

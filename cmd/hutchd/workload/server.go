@@ -85,6 +85,9 @@ func (s *Server) servers(p *profiles.Profile) []wire.Server {
 	if err != nil {
 		d.Fault = fs.Text(err)
 	}
+	if c.Server().IsRemote() {
+		d = s.withHeader(d)
+	}
 	return []wire.Server{d}
 }
 
@@ -139,16 +142,27 @@ func (s *Server) change(ctx context.Context, f func(*runconfig.Config) (*runconf
 		if err := s.Editable(); err != nil {
 			return err
 		}
-		c := s.Config()
-		if c == nil {
-			c = runconfig.Empty()
-		}
-		c, err := f(c)
-		if err != nil {
-			return err
-		}
-		return s.store(string(c.Text()))
+		return s.make(f)
 	})
+}
+
+// make gives the server the config that f makes of the one in force, unless that does
+// not count.
+func (s *Server) make(f func(*runconfig.Config) (*runconfig.Config, error)) error {
+	c := s.Config()
+	if c == nil {
+		c = runconfig.Empty()
+	}
+	c, err := f(c)
+	if err != nil {
+		return err
+	}
+	if name := c.Server().Group; name != "" {
+		if _, err := s.w.Group(name); err != nil {
+			return noGroup(name)
+		}
+	}
+	return s.store(string(c.Text()))
 }
 
 // store writes a config down, and takes it in.
@@ -161,7 +175,22 @@ func (s *Server) store(text string) error {
 
 // read takes a config's text in.
 func (s *Server) read(text string) error {
+	was := s.group()
+	err := s.decode(text)
+	if now := s.group(); now != was {
+		s.w.regroup(was, now)
+		s.regrouped()
+	}
+	return err
+}
+
+func (s *Server) decode(text string) error {
 	c, err := runconfig.Decode([]byte(text))
+	s.w.mu.Lock() // the group is to stay until the server is in it
+	defer s.w.mu.Unlock()
+	if err == nil {
+		err = s.w.checkGroup(c.Server().Group)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.text, s.bad = text, err
@@ -205,9 +234,7 @@ func (s *Server) Status() string {
 	if v.Entry != "" {
 		fmt.Fprintf(&b, "entry %s\n", v.Entry)
 	}
-	if v.Group != "" {
-		fmt.Fprintf(&b, "group %s\n", v.Group)
-	}
+	fmt.Fprintf(&b, "group %s\n", s.group())
 	if !v.IsRemote() {
 		fmt.Fprintf(&b, "vm %s\n", ofServer(s.Name).vm())
 	}

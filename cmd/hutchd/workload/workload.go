@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -25,13 +26,15 @@ import (
 
 // Workloads are the sandboxes of MCP servers.
 type Workloads struct {
-	s        *sandbox.Service
-	registry *registry.Store
-	dir      string // with a folder for each server
+	s         *sandbox.Service
+	registry  *registry.Store
+	dir       string // with a folder for each server
+	groupsDir string // and for each group
 
 	mu      sync.Mutex // guards what follows
 	boxes   map[place]*box
 	servers map[string]*Server
+	groups  map[string]*Group
 	closed  bool
 }
 
@@ -48,10 +51,14 @@ type box struct {
 	told   map[string]bool            // the hosts that it was denied
 }
 
-// New returns the Workloads of a service that is being opened. Dir is where the
-// servers are kept; entries are those that they can be run by the names of.
-func New(s *sandbox.Service, dir string, entries *registry.Store) *Workloads {
-	w := &Workloads{s: s, registry: entries, dir: dir, boxes: make(map[place]*box), servers: make(map[string]*Server)}
+// New returns the Workloads of a service that is being opened. State is where the
+// servers and groups are kept; entries are those that servers can be run by the names
+// of.
+func New(s *sandbox.Service, state string, entries *registry.Store) *Workloads {
+	w := &Workloads{
+		s: s, registry: entries, dir: filepath.Join(state, "servers"), groupsDir: filepath.Join(state, "groups"),
+		boxes: make(map[place]*box), servers: make(map[string]*Server), groups: make(map[string]*Group),
+	}
 	s.Denied = func(v *sandbox.Sandbox, e wire.NetEvent) { w.denied(v.Config().Profile, e) }
 	return w
 }
@@ -118,6 +125,9 @@ func (w *Workloads) link(g *gateway.Gateway, server string, s programs.Start) (p
 	to, err := w.Server(server)
 	if err != nil {
 		return nil, err
+	}
+	if state := to.told(); !state.Live() {
+		return nil, notServed(server, state)
 	}
 	return to.Link(s, g.String())
 }

@@ -1,0 +1,210 @@
+//go:build linux
+
+package main_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// groupOf makes a group of servers that are there.
+func (s *service) groupOf(name, config string, servers ...string) {
+	s.t.Helper()
+	s.mkdir("groups/" + name)
+	s.write("groups/"+name+"/config", config)
+	s.write("groups/"+name+"/members", strings.Join(servers, "\n")+"\n")
+	if text := s.read("groups/" + name + "/err"); text != "" {
+		s.t.Fatalf("the group's err is %s", text)
+	}
+}
+
+// has fails the test unless a file has each of the texts.
+func (s *service) has(name string, texts ...string) {
+	s.t.Helper()
+	text := s.read(name)
+	for _, want := range texts {
+		if !strings.Contains(text, want) {
+			s.t.Errorf("%s lacks %s:\n%s", name, want, text)
+		}
+	}
+}
+
+// TestGroup serves two servers that have the same tools as one, and a tool that is made
+// of both; one of them is killed, and stopped, and the other answers.
+func TestGroup(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	s.everythingServer("left")
+	s.everythingServer("right")
+	s.groupOf("dev", `
+aggregation:
+  conflictResolution: priority
+  conflictResolutionConfig: {priorityOrder: [right, left]}
+  tools:
+  - {workload: left, overrides: {get-sum: {name: left_sum}}}
+  - {workload: right, filter: [echo, get-sum]}
+compositeTools:
+- name: both
+  description: Adds at one, and has the other say it.
+  parameters: {type: object, properties: {n: {type: integer}}}
+  steps:
+  - {id: add, tool: left.get-sum, arguments: {a: "{{.params.n}}", b: 1}}
+  - {id: say, tool: right.echo, dependsOn: [add], arguments: {message: "{{.steps.add.output.text}}"}}
+`, "left", "right")
+	dir := "groups/dev/"
+	sum := func(tool, want string) {
+		t.Helper()
+		if text := s.use(dir+"tools/"+tool, `{"a":2,"b":3}`); !strings.Contains(text, want) {
+			t.Errorf("%s: %s, want %s", tool, text, want)
+		}
+	}
+	sum("get-sum", "5")
+	sum("left_sum", "5")
+	s.has(dir+"status", "serving\n", "member left running circuit closed\n", "member right running circuit closed\n", "composite both\n",
+		`"echo" of left: left out: right comes first with the name "echo"`)
+	if text := s.use(dir+"tools/both", `{"n":4}`); !strings.Contains(text, "4 and 1 is 5") {
+		t.Errorf("both: %s", text)
+	}
+	query := s.open(dir+"db/query", os.O_RDWR)
+	defer query.Close()
+	fmt.Fprintln(query, "SELECT server_name, tool_name, decision FROM mcp_calls WHERE trace_id = (SELECT trace_id FROM mcp_calls WHERE tool_name = 'both') ORDER BY server_name;")
+	rows, err := io.ReadAll(query)
+	want := `{"server_name":"composite","tool_name":"both","decision":"allowed"}
+{"server_name":"left","tool_name":"left_sum","decision":"allowed"}
+{"server_name":"right","tool_name":"echo","decision":"allowed"}
+`
+	if err != nil || string(rows) != want {
+		t.Errorf("the records are %v\n%s", err, rows)
+	}
+	s.has("servers/left/log/audit", `"principal":"group dev"`) // who asked it
+
+	s.write("vm/server-right/ctl", "kill\n")
+	sum("left_sum", "5")
+	sum("get-sum", "5") // the call has it started again
+	s.write("servers/right/ctl", "stop\n")
+	poll(t, "the names of the one that is left", func() bool { return !strings.Contains(s.names(dir+"tools"), "get-sum") })
+	sum("left_sum", "5")
+	s.has(dir+"status", "member right stopped circuit closed\n")
+	if text := s.use(dir+"tools/both", `{"n":4}`); !strings.Contains(text, "server right is stopped") {
+		t.Errorf("both: %s", text)
+	}
+	if err := s.client().Remove("groups/dev"); err != nil {
+		t.Fatal(err)
+	}
+	s.has("groups/default/members", "left\nright\n")
+	s.sumBy("left")
+}
+
+// A moody server is a shifter that hangs, if it is told to, in calls, and keeps the key
+// that it was sent last.
+type moody struct {
+	*shifter
+	hangs atomic.Bool
+	key   atomic.Pointer[string]
+}
+
+func newMoody(t *testing.T) *moody {
+	tools := `{"name":"add","description":"adds","inputSchema":{"type":"object"}}`
+	m := &moody{shifter: &shifter{}}
+	m.tools.Store(&tools)
+	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := r.Header.Get("X-Key")
+		m.key.Store(&key)
+		text, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(text))
+		if m.hangs.Load() && bytes.Contains(text, []byte(`"tools/call"`)) {
+			<-r.Context().Done()
+			return
+		}
+		m.shifter.ServeHTTP(w, r)
+	}))
+	t.Cleanup(m.Close)
+	return m
+}
+
+// TestGroupRemote has a group send a header, refuse what its policy does, and leave a
+// server alone that hangs, until it answers again.
+func TestGroupRemote(t *testing.T) {
+	t.Parallel()
+	one, two := newMoody(t), newMoody(t)
+	s := serve(t, false)
+	s.write("secrets/key", "s3cret-of-one")
+	for name, m := range map[string]*moody{"one": one, "two": two} {
+		s.mkdir("servers/" + name)
+		s.write("servers/"+name+"/ctl", "run "+m.URL+"\n")
+	}
+	s.groupOf("dev", `
+outgoingAuth:
+  backends: {one: {type: header_injection, headerInjection: {headerName: X-Key, headerValue: "secret:key"}}}
+operational:
+  timeouts: {perWorkload: {one: 500ms}}
+  failureHandling:
+    circuitBreaker: {enabled: true, failureThreshold: 2, timeout: 1s}
+compositeTools:
+- {name: both, description: d, steps: [{id: x, tool: one.add}, {id: y, tool: two.add}]}
+`, "one", "two")
+	call := func(tool string) string {
+		f := s.open("groups/dev/tools/"+tool+"/call", os.O_RDWR)
+		defer f.Close()
+		if _, err := f.WriteAt([]byte("{}\n"), 0); err != nil {
+			return s.why()
+		}
+		text, err := io.ReadAll(f)
+		if err != nil {
+			return err.Error()
+		}
+		return string(text)
+	}
+	for _, tool := range []string{"one_add", "two_add", "both"} {
+		if text := call(tool); !strings.Contains(text, `"content":`) || strings.Contains(text, "isError") {
+			t.Errorf("%s: %s", tool, text)
+		}
+	}
+	if k1, k2 := *one.key.Load(), *two.key.Load(); k1 != "s3cret-of-one" || k2 != "" {
+		t.Errorf("the keys are %q and %q", k1, k2)
+	}
+	for _, name := range []string{"groups/dev/log/audit", "servers/one/log/audit", "servers/one/log/server", "groups/dev/log/agg"} {
+		if strings.Contains(s.read(name), "s3cret-of-one") {
+			t.Errorf("%s has the secret", name)
+		}
+	}
+
+	one.hangs.Store(true)
+	for range 2 {
+		if text := call("one_add"); !strings.Contains(text, "timed out") {
+			t.Errorf("a call that hangs: %s", text)
+		}
+	}
+	s.has("groups/dev/status", "member one running circuit open\n", "member two running circuit closed\n")
+	if text := call("both"); !strings.Contains(text, "server one failed 2 times in a row and is not called") {
+		t.Errorf("both: %s", text)
+	}
+	call("two_add")
+	one.hangs.Store(false)
+	poll(t, "the circuit to close", func() bool { return !strings.Contains(call("one_add"), "is not called") })
+	s.has("groups/dev/status", "member one running circuit closed\n")
+
+	s.write("profiles/default.toml", "[security]\ndeny = [\"two__add\"]\n")
+	s.write("groups/dev/mcp/ctl", "reload\n")
+	if text := call("both"); !strings.Contains(text, `tool \"two.add\": MCP request blocked by policy`) {
+		t.Errorf("both: %s", text)
+	}
+	s.write("groups/dev/config", "operational: {failureHandling: {partialFailureMode: fail}}\n")
+	s.write("servers/two/ctl", "stop\n")
+	poll(t, "one to be there, and two not", func() bool {
+		text := s.read("groups/dev/mcp/servers")
+		return strings.Contains(text, "one connected ") && strings.Contains(text, "server two is stopped")
+	})
+	s.mkdir("groups/dev/mcp/sessions/s")
+	s.write("groups/dev/mcp/sessions/s/in", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n")
+	s.write("groups/dev/mcp/sessions/s/in", `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`+"\n")
+	s.write("groups/dev/mcp/sessions/s/ctl", "eof\n")
+	s.has("groups/dev/mcp/sessions/s/out", "not available: two; lists are refused")
+}

@@ -1,0 +1,305 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"hutch/aggd/wire"
+	"hutch/cmd/hutchd/gateway"
+	"hutch/fs"
+	"hutch/mcpd"
+	"hutch/mcpd/ledger"
+	"hutch/mcpd/vmcp"
+	"hutch/profiles"
+)
+
+// A Group is servers that are served as one: an endpoint without a VM. Its members are
+// sessions of the servers' own endpoints, so that nothing of theirs is there twice.
+type Group struct {
+	*gateway.Gateway
+	Name string
+
+	w        *Workloads
+	dir      string
+	breakers *vmcp.Breakers
+	turn     chan struct{} // holds a token: whoever has it begins, ends or changes the group
+	renewing sync.Mutex    // held by the one that gives the endpoint its members
+
+	mu     sync.Mutex // guards what follows
+	text   string     // of config, as it was written
+	config *vmcp.Config
+	bad    error // why text does not count; nil: it does
+	serves bool
+	since  time.Time
+	said   map[*wire.List][]string // what there was to decide about names
+	wrong  map[string]error        // composite tools that cannot be offered
+	news   bool                    // a renew is about to begin
+}
+
+// groupFile is a group's config in its folder.
+const groupFile = "config.yaml"
+
+// newGroup returns the group of a folder.
+func (w *Workloads) newGroup(name string) *Group {
+	g := &Group{Name: name, w: w, dir: w.groupDir(name), turn: make(chan struct{}, 1), since: time.Now()}
+	g.breakers = vmcp.NewBreakers(vmcp.Circuit{})
+	g.Gateway = gateway.New(&w.s.Service, gateway.Config{
+		Kind: gateway.Group, Name: func() string { return name }, Dir: g.dir,
+		Profile:     func() string { return profiles.Default },
+		Running:     g.Serves,
+		Idle:        func() bool { return !g.Serves() },
+		LedgerLimit: func() int64 { return records },
+		State:       func() ledger.Row { return ledger.Row{"state": g.state()} },
+		Servers:     func(*profiles.Profile) []wire.Server { return g.servers() },
+		Endpoint:    mcpd.Config{Guard: g.breakers.Begin},
+	})
+	g.read("")
+	return g
+}
+
+// Serves says whether the group's endpoint has begun.
+func (g *Group) Serves() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.serves
+}
+
+func (g *Group) state() string {
+	if g.Serves() {
+		return "serving"
+	}
+	return "idle"
+}
+
+// Members returns the servers of the group, sorted by name.
+func (g *Group) Members() []*Server {
+	g.w.mu.Lock()
+	defer g.w.mu.Unlock()
+	return g.w.members(g.Name)
+}
+
+// Join has a server be a member of this group, and of no other.
+func (g *Group) Join(ctx context.Context, server string) error {
+	s, err := g.w.Server(server)
+	if err != nil {
+		return err
+	}
+	return s.join(ctx, g.Name)
+}
+
+// do does f when it is the caller's turn.
+func (g *Group) do(ctx context.Context, f func() error) error {
+	select {
+	case g.turn <- struct{}{}:
+		defer func() { <-g.turn }()
+		return f()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-g.Context().Done():
+		return fmt.Errorf("%w: %s", fs.ErrNotExist, g)
+	}
+}
+
+// Start begins the group's endpoint, if it has not begun. It returns when the members
+// have said what they offer, or a while after.
+func (g *Group) Start(ctx context.Context) error {
+	if g.Serves() {
+		return nil
+	}
+	return g.do(ctx, func() error {
+		if g.Serves() {
+			return nil
+		}
+		g.Renew()
+		g.enter(true)
+		err := g.Configure(ctx)
+		if err == nil {
+			err = g.MCP.Start()
+		}
+		if err != nil {
+			g.MCP.Stop()
+			g.enter(false)
+			return fmt.Errorf("%s: %w", g, err)
+		}
+		g.MCP.Settled(ctx)
+		return nil
+	})
+}
+
+// Stop ends the group's endpoint. Its members stay as they are.
+func (g *Group) Stop(ctx context.Context) error {
+	return g.do(ctx, func() error {
+		if !g.Serves() {
+			return nil
+		}
+		g.enter(false)
+		return g.MCP.Stop()
+	})
+}
+
+func (g *Group) enter(serves bool) {
+	g.mu.Lock()
+	g.serves, g.since = serves, time.Now()
+	g.mu.Unlock()
+	g.Tell(ledger.VMs, g.NewEvent(g.state(), ""))
+}
+
+// renew has the endpoint, if it has begun, be told its members anew, once for all that
+// changes until that begins.
+func (g *Group) renew() {
+	g.mu.Lock()
+	due := g.serves && !g.news
+	g.news = g.news || due
+	g.mu.Unlock()
+	if !due {
+		return
+	}
+	g.Later(func(ctx context.Context) error {
+		g.renewing.Lock()
+		defer g.renewing.Unlock()
+		g.mu.Lock()
+		g.news = false
+		g.mu.Unlock()
+		return g.Configure(ctx)
+	})
+}
+
+// Config returns the config that is in force.
+func (g *Group) Config() *vmcp.Config {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.config
+}
+
+// ConfigText returns the config as it was last written.
+func (g *Group) ConfigText() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.text
+}
+
+// ConfigErr says why the config as it was last written does not count.
+func (g *Group) ConfigErr() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.bad
+}
+
+// SetConfig makes text the group's config, from now on. One that does not count is kept
+// as it was written, and the one before stays in force: the error says why.
+func (g *Group) SetConfig(ctx context.Context, text string) error {
+	return g.do(ctx, func() error {
+		if err := fs.WriteFile(filepath.Join(g.dir, groupFile), []byte(text), true); err != nil {
+			return err
+		}
+		if err := g.read(text); err != nil {
+			return err
+		}
+		for _, s := range g.Members() {
+			s.regrouped()
+		}
+		if !g.Serves() {
+			return nil
+		}
+		return g.Configure(ctx)
+	})
+}
+
+// read takes a config's text in.
+func (g *Group) read(text string) error {
+	c, err := vmcp.Parse([]byte(text))
+	g.mu.Lock()
+	g.text, g.bad = text, err
+	if err == nil {
+		g.config, g.said, g.wrong = c, make(map[*wire.List][]string), make(map[string]error)
+	}
+	g.mu.Unlock()
+	if err == nil {
+		g.apply(c)
+	}
+	return err
+}
+
+// apply gives the endpoint what a config says.
+func (g *Group) apply(c *vmcp.Config) {
+	f := c.Operational.Failures
+	g.breakers.Set(f.Circuit)
+	g.MCP.SetWhole(f.Mode == vmcp.Fail)
+	g.MCP.SetComposites(mcpd.Composites{
+		Tools: c.Tools(),
+		Find:  func(tool string) (server, own string, ok bool) { return g.find(c, tool) },
+		Wrong: func(tool string, why error) {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if g.config == c {
+				g.wrong[tool] = why
+			}
+		},
+	})
+	g.MCP.SetArrange(func(list *wire.List, items []wire.Item) []wire.Item {
+		arranged, said := c.Arrange(list, items)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.config == c {
+			g.said[list] = said
+		}
+		return arranged
+	})
+}
+
+// find returns the server and the own name of the tool that a step calls SERVER.TOOL.
+func (g *Group) find(c *vmcp.Config, tool string) (server, own string, ok bool) {
+	for at := len(tool); ; {
+		if at = strings.LastIndexByte(tool[:at], '.'); at < 0 {
+			return "", "", false
+		}
+		if server = tool[:at]; g.has(c, server) {
+			return server, c.Tool(server, tool[at+1:]), true
+		}
+	}
+}
+
+// has says whether a server is a member, or one that only the config names.
+func (g *Group) has(c *vmcp.Config, server string) bool {
+	if s, err := g.w.Server(server); err == nil && s.group() == g.Name {
+		return true
+	}
+	return slices.ContainsFunc(c.Backends, func(b vmcp.Backend) bool { return b.Name == server })
+}
+
+// Status is the state, then key value lines.
+func (g *Group) Status() string {
+	g.mu.Lock()
+	c, since := g.config, g.since
+	notes := slices.Concat(g.said[wire.Tools], g.said[wire.Prompts], c.Notes())
+	wrong := make(map[string]error, len(g.wrong))
+	for tool, err := range g.wrong {
+		wrong[tool] = err
+	}
+	g.mu.Unlock()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\nsince %s\n", g.state(), since.UTC().Format(time.RFC3339Nano))
+	for _, s := range g.Members() {
+		fmt.Fprintf(&b, "member %s %s circuit %s\n", s.Name, s.told(), g.breakers.State(s.Name))
+	}
+	for _, backend := range c.Backends {
+		fmt.Fprintf(&b, "backend %s circuit %s\n", backend.Name, g.breakers.State(backend.Name))
+	}
+	fmt.Fprintf(&b, "tools %d\nsessions %d\n", len(g.MCP.Items(wire.Tools)), g.MCP.Sessions())
+	for _, d := range c.CompositeTools {
+		fmt.Fprintf(&b, "composite %s\n", d.Name)
+		if err := wrong[d.Name]; err != nil {
+			notes = append(notes, err.Error())
+		}
+	}
+	notes = append(notes, c.Strangers(func(server string) bool { return g.has(c, server) })...)
+	for _, note := range notes {
+		fmt.Fprintf(&b, "note %s\n", fs.QuoteLine(note))
+	}
+	return b.String()
+}

@@ -1,0 +1,171 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"hutch/fs"
+	"hutch/profiles/runconfig"
+)
+
+// Default is the group that is always there, of the servers that name none.
+const Default = "default"
+
+// maxGroups is how many groups there can be.
+const maxGroups = 256
+
+// groupDir is the folder of a group.
+func (w *Workloads) groupDir(name string) string { return filepath.Join(w.groupsDir, name) }
+
+// loadGroups makes the groups whose folders are there, and the one that always is.
+func (w *Workloads) loadGroups() error {
+	if err := os.MkdirAll(filepath.Join(w.groupDir(Default), "log"), 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(w.groupsDir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			os.RemoveAll(w.groupDir(e.Name())) // of a group that was being removed
+			continue
+		}
+		g := w.newGroup(e.Name())
+		if text, err := os.ReadFile(filepath.Join(g.dir, groupFile)); err == nil {
+			g.read(string(text))
+		}
+		w.groups[e.Name()] = g
+	}
+	return nil
+}
+
+// MakeGroup makes a group called name, without members.
+func (w *Workloads) MakeGroup(name string) error {
+	if err := fs.CheckWord("group", name); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.closed:
+		return errEnding
+	case w.groups[name] != nil:
+		return fmt.Errorf("%w: group %s", fs.ErrExist, name)
+	case len(w.groups) >= maxGroups:
+		return fmt.Errorf("%w: there are %d groups, and cannot be more", fs.ErrNoSpace, maxGroups)
+	}
+	if err := os.MkdirAll(filepath.Join(w.groupDir(name), "log"), 0o700); err != nil {
+		return err
+	}
+	w.groups[name] = w.newGroup(name)
+	return nil
+}
+
+// Group returns the group called name.
+func (w *Workloads) Group(name string) (*Group, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if g := w.groups[name]; g != nil {
+		return g, nil
+	}
+	return nil, fmt.Errorf("%w: group %s", fs.ErrNotExist, name)
+}
+
+// Groups returns the groups, sorted by name.
+func (w *Workloads) Groups() []*Group {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var list []*Group
+	for _, name := range slices.Sorted(maps.Keys(w.groups)) {
+		list = append(list, w.groups[name])
+	}
+	return list
+}
+
+// RemoveGroup has the members of a group be those of the default group, and removes it
+// with its records.
+func (w *Workloads) RemoveGroup(ctx context.Context, name string) error {
+	if name == Default {
+		return fmt.Errorf("%w: the group %s is always there", fs.ErrPermission, Default)
+	}
+	g, err := w.Group(name)
+	if err != nil {
+		return err
+	}
+	for {
+		w.mu.Lock()
+		members := w.members(name)
+		if len(members) == 0 {
+			delete(w.groups, name) // in the same moment, so that nobody joins any more
+		}
+		w.mu.Unlock()
+		if len(members) == 0 {
+			break
+		}
+		for _, s := range members {
+			if err := s.join(ctx, Default); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	g.Gateway.Close()
+	gone := filepath.Join(w.groupsDir, ".gone-"+name)
+	return errors.Join(os.Rename(g.dir, gone), os.RemoveAll(gone))
+}
+
+// members returns the servers of a group, sorted by name. Its caller holds mu.
+func (w *Workloads) members(group string) (list []*Server) {
+	for _, name := range slices.Sorted(maps.Keys(w.servers)) {
+		if s := w.servers[name]; s.group() == group {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// regroup gives groups that are served the members that they have now, as those are. It
+// does not wait for that.
+func (w *Workloads) regroup(names ...string) {
+	for _, name := range names {
+		if g, err := w.Group(name); err == nil {
+			g.renew()
+		}
+	}
+}
+
+// checkGroup refuses a group that is not there. Its caller holds mu.
+func (w *Workloads) checkGroup(name string) error {
+	if name != "" && w.groups[name] == nil {
+		return noGroup(name)
+	}
+	return nil
+}
+
+func noGroup(name string) error {
+	return fmt.Errorf("%w: group %s is not there: make it first, by mkdir groups/%[2]s", fs.ErrInvalid, name)
+}
+
+// group returns the name of the group that the server is in.
+func (s *Server) group() string {
+	if c := s.Config(); c != nil && c.Server().Group != "" {
+		return c.Server().Group
+	}
+	return Default
+}
+
+// join has the server be in a group, also while it runs.
+func (s *Server) join(ctx context.Context, group string) error {
+	if group == Default {
+		group = ""
+	}
+	return s.do(ctx, func(context.Context) error {
+		return s.make(func(c *runconfig.Config) (*runconfig.Config, error) { return c.Set("group", group) })
+	})
+}
