@@ -12,9 +12,9 @@ import (
 	"hutch/fs"
 )
 
-// complaints logs what a program writes to its standard error, as long as there
+// Complaints logs what a program writes to its standard error, as long as there
 // are not too many lines, and keeps the last ones.
-type complaints struct {
+type Complaints struct {
 	server string
 	log    io.Writer
 	lines  *rate.Limiter
@@ -31,12 +31,12 @@ const (
 	maxWords = 500
 )
 
-func newComplaints(server string, log io.Writer) *complaints {
-	return &complaints{server: server, log: log, lines: rate.NewLimiter(20, 100)}
+func NewComplaints(server string, log io.Writer) *Complaints {
+	return &Complaints{server: server, log: log, lines: rate.NewLimiter(20, 100)}
 }
 
 // Write takes the next bytes.
-func (c *complaints) Write(p []byte) (int, error) {
+func (c *Complaints) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for rest := p; len(rest) > 0; {
@@ -56,7 +56,7 @@ func (c *complaints) Write(p []byte) (int, error) {
 }
 
 // line logs one line; mu is held.
-func (c *complaints) line(text string) {
+func (c *Complaints) line(text string) {
 	text = fs.PlainLine(strings.TrimRight(text, "\r"))
 	if text == "" {
 		return
@@ -74,8 +74,8 @@ func (c *complaints) line(text string) {
 	fmt.Fprintf(c.log, "%s: %s\n", c.server, text)
 }
 
-// last returns the last words.
-func (c *complaints) last() string {
+// Last returns the last words.
+func (c *Complaints) Last() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.begun) > 0 {

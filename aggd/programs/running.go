@@ -51,7 +51,7 @@ type Starter func(ctx context.Context, s Start) (Task, error)
 // A running is a program that runs, or is about to.
 type running struct {
 	definition
-	said   *complaints
+	said   *Complaints
 	ctx    context.Context    // of its start, and of connections to it
 	give   context.CancelFunc // gives its start up, and ends the connections
 	conns  atomic.Int32       // to it

@@ -88,7 +88,7 @@ func (h *Host) enter(ctx context.Context, o order, give context.CancelFunc) (*ru
 	case len(h.running) >= maxPrograms:
 		return nil, fmt.Errorf("start: more than %d programs at once", maxPrograms)
 	}
-	r := &running{definition: d, said: newComplaints(d.Server, h.log), ctx: ctx, give: give, grace: cmp.Or(h.Grace, termGrace)}
+	r := &running{definition: d, said: NewComplaints(d.Server, h.log), ctx: ctx, give: give, grace: cmp.Or(h.Grace, termGrace)}
 	h.running[o.ID] = r
 	return r, nil
 }
@@ -98,7 +98,7 @@ func (h *Host) run(r *running, o order, to *wire.Socket) error {
 	task, pipes, got, err := h.begin(r)
 	if err != nil {
 		h.leave(o.ID)
-		if words := r.said.last(); words != "" {
+		if words := r.said.Last(); words != "" {
 			err = fmt.Errorf("%w: %s", err, words)
 		}
 		return err
@@ -121,7 +121,7 @@ func (h *Host) run(r *running, o order, to *wire.Socket) error {
 	}
 	<-task.Exited()
 	h.leave(o.ID)
-	to.Send(notice{ID: o.ID, Ended: r.how, Words: r.said.last()})
+	to.Send(notice{ID: o.ID, Ended: r.how, Words: r.said.Last()})
 	return nil
 }
 

@@ -4,10 +4,7 @@ package main_test
 
 import (
 	"bufio"
-	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,14 +13,12 @@ import (
 )
 
 // everythingServer makes a server of servers/ that runs the reference's test
-// server in a sandbox. Its package is the one that is installed here: npx finds it above its working folder.
+// server in a sandbox.
 func (s *service) everythingServer(name string) {
 	s.t.Helper()
-	_, program := need.Everything(s.t)
-	root, _, _ := strings.Cut(program, "/node_modules/")
+	need.Everything(s.t)
 	s.mkdir("servers/" + name)
-	s.write("servers/"+name+"/config", fmt.Sprintf(
-		`{"image":"npx://@modelcontextprotocol/server-everything","env_vars":{"MARK":"told"},"volumes":["%s/node_modules:/node_modules:ro"]}`, root))
+	s.write("servers/"+name+"/config", `{"image":"npx://@modelcontextprotocol/server-everything","env_vars":{"MARK":"told"}}`)
 	s.write("servers/"+name+"/ctl", "start\n")
 }
 
@@ -91,16 +86,8 @@ func TestServerStopped(t *testing.T) {
 	t.Parallel()
 	need.Everything(t) // and so npx
 	s := serve(t, false)
-	bin := filepath.Join(t.TempDir(), "node_modules", ".bin", "mute")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(bin), 0o755), os.WriteFile(bin, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	pkg := filepath.Join(filepath.Dir(filepath.Dir(bin)), "mute", "package.json")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(pkg), 0o755), os.WriteFile(pkg, []byte(`{"name":"mute","version":"1.0.0","bin":"x"}`), 0o644)); err != nil {
-		t.Fatal(err)
-	}
 	s.mkdir("servers/mute")
-	s.write("servers/mute/config", fmt.Sprintf(`{"image":"npx://mute","volumes":["%s:/node_modules:ro"]}`, filepath.Dir(filepath.Dir(bin))))
+	s.write("servers/mute/config", `{"image":"npx://mute@1.0.0"}`)
 	started := make(chan error, 1)
 	go func() { started <- s.tryWrite("servers/mute/ctl", "start\n") }()
 	poll(t, "the sandbox", func() bool {

@@ -86,6 +86,7 @@ func (s *service) tryStart(args ...string) error {
 	}
 	defer log.Close()
 	cmd.Stderr = log
+	cmd.Env = append(os.Environ(), "npm_config_registry="+npm().URL)
 	s.as(cmd)
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -79,7 +79,7 @@ const startTime = 5 * time.Minute
 // fails with the reason when it does not.
 func (s *Server) Start(ctx context.Context) error {
 	return s.do(ctx, func(ctx context.Context) error {
-		err := s.start(ctx)
+		err := s.start(ctx, true)
 		if err != nil {
 			os.Remove(filepath.Join(s.dir, wantedFile))
 		}
@@ -87,8 +87,9 @@ func (s *Server) Start(ctx context.Context) error {
 	})
 }
 
-// start is Start where it is the caller's turn.
-func (s *Server) start(ctx context.Context) error {
+// start is Start where it is the caller's turn. Look has it look for a newer version of
+// its package, where that may be.
+func (s *Server) start(ctx context.Context, look bool) error {
 	c, err := s.ready()
 	if err != nil || s.wanted() {
 		return err
@@ -99,7 +100,7 @@ func (s *Server) start(ctx context.Context) error {
 		return err
 	}
 	s.setAbort(cancel)
-	err = s.begin(ctx, c)
+	err = s.begin(ctx, c, look)
 	s.setAbort(nil)
 	switch {
 	case err == nil:
@@ -130,7 +131,7 @@ func (s *Server) ready() (*runconfig.Config, error) {
 }
 
 // begin starts the endpoint, and waits for the server to be connected.
-func (s *Server) begin(ctx context.Context, c *runconfig.Config) error {
+func (s *Server) begin(ctx context.Context, c *runconfig.Config, look bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("%w: the server says nothing", fs.ErrTimedOut))
 	defer cancel()
 	if err := os.WriteFile(filepath.Join(s.dir, wantedFile), nil, 0o600); err != nil {
@@ -144,6 +145,9 @@ func (s *Server) begin(ctx context.Context, c *runconfig.Config) error {
 		return arranged
 	})
 	if err := s.Configure(ctx); err != nil {
+		return err
+	}
+	if err := s.install(ctx, server, look); err != nil {
 		return err
 	}
 	if err := s.MCP.Start(); err != nil {
@@ -261,5 +265,5 @@ func (s *Server) startWanted(ctx context.Context) error {
 	if _, err := os.Stat(filepath.Join(s.dir, wantedFile)); err != nil {
 		return nil
 	}
-	return s.start(ctx)
+	return s.start(ctx, false)
 }

@@ -163,6 +163,9 @@ func (w *Workloads) ready(ctx context.Context, at place, b profiles.Box) (*sandb
 			return nil, err
 		}
 		own.text = text
+		w.mu.Lock()
+		own.told = nil
+		w.mu.Unlock()
 	}
 	if v.Running() {
 		return v, nil

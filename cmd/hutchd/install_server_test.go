@@ -1,0 +1,106 @@
+//go:build linux
+
+package main_test
+
+import (
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"hutch/fs/need"
+)
+
+// teller returns what the server called t tells.
+func (s *service) teller() string { return s.use("servers/t/tools/tell", "{}") }
+
+// TestServerInstalled has a server's package be installed with nothing of the
+// server's, and the server run without the registry, and not installed again but by
+// who asks for a newer one.
+func TestServerInstalled(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"npm", "curl"} {
+		need.Tool(t, name)
+	}
+	const name, token = "@test/teller", "token-4711-0815"
+	s := serve(t, true)
+	if out, err := s.secret(token, "set", "t"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s.mkdir("servers/t")
+	s.write("servers/t/config", `{"image":"npx://`+name+`","secrets":["t,target=TOKEN"],"env_vars":{"MARK":"told"}}`)
+	s.write("servers/t/ctl", "start\n")
+	if text := s.teller(); !strings.Contains(text, "1.1.0 has "+token) {
+		t.Errorf("it tells %s", text)
+	}
+	env := s.read("vm/server-t/work/installed-env")
+	if !strings.Contains(env, "HOME=/workspace") || strings.Contains(env, token) || strings.Contains(env, "TOKEN") || strings.Contains(env, "MARK") {
+		t.Errorf("its package was installed with %s", env)
+	}
+	log := s.read("servers/t/log/server")
+	if !strings.Contains(log, "t: denied elsewhere.example.com:443 while the package was installed") {
+		t.Errorf("the log is %s", log)
+	}
+	if out, _ := s.sh("server-t", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"); strings.Contains(out, "4711") {
+		t.Errorf("what installed it still runs: %s", out)
+	}
+	s.deniedTo(npm().URL)
+
+	asked := npm().took(name)
+	s.signal(syscall.SIGKILL)
+	s.start()
+	poll(t, "the server to run", func() bool { return strings.HasPrefix(s.read("servers/t/status"), "running\n") })
+	if now := npm().took(name); now != asked {
+		t.Errorf("the registry is asked %d times more for a restart of hutchd", now-asked)
+	}
+	s.write("servers/t/ctl", "restart\n") // which looks for a newer one
+	if now := npm().took(name); now <= asked {
+		t.Error("the registry is not asked for a newer version")
+	}
+	npm().close(name, true)
+	s.write("servers/t/ctl", "restart\n")
+	if text := s.read("servers/t/log/server"); !strings.Contains(text, "what is installed is run") {
+		t.Errorf("without the registry the log is %s", text)
+	}
+	npm().close(name, false)
+	s.write("servers/t/ctl", "stop\nset image npx://"+name+"@1.0.0\nstart\n")
+	if text := s.teller(); !strings.Contains(text, "1.0.0 has "+token) {
+		t.Errorf("it tells %s", text)
+	}
+	asked = npm().took(name)
+	s.write("servers/t/ctl", "restart\n")
+	if now := npm().took(name); now != asked {
+		t.Errorf("the registry is asked %d times more for a version that is there", now-asked)
+	}
+	s.write("servers/t/ctl", "stop\nset image npx://no-such-package\n")
+	if err := s.tryWrite("servers/t/ctl", "start\n"); err == nil || !strings.Contains(s.read("servers/t/err"), "npm package no-such-package@latest") {
+		t.Errorf("a package that is not there: %v, %s", err, s.read("servers/t/err"))
+	}
+}
+
+// deniedTo has the server ask for what it may not reach, and does in a shell what its
+// log says then.
+func (s *service) deniedTo(url string) {
+	s.t.Helper()
+	if out, _ := s.sh("server-t", "curl -sS -m 20 -o /dev/null -w '%{http_code}' "+url); out != "403" {
+		s.t.Errorf("the registry answers %s", out)
+	}
+	_, host, _ := strings.Cut(url, "//")
+	var line string
+	poll(s.t, "the line", func() bool {
+		_, after, found := strings.Cut(s.read("servers/t/log/server"), "t: denied "+host+": ")
+		line, _, _ = strings.Cut(after, "\n")
+		return found
+	})
+	sh := exec.Command("sh", "-c", line)
+	sh.Dir = s.mount
+	if out, err := sh.CombinedOutput(); err != nil {
+		s.t.Errorf("%s: %v: %s", line, err, out)
+	}
+	if text := s.read("servers/t/config"); !strings.Contains(text, host) {
+		s.t.Errorf("after %s the config is %s", line, text)
+	}
+	if text := s.teller(); !strings.Contains(text, "1.1.0 has ") {
+		s.t.Errorf("it tells %s", text)
+	}
+}

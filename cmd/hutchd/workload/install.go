@@ -1,0 +1,186 @@
+package workload
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"hutch/aggd/programs"
+	"hutch/aggd/wire"
+	"hutch/cmd/hutchd/gateway"
+	"hutch/cmd/hutchd/sandbox"
+	"hutch/fs"
+	"hutch/mcpd/ledger"
+	"hutch/profiles"
+	"hutch/profiles/runconfig"
+)
+
+// An installation is what a sandbox has of a package.
+type installation struct {
+	Tool, Name, What string // as of a pack
+}
+
+// installationFile is in the folder of the sandbox's VM, and goes with it.
+const installationFile = "installed.json"
+
+// install has the sandbox of the server have the package that it is, if it is one. It
+// is not installed again unless it is another, or its version may be another today and
+// somebody asks to look.
+//
+// What installs it, and what the package does meanwhile, has the network of the
+// package's registry, but nothing of the server's: no variables, no secrets, and none
+// of the folders that it may see. The machine ends before the server starts, which
+// has its own network alone.
+func (s *Server) install(ctx context.Context, c *runconfig.Server, look bool) error {
+	p, ok := packOf(c.Source)
+	if !ok {
+		return nil
+	}
+	was := s.w.installation(ofServer(s.Name))
+	there := p.same(was) && was.What == p.what && s.w.has(ofServer(s.Name), p.program)
+	if there && !(p.moves && look) {
+		return nil
+	}
+	s.Tell(ledger.VMs, s.NewEvent("installing", p.what))
+	err := s.w.install(ctx, s.Gateway, c, p, was)
+	switch {
+	case err == nil:
+		return nil
+	case there && ctx.Err() == nil:
+		asker{g: s.Gateway, server: s.Name}.tell("server.outdated", "what is installed is run, as no newer can be had: "+s.Hides(fs.Text(err)))
+		return nil
+	}
+	return fmt.Errorf("%s: %w", &p, err)
+}
+
+// installation returns what a sandbox has.
+func (w *Workloads) installation(at place) (i installation) {
+	v, err := w.s.Lookup(at.vm())
+	if err != nil || v.Config().Profile != at.profile() {
+		return i
+	}
+	text, err := os.ReadFile(filepath.Join(v.Dir(), installationFile))
+	if err != nil || json.Unmarshal(text, &i) != nil {
+		return installation{}
+	}
+	return i
+}
+
+// has says whether the workspace of a sandbox has a file of the guest.
+func (w *Workloads) has(at place, file string) bool {
+	v, err := w.s.Lookup(at.vm())
+	if err != nil {
+		return false
+	}
+	work, err := os.OpenRoot(v.WorkDir())
+	if err != nil {
+		return false
+	}
+	defer work.Close()
+	_, err = work.Lstat(strings.TrimPrefix(file, home+"/"))
+	return err == nil
+}
+
+// forgetInstalled has the package of a server installed anew at its next start.
+func (w *Workloads) forgetInstalled(at place) {
+	if v, err := w.s.Lookup(at.vm()); err == nil && v.Config().Profile == at.profile() {
+		os.Remove(filepath.Join(v.Dir(), installationFile))
+	}
+}
+
+// install installs a package in the sandbox of a server, and ends the sandbox's machine.
+func (w *Workloads) install(ctx context.Context, g *gateway.Gateway, c *runconfig.Server, p pack, was installation) error {
+	at := ofServer(g.Of())
+	a := asker{g: g, server: g.Of(), own: c, installs: true}
+	tool, mounts, err := p.find(a, c)
+	if err != nil {
+		return err
+	}
+	b := profiles.Box{Net: profiles.NetProxy, Network: wire.Network{Allow: p.hosts, Private: p.inside}, Mounts: mounts}
+	v, err := w.ready(ctx, at, b)
+	if err != nil {
+		return fmt.Errorf("sandbox %s: %w", at.vm(), err)
+	}
+	w.ask(at, a)
+	if p.same(was) {
+		err = p.run(ctx, w, v, g, tool, p.script)
+	} else {
+		w.forgetInstalled(at)
+		err = p.run(ctx, w, v, g, tool, `rm -rf "${1%/*}"; `+p.script)
+	}
+	killed := w.use(context.WithoutCancel(ctx), at, func(own *box) error { return w.rest(context.WithoutCancel(ctx), at, own) })
+	if err = errors.Join(err, killed); err != nil {
+		return err
+	}
+	text, err := json.Marshal(installation{p.tool, p.name, p.what})
+	if err != nil {
+		return err
+	}
+	return fs.WriteFile(filepath.Join(v.Dir(), installationFile), text, true)
+}
+
+// find returns where the tool is, and the folders of the server's volumes that have
+// it where the image does not.
+func (p *pack) find(a asker, c *runconfig.Server) (tool string, mounts []profiles.Mount, err error) {
+	words := wire.Program{Command: p.tool, Env: map[string]string{"PATH": c.Env["PATH"]}}
+	tool = find(words)
+	if tool == "" {
+		return "", nil, fmt.Errorf("%w: there is no program %s on this machine: install it, or run the server from an image", fs.ErrNotExist, p.tool)
+	}
+	lacks := view(nil).lacks(tool)
+	for _, m := range c.Mounts {
+		if m.Host != m.Guest || m.Host == "" || !m.ReadOnly {
+			continue
+		}
+		for _, dir := range lacks {
+			if profiles.Within(m.Host, dir) {
+				mounts = append(mounts, profiles.Mount{Host: m.Host, Guest: m.Guest, ReadOnly: true})
+			}
+		}
+	}
+	if lacks = view(mounts).lacks(tool); len(lacks) > 0 {
+		return "", nil, fmt.Errorf("its sandbox does not show %s: %s", tool, a.read(lacks))
+	}
+	return tool, mounts, nil
+}
+
+// run runs the script in the sandbox, and fails with its last words. What it writes
+// is in the server's log.
+func (p *pack) run(ctx context.Context, w *Workloads, v *sandbox.Sandbox, g *gateway.Gateway, tool, script string) error {
+	in, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		in.Close()
+		return err
+	}
+	said := programs.NewComplaints(g.Of(), g.AggLog())
+	how := ""
+	env := p.environment()
+	env["PATH"] = path.Dir(tool) + ":" + beside
+	task, err := v.StartProgram(ctx, fmt.Sprintf("install-%d", w.s.NextID()), sandbox.Given{Env: env}, programs.Start{
+		Server:  g.Of(),
+		Program: wire.Program{Command: "sh", Args: []string{"-c", "exec >&2\n" + script, "sh", p.folder(), p.what, p.name}},
+		In:      in, Out: out, Log: said, Gone: func(text string) { how = text },
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-task.Exited():
+	case <-ctx.Done():
+		task.Kill()
+		return context.Cause(ctx)
+	}
+	if how != "exit status 0" {
+		return fmt.Errorf("%w: %s (%s)", fs.ErrIO, said.Last(), how)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package workload
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+
+	"hutch/profiles/runconfig"
+)
+
+// A pack is a package that a server is: how it is installed in the sandbox, and what
+// runs then.
+type pack struct {
+	tool    string   // that installs it, as a command of the host
+	script  string   // of a shell: $1 is the folder to install in, $2 what, $3 the package's name
+	what    string   // as the tool has it
+	name    string   // of the package
+	program string   // of the guest, which runs then
+	moves   bool     // what it names may be another version tomorrow
+	given   []string // the variables of hutchd's environment that say where packages are had
+	hosts   []string // that they are had from
+	inside  []string // of these, those that may be of the inside: mirrors
+}
+
+// installed is where a sandbox has its package: in its workspace, which stays.
+const installed = home + "/.hutch"
+
+// packOf returns the package that a source is; ok is false if it is none.
+func packOf(s runconfig.Source) (p pack, ok bool) {
+	dir := path.Join(installed, string(s.Kind))
+	switch s.Kind {
+	case runconfig.NPX:
+		p = pack{tool: "npm", script: npmScript, name: s.Name, what: s.Name + "@" + cmp.Or(s.Version, "latest")}
+		p.program = path.Join(dir, "server", path.Base(s.Name))
+		p.moves = !exactNPM.MatchString(s.Version)
+		p.given = []string{"npm_config_registry"}
+		p.from("npm_config_registry", "https://registry.npmjs.org/")
+	case runconfig.UVX:
+		p = pack{tool: "uv", script: uvScript, name: s.Name, what: s.Name}
+		if s.Extras != "" {
+			p.what += "[" + s.Extras + "]"
+		}
+		if p.moves = s.Version == "" || s.Version == "latest"; !p.moves {
+			p.what += "==" + s.Version
+		}
+		p.program = path.Join(dir, "bin", s.Name)
+		p.given = []string{"UV_DEFAULT_INDEX"}
+		p.from("UV_DEFAULT_INDEX", "https://pypi.org/simple")
+		p.hosts = append(p.hosts, "files.pythonhosted.org:443")
+	case runconfig.Go:
+		p = pack{tool: "go", script: goScript, name: s.Name, what: s.Name + "@" + cmp.Or(s.Version, "latest")}
+		p.program = path.Join(dir, "bin", path.Base(majorVersion.ReplaceAllString(s.Name, "")))
+		p.moves = !exactGo.MatchString(s.Version)
+		p.given = []string{"GOPROXY", "GOSUMDB", "GONOSUMDB", "GOTOOLCHAIN"}
+		p.from("GOPROXY", "https://proxy.golang.org")
+		p.hosts = append(p.hosts, "sum.golang.org:443", "storage.googleapis.com:443")
+	default:
+		return pack{}, false
+	}
+	return p, true
+}
+
+// The scripts that install a package anew, or bring what is there up to date. That of
+// npm makes a link to the program that npx starts: the only one that the package has,
+// or that of its name.
+const (
+	npmScript = `npm install --global --prefix "$1" --no-audit --no-fund --no-update-notifier --loglevel=error --logs-max=0 --fetch-retry-mintimeout=1000 -- "$2" &&
+exec node -e '
+const fs = require("fs"), path = require("path"), [dir, name] = process.argv.slice(1), base = name.replace(/.*\//, "");
+const at = path.join(dir, "lib/node_modules", name), bin = JSON.parse(fs.readFileSync(path.join(at, "package.json"))).bin || {};
+const programs = typeof bin === "string" ? { [base]: bin } : bin, all = [...new Set(Object.values(programs))];
+const file = all.length === 1 ? all[0] : programs[base];
+if (!file) throw new Error(name + " has no program of its name: " + Object.keys(programs).join(" "));
+fs.mkdirSync(path.join(dir, "server"), { recursive: true });
+fs.rmSync(path.join(dir, "server", base), { force: true });
+fs.symlinkSync(path.join(at, file), path.join(dir, "server", base));
+' "$1" "$3"`
+	uvScript = `export UV_TOOL_DIR="$1/tools" UV_TOOL_BIN_DIR="$1/bin"
+uv tool install --no-progress --force --upgrade -- "$2" || exit
+[ -x "$1/bin/$3" ] || { echo "$3 has no program of its name:" $(ls "$1/bin"); exit 1; }`
+	goScript = `GOBIN="$1/bin" exec go install -- "$2"`
+)
+
+var (
+	exactNPM     = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+([-+].*)?$`)
+	exactGo      = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+([-+].*)?$`)
+	majorVersion = regexp.MustCompile(`/v[0-9]+$`)
+)
+
+// from adds the host of the URL that a variable of hutchd has, or of the other.
+func (p *pack) from(variable, otherwise string) {
+	for _, text := range []string{os.Getenv(variable), otherwise} {
+		text, _, _ = strings.Cut(text, ",")
+		u, err := url.Parse(text)
+		if err != nil || u.Hostname() == "" {
+			continue
+		}
+		port := u.Port()
+		switch {
+		case port != "":
+		case u.Scheme == "http":
+			port = "80"
+		default:
+			port = "443"
+		}
+		p.hosts = append(p.hosts, strings.TrimSuffix(u.Host, ":"+port)+":"+port)
+		if text != otherwise {
+			p.inside = append(p.inside, u.Hostname())
+		}
+		return
+	}
+}
+
+// environment is what the tool gets that installs the package, beside what all
+// programs get. Nothing of the server's is among it.
+func (p *pack) environment() map[string]string {
+	env := environment()
+	for _, name := range p.given {
+		if v := os.Getenv(name); v != "" {
+			env[name] = v
+		}
+	}
+	return env
+}
+
+// folder is the folder of the guest that it is installed in.
+func (p *pack) folder() string { return path.Dir(path.Dir(p.program)) }
+
+// same says whether what was installed is of the same package, of whatever version.
+func (p *pack) same(was installation) bool { return was.Tool == p.tool && was.Name == p.name }
+
+// String is what errors call the package.
+func (p *pack) String() string { return fmt.Sprintf("%s package %s", p.tool, p.what) }
