@@ -75,6 +75,10 @@ func (e *Endpoint) broadcast(key, method string, params []byte) {
 	}
 }
 
+// Refresh has the lists of all servers be fetched anew, which has those be connected
+// that could not be.
+func (e *Endpoint) Refresh() { e.changed("") }
+
 // changed makes all lists be fetched anew and tells the sessions.
 func (e *Endpoint) changed(key string) {
 	e.catalogs.each(key, func(c catalog) { c.forget("") })

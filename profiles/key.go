@@ -142,6 +142,7 @@ var Keys = withAliases(append([]Key{
 	{Name: ofServer + "env", In: InProfile, kind: isVariables, field: func(t target) any { return &t.s.Env }},
 	{Name: ofServer + "dir", In: InProfile, kind: isPath, field: func(t target) any { return &t.s.Dir }},
 	{Name: ofServer + "cwd", same: ofServer + "dir"},
+	{Name: ofServer + "server", In: InProfile, kind: isText, field: func(t target) any { return &t.s.Session }},
 	{Name: ofServer + "url", In: InProfile, kind: isText, field: func(t target) any { return &t.s.URL }},
 	{Name: ofServer + "type", In: InProfile, kind: isText, field: func(t target) any { return &t.s.Type }},
 	{Name: ofServer + "headers", In: InProfile, kind: isHeaders, field: func(t target) any { return &t.s.Headers }},

@@ -75,6 +75,7 @@ type Server struct {
 	Allowed []string // nil: all
 	Blocked []string
 
+	Session     string   // of servers/, a session of which it is; "": none
 	Sandboxed   bool     // its program runs in a sandbox of its own
 	Image       string   // of that; "": host
 	OneForAll   bool     // one sandbox for all VMs whose profile says the same

@@ -161,6 +161,8 @@ func TestParseRefuses(t *testing.T) {
 		{"[mcpServers.\"a.b\"]\nurl = \"http://a\"", `line 1: server name "a.b" has other characters`},
 		{"[mcpServers.a]\n", "line 1: server a has no command and no url: give it one of them"},
 		{"\n\n[mcpServers.a]\nurl = \"http://a\"\ncommand = \"x\"", "line 3: server a has both a command and a url: remove one"},
+		{"[mcpServers.a]\nserver = \"b\"\nread = [\"/x\"]", "line 3: server a is servers/b, whose config says what it is, and has read: remove one"},
+		{"[mcpServers.a]\nserver = \"../b\"", `line 2: server "../b" of server a has other characters`},
 		{"[mcpServers.a]\nurl = \"ftp://a\"", `line 2: url "ftp://a" of server a is no URL`},
 		{"[mcpServers.a]\nurl = \"http://a\"\nargs = []", "line 3: server a has a url, and args goes with a command"},
 		{"[mcpServers.a]\nurl = \"http://a\"\ntype = \"stdio\"", `line 3: type "stdio" of server a does not go with a url`},

@@ -139,6 +139,8 @@ func (s *Server) checkReferences(at key) error {
 // reach sets how the server is reached.
 func (s *Server) reach(says map[string]any, at key) error {
 	switch {
+	case s.Session != "":
+		return s.bySession(says, at)
 	case s.Command == "" && s.URL == "":
 		return at.faultf("server %s has no command and no url: give it one of them", s.Name)
 	case s.Command != "" && s.URL != "":
@@ -149,8 +151,9 @@ func (s *Server) reach(says map[string]any, at key) error {
 	return s.byURL(says, at)
 }
 
-// Keys that mean something of a command only, and of where it runs.
+// Keys that mean something of a URL only, of a command, and of where that runs.
 var (
+	ofURL     = []string{"type", "headers", "bearer_token"}
 	ofCommand = []string{"args", "env", "dir", "sandbox"}
 	ofSandbox = []string{"image", "shared", "permissions", "read", "write", "allow"}
 	ofHost    = []string{"run_as"}
@@ -183,6 +186,20 @@ func (s *Server) byCommand(says map[string]any, at key) error {
 	if k := saysOf(says, ofSandbox); k != "" && !s.Sandboxed {
 		return at.with(k).faultf("server %s has sandbox = false, and %s goes with a sandbox: remove one", s.Name, k)
 	}
+	return nil
+}
+
+// bySession has the server be a session of one of servers/. What that is, its own
+// config says.
+func (s *Server) bySession(says map[string]any, at key) error {
+	s.Sandboxed = false
+	if err := CheckServerName(s.Session); err != nil {
+		return at.with("server").faultf("server %.64q of server %s %v", s.Session, s.Name, err)
+	}
+	if k := saysOf(says, []string{"command", "url"}, ofURL, ofCommand, ofSandbox, ofHost); k != "" {
+		return at.with(k).faultf("server %s is servers/%s, whose config says what it is, and has %s: remove one", s.Name, s.Session, k)
+	}
+	s.Type = "stdio"
 	return nil
 }
 

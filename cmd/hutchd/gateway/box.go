@@ -12,9 +12,11 @@ import (
 )
 
 // place says where the program of a profile's server runs: in a sandbox, or on the
-// host.
+// host; or that a session of another server is in its place.
 func place(s profiles.Server, privileged bool) wire.Server {
 	switch {
+	case s.Session != "":
+		s.Command, s.Sandbox = "servers/"+s.Session, profiles.Box{Server: s.Session}.Text()
 	case s.Command == "":
 	case s.Sandboxed:
 		b, err := box(s, privileged)

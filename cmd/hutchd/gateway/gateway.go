@@ -80,6 +80,9 @@ type Gateway struct {
 	sessions    map[string]*Session
 	lastSession atomic.Uint64 // the number of the last anonymous one
 
+	linksMu sync.Mutex // guards links
+	links   map[*Link]struct{}
+
 	red redact.Redactor // of what is never to be written to the ledger
 
 	ledgerMu     sync.Mutex  // guards what follows

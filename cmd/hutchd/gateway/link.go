@@ -2,12 +2,15 @@ package gateway
 
 import (
 	"context"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"hutch/aggd/programs"
 	"hutch/fs"
+	"hutch/profiles"
 	"hutch/relay"
 )
 
@@ -18,7 +21,7 @@ type Link struct {
 	start  programs.Start
 	who    string // as the ledger has it
 	ctx    context.Context
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	served sync.WaitGroup
 	exited chan struct{}
 }
@@ -27,22 +30,63 @@ type Link struct {
 // It fails, and leaves the pipes as they are, if the gateway is closed.
 func (g *Gateway) Link(s programs.Start, who string) (*Link, error) {
 	l := &Link{g: g, start: s, who: who, exited: make(chan struct{})}
-	l.ctx, l.cancel = context.WithCancel(g.ctx)
+	l.ctx, l.cancel = context.WithCancelCause(g.ctx)
+	g.linksMu.Lock()
+	defer g.linksMu.Unlock()
 	if !g.Do(l.run) {
-		l.cancel()
+		l.cancel(nil)
 		return nil, g.gone()
 	}
+	if g.links == nil {
+		g.links = make(map[*Link]struct{})
+	}
+	g.links[l] = struct{}{}
 	return l, nil
+}
+
+// EndLinks ends the links of the gateway, which are told why, and waits for that.
+func (g *Gateway) EndLinks(why error) {
+	g.linksMu.Lock()
+	links := slices.Collect(maps.Keys(g.links))
+	g.linksMu.Unlock()
+	for _, l := range links {
+		l.cancel(why)
+	}
+	for _, l := range links {
+		<-l.exited
+	}
+}
+
+// Served has those that are to have a session of a server of servers/ try again,
+// now that it runs.
+func (s *Service) Served(server string) {
+	wants := func(s profiles.Server) bool { return s.Session == server }
+	var waiting []*Gateway
+	s.gatewaysMu.Lock()
+	for g := range s.gateways {
+		if slices.ContainsFunc(g.profile.Load().Servers, wants) {
+			waiting = append(waiting, g)
+		}
+	}
+	s.gatewaysMu.Unlock()
+	for _, g := range waiting {
+		g.MCP.Refresh()
+	}
 }
 
 func (l *Link) run() {
 	defer close(l.exited)
-	defer l.cancel()
 	err := relay.Run(l.ctx, l.start.In, l.start.Out, l.dial, l.who, false)
-	l.cancel()
+	if why := context.Cause(l.ctx); why != nil {
+		err = why
+	}
+	l.cancel(nil)
 	l.served.Wait()
 	l.start.In.Close()
 	l.start.Out.Close()
+	l.g.linksMu.Lock()
+	delete(l.g.links, l)
+	l.g.linksMu.Unlock()
 	how := "its input has ended"
 	if err != nil {
 		how = fs.Text(err)
@@ -73,11 +117,11 @@ func (l *Link) Wait(d time.Duration) bool {
 }
 
 // Terminate ends the session.
-func (l *Link) Terminate() { l.cancel() }
+func (l *Link) Terminate() { l.cancel(nil) }
 
 // Kill ends the session, and waits for its end.
 func (l *Link) Kill() {
-	l.cancel()
+	l.cancel(nil)
 	<-l.exited
 }
 

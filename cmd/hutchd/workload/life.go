@@ -104,7 +104,9 @@ func (s *Server) start(ctx context.Context, look bool) error {
 	s.setAbort(nil)
 	switch {
 	case err == nil:
-		return s.enter(runconfig.Done, nil)
+		err = s.enter(runconfig.Done, nil)
+		s.w.s.Service.Served(s.Name)
+		return err
 	case errors.Is(err, errStopped):
 		return errors.Join(err, s.halt(context.WithoutCancel(ctx)))
 	}
@@ -228,6 +230,7 @@ func (s *Server) halt(ctx context.Context) error {
 	if err := s.enter(runconfig.Stop, nil); err != nil {
 		return err
 	}
+	s.EndLinks(notServed(s.Name, runconfig.Stopped))
 	err := errors.Join(s.MCP.Stop(), s.rest(ctx))
 	if err != nil {
 		return errors.Join(err, s.enter(runconfig.Fail, err))

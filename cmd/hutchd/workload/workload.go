@@ -129,7 +129,14 @@ func (w *Workloads) link(g *gateway.Gateway, server string, s programs.Start) (p
 	if state := to.told(); !state.Live() {
 		return nil, notServed(server, state)
 	}
-	return to.Link(s, g.String())
+	l, err := to.Link(s, g.String())
+	if err != nil {
+		return nil, err
+	}
+	if !to.told().Live() { // it was stopped meanwhile, and its links ended
+		l.Terminate()
+	}
+	return l, nil
 }
 
 // ready returns the sandbox of a place, which runs as b says.
