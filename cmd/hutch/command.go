@@ -52,7 +52,7 @@ func commands() []command {
 		{"calls", "VM", 1, 1, "print what a VM's agent asks, as it asks", plain(connected(calls)), ending, false},
 		{"forward", "VM [ADDR:]PORT:PORT…", 2, -1, "have ports here lead to ports in a VM, as 8080:80", plain(connected(forward)), ending, false},
 		{"mcp-session", "OF", 1, 1, "be an MCP server on standard input and output that has the tools of a VM, servers/NAME or groups/NAME", plain(connected(mcpSession)), ending, false},
-		{"client", "[FLAGS] ls|add|rm|restore [CLIENT] [WHAT] [NAME]", 1, 4, "have AI clients use hutch's MCP servers: mcp, servers/NAME or vm/NAME", defineClient, ending, false},
+		{"client", "[FLAGS] ls|add|rm|restore [CLIENT] [WHAT] [NAME]", 1, 4, "have AI clients use hutch's MCP servers: mcp, servers/NAME, groups/NAME or vm/NAME", defineClient, ending, false},
 		{"asks", "[FLAGS]", 0, 0, "list what waits for a person to decide it, or ask", defineAsks, ending, false},
 		{"allow", "[FLAGS] ID…", 1, -1, "answer that it may be", defineAllow, ending, false},
 		{"deny", "ID [REASON…]", 1, -1, "answer that it may not, and why", plain(connected(deny)), ending, true},

@@ -23,6 +23,10 @@ var givens = []struct {
 		_, err := c.At.s.workloads.Server(name)
 		return err
 	}},
+	{what: "groups", verb: "mcp-session", path: "groups/", named: func(c call, name string) error {
+		_, err := c.At.s.workloads.Group(name)
+		return err
+	}},
 	{what: "vm", verb: "mcp-session", named: func(c call, name string) error {
 		_, err := c.At.s.Lookup(name)
 		return err
@@ -87,7 +91,7 @@ func reachable(listen string) string {
 
 func clientVerbs() []verb {
 	return []verb{
-		{Name: "add", Args: "WHAT [as NAME]", Min: 1, Max: 3, Do: addToClient, Doc: "have the client use mcp, servers/NAME or vm/NAME as an MCP server"},
+		{Name: "add", Args: "WHAT [as NAME]", Min: 1, Max: 3, Do: addToClient, Doc: "have the client use mcp, servers/NAME, groups/NAME or vm/NAME as an MCP server"},
 		{Name: "remove", Args: "WHAT", Min: 1, Max: 1, Do: removeFromClient, Doc: "have it not use that any more"},
 		{Name: "restore", Args: "[force]", Max: 1, Do: restoreClient, Doc: "put its file back as it was before hutch changed it; force: whoever changed it since"},
 	}
