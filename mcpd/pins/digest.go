@@ -44,18 +44,27 @@ func DigestOf(raw []byte) Digest { return define(raw).digest() }
 // differ returns the members in which two definitions differ, in order, as people
 // can read them.
 func differ(was, is definition) (names []string) {
-	note := func(a, b definition) {
-		rawjson.Walk(a, func(key []byte, start, end int) {
-			name := fs.QuoteLine(fs.Shorten(string(key)))
-			if !bytes.Equal(a[start:end], rawjson.Get(b, string(key))) && !slices.Contains(names, name) && len(names) < maxDiffer {
+	note := func(d definition, other map[string][]byte) {
+		rawjson.Walk(d, func(key []byte, start, end int) {
+			if len(names) == maxDiffer || bytes.Equal(d[start:end], other[string(key)]) {
+				return
+			}
+			if name := fs.QuoteLine(fs.Shorten(string(key))); !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		})
 	}
-	note(was, is)
-	note(is, was)
+	note(was, is.members())
+	note(is, was.members())
 	slices.Sort(names)
 	return names
+}
+
+// members returns the members of a definition by their names.
+func (d definition) members() map[string][]byte {
+	all := make(map[string][]byte)
+	rawjson.Walk(d, func(key []byte, start, end int) { all[string(key)] = d[start:end] })
+	return all
 }
 
 // maxDiffer is how many members differ tells of.

@@ -21,7 +21,7 @@ const (
 	maxTools = 4096     // that are approved
 	maxText  = 4 << 20  // bytes of their names and definitions; a definition over it stays out
 	maxName  = 1 << 10  // bytes of a tool's name
-	maxFile  = 16 << 20 // bytes that a file is read for: 4096 names, digests and what is around them, and maxText
+	maxFile  = 32 << 20 // bytes that a file is read for: 4096 digests and names, each byte of which may be escaped by six, and maxText
 )
 
 // A pin is what was approved of a tool.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"hutch/fs"
@@ -49,7 +50,7 @@ func (s *Store) Judge(name string, strict bool, tools []Tool) []Verdict {
 	held, err := j.learn()
 	for i, t := range j.first {
 		if err != nil { // it is tried again with the next list
-			verdicts[j.places[i]] = Verdict{"it cannot be remembered: " + fs.Text(err), true}
+			verdicts[j.places[i]] = Verdict{"it cannot be remembered: " + because(err), true}
 			continue
 		}
 		verdicts[j.places[i]] = j.verdict(t, sha256.Sum256(t.Raw), held[i])
@@ -63,7 +64,7 @@ func (j *judging) judge(i int, t Tool, sum sum) string {
 	k, ok := j.pins[t.Name]
 	switch {
 	case j.bad != nil:
-		return "what was approved of its server cannot be read: " + fs.Text(j.bad)
+		return "what was approved of its server cannot be read: " + because(j.bad)
 	case ok:
 		return j.compare(t, k, sum)
 	case j.strict && j.seen:
@@ -75,6 +76,17 @@ func (j *judging) judge(i int, t Tool, sum sum) string {
 	}
 	j.first, j.places = append(j.first, t), append(j.places, i)
 	return ""
+}
+
+// because returns the text of an error without the name of a file, which the guest is
+// told nothing of, and which is another each time.
+func because(err error) string {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		err = e.Err
+	} else if e, ok := errors.AsType[*os.LinkError](err); ok {
+		err = e.Err
+	}
+	return fs.Text(err)
 }
 
 // compare judges a tool of which something was approved.

@@ -1,12 +1,14 @@
 package pins
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A judge is a Store for tests, of one server.
@@ -44,7 +46,7 @@ func (j *judge) holds(want []string, list ...string) []Verdict {
 		if want != nil {
 			w = want[i]
 		}
-		if (v.Held == "") != (w == "") || !strings.Contains(v.Held, w) {
+		if (v.Held == "") != (w == "") || !strings.Contains(v.Held, w) || strings.Contains(v.Held, j.dir) {
 			j.t.Errorf("%s: held %q, want %q", list[i], v.Held, w)
 		}
 	}
@@ -165,6 +167,19 @@ func TestBounds(t *testing.T) {
 	}
 	j.again()
 	j.holds(nil, `huge7 {"description":`+huge+`}`)
+	var escaped []Tool
+	for n := range maxTools {
+		escaped = append(escaped, Tool{fmt.Sprintf("%4d%s", n, strings.Repeat("\x01", maxName-4)), []byte(`{}`)})
+	}
+	for _, v := range j.Judge("y", false, escaped) {
+		if v.Held != "" {
+			t.Fatal(v.Held)
+		}
+	}
+	j.again()
+	if text, err := j.Approved("y", escaped[0].Name); err != nil || text == "" {
+		t.Errorf("%q %v", text, err)
+	}
 	if err := j.ApproveAll("x", tools(`a {}`), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -282,4 +297,45 @@ func FuzzDefine(f *testing.F) {
 			t.Errorf("%q", Text(raw))
 		}
 	})
+}
+
+// TestDiffer has two definitions of very many members be told apart in time.
+func TestDiffer(t *testing.T) {
+	var was, is strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&was, `"a%d":1,`, i)
+		fmt.Fprintf(&is, `"b%d":1,`, i)
+	}
+	a, b := define([]byte("{"+was.String()+`"z":1}`)), define([]byte("{"+is.String()+`"z":1}`))
+	done := make(chan []string, 1)
+	go func() { done <- differ(a, b) }()
+	select {
+	case names := <-done:
+		if len(names) != maxDiffer {
+			t.Errorf("%d names", len(names))
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("it takes too long")
+	}
+}
+
+// TestUnreadable has a file that cannot be read for a while hold back what it is
+// about, once told, until it can.
+func TestUnreadable(t *testing.T) {
+	j := newJudge(t)
+	j.holds(nil, `a {}`)
+	path, aside := filepath.Join(j.dir, "x"), filepath.Join(j.dir, "aside")
+	if err := errors.Join(os.Rename(path, aside), os.Symlink("aside", path)); err != nil {
+		t.Fatal(err)
+	}
+	j.again()
+	for i := range 2 {
+		if v := j.holds([]string{"cannot be read"}, `a {}`); v[0].News != (i == 0) {
+			t.Errorf("time %d: news %v", i, v[0].News)
+		}
+	}
+	if err := os.Rename(aside, path); err != nil {
+		t.Fatal(err)
+	}
+	j.holds([]string{"", "changed"}, `a {}`, `a {"title":"A"}`)
 }

@@ -23,7 +23,7 @@ type server struct {
 	path string
 
 	turn sync.Mutex // held by who judges or approves, also while the file is read and written; guards what follows
-	read bool       // what follows is what the file says
+	read bool       // what follows is what the file says, and reading it again would not help
 	seen bool       // there is a file: the server was listed before
 	bad  error      // why the file cannot be read
 	pins map[string]known
@@ -68,13 +68,18 @@ func (s *Store) server(name string) *server {
 	return v
 }
 
-// load reads the file, once.
+// load reads the file, once, or until it can be read: of descriptors there may be
+// too few for a moment.
 func (v *server) load() {
 	if v.read {
 		return
 	}
 	b, err := v.book()
-	v.read, v.bad, v.held = true, err, make(map[string]held)
+	v.read = err == nil || errors.Is(err, errDamaged)
+	if err == nil || v.bad == nil { // else what is held back is so as before
+		v.held = make(map[string]held)
+	}
+	v.bad = err
 	v.know(b)
 }
 
