@@ -14,10 +14,15 @@ import (
 
 // offered returns what servers have said that they offer, as the guest knows it.
 // Of tools it says which are held back: what their servers say counts, not what an
-// Arrange makes of it.
+// Arrange makes of it. What is of no server of the profile is nothing: that server
+// has gone, or an aggregator that is somebody else's by now has made it up.
 func (e *Endpoint) offered(list *wire.List, by *Arrange, found []wire.Item) []wire.Item {
+	servers := e.rules.Load().servers
+	found = slices.DeleteFunc(slices.Clone(found), func(it wire.Item) bool {
+		_, ok := servers[it.Server]
+		return !ok
+	})
 	if list == wire.Tools && e.cfg.Pins != nil {
-		found = slices.Clone(found)
 		byServer := make(map[string][]*wire.Item)
 		for i := range found {
 			byServer[found[i].Server] = append(byServer[found[i].Server], &found[i])
@@ -62,7 +67,7 @@ const maxHeldNews = 8
 func heldBack(tool, why string) policy.Decision {
 	return policy.Decision{
 		Rule: policy.RulePin, Code: policy.ToolNotApproved,
-		Reason: fmt.Sprintf("tool %.200q is held back: %s: a person has to look at mcp/tools, and to write %q to mcp/ctl", tool, why, "approve "+fs.Shorten(tool)),
+		Reason: fmt.Sprintf("tool %.200q is held back: %s: a person has to look at mcp/tools, and to write %q to mcp/ctl", tool, why, "approve "+fs.Quote(fs.Shorten(tool))),
 	}
 }
 
@@ -73,8 +78,9 @@ type Approval struct {
 }
 
 // Approve approves the tool that the guest calls name as its server offers it now,
-// or all that the server called name offers, and tells the guest of them. A digest
-// that is not "" has to be the tool's. It returns what was held back until then.
+// or all that the server called name offers, and tells the guest of them; a tool that
+// is held back goes before a server of its name. A digest that is not "" has to be the
+// tool's. It returns what was held back until then.
 func (e *Endpoint) Approve(ctx context.Context, name, digest string) ([]Approval, error) {
 	if e.cfg.Pins == nil {
 		return nil, fmt.Errorf("%w: nothing is held back here", fs.ErrUnsupported)
@@ -82,8 +88,11 @@ func (e *Endpoint) Approve(ctx context.Context, name, digest string) ([]Approval
 	if _, err := e.catalogs.of("")[wire.Tools].last(ctx, e); err != nil {
 		return nil, err
 	}
+	tools := e.toolsOf(func(it *wire.Item) bool { return it.Name == name })
 	_, all := e.rules.Load().servers[name]
-	tools := e.toolsOf(func(it *wire.Item) bool { return all && it.Server == name || !all && it.Name == name })
+	if all = all && (len(tools) == 0 || tools[0].Held == nil); all {
+		tools = e.toolsOf(func(it *wire.Item) bool { return it.Server == name })
+	}
 	if err := e.mayApprove(tools, name, digest, all); err != nil {
 		return nil, err
 	}

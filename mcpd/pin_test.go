@@ -195,6 +195,44 @@ func TestPinModes(t *testing.T) {
 	}
 }
 
+// A tool that is called as its server is, as the one of the server fetch, is approved
+// without the others.
+func TestApproveNamesake(t *testing.T) {
+	t.Parallel()
+	s := newShifter(t, wire.PinChanged, `{"name":"one"},`+addTool)
+	s.SetArrange(renaming(nil))
+	g := s.hello(t, 2, "{}")
+	g.ok("tools/list", "")
+	s.offer(t, `{"name":"one","title":"x"},`+addEvil)
+	g.ok("tools/call", `{"name":"grow"}`)
+	g.note("notifications/tools/list_changed")
+	for _, want := range []string{"one", "add"} {
+		g.ok("tools/list", "")
+		if done, err := s.Approve(t.Context(), "one", ""); err != nil || len(done) != 1 || done[0].Name != want {
+			t.Errorf("%v %v, want %s", done, err, want)
+		}
+	}
+}
+
+// What an aggregator tells of a server that nobody has named is not believed.
+func TestPinsOfNobody(t *testing.T) {
+	t.Parallel()
+	s := newShifter(t, wire.PinChanged, addTool)
+	tool := wire.Item{Name: "x__add", Original: "add", Server: "../../stolen", Raw: json.RawMessage(addTool)}
+	if got := s.offered(wire.Tools, nil, []wire.Item{tool}); len(got) > 0 {
+		t.Errorf("%+v", got)
+	}
+	if _, err := os.Stat(filepath.Join(s.pins, "../../stolen")); err == nil {
+		t.Error("a file was made elsewhere")
+	}
+}
+
+func TestHeldBackSays(t *testing.T) {
+	if got := heldBack("one__a b", "it changed").Reason; !strings.Contains(got, `to write "approve 'one__a b'" to mcp/ctl`) {
+		t.Error(got)
+	}
+}
+
 // A server that changes its tools as fast as it can, and has thousands of them,
 // costs what one list of it does.
 func TestPinsFlooded(t *testing.T) {
