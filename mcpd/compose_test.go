@@ -157,4 +157,17 @@ func TestCompositeAsks(t *testing.T) {
 	if len(asked) != 2 || !strings.HasPrefix(asked[0], `composite.elicitation {"message":"Sure?"`) {
 		t.Errorf("asked %v", asked)
 	}
+
+	busy := ""
+	for range maxMakings + 1 { // those that run wait for the person
+		ch := g.send(g.request("tools/call", `{"name":"consent"}`))
+		select {
+		case m := <-ch:
+			busy = m.Error.Message
+		case <-g.asks:
+		}
+	}
+	if !strings.Contains(busy, "too many composite tools run at once") {
+		t.Errorf("one too many: %s", busy)
+	}
 }

@@ -142,6 +142,8 @@ type Endpoint struct {
 	pending  *frame.Budget // of all sessions
 	inFlight atomic.Int64  // requests of all sessions
 
+	makings atomic.Int32 // runs of composite tools
+
 	exchangeBytes atomic.Int64 // of what waits for clients, of all sessions
 
 	trouble atomic.Pointer[string] // why there is no aggregator; nil if there is

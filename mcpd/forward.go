@@ -1,6 +1,7 @@
 package mcpd
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -86,7 +87,7 @@ func (c *call) request(ctx context.Context, aggregator *child.Child, request wir
 		return wire.Answer{}, c.failed(ctx, err)
 	}
 	answer, err := aggregator.Call(ctx, request)
-	done(err != nil && c.ctx.Err() == nil) // else the client gave up
+	done((err != nil || unreached(answer.Error)) && c.ctx.Err() == nil) // else the client gave up
 	switch {
 	case err != nil:
 		return answer, c.failed(ctx, err)
@@ -107,15 +108,26 @@ func (c *call) ours(params json.RawMessage) json.RawMessage {
 	return rawjson.Set(params, rawjson.Delete(c.meta.raw, jsonrpc.MetaRevision, jsonrpc.MetaClientInfo, jsonrpc.MetaCapabilities), "_meta")
 }
 
+// notReached are the data of the error of an endpoint whose server could not be reached,
+// for an endpoint to which it is itself the server.
+var notReached = json.RawMessage(`{"hutch/reached":false}`)
+
+func unreached(err json.RawMessage) bool {
+	return err != nil && bytes.Equal(rawjson.Get(err, "data"), notReached)
+}
+
 // failed is the error for a call that came to nothing on the way.
 func (c *call) failed(ctx context.Context, err error) *Error {
 	if ctx.Err() != nil {
 		return ended(ctx)
 	}
-	if c.message.Method == "tools/call" {
-		return failure(jsonrpc.CodeInternal, "tool call failed: %s", c.session.e.redact(err.Error()))
+	what := c.message.Method
+	if what == "tools/call" {
+		what = "tool call"
 	}
-	return failure(jsonrpc.CodeInternal, "%s failed: %s", c.message.Method, c.session.e.redact(err.Error()))
+	failed := failure(jsonrpc.CodeInternal, "%s failed: %s", what, c.session.e.redact(err.Error()))
+	failed.Data = notReached
+	return failed
 }
 
 // ended is the error for a call whose context ended.

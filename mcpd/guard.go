@@ -10,7 +10,8 @@ import (
 
 // A Guard says before a request is made of a server whether it may be. done is told
 // when it was: failed, if the server could not be reached or took too long; an error
-// that the server answers is no failure. It must not block.
+// that the server answers is none, unless that is an endpoint, too, and says so of its
+// own server. It must not block.
 type Guard func(server string) (done func(failed bool), err error)
 
 // guard asks the Guard, if there is one.

@@ -40,9 +40,18 @@ func planComposite(ctx context.Context, c *call) (step, *Error) {
 	return func(context.Context) (json.RawMessage, *Error) { return c.compose(cs, t) }, nil
 }
 
+// maxMakings is how many runs of composite tools there may be at once in all sessions:
+// each may hold composite.MaxResults.
+const maxMakings = 32
+
 // compose runs a composite tool. How long that may take, the tool says.
 func (c *call) compose(cs *composites, t *composite.Tool) (json.RawMessage, *Error) {
 	run := func(ctx context.Context, of owner) (json.RawMessage, *Error) {
+		e := c.session.e
+		defer e.makings.Add(-1)
+		if e.makings.Add(1) > maxMakings {
+			return nil, failure(jsonrpc.CodeBusy, "too many composite tools run at once: %d", maxMakings)
+		}
 		m := &making{whole: c, of: of, cs: cs}
 		result, err := t.Run(ctx, c.message.params.get(pArguments), composite.Caller{Call: m.call, Ask: m.ask, Schema: m.schema})
 		if err != nil {
