@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 )
 
@@ -92,7 +93,7 @@ compositeTools:
 	poll(t, "the names of the one that is left", func() bool { return !strings.Contains(s.names(dir+"tools"), "get-sum") })
 	sum("left_sum", "5")
 	s.has(dir+"status", "member right stopped circuit closed\n")
-	if text := s.use(dir+"tools/both", `{"n":4}`); !strings.Contains(text, "server right is stopped") {
+	if text := s.use(dir+"tools/both", `{"n":4}`); !strings.Contains(text, "server right does not run (stopped)") {
 		t.Errorf("both: %s", text)
 	}
 	if err := s.client().Remove("groups/dev"); err != nil {
@@ -191,6 +192,18 @@ compositeTools:
 	poll(t, "the circuit to close", func() bool { return !strings.Contains(call("one_add"), "is not called") })
 	s.has("groups/dev/status", "member one running circuit closed\n")
 
+	two.Close() // its own endpoint says that it cannot be reached
+	for range 2 {
+		call("two_add")
+	}
+	s.has("groups/dev/status", "circuit open\n")
+	s.signal(syscall.SIGKILL)
+	s.start()
+	poll(t, "the server to run", func() bool { return strings.HasPrefix(s.read("servers/one/status"), "running\n") })
+	if text := call("one_add"); !strings.Contains(text, `"content":`) || *one.key.Load() != "s3cret-of-one" {
+		t.Errorf("after hutchd was killed: %s", text)
+	}
+
 	s.write("profiles/default.toml", "[security]\ndeny = [\"two__add\"]\n")
 	s.write("groups/dev/mcp/ctl", "reload\n")
 	if text := call("both"); !strings.Contains(text, `tool \"two.add\": MCP request blocked by policy`) {
@@ -200,7 +213,7 @@ compositeTools:
 	s.write("servers/two/ctl", "stop\n")
 	poll(t, "one to be there, and two not", func() bool {
 		text := s.read("groups/dev/mcp/servers")
-		return strings.Contains(text, "one connected ") && strings.Contains(text, "server two is stopped")
+		return strings.Contains(text, "one connected ") && strings.Contains(text, "server two does not run (error)")
 	})
 	s.mkdir("groups/dev/mcp/sessions/s")
 	s.write("groups/dev/mcp/sessions/s/in", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n")

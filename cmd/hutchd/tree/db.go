@@ -35,8 +35,8 @@ func openRootQuery(c call, flags int) (fs.Handle, error) {
 		for _, v := range c.At.s.List() {
 			all = append(all, source(v.Gateway))
 		}
-		for _, v := range c.At.s.workloads.Servers() {
-			all = append(all, source(v.Gateway))
+		for _, g := range c.At.s.workloads.Gateways() {
+			all = append(all, source(g))
 		}
 		return all
 	}})

@@ -27,8 +27,8 @@ func (s *Server) gauges() []telemetry.Metric {
 	}
 	for _, v := range s.workloads.Servers() {
 		servers[string(v.State())]++
-		gateways = append(gateways, v.Gateway)
 	}
+	gateways = append(gateways, s.workloads.Gateways()...)
 	sessions, pending := 0, 0
 	for _, g := range gateways {
 		sessions += g.MCP.Sessions()

@@ -78,12 +78,12 @@ func reload(c call, _ []string) error {
 		}
 		return nil
 	}))
-	for _, v := range c.At.s.workloads.Servers() {
-		if c.At.s.Profiles.Check(v.ProfileName()) != nil {
+	for _, g := range c.At.s.workloads.Gateways() {
+		if c.At.s.Profiles.Check(g.ProfileName()) != nil {
 			continue
 		}
-		if err := v.Reload(c.Ctx); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", v, err))
+		if err := g.Reload(c.Ctx); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", g, err))
 		}
 	}
 	return errors.Join(errs...)

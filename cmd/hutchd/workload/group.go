@@ -203,10 +203,12 @@ func (g *Group) SetConfig(ctx context.Context, text string) error {
 		for _, s := range g.Members() {
 			s.regrouped()
 		}
-		if !g.Serves() {
-			return nil
+		if g.Serves() {
+			if err := g.Configure(ctx); err != nil { // the config counts all the same
+				g.LastErr.Set(err)
+			}
 		}
-		return g.Configure(ctx)
+		return nil
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"hutch/cmd/hutchd/gateway"
 	"hutch/fs"
 	"hutch/profiles/runconfig"
 )
@@ -85,6 +86,17 @@ func (w *Workloads) Groups() []*Group {
 	var list []*Group
 	for _, name := range slices.Sorted(maps.Keys(w.groups)) {
 		list = append(list, w.groups[name])
+	}
+	return list
+}
+
+// Gateways returns those of the servers and of the groups.
+func (w *Workloads) Gateways() (list []*gateway.Gateway) {
+	for _, s := range w.Servers() {
+		list = append(list, s.Gateway)
+	}
+	for _, g := range w.Groups() {
+		list = append(list, g.Gateway)
 	}
 	return list
 }

@@ -33,25 +33,30 @@ func (g *Group) servers() (list []wire.Server) {
 // member returns a member as the endpoint is to have it: a session of its own endpoint,
 // which holds back by itself what changed.
 func (g *Group) member(c *vmcp.Config, s *Server) wire.Server {
-	d := wire.Server{
-		Name: s.Name, Enabled: true, Source: "groups", Keep: true, Pin: wire.PinNone, CallTimeout: wire.Duration(c.Timeout(s.Name)),
-		Program: wire.Program{Command: s.String(), Sandbox: profiles.Box{Server: s.Name}.Text()},
-	}
+	b := profiles.Box{Server: s.Name}
 	if state := s.told(); !state.Live() {
-		d.Fault = fs.Text(notServed(s.Name, state))
+		b.Wrong = fs.Text(notServed(s.Name, state)) // another definition than when it runs: what was connected ends
 	}
 	if c.Strategy(s.Name).Type == vmcp.TokenExchange {
-		d.Fault = noToken
+		b.Wrong = noToken
 	}
-	return d
+	return wire.Server{
+		Name: s.Name, Enabled: true, Source: "groups", Keep: true, Pin: wire.PinNone, CallTimeout: wire.Duration(c.Timeout(s.Name)),
+		Program: program(s.Name, b),
+	}
 }
 
-// noToken is the fault of a server that is to have a token of who calls.
+// program is what stands in the place of a server's program.
+func program(server string, b profiles.Box) wire.Program {
+	return wire.Program{Command: "server " + server, Sandbox: b.Text()}
+}
+
+// noToken is what is wrong with a server that is to have a token of who calls.
 const noToken = "token_exchange needs the token of who calls, and nobody who can call brings one"
 
 // notServed is the error for who wants a session of a server that does not run.
 func notServed(server string, state runconfig.State) error {
-	return fmt.Errorf("%w: server %s is %s: start it, by echo start >servers/%[2]s/ctl", fs.ErrBusy, server, state)
+	return fmt.Errorf("%w: server %s does not run (%s): start it, by echo start >servers/%[2]s/ctl", fs.ErrBusy, server, state)
 }
 
 // backend returns a remote server that is no member.
@@ -60,37 +65,37 @@ func backend(c *vmcp.Config, b vmcp.Backend) wire.Server {
 	if b.Transport == "sse" {
 		d.Type = "sse"
 	}
-	if b.CABundlePath != "" {
-		d.Fault = "caBundlePath cannot be had: the authorities that the machine trusts count"
+	s := c.Strategy(b.Name)
+	switch {
+	case s.Type == vmcp.TokenExchange:
+		d.URL, d.Program = "", program(b.Name, profiles.Box{Wrong: noToken})
+	case b.CABundlePath != "":
+		d.URL, d.Program = "", program(b.Name, profiles.Box{Wrong: "caBundlePath cannot be had: the authorities that the machine trusts count"})
 	}
-	return authorized(d, c.Strategy(b.Name))
+	return withHeader(d, s)
 }
 
-// withHeader returns a remote server with the header that the config of its group has
-// for it: its own endpoint sends that.
-func (s *Server) withHeader(d wire.Server) wire.Server {
+// asGroup returns a remote server with the header that the config of its group has for
+// it: its own endpoint sends that.
+func (s *Server) asGroup(d wire.Server) wire.Server {
 	g, err := s.w.Group(s.group())
 	if err != nil {
 		return d
 	}
-	if by := g.Config().Strategy(s.Name); by.Type == vmcp.HeaderInjection {
-		return authorized(d, by)
-	}
-	return d
+	return withHeader(d, g.Config().Strategy(s.Name))
 }
 
-// authorized returns a remote server that is told who calls.
-func authorized(d wire.Server, s vmcp.Strategy) wire.Server {
-	switch s.Type {
-	case vmcp.HeaderInjection:
-		d.Headers = maps.Clone(d.Headers)
-		if d.Headers == nil {
-			d.Headers = make(map[string]string)
-		}
-		d.Headers[s.Header.Name] = s.Header.Ref()
-	case vmcp.TokenExchange:
-		d.Fault = noToken
+// withHeader returns a remote server that is sent a header, if it is to be told so who
+// calls.
+func withHeader(d wire.Server, s vmcp.Strategy) wire.Server {
+	if s.Type != vmcp.HeaderInjection {
+		return d
 	}
+	d.Headers = maps.Clone(d.Headers)
+	if d.Headers == nil {
+		d.Headers = make(map[string]string)
+	}
+	d.Headers[s.Header.Name] = s.Header.Ref()
 	return d
 }
 

@@ -86,7 +86,7 @@ func (s *Server) servers(p *profiles.Profile) []wire.Server {
 		d.Fault = fs.Text(err)
 	}
 	if c.Server().IsRemote() {
-		d = s.withHeader(d)
+		d = s.asGroup(d)
 	}
 	return []wire.Server{d}
 }

@@ -109,6 +109,7 @@ func (w *Workloads) RemoveServer(ctx context.Context, name string) error {
 	w.mu.Lock()
 	delete(w.servers, name)
 	w.mu.Unlock()
+	w.regroup(s.group())
 	s.Gateway.Close() // ends those who wait for their turn
 	gone := filepath.Join(w.dir, ".gone-"+name)
 	return errors.Join(os.Rename(s.dir, gone), os.RemoveAll(gone))
