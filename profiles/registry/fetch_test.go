@@ -173,4 +173,7 @@ func TestOrigins(t *testing.T) {
 			t.Errorf("source %s: %v", text, err)
 		}
 	}
+	if err := (Origin{"file", "/a\nb"}).Check(); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("a source of two lines: %v", err)
+	}
 }

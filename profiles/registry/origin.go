@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"hutch/fs"
 )
@@ -45,6 +46,9 @@ func (o Origin) Check() error {
 	case "file":
 		if !filepath.IsAbs(o.Where) {
 			return fmt.Errorf("%w: path %q of a registry is not absolute", fs.ErrInvalid, fs.Shorten(o.Where))
+		}
+		if strings.ContainsFunc(o.Where, unicode.IsControl) { // a source is a line of a file and of what status tells
+			return fmt.Errorf("%w: path %q of a registry has a control character: call the file something else", fs.ErrInvalid, fs.Shorten(o.Where))
 		}
 		return nil
 	case "url", "api":

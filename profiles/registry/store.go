@@ -149,9 +149,6 @@ func (s *Store) Add(ctx context.Context, o Origin) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	if o.Kind == "builtin" {
-		return s.set(nil)
-	}
 	src := &source{Origin: o}
 	if o.Kind == "file" { // nothing to load that is not read here
 		sh, err := s.fetcher.read(ctx, o)
@@ -159,10 +156,12 @@ func (s *Store) Add(ctx context.Context, o Origin) error {
 			return fmt.Errorf("registry %s: %w", o, err)
 		}
 		src.loaded, src.kept, src.tried = true, &kept{o.String(), s.now(), *sh}, s.now()
-		s.keep(src.Origin, src.kept)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if o.Kind == "builtin" {
+		return s.set(nil)
+	}
 	if s.find(o) >= 0 {
 		return nil
 	}
@@ -173,7 +172,9 @@ func (s *Store) Add(ctx context.Context, o Origin) error {
 		return err
 	}
 	s.sources, s.index = append(s.sources, src), nil
-	if o.Kind != "file" {
+	if src.kept != nil {
+		s.keep(o, src.kept)
+	} else {
 		s.begin(src)
 	}
 	return nil
@@ -182,19 +183,17 @@ func (s *Store) Add(ctx context.Context, o Origin) error {
 // Forget has a source set no more: that at where, a path or URL.
 func (s *Store) Forget(where string) error {
 	s.mu.Lock()
-	origins := s.others()
-	s.mu.Unlock()
-	left := slices.DeleteFunc(slices.Clone(origins), func(o Origin) bool { return o.Where == where })
-	if len(left) == len(origins) {
+	defer s.mu.Unlock()
+	left := slices.DeleteFunc(s.others(), func(o Origin) bool { return o.Where == where })
+	if len(left) == len(s.sources)-1 {
 		return fmt.Errorf("%w: source %q is not set", fs.ErrNotExist, fs.Shorten(where))
 	}
 	return s.set(left)
 }
 
-// set has those of the sources stay that are in origins, and the built-in one.
+// set has those of the sources stay that are in origins, and the built-in one. Its
+// caller holds s.mu.
 func (s *Store) set(origins []Origin) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := writeOrigins(s.originsPath(), origins); err != nil {
 		return err
 	}

@@ -196,6 +196,29 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// What is set while another source is forgotten stays set.
+func TestAddWhileForgetting(t *testing.T) {
+	s := open(t, t.TempDir())
+	const n = 8
+	where := func(i int) Origin { return Origin{"url", fmt.Sprintf("http://127.0.0.1:1/%02d", i)} }
+	for i := range n {
+		if err := s.Add(t.Context(), where(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { s.Forget(where(i).Where) })
+		all.Go(func() { s.Add(t.Context(), where(n+i)) })
+	}
+	all.Wait()
+	for i := range 2 * n {
+		if set := s.find(where(i)) >= 0; set != (i >= n) {
+			t.Errorf("%s: set is %t", where(i), set)
+		}
+	}
+}
+
 func TestBadSources(t *testing.T) {
 	s := open(t, t.TempDir())
 	for _, o := range []Origin{{"file", "/none"}, {"file", "x"}, {"url", "http://a.example"}} {
@@ -208,8 +231,17 @@ func TestBadSources(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Add(t.Context(), Origin{"url", "http://127.0.0.1:1/more"}); !errors.Is(err, fs.ErrNoSpace) {
-		t.Error(err)
+	file := filepath.Join(t.TempDir(), "one.json")
+	if err := os.WriteFile(file, []byte(registrytest.NPM("own/a")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []Origin{{"url", "http://127.0.0.1:1/more"}, {"file", file}} {
+		if err := s.Add(t.Context(), o); !errors.Is(err, fs.ErrNoSpace) {
+			t.Errorf("%s: %v", o, err)
+		}
+		if _, err := os.Stat(s.keptPath(o)); err == nil {
+			t.Errorf("%s is not set, and what it says is kept", o)
+		}
 	}
 }
 
