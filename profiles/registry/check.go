@@ -27,11 +27,13 @@ const (
 	maxProfile = 64 << 10
 )
 
+// No name has a character that means something to a shell: errors tell how to set
+// an input called so.
 var (
 	entryName    = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)?$`)
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,199}$`)
 	inputName    = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,200}$`)
-	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}$")
+	flagName     = regexp.MustCompile(`^-[A-Za-z0-9_.:=/+@,-]{1,200}$`)
 )
 
 // check says why an entry is kept out. Whoever is away from this machine may
@@ -98,7 +100,7 @@ func (e *Entry) checkInputs() error {
 	}
 	for i := range e.Args {
 		a := &e.Args[i]
-		if a.Flag != "" && a.Flag[0] != '-' || len(a.Flag) > maxTitle {
+		if a.Flag != "" && !flagName.MatchString(a.Flag) {
 			return fmt.Errorf("%.60q is no flag", a.Flag)
 		}
 		switch {
@@ -115,7 +117,7 @@ func (e *Entry) checkInputs() error {
 		what string
 		list []Input
 		name *regexp.Regexp
-	}{{"variable", e.Env, variableName}, {"header", e.Headers, headerName}, {"variable", e.Variables, inputName}} {
+	}{{"variable", e.Env, variableName}, {"header", e.Headers, inputName}, {"variable", e.Variables, inputName}} {
 		seen := map[string]bool{}
 		for i := range kind.list {
 			in := &kind.list[i]

@@ -20,7 +20,6 @@ type shelf struct {
 	Entries []*Entry `json:"entries"`
 	Refused refused  `json:"refused"`
 	Passed  int      `json:"passed,omitempty"` // entries of versions that are not the latest, or deleted
-	names   map[string]bool
 }
 
 // What was refused, and why.
@@ -42,12 +41,13 @@ func nameKey(name string) string { return strings.ToLower(name) }
 // A reader puts the entries of documents on a shelf.
 type reader struct {
 	shelf
-	source string // that the entries are of
-	away   bool   // the source is not of this machine
+	names  map[string]bool // of its entries, by nameKey
+	source string          // that the entries are of
+	away   bool            // the source is not of this machine
 }
 
 func newReader(source string, away bool) *reader {
-	return &reader{shelf: shelf{names: map[string]bool{}}, source: source, away: away}
+	return &reader{names: map[string]bool{}, source: source, away: away}
 }
 
 // errNoRegistry is returned for a document of another kind.

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,10 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"hutch/aggd/guard"
@@ -54,7 +51,10 @@ func (f fetcher) read(ctx context.Context, o Origin) (*shelf, error) {
 func (f fetcher) into(ctx context.Context, r *reader, o Origin) error {
 	switch o.Kind {
 	case "file":
-		text, err := f.file(o.Where)
+		text, _, err := fs.ReadRegular(o.Where, f.max+1)
+		if err == nil {
+			err = f.bound(text)
+		}
 		if err == nil {
 			_, err = r.document(text)
 		}
@@ -71,31 +71,12 @@ func (f fetcher) into(ctx context.Context, r *reader, o Origin) error {
 	return f.pages(ctx, r, o)
 }
 
-// file reads an ordinary file: a pipe would block, and a device never end.
-func (f fetcher) file(path string) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
+// bound refuses what is too much.
+func (f fetcher) bound(text []byte) error {
+	if int64(len(text)) > f.max {
+		return fmt.Errorf("%w: it has more than %d bytes", fs.ErrTooLong, f.max)
 	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is not an ordinary file", fs.ErrInvalid, path)
-	}
-	return f.bounded(file)
-}
-
-// bounded reads all that there is, if it is not too much.
-func (f fetcher) bounded(in io.Reader) ([]byte, error) {
-	var b bytes.Buffer
-	n, err := b.ReadFrom(io.LimitReader(in, f.max+1))
-	if err == nil && n > f.max {
-		err = fmt.Errorf("%w: it has more than %d bytes", fs.ErrTooLong, f.max)
-	}
-	return b.Bytes(), err
+	return nil
 }
 
 // pages reads what an API lists, page after page. A cursor that comes again, and one
@@ -182,8 +163,11 @@ func (f fetcher) get(ctx context.Context, client *http.Client, target string) ([
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%w: it answers HTTP %d %s", fs.ErrIO, resp.StatusCode, http.StatusText(resp.StatusCode))
 	}
-	text, err := f.bounded(resp.Body)
-	return text, unreached(err)
+	text, err := io.ReadAll(io.LimitReader(resp.Body, f.max+1))
+	if err != nil {
+		return nil, unreached(err)
+	}
+	return text, f.bound(text)
 }
 
 // unreached returns an error of HTTP without the URL, which may have in it what is

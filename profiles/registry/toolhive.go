@@ -131,7 +131,7 @@ func (e *Entry) add(x *extension) {
 		e.Status = strings.ToLower(x.Status)
 	}
 	for _, d := range x.Definitions {
-		if d.Name != "" && !slices.Contains(e.Tools, d.Name) && len(e.Tools) <= maxList {
+		if len(e.Tools) <= maxList && d.Name != "" && !slices.Contains(e.Tools, d.Name) {
 			e.Tools = append(e.Tools, d.Name)
 		}
 	}
