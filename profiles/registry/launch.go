@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -66,7 +67,10 @@ func (e *MissingError) Unwrap() error { return fs.ErrInvalid }
 func (e *Entry) Launch(g Given) (*Launch, error) {
 	f := &filling{given: g, used: map[string]bool{}}
 	l := &Launch{Env: map[string]Setting{}, Headers: map[string]Setting{}}
-	l.Run = f.fill(e.Run, e.Variables).Text
+	run := f.fill(e.Run, e.Variables)
+	if l.Run = run.Text; run.Secret {
+		f.fail(errors.New("its URL is to have a secret in it, where status and logs would show that"))
+	}
 	for i := range e.Args {
 		f.argument(l, &e.Args[i])
 	}
@@ -92,7 +96,7 @@ func (e *Entry) Launch(g Given) (*Launch, error) {
 	case len(f.missing) > 0:
 		return nil, &MissingError{Name: e.Name, Inputs: f.missing}
 	}
-	return l, e.checkFilled(l)
+	return l, f.checkFilled(e, l)
 }
 
 // all returns the inputs that the URL of a server in a sandbox may name.
@@ -105,13 +109,17 @@ func (e *Entry) all() []Input {
 	return list
 }
 
-// checkFilled refuses a launch whose values make another server of it.
-func (e *Entry) checkFilled(l *Launch) error {
+// checkFilled refuses a launch whose values make another server of it: what stands
+// for the host, or a part of it, ends where the host does.
+func (f *filling) checkFilled(e *Entry, l *Launch) error {
 	if e.Remote() {
-		was, _, _ := strings.Cut(e.Run, "://")
+		scheme, host, _ := strings.Cut(e.Run, "://")
+		if end := strings.IndexAny(host, "/?#"); end >= 0 {
+			host = host[:end]
+		}
 		u, err := url.Parse(l.Run)
-		if err != nil || u.Scheme != was || u.Hostname() == "" || u.User != nil {
-			return fmt.Errorf("%w: server %s: with these values %.100q is no URL", fs.ErrInvalid, e.Name, l.Run)
+		if err != nil || u.Scheme != scheme || u.Hostname() == "" || u.Host != f.fill(host, e.Variables).Text {
+			return fmt.Errorf("%w: server %s: with these values %.100q is no URL, or one of another host", fs.ErrInvalid, e.Name, e.Run)
 		}
 	}
 	for _, all := range []map[string]Setting{l.Env, l.Headers} {
@@ -178,7 +186,7 @@ func (f *filling) input(in Input) (Setting, bool) {
 		s = Setting{Text: in.Default}
 	case in.Required:
 		f.lacks(in)
-		return Setting{}, false
+		return Setting{Secret: in.Secret}, false
 	default:
 		return Setting{}, false
 	}

@@ -57,6 +57,7 @@ func TestLaunch(t *testing.T) {
 		{"remote", "com.example/remote", Given{Values: m{"tenant": "t"}, Secrets: m{"key": "k"}}, "https://t.example.com/mcp  [] map[] map[Authorization:{Bearer k true}] []"},
 		{"remote", "com.example/remote", Given{Values: m{"X-Region": "us"}}, "! server com.example/remote needs tenant: your name there; key (secret)"},
 		{"remote", "com.example/remote", Given{Values: m{"tenant": "u:p@evil.example/#", "key": "k"}}, "! is no URL"},
+		{"remote", "com.example/remote", Given{Values: m{"tenant": "evil.example/", "key": "k"}}, "! one of another host"},
 		{"remote", "com.example/remote", Given{Values: m{"tenant": "t", "key": "k", "Authorization": "x"}}, "! Authorization is set by the registry"},
 	} {
 		l, err := entry(t, test.file, test.name).Launch(test.given)
@@ -78,6 +79,13 @@ func TestLaunch(t *testing.T) {
 // No secret is in an error.
 func TestLaunchKeepsSecrets(t *testing.T) {
 	e := &Entry{Name: "a", Env: []Input{{Name: "KEY", Secret: true, Choices: []string{"a", "b"}}}}
+	remote := &Entry{Name: "a", Run: "https://a.example/{KEY}", Variables: e.Env}
+	remote.Variables[0].Required = true
+	for _, values := range []map[string]string{nil, {"KEY": "a"}} {
+		if _, err := remote.Launch(Given{Values: values}); !errors.Is(err, fs.ErrInvalid) || !strings.Contains(err.Error(), "a secret in it") {
+			t.Errorf("a secret in a URL: %v", err)
+		}
+	}
 	for _, g := range []Given{{Values: map[string]string{"KEY": "hidden"}}, {Secrets: map[string]string{"KEY": "hidden\x00", "--x": "hidden"}}} {
 		if _, err := e.Launch(g); err == nil || strings.Contains(err.Error(), "hidden") {
 			t.Error(err)
