@@ -77,7 +77,7 @@ func (c *Client) programs(doc map[string]any) (map[string]program, error) {
 		for _, entry := range servers {
 			name := nameOf(entry)
 			if _, twice := found[name]; twice && name != "" {
-				return nil, fmt.Errorf("%w: %s has two servers %s", fs.ErrInvalid, c.shown(), fs.QuoteLine(name))
+				return nil, fmt.Errorf("%w: %s has two servers %s", fs.ErrInvalid, c.shown(), fs.QuoteLine(fs.Shorten(name)))
 			}
 			found[name] = programOf(entry)
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"hutch/fs"
 )
 
 var bom = []byte("\ufeff") // which some editors put before all
@@ -79,7 +81,7 @@ func decodeJSON(text []byte) (map[string]any, error) {
 		return nil, err
 	}
 	if name := twice(o, true); name != "" {
-		return nil, fmt.Errorf("%s is there twice", name)
+		return nil, fmt.Errorf("%s is there twice", fs.QuoteLine(fs.Shorten(name)))
 	}
 	v.Standardize()
 	d := json.NewDecoder(bytes.NewReader(v.Pack()))

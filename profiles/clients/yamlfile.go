@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -14,17 +15,15 @@ import (
 func readYAML(text []byte) (*yaml.Node, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, more yaml.Node
-	if err := d.Decode(&doc); err != nil {
-		if len(bytes.TrimSpace(text)) == 0 {
-			return nil, nil
-		}
-		if !hasYAML(text) {
-			return nil, nil
-		}
+	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil {
 		return nil, err
 	}
 	if err := d.Decode(&more); err == nil {
 		return nil, errors.New("several documents")
+	} else if !errors.Is(err, io.EOF) {
+		return nil, err
 	}
 	root := doc.Content[0]
 	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
@@ -34,16 +33,6 @@ func readYAML(text []byte) (*yaml.Node, error) {
 		return nil, errors.New("no table")
 	}
 	return root, nil
-}
-
-// hasYAML says whether a line is more than a comment.
-func hasYAML(text []byte) bool {
-	for line := range bytes.Lines(text) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
-			return true
-		}
-	}
-	return false
 }
 
 func decodeYAML(text []byte) (map[string]any, error) {
