@@ -37,16 +37,25 @@ func secret(ctx context.Context, args []string) error {
 
 // setSecret sets a secret to what is typed, which is not shown, or to the input.
 func setSecret(ctx context.Context, c *tree, args []string) error {
+	file, err := secretFile(args[0])
+	if err != nil {
+		return err
+	}
 	value, err := readSecret(ctx, args[0], os.Stdin)
 	if err != nil {
 		return err
 	}
-	f, err := c.create(path.Join("secrets", args[0]), 0o200)
+	f, err := c.create(file, 0o200)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(value)
 	return errors.Join(err, f.Close())
+}
+
+// secretFile returns the file of the secret called name.
+func secretFile(name string) (string, error) {
+	return path.Join("secrets", name), fs.CheckWord("secret", name)
 }
 
 func readSecret(ctx context.Context, name string, in *os.File) (value []byte, err error) {
@@ -104,7 +113,11 @@ func listSecrets(_ context.Context, c *tree, _ []string) error {
 func forgetSecrets(_ context.Context, c *tree, names []string) error {
 	var errs []error
 	for _, name := range names {
-		errs = append(errs, c.remove(path.Join("secrets", name)))
+		file, err := secretFile(name)
+		if err == nil {
+			err = c.remove(file)
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
