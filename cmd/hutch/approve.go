@@ -15,23 +15,23 @@ import (
 // approve lets through a tool that is held back, or all of a server, or tells which
 // are, and how each is not what it was when it was approved.
 func approve(_ context.Context, c *tree, args []string) error {
-	vm, err := vmDir(args[0])
+	dir, err := endpoint(c, args[0])
 	if err != nil {
 		return err
 	}
-	ctl := path.Join(vm, "mcp/ctl")
+	ctl := path.Join(dir, "mcp/ctl")
 	if len(args) > 1 {
-		return noVM(c, args[0], writeFile(c, ctl, "approve "+fs.QuoteAll(args[1:])+"\n"))
+		return writeFile(c, ctl, "approve "+fs.QuoteAll(args[1:])+"\n")
 	}
 	text, err := readFile(c, ctl)
 	if err != nil {
-		return noVM(c, args[0], err)
+		return err
 	}
 	for line := range strings.Lines(text) {
 		word, err := fs.LineWords(line, -1)
 		switch {
 		case err == nil && len(word) == 4 && word[0] == "held":
-			err = tellHeld(c, os.Stdout, args[0], vm, word[1:])
+			err = tellHeld(c, os.Stdout, args[0], dir, word[1:])
 		case err == nil && len(word) == 2 && word[0] == "more":
 			_, err = fmt.Printf("and %s more\n", word[1])
 		}
@@ -42,9 +42,9 @@ func approve(_ context.Context, c *tree, args []string) error {
 	return nil
 }
 
-// tellHeld tells of a tool that is held back: its name, its digest and why.
-func tellHeld(c *tree, w io.Writer, name, vm string, held []string) error {
-	dir := path.Join(vm, "mcp/tools", url.PathEscape(held[0]))
+// tellHeld tells of a tool of what is held back: its name, its digest and why.
+func tellHeld(c *tree, w io.Writer, of, dir string, held []string) error {
+	dir = path.Join(dir, "mcp/tools", url.PathEscape(held[0]))
 	was, err := readFile(c, path.Join(dir, "approved"))
 	var is string
 	if err == nil {
@@ -59,8 +59,21 @@ func tellHeld(c *tree, w io.Writer, name, vm string, held []string) error {
 	fmt.Fprintf(w, "%s: %s\n", fs.QuoteLine(held[0]), held[2])
 	less(w, "-", was, is)
 	less(w, "+", is, was)
-	_, err = fmt.Fprintf(w, "\thutch approve %s %s %s\n", fs.Quote(name), fs.QuoteLine(held[0]), held[1])
+	_, err = fmt.Fprintf(w, "\thutch approve %s %s %s\n", shellWord(of), shellWord(held[0]), held[1])
 	return err
+}
+
+// shellWord returns s as a word that a shell takes for s and nothing else: a server
+// chooses the names of its tools. What a terminal would not show as it is has the
+// escapes of bash and zsh.
+func shellWord(s string) string {
+	switch line := fs.QuoteLine(s); {
+	case s != "" && !strings.ContainsFunc(s, fs.NotIn("._/-")):
+		return s
+	case strings.HasPrefix(line, `"`):
+		return "$'" + strings.ReplaceAll(line[1:len(line)-1], "'", `\'`) + "'"
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // less prints the lines of a text that another has not, but for the digest.

@@ -56,7 +56,7 @@ func commands() []command {
 		{"asks", "[FLAGS]", 0, 0, "list what waits for a person to decide it, or ask", defineAsks, ending, false},
 		{"allow", "[FLAGS] ID…", 1, -1, "answer that it may be", defineAllow, ending, false},
 		{"deny", "ID [REASON…]", 1, -1, "answer that it may not, and why", plain(connected(deny)), ending, true},
-		{"approve", "VM [NAME [DIGEST]]", 1, 3, "let through a tool that is held back, or all of a server, or tell which are and why", plain(connected(approve)), ending, false},
+		{"approve", "OF [NAME [DIGEST]]", 1, 3, "let through a tool that is held back, or all of a server, or tell which are and why", plain(connected(approve)), ending, false},
 		{"policy", "[FLAGS] test|rules|suggest|replay NAME…", 2, -1, "test what a policy decides, or print or replay a VM's", definePolicy, ending, false},
 		{"sql", "[FLAGS] [VM] [SQL]", 0, 2, "ask a ledger, that of a VM or of all", defineSQL, ending, false},
 		{"images", "[FLAGS]", 0, 0, "list the images", defineImages, ending, false},

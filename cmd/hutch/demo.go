@@ -198,15 +198,7 @@ func (d *show) mkdir(dir string) {
 }
 
 func (d *show) echo(text, file string) {
-	d.do("echo "+quoteForShell(text)+" >>"+file, func() error { return writeFile(d.c, file, text+"\n") })
-}
-
-// quoteForShell shows text as a shell wants it.
-func quoteForShell(text string) string {
-	if !strings.ContainsAny(text, `'"$\{;&|<>`) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	d.do("echo "+shellWord(text)+" >>"+file, func() error { return writeFile(d.c, file, text+"\n") })
 }
 
 // cat prints a file that is not empty.
