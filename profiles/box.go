@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"encoding/json"
+	"strings"
 
 	"hutch/aggd/wire"
 )
@@ -9,7 +10,7 @@ import (
 // A Box is the sandbox that the program of an MCP server runs in.
 type Box struct {
 	Server  string       `json:"server,omitempty"` // of servers/, in a session of which the program's place is; "": a program
-	Image   string       `json:"image,omitempty"`  // "": host
+	Image   string       `json:"image,omitempty"`  // of images/, or a reference to one of a registry; "": host
 	Net     string       `json:"net,omitempty"`    // NetNone or NetProxy
 	Network wire.Network `json:"network"`          // what it may reach, where Net is NetProxy
 	Mounts  []Mount      `json:"mounts,omitempty"`
@@ -24,6 +25,9 @@ type Says struct {
 	Source      string   `json:"source,omitempty"` // where the server is said
 	Read, Allow []string `json:",omitempty"`
 }
+
+// IsReference tells whether Image is of a registry: it has one of / : @.
+func (b Box) IsReference() bool { return strings.ContainsAny(b.Image, "/:@") }
 
 // Text returns what a wire.Program has of a Box.
 func (b Box) Text() string {

@@ -172,7 +172,7 @@ var extra = []Key{
 	{Name: ofServer + "call_timeout", In: InProfile, kind: isTime, Min: "1ms", field: func(t target) any { return (*time.Duration)(&t.s.CallTimeout) }},
 	{Name: ofServer + "sandbox", In: InProfile, kind: isFlag, field: func(t target) any { return &t.s.Sandboxed }},
 	{Name: ofServer + "run_as", In: InProfile, kind: isName, field: func(t target) any { return &t.s.RunAs }},
-	{Name: ofServer + "image", In: InProfile, kind: isName, field: func(t target) any { return &t.s.Image }},
+	{Name: ofServer + "image", In: InProfile, kind: isText, field: func(t target) any { return &t.s.Image }},
 	{Name: ofServer + "shared", In: InProfile, kind: isFlag, field: func(t target) any { return &t.s.OneForAll }},
 	{Name: ofServer + "permissions", In: InProfile, kind: isText, field: func(t target) any { return &t.s.Permissions }},
 	{Name: ofServer + "read", In: InProfile, kind: isTexts, field: func(t target) any { return &t.s.Read }},

@@ -141,11 +141,11 @@ func (s *Server) reach(says map[string]any, at key) error {
 	switch {
 	case s.Session != "":
 		return s.bySession(says, at)
-	case s.Command == "" && s.URL == "":
+	case s.Command == "" && s.URL == "" && s.Image == "":
 		return at.faultf("server %s has no command and no url: give it one of them", s.Name)
 	case s.Command != "" && s.URL != "":
 		return at.faultf("server %s has both a command and a url: remove one", s.Name)
-	case s.Command != "":
+	case s.URL == "":
 		return s.byCommand(says, at)
 	}
 	return s.byURL(says, at)
@@ -182,6 +182,9 @@ func (s *Server) byCommand(says map[string]any, at key) error {
 	}
 	if k := saysOf(says, ofHost); k != "" && s.Sandboxed {
 		return at.with(k).faultf("server %s runs in a sandbox, and %s goes with sandbox = false: add that, or remove it", s.Name, k)
+	}
+	if strings.ContainsFunc(s.Image, fs.NotIn("._-/:@")) {
+		return at.with("image").faultf("image %.64q of server %s is neither the name of one below images nor a reference like ghcr.io/OWNER/NAME:TAG", s.Image, s.Name)
 	}
 	if k := saysOf(says, ofSandbox); k != "" && !s.Sandboxed {
 		return at.with(k).faultf("server %s has sandbox = false, and %s goes with a sandbox: remove one", s.Name, k)

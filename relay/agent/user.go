@@ -17,8 +17,8 @@ type login struct {
 	credential *syscall.Credential // nil: as the agent
 }
 
-// parseLogin reads UID, UID:GID or a name of /etc/passwd; "" is the agent's
-// own user.
+// parseLogin reads UID or a name of /etc/passwd, with :GID or :NAME of a group or
+// without; "" is the agent's own user.
 func parseLogin(s string) (login, error) {
 	if s == "" {
 		u := known(strconv.Itoa(os.Getuid()))
@@ -36,9 +36,12 @@ func parseLogin(s string) (login, error) {
 		group = u.Gid
 	}
 	uid, _ := strconv.ParseUint(u.Uid, 10, 32)
+	if g, err := user.LookupGroup(group); grouped && err == nil {
+		group = g.Gid
+	}
 	gid, err := strconv.ParseUint(group, 10, 32)
 	if err != nil {
-		return login{}, fmt.Errorf("%w: group %q: want a number", fs.ErrInvalid, group)
+		return login{}, fmt.Errorf("%w: group %q is not known here", fs.ErrInvalid, group)
 	}
 	c := &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	if os.Getuid() == 0 {

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
+
 	"hutch/fs"
 )
 
@@ -45,7 +47,15 @@ func (s *Store) Pull(ctx context.Context, name, ref string) error {
 	if err != nil {
 		return err
 	}
-	return s.fill(ctx, name, "pulled", r.Name(), func(ctx context.Context, j *job) (record, string, error) {
+	j, err := s.beginPull(name, r)
+	if err != nil {
+		return err
+	}
+	return j.wait(ctx)
+}
+
+func (s *Store) beginPull(name string, r name.Reference) (*job, error) {
+	return s.fill(name, "pulled", r.Name(), func(ctx context.Context, j *job) (record, string, error) {
 		return s.pull(ctx, j, r)
 	})
 }
@@ -57,19 +67,23 @@ func (s *Store) Import(ctx context.Context, name, path string) error {
 		return fmt.Errorf("%w: path %q is not absolute", fs.ErrInvalid, path)
 	}
 	path = filepath.Clean(path)
-	return s.fill(ctx, name, "imported", path, func(ctx context.Context, j *job) (record, string, error) {
+	j, err := s.fill(name, "imported", path, func(ctx context.Context, j *job) (record, string, error) {
 		return s.load(ctx, j, path)
 	})
+	if err != nil {
+		return err
+	}
+	return j.wait(ctx)
 }
 
-// fill has work make the image's files, and waits for it. Work returns what
-// the image is, and the folder that holds its files.
-func (s *Store) fill(ctx context.Context, name, verb, source string, work func(context.Context, *job) (record, string, error)) error {
+// fill has work make the image's files. Work returns what the image is, and the
+// folder that holds its files.
+func (s *Store) fill(name, verb, source string, work func(context.Context, *job) (record, string, error)) (*job, error) {
 	life, cancel := context.WithCancelCause(s.life)
 	j := &job{name: name, verb: verb, source: source, began: time.Now(), cancel: cancel, done: make(chan struct{})}
 	if err := s.begin(j); err != nil {
 		cancel(nil)
-		return err
+		return nil, err
 	}
 	s.tasks.Go(func() {
 		defer cancel(nil)
@@ -79,7 +93,7 @@ func (s *Store) fill(ctx context.Context, name, verb, source string, work func(c
 		}
 		s.finish(j, r, root, err)
 	})
-	return j.wait(ctx)
+	return j, nil
 }
 
 func (j *job) wait(ctx context.Context) error {

@@ -140,7 +140,7 @@ func explain(err error) error {
 	}
 	switch t.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("%w: the registry refuses: %w", fs.ErrPermission, err)
+		return fmt.Errorf("%w: the registry refuses: the image is not there for everybody: mend its name, or docker login as the user that hutchd runs as: %w", fs.ErrPermission, err)
 	case http.StatusNotFound:
 		return fmt.Errorf("%w: the registry has no such image: %w", fs.ErrNotExist, err)
 	}

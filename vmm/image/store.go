@@ -24,7 +24,8 @@ type Store struct {
 	maxBytes, maxEntries int64         // what one image may have
 	stall                time.Duration // how long a registry may send nothing
 
-	hostMu sync.Mutex // held while the machine's image is brought up to date
+	hostMu  sync.Mutex // held while the machine's image is brought up to date
+	fetchMu sync.Mutex // held while an image is found, or made, for a reference
 
 	mu     sync.Mutex // guards jobs and closed; held while images and layers come and go
 	jobs   map[string]*job

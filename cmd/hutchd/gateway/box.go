@@ -17,7 +17,7 @@ func place(s profiles.Server, privileged bool) wire.Server {
 	switch {
 	case s.Session != "":
 		s.Command, s.Sandbox = "servers/"+s.Session, profiles.Box{Server: s.Session}.Text()
-	case s.Command == "":
+	case s.Command == "" && s.Image == "":
 	case s.Sandboxed:
 		b, err := box(s, privileged)
 		if err != nil {

@@ -17,15 +17,16 @@ func definition(s *runconfig.Server, t permission.Terms) (wire.Server, error) {
 	if s.IsRemote() {
 		return remote(d, s)
 	}
-	p, ok := packOf(s.Source)
-	if !ok {
-		return d, fmt.Errorf("%w: source %s: images cannot be run as servers yet: npx://, uvx://, go:// and https:// can", fs.ErrUnsupported, s.Source)
-	}
 	b, err := boxOf(s, t)
 	if err != nil {
 		return d, err
 	}
-	d.Command, d.Args = p.program, s.Args
+	if p, ok := packOf(s.Source); ok {
+		d.Command = p.program
+	} else if b.Image = imageOf(s.Source); b.Image == "" {
+		return d, fmt.Errorf("%w: source %s: no entry of the registry is called so", fs.ErrNotExist, s.Source)
+	}
+	d.Args = s.Args
 	d.Env = s.Environment()
 	for _, secret := range s.Secrets {
 		d.Env[secret.Variable] = secret.Reference.String()

@@ -100,7 +100,9 @@ func (s *Server) start(ctx context.Context, look bool) error {
 		return err
 	}
 	s.setAbort(cancel)
-	err = s.begin(ctx, c, look)
+	if err = s.fetch(ctx, c.Server()); err == nil {
+		err = s.begin(ctx, c, look)
+	}
 	s.setAbort(nil)
 	switch {
 	case err == nil:

@@ -231,6 +231,7 @@ func (s *Server) Status() string {
 	if v.Source.Kind != "" {
 		fmt.Fprintf(&b, "source %s\ntransport %s\n", v.Source, v.Transport)
 	}
+	b.WriteString(s.imageStatus(v.Source))
 	if v.Entry != "" {
 		fmt.Fprintf(&b, "entry %s\n", v.Entry)
 	}

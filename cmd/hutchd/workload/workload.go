@@ -96,13 +96,20 @@ func (w *Workloads) start(ctx context.Context, g *gateway.Gateway, s programs.St
 	if err := a.check(b, s.Program); err != nil {
 		return nil, err
 	}
+	if b.Image, err = w.named(ctx, b, func(text string) { fmt.Fprintf(g.AggLog(), "%s: %s\n", s.Server, text) }); err != nil {
+		return nil, err
+	}
 	v, err := w.ready(ctx, at, b)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", at.vm(), err)
 	}
 	w.ask(at, a)
 	s.Gone = a.gone(b, s)
-	return v.StartProgram(ctx, fmt.Sprintf("mcp-%d", w.s.NextID()), sandbox.Given{Env: environment()}, s)
+	s, given, err := w.completed(v, b, s)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w", at.vm(), err)
+	}
+	return v.StartProgram(ctx, fmt.Sprintf("mcp-%d", w.s.NextID()), given, s)
 }
 
 // home is where the guest has the workspace.
@@ -153,11 +160,12 @@ func (w *Workloads) ready(ctx context.Context, at place, b profiles.Box) (*sandb
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
+	made := false
 	v, err := w.s.Lookup(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		v, err = w.s.Make(ctx, name)
-		own.text = ""
+		own.text, made = "", true
 	case err == nil && v.Config().Profile != at.profile():
 		err = fmt.Errorf("%w: that vm is somebody's: rename it, or the server", fs.ErrExist)
 	}
@@ -166,6 +174,11 @@ func (w *Workloads) ready(ctx context.Context, at place, b profiles.Box) (*sandb
 	}
 	text := b.Text()
 	if own.text != text {
+		if !made {
+			if v, err = w.onImage(ctx, v, b.Image); err != nil {
+				return nil, err
+			}
+		}
 		if err := w.arrange(ctx, v, at.profile(), b); err != nil {
 			return nil, err
 		}
