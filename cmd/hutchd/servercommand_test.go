@@ -3,11 +3,15 @@
 package main_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"hutch/fs/need"
@@ -35,8 +39,7 @@ func (s *service) refused(why string, args ...string) {
 // host be told of it, and what that starts by its own file be the server.
 func TestServerCommand(t *testing.T) {
 	t.Parallel()
-	_, program := need.Everything(t)
-	root, _, _ := strings.Cut(program, "/node_modules/")
+	need.Everything(t) // and so npx
 	s := newService(t, false)
 	home := filepath.Join(s.dir, "home")
 	if err := os.MkdirAll(filepath.Join(home, ".cursor"), 0o700); err != nil {
@@ -50,10 +53,17 @@ func TestServerCommand(t *testing.T) {
 	}
 	s.start()
 	s.refusals()
-	if out := s.hutch("server", "-l", "team=docs", "-e", "MARK=told", "-v", root+"/node_modules:/node_modules:ro", "run", "everything", "--", "stdio"); !strings.HasSuffix(out, "everything\n") {
+	s.write("secrets/token", "of-the-test")
+	if out := s.hutch("server", "-l", "team=docs", "-e", "MARK=told", "-secret", "token,target=API_TOKEN", "run", "everything", "--", "stdio"); !strings.HasSuffix(out, "everything\n") {
 		t.Errorf("hutch server run prints %s", out)
 	}
 	s.sumBy("everything")
+	if text := s.use("servers/everything/tools/get-env", `{}`); !strings.Contains(text, "of-the-test") {
+		t.Errorf("its environment is %s", text)
+	}
+	if text := s.hutch("server", "export", "everything") + s.read("servers/everything/log/audit"); strings.Contains(text, "of-the-test") {
+		t.Errorf("the secret is in %s", text)
+	}
 	if out := s.hutch("server", "-format", "json", "-l", "team=docs", "ls"); !strings.Contains(out, `"name":"everything","package":"npx://@modelcontextprotocol/server-everything@`) ||
 		!strings.Contains(out, `"status":"running"`) || !strings.Contains(out, `"get-sum"`) || !strings.Contains(out, `"group":"default"`) {
 		t.Errorf("hutch server ls prints %s", out)
@@ -71,14 +81,20 @@ func TestServerCommand(t *testing.T) {
 	if text := s.read("servers/everything/log/audit"); strings.Count(text, `"tool_name":"get-sum"`) != 3 {
 		t.Errorf("the calls are %s", text)
 	}
+	s.callTool(filepath.Join(s.bin, "hutch"), []string{"-s", s.addr, "mcp-session", "groups/default"}, "everything_get-sum")
 	saved := filepath.Join(s.dir, "saved.json")
 	s.hutch("server", "export", "everything", saved)
-	s.hutch("server", "rm", "everything")
-	if out := s.hutch("server", "import", saved); out != "everything\n" {
-		t.Errorf("hutch server import prints %s", out)
+	if out := s.hutch("server", "-name", "again", "import", saved); out != "again\n" || s.hutch("server", "export", "again") != s.hutch("server", "export", "everything") {
+		t.Errorf("hutch server import prints %s, and makes %s", out, s.hutch("server", "export", "again"))
 	}
-	s.hutch("server", "start", "everything")
-	s.sumBy("everything")
+	s.hutch("server", "rm", "again")
+	if out := s.hutch("server", "logs", "everything"); !strings.Contains(out, "Starting default (STDIO) server") {
+		t.Errorf("hutch server logs prints %s", out)
+	}
+	if out := s.hutch("server", "logs", "everything", "audit"); !strings.Contains(out, `"tool_name":"get-sum"`) {
+		t.Errorf("hutch server logs prints %s", out)
+	}
+	s.refused("there are audit", "server", "logs", "everything", "nolog")
 	s.hutch("server", "stop", "everything")
 	s.refused("does not run, it is stopped: hutch server start", "mcp-session", "servers/everything")
 }
@@ -124,14 +140,51 @@ func (s *service) callBy(file []byte, server string) {
 		s.t.Fatalf("%v: %s", err, file)
 	}
 	program := says.MCPServers[server]
-	cmd := s.user(program.Command, program.Args...)
+	s.callTool(program.Command, program.Args, "get-sum")
+}
+
+// callTool calls a tool of the MCP server that a command is.
+func (s *service) callTool(command string, args []string, tool string) {
+	s.t.Helper()
+	cmd := s.user(command, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // nor of where the service is
 	cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"cursor","version":"1"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}
-{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"get-sum","arguments":{"a":2,"b":3}}}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"` + tool + `","arguments":{"a":2,"b":3}}}
 `)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "The sum of 2 and 3 is 5") {
-		s.t.Errorf("%s %q: %v: %s", program.Command, program.Args, err, out)
+		s.t.Errorf("%s %q: %v: %s", command, args, err, out)
 	}
+}
+
+// TestServerInterrupted interrupts the command that runs a server which says nothing:
+// the server is gone.
+func TestServerInterrupted(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	cmd := s.command("hutch", "server", "-name", "mute", "run", "http://"+l.Addr().String()+"/mcp")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	cmd.Process.Signal(syscall.SIGINT)
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 128+int(syscall.SIGINT) {
+		t.Errorf("%v: %s", err, out.Bytes())
+	}
+	if _, err := s.client().Stat("servers/mute"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is left: %v", err)
+	}
+	s.refused(`no server "mute"`, "server", "stop", "mute")
 }

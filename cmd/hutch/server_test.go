@@ -1,0 +1,39 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestServerName(t *testing.T) {
+	for ref, want := range map[string]string{
+		"everything": "everything", "io.github.a/forge": "forge", "npx://@scope/server-x": "server-x", "npx://@scope/server-x@1.2.3": "server-x",
+		"npx://a": "a", "uvx://tool[cli]@1": "tool", "go://github.com/a/b/cmd/c@v1": "c", "ghcr.io/a/b:v1@sha256:00": "b", "localhost:5000/a": "a",
+		"https://mcp.example.com:8443/v1/mcp": "mcp-example-com", "https://mcp.example.com/": "mcp-example-com", "npx://a__b": "a_b",
+		"npx://builtin": "", "local": "", "npx://": "", "": "", "npx://a_": "a",
+	} {
+		if got := serverName(ref); got != want {
+			t.Errorf("%q: %q, want %q", ref, got, want)
+		}
+	}
+}
+
+// The flags say the config that a server begins with.
+func TestServerConfig(t *testing.T) {
+	f := serverFlags{
+		group: "g", permissions: "network", transport: "sse", port: 80, env: []string{"A=b=c", "E="}, secrets: []string{"s,target=S"},
+		mounts: []string{"/a:/b:ro"}, labels: []string{"team=docs"},
+	}
+	text, err := f.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"container_labels":{"team":"docs"},"env_vars":{"A":"b=c","E":""},"group":"g","permission_profile_name_or_path":"network",` +
+		`"secrets":["s,target=S"],"target_port":80,"transport":"sse","volumes":["/a:/b:ro"]}`
+	if string(text) != want || !json.Valid(text) {
+		t.Errorf("%s\nwant\n%s", text, want)
+	}
+	if text, _ := new(serverFlags).config(); string(text) != "{}" {
+		t.Errorf("nothing said is %s", text)
+	}
+}
