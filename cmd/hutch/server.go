@@ -32,7 +32,7 @@ func serverVerbs() map[string]serverVerb {
 		"logs":    {1, 2, "f", serverLog},
 		"export":  {1, 2, "", exportServer},
 		"import":  {1, 1, "name keep", importServer},
-		"login":   {1, 1, "", loginServer},
+		"login":   {1, 1, "device", loginServer},
 		"logout":  {1, -1, "", toldServers("logout")},
 	}
 }
@@ -43,7 +43,7 @@ type serverFlags struct {
 	format                              string
 	port                                int
 	env, secrets, mounts, labels        []string
-	all, follow, keep                   bool
+	all, follow, keep, device           bool
 }
 
 // defineServer has the command that runs MCP servers.
@@ -61,6 +61,7 @@ func defineServer(flags *flag.FlagSet) action {
 	flags.BoolVar(&f.keep, "keep", false, "run, import: leave what was made where it fails")
 	flags.BoolVar(&f.all, "a", false, "ls: those that are stopped, too")
 	flags.BoolVar(&f.follow, "f", false, "logs: go on as more comes")
+	flags.BoolVar(&f.device, "device", false, "login: by a code that is typed on another device")
 	flags.StringVar(&f.format, "format", "table", "ls: print a `form`: table, json, or mcpservers, which AI clients read")
 	return func(ctx context.Context, args []string) error {
 		verb, ok := serverVerbs()[args[0]]
@@ -154,10 +155,12 @@ func toldServers(message string) func(context.Context, *tree, *serverFlags, []st
 // followed is toldServers of what may take long: what the server says meanwhile is
 // told.
 func followed(message string) func(context.Context, *tree, *serverFlags, []string) error {
-	return eachServer(func(ctx context.Context, c *tree, dir string) error {
-		defer follow(ctx, c, path.Join(dir, "log/server"))()
-		return writeFile(c, path.Join(dir, "ctl"), message+"\n")
-	})
+	return eachServer(func(ctx context.Context, c *tree, dir string) error { return tellFollowed(ctx, c, dir, message) })
+}
+
+func tellFollowed(ctx context.Context, c *tree, dir, message string) error {
+	defer follow(ctx, c, path.Join(dir, "log/server"))()
+	return writeFile(c, path.Join(dir, "ctl"), message+"\n")
 }
 
 // serverName makes the name of a server of what is run.

@@ -31,8 +31,14 @@ func runServer(ctx context.Context, c *tree, f *serverFlags, args []string) erro
 		if err := storeServer(c, dir, config); err != nil {
 			return err
 		}
-		defer follow(ctx, c, path.Join(dir, "log/server"))()
-		return writeFile(c, path.Join(dir, "ctl"), "run "+fs.QuoteAll(args)+"\n")
+		err := tellFollowed(ctx, c, dir, "run "+fs.QuoteAll(args))
+		if status, _ := readFile(c, path.Join(dir, "status")); !strings.HasPrefix(status, "unauthenticated\n") {
+			return err
+		}
+		if wrong := login(c, dir, "login", os.Stderr); wrong != nil { // else it has started
+			return fmt.Errorf("%w; %w", err, wrong)
+		}
+		return nil
 	})
 }
 
@@ -115,7 +121,8 @@ func (f *serverFlags) config() ([]byte, error) {
 	if volumes != nil {
 		said["volumes"] = volumes
 	}
-	return json.Marshal(said)
+	text, err := json.MarshalIndent(said, "", "  ")
+	return append(text, '\n'), err
 }
 
 // tableOf returns words K=V as a table.
@@ -230,27 +237,35 @@ func serverLog(ctx context.Context, c *tree, f *serverFlags, args []string) erro
 	return noServer(c, dir, printLog(ctx, c, os.Stdout, file, 0, f.follow))
 }
 
-// loginServer has a remote server be logged in to, and prints what is to be done for
-// that until it is.
-func loginServer(ctx context.Context, c *tree, _ *serverFlags, args []string) error {
+// loginServer has a person log in to a remote server.
+func loginServer(_ context.Context, c *tree, f *serverFlags, args []string) error {
 	dir, err := serverDir(args[0])
 	if err != nil {
 		return err
 	}
+	message := "login"
+	if f.device {
+		message += " device"
+	}
+	return noServer(c, dir, login(c, dir, message, os.Stdout))
+}
+
+// login has a person log in to a server, and prints what is to be done for that until it
+// is.
+func login(c *tree, dir, message string, w io.Writer) error {
 	file := path.Join(dir, "login")
 	told, _ := readFile(c, file) // of a login before
 	done := make(chan error, 1)
-	go func() { done <- writeFile(c, path.Join(dir, "ctl"), "login\n") }()
+	go func() { done <- writeFile(c, path.Join(dir, "ctl"), message+"\n") }()
 	for {
 		select {
 		case err := <-done:
-			return noServer(c, dir, err)
+			return err
 		case <-time.After(200 * time.Millisecond):
 		}
-		text, err := readFile(c, file)
-		if err == nil && text != told {
+		if text, err := readFile(c, file); err == nil && text != told {
 			told = text
-			fmt.Print(text)
+			io.WriteString(w, text)
 		}
 	}
 }
