@@ -222,10 +222,10 @@ func (a asker) why(host string, e wire.NetEvent) string {
 	text := "denied " + fs.QuoteLine(host)
 	_, err := guard.ParsePattern(host)
 	switch {
-	case a.installs:
-		return text + " while the package was installed, when there are only its registry's hosts"
 	case err != nil || strings.Contains(host, "*") || e.Rule != guard.RuleDefault && e.Rule != guard.RulePort:
 		return text + ": " + e.Reason
+	case a.installs:
+		return text + " while the package was installed, when there are only its registry's hosts"
 	}
 	return text + ": " + a.allow(host)
 }

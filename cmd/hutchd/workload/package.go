@@ -3,12 +3,14 @@ package workload
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path"
 	"regexp"
 	"strings"
 
+	"hutch/aggd/wire"
 	"hutch/profiles/runconfig"
 )
 
@@ -22,8 +24,7 @@ type pack struct {
 	program string   // of the guest, which runs then
 	moves   bool     // what it names may be another version tomorrow
 	given   []string // the variables of hutchd's environment that say where packages are had
-	hosts   []string // that they are had from
-	inside  []string // of these, those that may be of the inside: mirrors
+	hosts   []string // that they are had from, with their ports
 }
 
 // installed is where a sandbox has its package: in its workspace, which stays.
@@ -68,8 +69,16 @@ func packOf(s runconfig.Source) (p pack, ok bool) {
 // npm makes a link to the program that npx starts: the only one that the package has,
 // or that of its name.
 const (
-	npmScript = `npm install --global --prefix "$1" --no-audit --no-fund --no-update-notifier --loglevel=error --logs-max=0 --fetch-retry-mintimeout=1000 -- "$2" &&
-exec node -e '
+	npmScript = `if [ -e "$1/whole" ]; then
+	newest=$(npm view --json --loglevel=error --logs-max=0 --fetch-retry-mintimeout=1000 -- "$2" version) || exit
+	node -e '
+const [at, newest] = process.argv.slice(1);
+process.exit(JSON.parse(fs.readFileSync(at)).version === [].concat(JSON.parse(newest)).at(-1) ? 0 : 1);
+' "$1/lib/node_modules/$3/package.json" "$newest" && exit
+	rm -f "$1/whole"
+fi
+npm install --global --prefix "$1" --no-audit --no-fund --no-update-notifier --loglevel=error --logs-max=0 --fetch-retry-mintimeout=1000 -- "$2" &&
+node -e '
 const fs = require("fs"), path = require("path"), [dir, name] = process.argv.slice(1), base = name.replace(/.*\//, "");
 const at = path.join(dir, "lib/node_modules", name), bin = JSON.parse(fs.readFileSync(path.join(at, "package.json"))).bin || {};
 const programs = typeof bin === "string" ? { [base]: bin } : bin, all = [...new Set(Object.values(programs))];
@@ -78,7 +87,7 @@ if (!file) throw new Error(name + " has no program of its name: " + Object.keys(
 fs.mkdirSync(path.join(dir, "server"), { recursive: true });
 fs.rmSync(path.join(dir, "server", base), { force: true });
 fs.symlinkSync(path.join(at, file), path.join(dir, "server", base));
-' "$1" "$3"`
+' "$1" "$3" && touch "$1/whole"`
 	uvScript = `export UV_TOOL_DIR="$1/tools" UV_TOOL_BIN_DIR="$1/bin"
 uv tool install --no-progress --force --upgrade -- "$2" || exit
 [ -x "$1/bin/$3" ] || { echo "$3 has no program of its name:" $(ls "$1/bin"); exit 1; }`
@@ -107,12 +116,20 @@ func (p *pack) from(variable, otherwise string) {
 		default:
 			port = "443"
 		}
-		p.hosts = append(p.hosts, strings.TrimSuffix(u.Host, ":"+port)+":"+port)
-		if text != otherwise {
-			p.inside = append(p.inside, u.Hostname())
-		}
+		p.hosts = append(p.hosts, net.JoinHostPort(u.Hostname(), port))
 		return
 	}
+}
+
+// network is what may be reached while the package is installed. Its hosts may be of
+// the inside: a mirror is, and so is what stands for the registry in some networks.
+func (p *pack) network() wire.Network {
+	n := wire.Network{Allow: p.hosts}
+	for _, at := range p.hosts {
+		host, _, _ := net.SplitHostPort(at)
+		n.Private = append(n.Private, host)
+	}
+	return n
 }
 
 // environment is what the tool gets that installs the package, beside what all
