@@ -77,6 +77,7 @@ var measures = []struct {
 	{"fork", (*bencher).forks, true},
 	{"ledger", (*bencher).ledger, false},
 	{"files", (*bencher).files, false},
+	{"servers", (*bencher).servers, false},
 	{"memory", (*bencher).memory, true},
 	{"density", (*bencher).density, false},
 }
