@@ -165,7 +165,11 @@ func (g *Group) renew() {
 		g.mu.Lock()
 		g.news = false
 		g.mu.Unlock()
-		return g.Configure(ctx)
+		err := g.Configure(ctx)
+		if err != nil && ctx.Err() == nil {
+			g.LastErr.Set(err)
+		}
+		return err
 	})
 }
 

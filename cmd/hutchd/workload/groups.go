@@ -112,12 +112,10 @@ func (w *Workloads) RemoveGroup(ctx context.Context, name string) error {
 		return err
 	}
 	for {
-		w.mu.Lock()
-		members := w.members(name)
-		if len(members) == 0 {
-			delete(w.groups, name) // in the same moment, so that nobody joins any more
+		members, err := w.unmake(g)
+		if err != nil {
+			return err
 		}
-		w.mu.Unlock()
 		if len(members) == 0 {
 			break
 		}
@@ -128,8 +126,31 @@ func (w *Workloads) RemoveGroup(ctx context.Context, name string) error {
 		}
 	}
 	g.Gateway.Close()
-	gone := filepath.Join(w.groupsDir, ".gone-"+name)
-	return errors.Join(os.Rename(g.dir, gone), os.RemoveAll(gone))
+	return os.RemoveAll(w.gone(g))
+}
+
+// gone is where the folder of a group is until it is removed.
+func (w *Workloads) gone(g *Group) string {
+	return w.groupDir(fmt.Sprintf(".gone-%s-%d", g.Name, g.ID))
+}
+
+// unmake returns the members of a group; if there are none, there is no such group any
+// more, and another one of its name can be made.
+func (w *Workloads) unmake(g *Group) ([]*Server, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	members := w.members(g.Name)
+	if len(members) > 0 {
+		return members, nil
+	}
+	if w.groups[g.Name] != g {
+		return nil, fmt.Errorf("%w: group %s", fs.ErrNotExist, g.Name)
+	}
+	if err := os.Rename(g.dir, w.gone(g)); err != nil {
+		return nil, err
+	}
+	delete(w.groups, g.Name)
+	return nil, nil
 }
 
 // members returns the servers of a group, sorted by name. Its caller holds mu.
