@@ -214,7 +214,7 @@ func tellUnused(c *tree, dir string) error {
 	}
 	for line := range strings.Lines(status) {
 		if words, err := fs.LineWords(strings.TrimSuffix(line, "\n"), -1); err == nil && len(words) == 2 && words[0] == "unused" {
-			fmt.Fprintf(os.Stderr, "hutch: not used: %s\n", words[1])
+			fmt.Fprintf(os.Stderr, "hutch: not used: %s\n", fs.PlainLine(words[1]))
 		}
 	}
 	return nil
@@ -265,7 +265,7 @@ func login(c *tree, dir, message string, w io.Writer) error {
 		}
 		if text, err := readFile(c, file); err == nil && text != told {
 			told = text
-			io.WriteString(w, text)
+			fmt.Fprintln(w, fs.PlainLine(strings.TrimSpace(text)))
 		}
 	}
 }

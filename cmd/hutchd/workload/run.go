@@ -92,7 +92,7 @@ func (r *run) forget(next string) {
 		r.Env, r.Secrets, r.Headers, r.SecretHeaders, r.Auth, r.Profile = nil, nil, nil, nil, nil, nil
 		return
 	}
-	if p, err := permission.Parse(was.Permissions); err == nil && reflect.DeepEqual(p, r.Profile) {
+	if p, _, err := granted(was); err == nil && reflect.DeepEqual(p, r.Profile) {
 		r.Profile = nil
 	}
 	r.Env, r.Headers, r.SecretHeaders = maps.Clone(r.Env), maps.Clone(r.Headers), maps.Clone(r.SecretHeaders)
@@ -125,8 +125,8 @@ func (r *run) takeEntry(e *registry.Entry, transport string, args []string) erro
 	if err == nil {
 		err = errors.Join(r.takeArgs(l), r.takeVariables(l), r.takeHeaders(e, l))
 	}
-	if err == nil && e.Permissions != nil && r.Profile == nil && r.Permission == "" {
-		r.Profile, err = permission.Parse(e.Permissions)
+	if err == nil {
+		err = r.takePermissions(e)
 	}
 	if err != nil {
 		return fmt.Errorf("entry %s: %w", e.Name, err)
@@ -144,6 +144,51 @@ func (r *run) takeEntry(e *registry.Entry, transport string, args []string) erro
 	r.unseen = r.hidden(l.Paths)
 	return nil
 }
+
+// takePermissions takes what an entry gives its server, unless the config has said
+// what that may.
+func (r *run) takePermissions(e *registry.Entry) error {
+	if e.Permissions == nil || r.Profile != nil || r.Permission != "" {
+		return nil
+	}
+	p, folders, err := granted(e)
+	if err != nil {
+		return err
+	}
+	for _, m := range folders {
+		shown := func(o permission.Mount) bool { return o.Host == m.Host && o.Guest == m.Guest }
+		if !slices.ContainsFunc(r.Mounts, shown) {
+			return fmt.Errorf("%w: it wants to see %s of the host, which only you can show it: set volumes %s, with :ro if it is only to read", fs.ErrPermission, m.Host, volume(m.Host, m.Guest))
+		}
+	}
+	r.Profile = p
+	return nil
+}
+
+// granted returns what an entry gives a server, and the folders of the host that it
+// would have it see: who writes a registry is not to say which files leave this machine.
+func granted(e *registry.Entry) (p *permission.Profile, folders []permission.Mount, err error) {
+	if p, err = permission.Parse(e.Permissions); err != nil {
+		return nil, nil, err
+	}
+	for _, list := range []*[]string{&p.Read, &p.Write} {
+		*list = slices.DeleteFunc(*list, func(text string) bool {
+			m, err := permission.ParseMount(text, false)
+			if err != nil || m.Host == "" {
+				return false
+			}
+			folders = append(folders, m)
+			return true
+		})
+		if len(*list) == 0 {
+			*list = nil
+		}
+	}
+	return p, folders, nil
+}
+
+// volume is a folder of the host as the field volumes has it, in a control message.
+func volume(host, guest string) string { return fs.Quote(`["` + host + ":" + guest + `"]`) }
 
 // given returns what the config gives to an entry: its variables, and of its headers
 // those that the entry knows. What the entry itself set when it was run before is not.
@@ -344,8 +389,8 @@ func (r *run) explain(err error) error {
 	case r.unnamed:
 		return fmt.Errorf("%w (no registry has %s, which was taken for an image)", err, r.Source)
 	case len(r.unseen) > 0:
-		volume := r.unseen[0] + ":" + r.unseen[0]
-		return fmt.Errorf("%w (its sandbox does not show %s of the host: set volumes %s, with :ro if it is only to read)", err, r.unseen[0], fs.Quote(`["`+volume+`"]`))
+		path := r.unseen[0]
+		return fmt.Errorf("%w (its sandbox does not show %s of the host: set volumes %s, with :ro if it is only to read)", err, path, volume(path, path))
 	}
 	return err
 }

@@ -2,16 +2,20 @@ package workload
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"hutch/fs"
 	"hutch/profiles/registry"
 	"hutch/profiles/runconfig"
 )
 
-// entries are the sources of the registry's own tests.
+// greedy is a registry whose server wants to see a folder of the host.
+const greedy = `{"version":"1.0.0","servers":{"greedy":{"transport":"stdio","image":"npx://greedy@1.0.0","tools":[],
+	"permissions":{"read":["/srv/keys"],"network":{"outbound":{"insecure_allow_all":true}}}}}}`
+
+// entries are the sources of the registry's own tests, and greedy.
 func entries(t *testing.T) *registry.Store {
 	t.Helper()
 	s, err := registry.Open(registry.Config{Dir: t.TempDir()})
@@ -19,8 +23,13 @@ func entries(t *testing.T) *registry.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	for _, file := range []string{"server", "remote", "toolhive"} {
-		path, err := filepath.Abs("../../../profiles/registry/testdata/" + file + ".json")
+	own := filepath.Join(t.TempDir(), "greedy.json")
+	if err := os.WriteFile(own, []byte(greedy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const others = "../../../profiles/registry/testdata/"
+	for _, file := range []string{others + "server.json", others + "remote.json", others + "toolhive.json", own} {
+		path, err := filepath.Abs(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,6 +96,8 @@ func TestRun(t *testing.T) {
 		{`{"env_vars":{"X-Key":"secret:desk"}}`, "desk", `"add_headers_from_secret":{"X-Key":"desk"}`},
 		{`{"env_vars":{"X-Key":"secret:desk"},"header_forward":{"add_plaintext_headers":{"X-Team":"docs"}}}`, "desk", `"add_plaintext_headers":{"X-Team":"docs"}`},
 		{`{"env_vars":{"X-Key":"secret:desk"}}`, "desk", `"issuer":"https://login.desk.example"`},
+		{`{"volumes":["/srv/keys:/srv/keys:ro"]}`, "greedy", `"permission_profile":{"network":{"outbound":{"insecure_allow_all":true}}}`},
+		{`{"permission_profile_name_or_path":"none"}`, "greedy", `{"permission_profile_name_or_path":"none","schema_version":"v0.1.0","image":"npx://greedy@1.0.0","transport":"stdio","registry_server_name":"greedy"}`},
 	} {
 		if got, err := take(t, s, test.config, test.words); err != nil || !strings.Contains(got, test.want) {
 			t.Errorf("run %s of %s: %v\n%s\nwant %s", test.words, test.config, err, got, test.want)
@@ -103,9 +114,10 @@ func TestRunRefused(t *testing.T) {
 		{`{}`, "filesystem", "needs folder (a folder that it may read and write; more of them may follow): write it behind the name"},
 		{`{"env_vars":{"FORGE_HOST":"h"},"secrets":["t,target=FORGE_TOKEN"]}`, "io.example/forge --mode all", "--mode is one of ro rw"},
 		{`{"env_vars":{"tenant":"t","OTHER":"x"},"secrets":["k,target=key"]}`, "com.example/remote", "OTHER: a remote server has no environment"},
+		{`{}`, "greedy", `it wants to see /srv/keys of the host, which only you can show it: set volumes ["/srv/keys:/srv/keys"]`},
 		{`{"env_vars":{"tenant":"t"}}`, "com.example/remote", "key, a secret: hutch secret set key, and set env_vars.key secret:key"},
 	} {
-		if got, err := take(t, s, test.config, test.words); !errors.Is(err, fs.ErrInvalid) && !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), test.want) {
+		if got, err := take(t, s, test.config, test.words); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("run %s of %s: %v, want %s\n%s", test.words, test.config, err, test.want, got)
 		}
 	}
