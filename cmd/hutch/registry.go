@@ -55,18 +55,25 @@ func searchRegistry(c *tree, asJSON bool, words []string) error {
 		_, err := io.Copy(os.Stdout, f)
 		return err
 	}
+	return printEntries(bufio.NewReaderSize(f, 128<<10))
+}
+
+// printEntries prints a row for each entry of r.
+func printEntries(r io.Reader) error {
 	t := newTable(false, "NAME", "VERSION", "TRANSPORT", "RUN", "DESCRIPTION")
-	in := json.NewDecoder(bufio.NewReaderSize(f, 128<<10))
-	for in.More() {
+	for in := json.NewDecoder(r); ; {
 		var e registry.Entry
-		if err := in.Decode(&e); err != nil {
-			return err
+		err := in.Decode(&e)
+		if err == io.EOF {
+			return t.flush()
 		}
-		if err := t.row(nil, e.Name, e.Version, e.Transport, e.Run, e.Description); err != nil {
+		if err == nil {
+			err = t.row(nil, e.Name, e.Version, e.Transport, e.Run, e.Description)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return t.flush()
 }
 
 // entryInfo prints what a run of a server needs.

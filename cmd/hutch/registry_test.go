@@ -1,7 +1,11 @@
 package main
 
 import (
+	"errors"
+	"io"
+	"strings"
 	"testing"
+	"testing/iotest"
 
 	"hutch/profiles/registry"
 )
@@ -34,5 +38,12 @@ source       builtin
 `
 	if got != want {
 		t.Errorf("%s\nwant:\n%s", got, want)
+	}
+}
+
+// A list that breaks off is not one that has ended.
+func TestEntriesBreakOff(t *testing.T) {
+	if err := printEntries(io.MultiReader(strings.NewReader("{}\n"), iotest.ErrReader(errLost))); !errors.Is(err, errLost) {
+		t.Error(err)
 	}
 }
