@@ -45,12 +45,13 @@ func TestBusy(t *testing.T) {
 	s := stdioServer(t, "s", "plain")
 	s.Keep, s.Health = true, wire.Duration(100*time.Millisecond)
 	h := start(t, Config{}, s)
+	pid := h.pid("s")
 	h.post("rpc", rpcParams("", "s", "tools/call", `{"name":"hang"}`))
 	for !strings.Contains(h.unasked(), "hanging") {
 	}
 	h.rpc("", "s", "tools/call", `{"name":"sulk"}`)
 	pause(2*deadAfter*100*time.Millisecond, nil, nil) // nothing is to happen
-	if st := h.status("s"); st.State != wire.Connected {
-		t.Errorf("it is %+v", st)
+	if st := h.status("s"); st.State != wire.Connected || h.pid("s") != pid {
+		t.Errorf("it is %+v, or was started again", st)
 	}
 }
