@@ -12,7 +12,7 @@ const (
 	MaxProperties = 10       // levels of properties of an output in each other
 	MaxName       = 64       // bytes of the name of a tool and of the ID of a step
 	MaxReference  = 256      // bytes of the name by which a step calls a tool
-	MaxText       = 8 << 10  // bytes of a description
+	MaxText       = 8 << 10  // bytes of a description, and of why a tool says that it failed
 	MaxTimeout    = 24 * time.Hour
 	MaxIterations = 1000 // of a forEach
 	MaxParallel   = 50   // iterations of a forEach at once, and calls of a run at once

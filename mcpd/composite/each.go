@@ -31,7 +31,7 @@ func runForEach(ctx context.Context, r *run, s *step) outcome {
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
+	if err := orCause(ctx, g.Wait()); err != nil { // the time may be over between two items
 		return failedBy(err)
 	}
 	return gathered(items, rounds)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"hutch/aggd/rawjson"
@@ -161,7 +162,8 @@ func readResult(text json.RawMessage) outcome {
 		if said == "" {
 			said = "the tool says that it failed, and not why"
 		}
-		return failedBy(errors.New(said))
+		// Nothing holds room for it: there is one of each item, and of each step.
+		return failedBy(errors.New(strings.ToValidUTF8(strings.Clone(said[:min(len(said), MaxText)]), "")))
 	}
 	o := outcome{status: completed, output: content, content: content}
 	if structured := spans[inStructured].Of(text); structured != nil && string(structured) != "null" {

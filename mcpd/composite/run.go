@@ -150,8 +150,11 @@ func orCause(ctx context.Context, err error) error {
 	return err
 }
 
-// take takes one of the places, when there is one.
+// take takes one of the places, when there is one and ctx has not ended.
 func take(ctx context.Context, places chan struct{}) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	select {
 	case places <- struct{}{}:
 		return nil

@@ -341,6 +341,12 @@ func hang(ctx context.Context, _ string) (string, error) {
 	return "", ctx.Err()
 }
 
+// late is a tool that takes its time, and does not ask whose that is.
+func late(context.Context, string) (string, error) {
+	time.Sleep(2 * time.Second) // of the bubble
+	return text("late"), nil
+}
+
 // TestTimeLimits ends steps and runs whose tools hang. synctest sees to it that
 // nothing is left running.
 func TestTimeLimits(t *testing.T) {
@@ -357,11 +363,13 @@ func TestTimeLimits(t *testing.T) {
 			`{"n":3}`, 6 * time.Second},
 		"a forEach": {"steps: [{id: a, type: forEach, timeout: 3s, collection: '[1,2,3]', maxParallel: 1, onError: {action: continue}, step: {tool: x, timeout: 2s}}, {id: b, tool: y, dependsOn: [a]}]",
 			`{"text":"y"}`, 3 * time.Second},
+		"items in time": {"steps: [{id: a, type: forEach, timeout: 3s, collection: '[1,2,3,4,5,6,7]', maxParallel: 1, step: {tool: late}}]",
+			`error: composite tool "t": step "a": it takes too long: 3s are over`, 4 * time.Second},
 		"the first error": {"steps: [{id: a, tool: x}, {id: b, tool: fail}]", `error: composite tool "t": step "b": tool "fail": no`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &scene{tools: map[string]func(context.Context, string) (string, error){"x": hang, "y": says(text("y"), nil), "fail": says(isError("no"), nil)}}
+				s := &scene{tools: map[string]func(context.Context, string) (string, error){"x": hang, "y": says(text("y"), nil), "fail": says(isError("no"), nil), "late": late}}
 				began := time.Now()
 				result, err := compile(t, row.text).Run(t.Context(), nil, s.caller())
 				if err != nil {
@@ -449,8 +457,8 @@ func TestResultsAreBounded(t *testing.T) {
 		{"steps: [{id: a, tool: failing, onError: {action: retry, retryCount: 10, retryDelay: 1ns}}]", "xxxxxx"},
 	} {
 		result, err := compile(t, row.text).Run(t.Context(), nil, s.caller())
-		if err != nil || !strings.Contains(said(t, result), row.want) {
-			t.Errorf("%.200s, %v, want %s", result, err, row.want)
+		if err != nil || !strings.Contains(said(t, result), row.want) || len(result) > 2*MaxText {
+			t.Errorf("%.200s, %d bytes, %v, want %s", result, len(result), err, row.want)
 		}
 	}
 }
