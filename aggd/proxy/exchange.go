@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -123,12 +124,14 @@ func (x *exchange) text() string {
 		name = joinPort(x.event.Host, p)
 	}
 	file := "[network] of profiles/" + x.policy.profile + ".toml"
-	switch kind, _, _ := strings.Cut(x.rule, " "); kind {
-	case "default", "port":
+	switch kind, _, _ := strings.Cut(x.rule, " "); {
+	case x.policy.advice != "" && slices.Contains([]string{"default", "port", "block", "private"}, kind):
+		fmt.Fprintf(&b, "to do: %s\n", x.policy.advice)
+	case kind == "default", kind == "port":
 		fmt.Fprintf(&b, "to do: have %q added to allow in %s, and reload written to hutch's ctl\n", name, file)
-	case "block":
+	case kind == "block":
 		fmt.Fprintf(&b, "to do: do without it, or have it taken out of block in %s\n", file)
-	case "private":
+	case kind == "private":
 		fmt.Fprintf(&b, "to do: have %q added to private in %s, and reload written to hutch's ctl\n", x.event.Host, file)
 	}
 	return b.String()

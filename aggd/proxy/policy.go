@@ -19,6 +19,7 @@ const (
 // A policy is what the guest may reach, until another one replaces it.
 type policy struct {
 	profile    string
+	advice     string // "": to change the profile
 	hosts      guard.Hosts
 	guard      *guard.Guard
 	transport  *http.Transport
@@ -30,6 +31,7 @@ type policy struct {
 func newPolicy(n wire.Network) (*policy, error) {
 	p := &policy{
 		profile:  n.Profile,
+		advice:   n.Advice,
 		maxBytes: cmp.Or(max(n.MaxBytes, 0), maxBytes),
 		timeout:  cmp.Or(max(time.Duration(n.Timeout), 0), timeout),
 

@@ -5,7 +5,8 @@ import "time"
 // A Network says what a guest may reach through its proxy. Patterns are those of
 // guard.ParsePattern; without a port they mean 80 and 443, in Block every port.
 type Network struct {
-	Profile  string   `json:"profile"` // whose it is, for the texts of refusals
+	Profile  string   `json:"profile"`          // whose it is, for the texts of refusals
+	Advice   string   `json:"advice,omitempty"` // what a refusal has to do, where that is not to change the profile
 	Allow    []string `json:"allow"`
 	Block    []string `json:"block"`   // goes before Allow
 	Private  []string `json:"private"` // hosts, addresses and CIDRs that may be reached though they are not public

@@ -85,6 +85,9 @@ func (s *service) deniedTo(url string) {
 	if out, _ := s.sh("server-t", "curl -sS -m 20 -o /dev/null -w '%{http_code}' "+url); out != "403" {
 		s.t.Errorf("the registry answers %s", out)
 	}
+	if out, _ := s.sh("server-t", "curl -sS -m 20 "+url); !strings.Contains(out, "hutch: the profile of server t does not allow ") || !strings.Contains(out, "to do: see the log of server t") {
+		s.t.Errorf("the server is told %s", out)
+	}
 	_, host, _ := strings.Cut(url, "//")
 	var line string
 	poll(s.t, "the line", func() bool {

@@ -263,7 +263,8 @@ func (w *Workloads) arrange(ctx context.Context, v *sandbox.Sandbox, name string
 // reach what b says.
 func profileOf(name string, b profiles.Box) (*profiles.Profile, error) {
 	p := &profiles.Profile{Name: name, Network: b.Network, Security: policy.Config{Default: policy.Block}}
-	p.Network.Profile = p.Name
+	at, _ := placeOf(name)
+	p.Network.Profile, p.Network.Advice = "of server "+at.server, "see the log of server "+at.server+", which has what to add"
 	var err error
 	p.Policy, err = policy.New(p.Security)
 	return p, err
