@@ -59,7 +59,7 @@ func (a *aggregator) define(defs []definition) error {
 			s = &server{agg: a, state: wire.Failed, fault: fmt.Errorf("another server is named %s", def.Name)}
 			s.def.Store(&def)
 		case s != nil && s.def.Load().sameConnection(def):
-			s.def.Store(&def)
+			s.redefine(def)
 			next.byName[def.Name] = s
 		default:
 			s = newServer(a, def)

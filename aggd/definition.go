@@ -24,6 +24,7 @@ type definition struct {
 	wire.Server
 	fault  error   // why it means nothing
 	served *served // of its server
+	bearer *bearer // of its server; nil: BearerToken stays
 }
 
 func (d definition) idleTimeout() time.Duration    { return or(d.IdleTimeout, idleTimeout) }
@@ -39,6 +40,9 @@ func or(set wire.Duration, otherwise time.Duration) time.Duration {
 func (d definition) sameConnection(e definition) bool {
 	for _, s := range []*definition{&d, &e} {
 		s.AllowedTools, s.Source = nil, ""
+		if s.Renewed {
+			s.BearerToken = ""
+		}
 	}
 	return d.fault == nil && e.fault == nil && reflect.DeepEqual(d.Server, e.Server)
 }

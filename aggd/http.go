@@ -95,17 +95,35 @@ func redirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// do makes a request with the server's headers.
-func (p *httpPeer) do(ctx context.Context, method, target string, body io.Reader, header http.Header) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, target, body)
+// do makes a request with the server's headers. One that is refused for its token is
+// made once more, if there is another.
+func (p *httpPeer) do(ctx context.Context, method, target string, body []byte, header http.Header) (*http.Response, error) {
+	if p.def.bearer == nil {
+		return p.try(ctx, method, target, body, header, p.def.BearerToken)
+	}
+	token := p.def.bearer.get()
+	resp, err := p.try(ctx, method, target, body, header, token)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized {
+		return resp, err
+	}
+	token, ok := p.def.bearer.another(ctx, token)
+	if !ok {
+		return resp, nil
+	}
+	resp.Body.Close()
+	return p.try(ctx, method, target, body, header, token)
+}
+
+func (p *httpPeer) try(ctx context.Context, method, target string, body []byte, header http.Header, token string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
 		return nil, errors.New("the url is not valid")
 	}
 	for name, value := range p.def.Headers {
 		req.Header.Set(name, value)
 	}
-	if p.def.BearerToken != "" {
-		req.Header.Set("Authorization", "Bearer "+p.def.BearerToken)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	maps.Copy(req.Header, header)
 	resp, err := p.client.Do(req)
@@ -122,7 +140,7 @@ func (p *httpPeer) post(ctx context.Context, target string, msg []byte, header h
 			header.Set(trace.State, state)
 		}
 	}
-	return p.do(ctx, http.MethodPost, target, bytes.NewReader(msg), header)
+	return p.do(ctx, http.MethodPost, target, msg, header)
 }
 
 // stream opens a stream of events.

@@ -17,6 +17,7 @@ type server struct {
 	agg    *aggregator
 	state  string // of one that is not to be connected, with the fault that it has
 	fault  error
+	bearer *bearer                    // its token, if the host replaces that; nil: it stays
 	served *served                    // its program, if it is asked over HTTP and has one; nil: it has none
 	era    atomic.Uint32              // what it was seen to speak
 	def    atomic.Pointer[definition] // of which AllowedTools and Source may change
@@ -36,6 +37,10 @@ func newServer(agg *aggregator, def definition) *server {
 	case !def.Stdio() && def.Descriptor != "":
 		s.served = newServed(agg.cfg.Programs, def.Descriptor)
 		def.served = s.served
+	}
+	if def.Renewed {
+		s.bearer = newBearer(def.BearerToken, func() { agg.tell("notification", 0, "", def.Name, wire.StateChanged, nil, nil) })
+		def.bearer = s.bearer
 	}
 	s.state, s.fault = checkDefinition(def)
 	if s.state == "" {
@@ -65,11 +70,28 @@ func (s *server) upstream(client string) (*upstream, error) {
 		return nil, fmt.Errorf("unknown client: %.40s", client)
 	}
 	def := *d
-	def.served = s.served
+	def.served, def.bearer = s.served, s.bearer
 	u := newUpstream(s.agg, def, &s.era, client, offered, true)
 	u.setLate(s.late())
 	s.ups[client] = u
 	return u, nil
+}
+
+// redefine takes a definition that needs no other connection. Who failed may not fail
+// with another token.
+func (s *server) redefine(def definition) {
+	s.def.Store(&def)
+	if s.bearer == nil || !s.bearer.set(def.BearerToken) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, u := range s.ups {
+		select {
+		case u.kick <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // late reports whether a list has waited in vain for one of the connections, so that
@@ -136,6 +158,9 @@ func (s *server) status(client string) wire.Status {
 	st := d.Status(s.state, s.fault)
 	if u := s.best(client); u != nil {
 		u.describe(*d, &st)
+	}
+	if s.bearer != nil {
+		s.bearer.describe(&st)
 	}
 	return st
 }

@@ -8,6 +8,8 @@
 package wire
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -54,6 +56,10 @@ type Server struct {
 	IdleTimeout    Duration `json:"idle_timeout,omitempty"`    // a stdio server unused for so long is stopped
 	ConnectTimeout Duration `json:"connect_timeout,omitempty"` // to start, initialize and list
 	CallTimeout    Duration `json:"call_timeout,omitempty"`
+
+	// Renewed says that the host replaces the BearerToken by others of the same login:
+	// that costs no connection, and the Status says which the server refuses.
+	Renewed bool `json:"renewed,omitempty"`
 
 	// Fault is why the server is not to be connected, which the host has found.
 	Fault string `json:"fault,omitempty"`
@@ -158,10 +164,17 @@ type Status struct {
 	ProtocolVersion string `json:"protocol_version,omitempty"`
 	TemplateCount   int    `json:"template_count,omitempty"`
 	Instructions    string `json:"instructions,omitempty"`
+	Refused         string `json:"refused,omitempty"` // the TokenHash of a Renewed token that the server refuses; "": none
 
 	// What the server said of itself at initialize, as it came.
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`
 	ServerInfo   json.RawMessage `json:"server_info,omitempty"`
+}
+
+// TokenHash returns what stands for a token where that is not to be told.
+func TokenHash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:8])
 }
 
 // Status returns the status of a server that has no connection.
