@@ -71,7 +71,7 @@ func New(cfg Config) (*Client, error) {
 		if u.text == "" {
 			continue
 		}
-		if err := checkURL(u.text); err != nil {
+		if err := CheckURL(u.text); err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", fs.ErrInvalid, u.what, err)
 		}
 		named = append(named, u.text)

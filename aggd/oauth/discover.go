@@ -87,7 +87,7 @@ func (c *Client) protected(ctx context.Context, client *http.Client, said challe
 	places := []string{said.params["resource_metadata"]}
 	if places[0] == "" {
 		places = protectedPlaces(c.cfg.URL)
-	} else if err := checkURL(places[0]); err != nil {
+	} else if err := CheckURL(places[0]); err != nil {
 		return nil, fmt.Errorf("%w: resource_metadata: %w", fs.ErrInvalid, err)
 	}
 	for _, place := range places {
@@ -164,7 +164,7 @@ func (c *Client) authority(ctx context.Context, client *http.Client, p *protecte
 // authorityPlaces returns where an authorization server says what it has.
 func authorityPlaces(issuer string) ([]string, error) {
 	const ours, openID = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
-	if err := checkURL(issuer); err != nil {
+	if err := CheckURL(issuer); err != nil {
 		return nil, fmt.Errorf("%w: authorization server: %w", fs.ErrInvalid, err)
 	}
 	u, _ := url.Parse(issuer)

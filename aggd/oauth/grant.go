@@ -24,6 +24,7 @@ type grant struct {
 	Client   identity
 	Access   string
 	Refresh  string // "": they cannot be renewed
+	Renewed  bool   // they are not those of the login itself
 	Got      time.Time
 	Expires  time.Time
 	Due      time.Time // when they are to be renewed; zero: nobody has said

@@ -165,7 +165,7 @@ const maxCode = 64
 
 // checkDevice says why a person cannot do what an authorization server says.
 func checkDevice(d *oauth2.DeviceAuthResponse) error {
-	if err := checkURL(d.VerificationURI); err != nil {
+	if err := CheckURL(d.VerificationURI); err != nil {
 		return fmt.Errorf("%w: verification_uri: %w", fs.ErrInvalid, err)
 	}
 	if d.DeviceCode == "" || d.UserCode == "" || len(d.UserCode) > maxCode || strings.ContainsFunc(d.UserCode, func(r rune) bool { return r < ' ' || r > '~' }) {

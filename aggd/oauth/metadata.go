@@ -107,7 +107,7 @@ func (a *authority) check(issuer string) error {
 		if u.text == "" && !u.needed {
 			continue
 		}
-		if err := checkURL(u.text); err != nil {
+		if err := CheckURL(u.text); err != nil {
 			return fmt.Errorf("%w: %s: %w", fs.ErrInvalid, u.name, err)
 		}
 	}

@@ -37,7 +37,7 @@ func (c *Client) token(ctx context.Context, refused string) (string, error) {
 		return "", ErrLogin
 	case g.Access != refused && (g.Due.IsZero() || time.Now().Before(g.Due)):
 		return g.Access, nil
-	case g.Access == refused && time.Since(g.Got) < minLife:
+	case g.Access == refused && g.Renewed && time.Since(g.Got) < minLife:
 		return "", fmt.Errorf("%w: the server refuses the token that %s has just given", ErrLogin, &authority{Issuer: g.Issuer})
 	}
 	next, err := c.renew(ctx, g)
@@ -143,6 +143,7 @@ func (c *Client) renew(ctx context.Context, g *grant) (*grant, error) {
 		return nil, c.refusal(ctx, &authority{Issuer: g.Issuer}, err)
 	}
 	next := *g
+	next.Renewed = true
 	if err := next.set(t); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrLogin, &authority{Issuer: g.Issuer}, err)
 	}
@@ -162,7 +163,7 @@ func (c *Client) refusal(ctx context.Context, a *authority, err error) error {
 	status := refused.Response.StatusCode
 	why := said(refused.ErrorCode, refused.ErrorDescription, fmt.Sprintf("HTTP %d", status))
 	if refused.ErrorCode == "" || status >= 500 || slices.Contains(passing, refused.ErrorCode) {
-		return fmt.Errorf("%w: %s gives no token: %s", fs.ErrIO, a, why)
+		return fmt.Errorf("%w: %s answers %s", fs.ErrIO, a, why)
 	}
 	return fmt.Errorf("%w: %s refuses: %s", ErrLogin, a, why)
 }

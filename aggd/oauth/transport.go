@@ -116,8 +116,8 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// checkURL says why no token is asked for or sent there.
-func checkURL(text string) error {
+// CheckURL says why no token is asked for or sent there.
+func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Hostname() == "" || len(text) > maxURL || strings.ContainsFunc(text, isUnprintable):

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"hutch/fs"
@@ -172,6 +173,9 @@ func (s *Server) checkAuth() *Fault {
 	}
 	if a.CallbackPort < 0 || a.CallbackPort > 65535 {
 		return faultf(at+".callback_port", "is %d: ports are 1 to 65535", a.CallbackPort)
+	}
+	if a.Timeout < 0 || a.Timeout > time.Hour {
+		return faultf(at+".timeout", "is %v: up to 1h, in nanoseconds", a.Timeout)
 	}
 	if fault := tooMany(at+".scopes", len(a.Scopes), maxNames); fault != nil {
 		return fault

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"hutch/aggd/rawjson"
 	"hutch/fs"
@@ -42,7 +43,7 @@ var samples = map[string][]string{
 		"permission_profile.network.outbound.insecure_allow_all",
 	},
 	"remote.json": {
-		"remote_auth_config.timeout", "remote_auth_config.cached_refresh_token_ref", "remote_auth_config.cached_token_expiry", "host", "port", "proxy_mode",
+		"remote_auth_config.cached_refresh_token_ref", "remote_auth_config.cached_token_expiry", "host", "port", "proxy_mode",
 	},
 	"kubernetes.json": {
 		"mcpserver_generation", "host", "port", "oidc_config guard", "authz_config guard", "audit_config", "rate_limit_config guard", "rate_limit_namespace",
@@ -140,7 +141,7 @@ func TestServer(t *testing.T) {
 	secret := func(name string) reference.Reference { return reference.Reference{Scheme: "secret", Name: name} }
 	auth := &Auth{
 		ClientID: "hutch-example", ClientSecret: secret("OAUTH_CLIENT_SECRET_notes"), Scopes: []string{"read", "write"}, Issuer: "https://auth.example.com",
-		AuthorizeURL: "https://auth.example.com/authorize", TokenURL: "https://auth.example.com/token", Params: map[string]string{"prompt": "consent"}, CallbackPort: 8666,
+		AuthorizeURL: "https://auth.example.com/authorize", TokenURL: "https://auth.example.com/token", Params: map[string]string{"prompt": "consent"}, CallbackPort: 8666, Timeout: 5 * time.Minute,
 	}
 	if !remote.IsRemote() || !reflect.DeepEqual(remote.Auth, auth) || remote.SecretHeaders["X-Api-Key"] != secret("notes-key") || remote.Headers["X-Team"] != "docs" {
 		t.Errorf("%+v with %+v", remote, remote.Auth)

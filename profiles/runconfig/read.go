@@ -137,7 +137,7 @@ func (s *says) auth(v *Server) (fault *Fault) {
 	a := s.Auth
 	v.Auth = &Auth{
 		ClientID: a.ClientID, Scopes: a.Scopes, ScopeParam: a.ScopeParam, Issuer: a.Issuer, AuthorizeURL: a.AuthorizeURL,
-		TokenURL: a.TokenURL, Resource: a.Resource, Params: a.Params, CallbackPort: a.CallbackPort,
+		TokenURL: a.TokenURL, Resource: a.Resource, Params: a.Params, CallbackPort: a.CallbackPort, Timeout: a.Timeout,
 	}
 	for _, f := range []struct {
 		name, text, file string

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"time"
 
 	"hutch/aggd/rawjson"
 	"hutch/profiles/permission"
@@ -52,6 +53,7 @@ type saysAuth struct {
 	Resource         string            `json:"resource,omitempty"`
 	Params           map[string]string `json:"oauth_params,omitempty"`
 	CallbackPort     int               `json:"callback_port,omitempty"`
+	Timeout          time.Duration     `json:"timeout,omitempty"` // in nanoseconds
 	BearerToken      string            `json:"bearer_token,omitempty"`
 	BearerTokenFile  string            `json:"bearer_token_file,omitempty"`
 }
@@ -99,7 +101,7 @@ func (s *Server) says() *says {
 func (a *Auth) says() *saysAuth {
 	t := &saysAuth{
 		ClientID: a.ClientID, Scopes: a.Scopes, ScopeParam: a.ScopeParam, Issuer: a.Issuer, AuthorizeURL: a.AuthorizeURL,
-		TokenURL: a.TokenURL, Resource: a.Resource, Params: a.Params, CallbackPort: a.CallbackPort,
+		TokenURL: a.TokenURL, Resource: a.Resource, Params: a.Params, CallbackPort: a.CallbackPort, Timeout: a.Timeout,
 	}
 	t.ClientSecret, t.ClientSecretFile = inFile(a.ClientSecret, "client_secret")
 	t.BearerToken, t.BearerTokenFile = inFile(a.Bearer, "bearer_token")

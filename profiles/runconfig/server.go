@@ -3,6 +3,7 @@ package runconfig
 import (
 	"maps"
 	"strconv"
+	"time"
 
 	"hutch/profiles/permission"
 	"hutch/profiles/reference"
@@ -76,6 +77,7 @@ type Auth struct {
 	Resource     string            // RFC 8707
 	Params       map[string]string // more, of the authorization request
 	CallbackPort int               // 0: any
+	Timeout      time.Duration     // of a login; 0: nothing is said
 }
 
 // IsRemote tells whether the server runs elsewhere.

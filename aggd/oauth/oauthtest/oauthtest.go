@@ -53,6 +53,8 @@ type Server struct {
 	asked    []string          // paths, in order
 	asking   url.Values        // the last request for a person's yes
 	device   string
+	ill      bool     // nobody gets a token
+	given    []string // all tokens
 }
 
 // The paths of the authorization server.
@@ -246,6 +248,10 @@ func (s *Server) token(w http.ResponseWriter, req *http.Request) {
 	req.ParseForm()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ill {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
 	id := req.Form.Get("client_id")
 	if s.Secret != "" {
 		name, secret, _ := req.BasicAuth() // escaped as RFC 6749, 2.3.1, has it
@@ -302,13 +308,14 @@ func (s *Server) token(w http.ResponseWriter, req *http.Request) {
 }
 
 func (s *Server) give(w http.ResponseWriter, req *http.Request, id string) {
-	access, refresh := s.next("access"), s.next("refresh")
+	access, refresh := s.next("test-access-token"), s.next("test-refresh-token")
 	if s.JWT != "" {
 		claims, _ := json.Marshal(map[string]any{"iss": s.JWT, "jti": access, "exp": time.Now().Add(time.Hour).Unix()})
 		part := base64.RawURLEncoding.EncodeToString
 		access = part([]byte(`{"alg":"none"}`)) + "." + part(claims) + "." + part([]byte("sign"))
 	}
 	s.tokens[access], s.renewals[refresh] = true, id
+	s.given = append(s.given, access, refresh)
 	answer := map[string]any{"access_token": access, "token_type": "bearer", "refresh_token": refresh}
 	if s.Life > 0 {
 		answer["expires_in"] = s.Life
@@ -329,6 +336,20 @@ func (s *Server) RevokeAll() {
 	defer s.mu.Unlock()
 	clear(s.tokens)
 	clear(s.renewals)
+}
+
+// Ill has nobody get a token until it is well.
+func (s *Server) Ill(ill bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ill = ill
+}
+
+// Given returns all tokens that were given.
+func (s *Server) Given() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.given)
 }
 
 // Asked returns how often a path was asked for.

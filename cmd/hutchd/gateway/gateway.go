@@ -116,7 +116,9 @@ func New(s *Service, cfg Config) *Gateway {
 	e.Ended = func(c mcpd.Ended) { s.Telemetry.Call(g.Whose(), c) }
 	e.Trouble = g.Trouble
 	e.Ask = g.ask
-	e.Resolve = g.Resolve
+	if e.Resolve == nil {
+		e.Resolve = g.Resolve
+	}
 	if s.Start != nil {
 		e.Start = func(ctx context.Context, p programs.Start) (programs.Task, error) { return s.Start(ctx, g, p) }
 	}

@@ -1,6 +1,9 @@
 package tree
 
 import (
+	"fmt"
+
+	"hutch/aggd/oauth"
 	"hutch/cmd/hutchd/workload"
 	"hutch/fs"
 )
@@ -11,6 +14,8 @@ func serverVerbs() []verb {
 		{Name: "stop", Max: 0, Do: stopServer, Doc: "stop it with its sandbox"},
 		{Name: "restart", Max: 0, Do: restartServer, Doc: "stop it if it runs, and start it"},
 		{Name: "run", Args: "REF [ARG…]", Min: 1, Max: -1, Do: runServer, Doc: "have it be what REF names, with arguments, and start it"},
+		{Name: "login", Args: "[device]", Min: 0, Max: 1, Do: loginServer, Doc: "have a person log in to a remote server, as the file login says; returns when that is done"},
+		{Name: "logout", Max: 0, Do: logoutServer, Doc: "forget what the login has brought"},
 		{Name: "set", Args: "PATH [VALUE]", Min: 1, Max: 2, Do: setServer, Doc: "change a field of config, while stopped; without a value, take it away"},
 	}
 }
@@ -31,6 +36,19 @@ func setServer(c call, args []string) error {
 	return c.At.server.Set(c.Ctx, args[0], append(args[1:], "")[0])
 }
 
+func loginServer(c call, args []string) error {
+	switch {
+	case len(args) == 0:
+		return c.At.server.Login(c.Ctx, oauth.Browser)
+	case args[0] == string(oauth.Device):
+		return c.At.server.Login(c.Ctx, oauth.Device)
+	}
+	return fmt.Errorf("%w: login %s: write login, or login device", fs.ErrInvalid, fs.Quote(args[0]))
+}
+
+func logoutServer(c call, _ []string) error { return c.At.server.Logout(c.Ctx) }
+
+func serverLogin(c call) (string, error)  { return c.At.server.LoginText(), nil }
 func serverName(c call) (string, error)   { return c.At.server.Name + "\n", nil }
 func serverStatus(c call) (string, error) { return c.At.server.Status(), nil }
 func serverConfig(c call) (string, error) { return c.At.server.ConfigText(), nil }

@@ -154,6 +154,7 @@ func serverRow() []row {
 		{Name: "ctl", Perm: 0o600, Read: serverName, Verbs: serverVerbs(), Doc: "control the server; read: its name"},
 		{Name: "status", Perm: 0o444, Read: serverStatus, Doc: "state, then key value lines"},
 		{Name: "config", Perm: 0o600, Read: serverConfig, Store: storeServerConfig, Check: serverConfigErr, Ready: serverConfigReady, Doc: "what the server is, a RunConfig; editable while it does not run"},
+		{Name: "login", Perm: 0o400, Read: serverLogin, Doc: "what a login waits for, one line"},
 		{Name: "err", Perm: 0o444, Read: gatewayErr, Doc: "the last error about this server"},
 		{Name: "events", Perm: 0o444, Open: ledgerLog(ledger.VMs, true), Doc: "events of this server from the first, a JSON line each; blocks"},
 		{Name: "tools", Perm: 0o555, Names: tools.names, Enter: tools.enter, Each: toolRow(), Doc: "its tools, by their own names"},

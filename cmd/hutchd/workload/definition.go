@@ -45,11 +45,10 @@ func remote(d wire.Server, s *runconfig.Server) (wire.Server, error) {
 	if s.Transport == runconfig.SSE {
 		d.Type = "sse"
 	}
-	if a := s.Auth; a != nil {
-		if a.Bearer.Scheme == "" {
-			return d, fmt.Errorf("%w: OAuth is not there yet: give a bearer token", fs.ErrUnsupported)
-		}
-		d.BearerToken = a.Bearer.String()
+	if byLogin(s) {
+		d.BearerToken, d.Renewed = loginToken, true
+	} else if s.Auth != nil && s.Auth.Bearer.Scheme != "" {
+		d.BearerToken = s.Auth.Bearer.String()
 	}
 	return d, nil
 }

@@ -19,10 +19,11 @@ func (s *Server) watch() {
 		case <-s.Context().Done():
 			return
 		case <-s.changed:
-			if s.take(s.Context()) == nil {
-				s.observe()
-				s.give()
-			}
+		case <-time.After(s.nextFreshen()):
+		}
+		if s.take(s.Context()) == nil {
+			s.observe()
+			s.give()
 		}
 	}
 }
@@ -44,6 +45,10 @@ func (s *Server) observe() error {
 	if !was.Live() {
 		return nil
 	}
+	if err := s.freshen(); err != nil {
+		return err
+	}
+	was = s.told()
 	now, why := s.look()
 	switch {
 	case was == runconfig.Running && now == runconfig.Unhealthy:
@@ -60,7 +65,7 @@ func (s *Server) look() (runconfig.State, error) {
 	s.mu.Lock()
 	state, why := s.state, s.why
 	s.mu.Unlock()
-	if !state.Live() {
+	if !state.Live() || state == runconfig.AuthRetrying {
 		return state, why
 	}
 	ctx, cancel := context.WithTimeout(s.Context(), time.Second)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"hutch/aggd/oauth"
 	"hutch/aggd/wire"
 	"hutch/fs"
 	"hutch/mcpd/ledger"
@@ -80,7 +81,7 @@ const startTime = 5 * time.Minute
 func (s *Server) Start(ctx context.Context) error {
 	return s.do(ctx, func(ctx context.Context) error {
 		err := s.start(ctx, true)
-		if err != nil {
+		if err != nil && !errors.Is(err, oauth.ErrLogin) { // after which it is to run still
 			os.Remove(filepath.Join(s.dir, wantedFile))
 		}
 		return err
@@ -111,6 +112,8 @@ func (s *Server) start(ctx context.Context, look bool) error {
 		return err
 	case errors.Is(err, errStopped):
 		return errors.Join(err, s.halt(context.WithoutCancel(ctx)))
+	case errors.Is(err, oauth.ErrLogin):
+		return errors.Join(err, s.refuse(err))
 	}
 	return errors.Join(err, s.fail(err))
 }
@@ -148,6 +151,9 @@ func (s *Server) begin(ctx context.Context, c *runconfig.Config, look bool) erro
 		arranged, _ := arrange.Arrange(list, items)
 		return arranged
 	})
+	if err := s.authenticate(ctx, c); err != nil {
+		return err
+	}
 	if err := s.Configure(ctx); err != nil {
 		return err
 	}
@@ -179,6 +185,10 @@ func (s *Server) connected(ctx context.Context) error {
 		switch {
 		case err == nil && st.Connected:
 			return nil
+		case err == nil && st.Refused != "":
+			if err := s.renew(ctx, st.Refused); err != nil {
+				return err
+			}
 		case err == nil && st.Error != "":
 			return errors.New(s.Hides(st.Error))
 		}
@@ -220,7 +230,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	s.mu.Unlock()
 	return s.do(ctx, func(ctx context.Context) error {
 		os.Remove(filepath.Join(s.dir, wantedFile))
-		if !s.wanted() {
+		if !s.wanted() && s.told() != runconfig.Unauthenticated {
 			return nil
 		}
 		return s.halt(ctx)
@@ -253,8 +263,8 @@ func (s *Server) resume() {
 	s.Later(func(ctx context.Context) error {
 		for pause := firstPause; ; pause = min(2*pause, lastPause) {
 			err := s.do(ctx, s.startWanted)
-			if err == nil {
-				return nil
+			if err == nil || errors.Is(err, oauth.ErrLogin) {
+				return err
 			}
 			select {
 			case <-ctx.Done():

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"hutch/aggd/oauth"
 	"hutch/aggd/wire"
 	"hutch/cmd/hutchd/gateway"
 	"hutch/fs"
@@ -31,14 +32,16 @@ type Server struct {
 	changed chan struct{} // wakes watch
 	heard   chan struct{} // wakes a start
 
-	mu     sync.Mutex // guards what follows
-	text   string     // of config, as it was written
-	config *runconfig.Config
-	bad    error                   // why text does not count; nil: it does
-	state  runconfig.State         // what it was told to be
-	why    error                   // it is in error
-	abort  context.CancelCauseFunc // ends a start under way; nil: there is none
-	since  time.Time
+	mu      sync.Mutex // guards what follows
+	text    string     // of config, as it was written
+	config  *runconfig.Config
+	bad     error                   // why text does not count; nil: it does
+	state   runconfig.State         // what it was told to be
+	why     error                   // it is in error
+	abort   context.CancelCauseFunc // ends a start under way; nil: there is none
+	since   time.Time
+	known   *credential   // of the config that it was asked for last; nil: there is none
+	pending oauth.Pending // what a login waits for; zero: there is none
 }
 
 // The files of a server's folder.
@@ -62,7 +65,7 @@ func (w *Workloads) newServer(name string) *Server {
 		LedgerLimit: func() int64 { return records },
 		State:       func() ledger.Row { return ledger.Row{"state": string(s.told())} },
 		Servers:     s.servers,
-		Endpoint:    mcpd.Config{Changed: s.wake},
+		Endpoint:    mcpd.Config{Changed: s.wake, Resolve: s.resolve},
 	})
 	s.Do(s.watch)
 	return s

@@ -112,5 +112,5 @@ func (w *Workloads) RemoveServer(ctx context.Context, name string) error {
 	w.regroup(s.group())
 	s.Gateway.Close() // ends those who wait for their turn
 	gone := filepath.Join(w.dir, ".gone-"+name)
-	return errors.Join(os.Rename(s.dir, gone), os.RemoveAll(gone))
+	return errors.Join(s.saveTokens(""), os.Rename(s.dir, gone), os.RemoveAll(gone))
 }

@@ -1,0 +1,235 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"hutch/aggd/oauth"
+	"hutch/aggd/wire"
+	"hutch/fs"
+	"hutch/profiles/runconfig"
+)
+
+// A credential is what a remote server knows hutch by: the tokens of OAuth.
+type credential struct {
+	*oauth.Client
+	of    *runconfig.Config // whose server they are for
+	token string            // that the aggregator is told; guarded by the mu of the Server
+
+	// guarded by the turn of the Server
+	tried time.Time // when another token was asked for last
+	since time.Time // since when none can be had; zero: it can
+}
+
+// loginToken stands for the token that a login has brought.
+const loginToken = "oauth:"
+
+// The rhythm in which a token is tried to be had, which is ToolHive's but for the
+// first.
+const (
+	soonest   = 10 * time.Second // after the last try, when something is asked of the server
+	retryTime = 10 * time.Minute
+	retryMost = 24 * time.Hour
+)
+
+// byLogin tells whether a server is shown the token of a login: nothing else is said
+// of what it is to be shown.
+func byLogin(s *runconfig.Server) bool {
+	if !s.IsRemote() || s.Auth != nil && s.Auth.Bearer.Scheme != "" {
+		return false
+	}
+	for name := range s.Headers {
+		if strings.EqualFold(name, "Authorization") {
+			return false
+		}
+	}
+	for name := range s.SecretHeaders {
+		if strings.EqualFold(name, "Authorization") {
+			return false
+		}
+	}
+	return s.Auth != nil || oauth.CheckURL(s.Source.Name) == nil
+}
+
+// credentialFor returns the credential of the server that c is about; nil: it has none.
+func (s *Server) credentialFor(c *runconfig.Config) (*credential, error) {
+	v := c.Server()
+	if !byLogin(v) {
+		return nil, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known != nil && s.known.of == c {
+		return s.known, nil
+	}
+	is := oauth.Config{URL: v.Source.Name, Load: s.loadTokens, Save: s.saveTokens}
+	if a := v.Auth; a != nil {
+		is.ClientID, is.Scopes, is.ScopeParam, is.Issuer, is.AuthorizeURL = a.ClientID, a.Scopes, a.ScopeParam, a.Issuer, a.AuthorizeURL
+		is.TokenURL, is.Resource, is.Params, is.CallbackPort, is.Timeout = a.TokenURL, a.Resource, a.Params, a.CallbackPort, a.Timeout
+		if a.ClientSecret.Scheme != "" {
+			is.Secret = func(ctx context.Context) (string, error) { return s.Gateway.Resolve(ctx, a.ClientSecret.String()) }
+		}
+	}
+	client, err := oauth.New(is)
+	if err != nil {
+		return nil, fmt.Errorf("remote_auth_config: %w", err)
+	}
+	s.known = &credential{Client: client, of: c}
+	return s.known, nil
+}
+
+// tokensOf is what the store keeps the tokens of a server under.
+func tokensOf(server string) string { return "oauth/" + server }
+
+func (s *Server) loadTokens() (string, error) { return s.w.s.Secrets.Store.Own(tokensOf(s.Name)) }
+func (s *Server) saveTokens(text string) error {
+	return s.w.s.Secrets.Store.SetOwn(tokensOf(s.Name), text)
+}
+
+// resolve is the gateway's Resolve, with the token of a login.
+func (s *Server) resolve(ctx context.Context, value string) (string, error) {
+	if value != loginToken {
+		return s.Gateway.Resolve(ctx, value)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil {
+		return "", nil
+	}
+	return s.known.token, nil
+}
+
+// show has the aggregator be told a token when it is told next, and reports whether
+// that is another.
+func (s *Server) show(k *credential, token string) bool {
+	if token != "" {
+		s.Hide(token)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	other := k.token != token
+	k.token = token
+	return other
+}
+
+// authenticate has a server that starts be shown the token that there is, if any: it
+// may want none.
+func (s *Server) authenticate(ctx context.Context, c *runconfig.Config) error {
+	k, err := s.credentialFor(c)
+	if k == nil || err != nil {
+		return err
+	}
+	token, err := k.Token(ctx)
+	if err != nil && !errors.Is(err, oauth.ErrLogin) {
+		return err
+	}
+	k.tried, k.since = time.Now(), time.Time{}
+	s.show(k, token)
+	return nil
+}
+
+// inUse returns the credential of a server that runs, with the token that it is shown.
+func (s *Server) inUse() (*credential, string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil || s.known.of != s.config {
+		return nil, ""
+	}
+	return s.known, s.known.token
+}
+
+// renew has a server be shown another token than the one of a wire.TokenHash, which it
+// refuses, or the newest where that is "". It is the caller's turn.
+func (s *Server) renew(ctx context.Context, refused string) error {
+	k, token := s.inUse()
+	if k == nil || refused != "" && refused != wire.TokenHash(token) { // it is being told another
+		return nil
+	}
+	var next string
+	var err error
+	if refused != "" {
+		next, err = k.Renew(ctx, token)
+	} else {
+		next, err = k.Token(ctx)
+	}
+	k.tried = time.Now()
+	other := next != "" && s.show(k, next)
+	switch {
+	case errors.Is(err, oauth.ErrLogin):
+		return s.wantsLogin(err)
+	case err == nil && !other:
+		return nil
+	}
+	return errors.Join(err, s.Configure(ctx)) // in vain, too: who waits for a token waits no longer
+}
+
+// wantsLogin says what a person is to do.
+func (s *Server) wantsLogin(why error) error {
+	return fmt.Errorf("%w: log in with hutch server login %s: %w", fs.ErrPermission, s.Name, why)
+}
+
+// freshen has the token of a server that runs be renewed when it is time, and when
+// the server refuses it. It is the caller's turn.
+func (s *Server) freshen() error {
+	k, _ := s.inUse()
+	if k == nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(s.Context())
+	defer cancel(nil)
+	s.setAbort(cancel) // who stops the server does not wait for this
+	defer s.setAbort(nil)
+	refused := ""
+	if st, err := s.MCP.Status(ctx, s.Name); err == nil {
+		refused = st.Refused
+	}
+	due, retrying := k.Due(), s.told() == runconfig.AuthRetrying
+	late := !due.IsZero() && !time.Now().Before(due)
+	if !late && !retrying && refused == "" || (late || retrying) && time.Since(k.tried) < soonest {
+		return nil
+	}
+	err := s.renew(ctx, refused)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err == nil:
+		k.since = time.Time{}
+		if retrying {
+			return s.enter(runconfig.Well, nil)
+		}
+		return nil
+	case k.since.IsZero():
+		k.since = k.tried
+	}
+	if errors.Is(err, oauth.ErrLogin) || time.Since(k.since) > retryMost {
+		return s.refuse(err)
+	}
+	if retrying {
+		return nil
+	}
+	return s.enter(runconfig.RetryToken, err)
+}
+
+// nextFreshen returns how long the token of the server is to be left alone.
+func (s *Server) nextFreshen() time.Duration {
+	k, _ := s.inUse()
+	state := s.told()
+	if k == nil || !state.Live() {
+		return retryMost
+	}
+	if state == runconfig.AuthRetrying {
+		return retryTime
+	}
+	if due := k.Due(); !due.IsZero() {
+		return max(time.Until(due), soonest)
+	}
+	return retryMost
+}
+
+// refuse has a server that runs or starts be one that takes no token that there is.
+func (s *Server) refuse(why error) error {
+	return errors.Join(s.MCP.Stop(), s.enter(runconfig.Refuse, why))
+}
