@@ -83,19 +83,19 @@ func checkText(s string) error {
 	return nil
 }
 
-// closed are folders of the host that no server sees: the whole of it, and those
-// where its sockets are, which are as good as root.
-var closed = []string{"/", "/proc", "/sys", "/dev", "/run", "/var/run"}
+// closed are folders of the host of which no server sees anything: they are the
+// machine itself, or where its sockets are, many of which are as good as root.
+var closed = []string{"/proc", "/sys", "/dev", "/run", "/var/run"}
 
 // sockets are the names of those by which containers are started.
 var sockets = []string{"docker.sock", "containerd.sock", "crio.sock", "podman.sock"}
 
 func checkHost(name string) error {
 	switch {
-	case slices.Contains(closed, name) || profiles.Within("/proc", name) || profiles.Within("/sys", name) || profiles.Within("/dev", name):
-		return fmt.Errorf("has %s, which no server sees: name a folder of files", name)
 	case slices.Contains(sockets, path.Base(name)):
 		return fmt.Errorf("has %s, which no server sees: who has it is root of the host", name)
+	case name == "/" || slices.ContainsFunc(closed, func(dir string) bool { return profiles.Within(dir, name) }):
+		return fmt.Errorf("has %s, which no server sees: name a folder of files", name)
 	}
 	return nil
 }

@@ -138,6 +138,8 @@ func TestRefused(t *testing.T) {
 		`{"read": ["/"]}`:                                                "has /, which no server sees",
 		`{"read": ["/proc/1:/x"]}`:                                       "no server sees",
 		`{"read": ["/run:/x"]}`:                                          "no server sees",
+		`{"read": ["/run/podman:/x"]}`:                                   "no server sees",
+		`{"read": ["/var/run/dbus:/x"]}`:                                 "no server sees",
 		`{"read": ["/var/run/docker.sock"]}`:                             "is root of the host",
 		`{"read": ["/srv:/workspace/x"]}`:                                "the guest's own",
 		`{"read": ["/srv:/"]}`:                                           "the guest's own",
