@@ -173,13 +173,22 @@ func (c *Config) Set(path, value string) (*Config, error) {
 		quoted = nil
 	}
 	next, err := Decode(c.tidy(put(c.text, quoted, names)))
-	if err == nil || value == "" || !json.Valid([]byte(value)) {
+	if value == "" || !json.Valid([]byte(value)) {
 		return next, err
 	}
-	if other, wrong := Decode(c.tidy(put(c.text, []byte(value), names))); wrong == nil {
-		return other, nil
+	f := findField(names)
+	known, nested := f != nil && f.use == acts, value[0] == '{' || value[0] == '['
+	if known && err == nil || !known && !nested && err != nil { // a text it is, or one that looks like a secret
+		return next, err
 	}
-	return nil, err
+	other, wrong := Decode(c.tidy(put(c.text, []byte(value), names)))
+	switch {
+	case wrong == nil:
+		return other, nil
+	case err != nil && nested:
+		return nil, wrong // what is wrong in it
+	}
+	return next, err
 }
 
 // anyNames are the fields whose members have any names, with dots or not.

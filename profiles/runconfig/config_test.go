@@ -318,6 +318,11 @@ func TestSet(t *testing.T) {
 		{"tools_filter", `["x"]`, `"tools_filter":["x"]`},
 		{"hutch.health_check", "false", `"hutch":{"health_check":false}`},
 		{"env_vars.N", "12", `"N":"12"`},
+		{"env_vars.J", `{"a":1}`, `"J":"{\"a\":1}"`},
+		{"env_vars.J", "", `"env_vars":{"my.key":"a b","N":"12"}`},
+		{"port", "8080", `"port":8080`}, // on which hutch does not act
+		{"debug", "true", `"debug":true`},
+		{"host", "127.0.0.1", `"host":"127.0.0.1"`},
 		{"env_vars.my.key", "", `"env_vars":{"N":"12"}`},
 		{"header_forward.add_plaintext_headers.X-A", "1", `"header_forward":{"add_plaintext_headers":{"X-A":"1"}}`},
 		{"permission_profile", `{"name":"x"}`, `"permission_profile":{"name":"x"}`},
@@ -340,6 +345,9 @@ func TestSet(t *testing.T) {
 		{"target_port", "many", "target_port takes no string"}, {"", "x", "is no path"}, {"env_vars.", "x", "is no path"}, {"a..b", "x", "is no path"},
 		{"transport", "x", "transport is"}, {"env_vars.PASSWORD", "hunter2", "holds what looks like a secret"},
 		{"schema_version", "v9", "schema_version is"},
+		{"permission_profile", `{"read":["/"]}`, `permission_profile.read[0] "/" has /, which no server sees`},
+		{"volumes", `["x:/y"]`, `volumes[0] "x:/y" has the path "x"`},
+		{"invented.password", "12345678", "holds what looks like a secret"},
 	} {
 		if next, err := c.Set(s.path, s.value); err == nil || !strings.Contains(err.Error(), s.want) {
 			t.Errorf("%s %q: %v, %v", s.path, s.value, next, err)
