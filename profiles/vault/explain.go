@@ -37,7 +37,7 @@ func explain(err error, path string) error {
 }
 
 func explainAnswer(e *api.ResponseError, path string) error {
-	said := strings.Join(strings.Fields(strings.Join(e.Errors, "; ")), " ")
+	said := fs.PlainLine(strings.Join(e.Errors, "; "))
 	sealed := slices.ContainsFunc(e.Errors, func(s string) bool { return strings.Contains(s, "sealed") })
 	switch {
 	case e.StatusCode == 403:

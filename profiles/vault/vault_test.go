@@ -252,6 +252,10 @@ func TestAnswers(t *testing.T) {
 	if _, err := open(t).Get(t.Context(), "kv/a/k"); !fs.Is(err, fs.ErrIO) || len(err.Error()) > 500 {
 		t.Errorf("a long fault is told as %v", err)
 	}
+	body = `{"errors":["\u001b[2Jforged\nline"]}`
+	if _, err := open(t).Get(t.Context(), "kv/a/k"); err == nil || !strings.HasSuffix(err.Error(), "the vault answers 500: ?[2Jforged?line") {
+		t.Errorf("what would control a terminal is told as %q", err)
+	}
 	body = ""
 	v := New()
 	got := make(chan error)
