@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"hutch/aggd/child"
 	"hutch/aggd/wire"
@@ -55,8 +56,8 @@ func CheckSeparator(s string) error {
 	switch {
 	case s == "":
 		return errors.New("the separator is empty: write some characters")
-	case strings.ContainsFunc(s, unicode.IsSpace), strings.ContainsFunc(s, unicode.IsControl):
-		return fmt.Errorf("the separator %q has space in it", s)
+	case !utf8.ValidString(s), strings.ContainsFunc(s, unicode.IsSpace), strings.ContainsFunc(s, unicode.IsControl):
+		return fmt.Errorf("the separator %q has space in it, or what is no character", s)
 	case len(s) > maxSeparator:
 		return fmt.Errorf("the separator is longer than %d bytes", maxSeparator)
 	}

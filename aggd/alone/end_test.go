@@ -48,9 +48,12 @@ func TestUnread(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(ctx, Config{Aggregator: self, Log: io.Discard}, fromClient, toClient) }()
-	for range 2 { // the second is read once the answer to the first is
-		go io.WriteString(in, strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n", 10_000))
-	}
+	io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n")
+	read := make(chan error, 1)
+	go func() { // more than is read ahead
+		_, err := io.WriteString(in, strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n", 10_000))
+		read <- err
+	}()
 	cancel()
 	select {
 	case err := <-ended:
@@ -61,4 +64,7 @@ func TestUnread(t *testing.T) {
 		t.Fatal("it goes on")
 	}
 	fromClient.Close()
+	if err := <-read; err == nil {
+		t.Error("all was read, though nothing was answered")
+	}
 }

@@ -119,3 +119,19 @@ func TestAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestMadeUp has an aggregator that somebody has taken over tell of a server that the
+// file does not have.
+func TestMadeUp(t *testing.T) {
+	n := newNames([]Server{{Key: "k", Server: wire.Server{Name: "k"}}}, ":")
+	got := n.arrange([]wire.Item{{Server: "made up", Original: "x"}, {Server: "k", Original: "x"}})
+	if len(got) != 1 || got[0].Name != "k:x" {
+		t.Errorf("%+v", got)
+	}
+	var out output
+	f := newFace(Config{Separator: ":", All: true}, &out, func() {})
+	f.notified(wire.Notification{Server: "made up", Method: "notifications/resources/updated", Params: []byte(`{"uri":"x"}`)})
+	if out.Len() > 0 {
+		t.Errorf("%s", &out)
+	}
+}

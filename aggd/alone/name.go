@@ -44,12 +44,14 @@ func newNames(servers []Server, separator string) *names {
 	return n
 }
 
-// join returns the client's name of what a server has.
-func (n *names) join(server, own string) string {
-	if s := n.byName[server]; s != nil {
-		return s.Key + n.separator + own
+// join returns the client's name of what a server has; ok is false for one that is
+// not of the file.
+func (n *names) join(server, own string) (name string, ok bool) {
+	s := n.byName[server]
+	if s == nil {
+		return "", false
 	}
-	return own
+	return s.Key + n.separator + own, true
 }
 
 // split takes a client's name apart. A key may have the separator in it: the longest
@@ -65,17 +67,21 @@ func (n *names) split(name string) (s *Server, own string) {
 	return nil, ""
 }
 
-// arrange names the items of a list. Of two items of one name that of the longest key
-// is there, for which split is too.
+// arrange names the items of a list that are of servers. Of two items of one name that
+// of the longest key is there, for which split is too.
 func (n *names) arrange(items []wire.Item) []wire.Item {
 	taken := make(map[string]int, len(items)) // where it stands in kept
 	kept := make([]wire.Item, 0, len(items))
 	for _, it := range items {
-		it.Name = n.join(it.Server, it.Original)
-		if at, ok := taken[it.Name]; !ok {
-			taken[it.Name] = len(kept)
+		name, ok := n.join(it.Server, it.Original)
+		at, twice := taken[name]
+		it.Name = name
+		switch {
+		case !ok:
+		case !twice:
+			taken[name] = len(kept)
 			kept = append(kept, it)
-		} else if len(it.Original) < len(kept[at].Original) {
+		case len(it.Original) < len(kept[at].Original):
 			kept[at] = it
 		}
 	}

@@ -16,8 +16,9 @@ func (f *face) notified(n wire.Notification) {
 		f.tools.changed(n.Server)
 	case wire.Resources.Changed, wire.Prompts.Changed, "notifications/message":
 	case "notifications/resources/updated":
-		params, err := rawjson.SetString(n.Params, f.names.join(n.Server, rawjson.GetString(n.Params, "uri")), "uri")
-		if err != nil {
+		uri, ok := f.names.join(n.Server, rawjson.GetString(n.Params, "uri"))
+		params, err := rawjson.SetString(n.Params, uri, "uri")
+		if err != nil || !ok {
 			return
 		}
 		n.Params = params

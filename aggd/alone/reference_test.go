@@ -104,7 +104,7 @@ func TestSeparator(t *testing.T) {
 	if got := c.call("a:text"); !strings.Contains(got, "Tool name must be prefixed with server key: a:text") {
 		t.Error(got)
 	}
-	for _, s := range []string{"", " ", "a\tb", "\x00", strings.Repeat("x", 17)} {
+	for _, s := range []string{"", " ", "a\tb", "\x00", "\xff", strings.Repeat("x", 17)} {
 		if CheckSeparator(s) == nil {
 			t.Errorf("%q passes", s)
 		}
