@@ -17,8 +17,7 @@ func TestHealth(t *testing.T) {
 	pid := h.pid("s")
 	told := func(method string) {
 		t.Helper()
-		for !strings.Contains(h.unasked(), `"method":"`+method+`"`) {
-		}
+		h.told(`"method":"` + method + `"`)
 	}
 	told(wire.StateChanged) // it is connected
 	if st := h.status("s"); st.State != wire.Connected || st.Error != "" {
@@ -47,8 +46,7 @@ func TestBusy(t *testing.T) {
 	h := start(t, Config{}, s)
 	pid := h.pid("s")
 	h.post("rpc", rpcParams("", "s", "tools/call", `{"name":"hang"}`))
-	for !strings.Contains(h.unasked(), "hanging") {
-	}
+	h.told("hanging")
 	h.rpc("", "s", "tools/call", `{"name":"sulk"}`)
 	pause(2*deadAfter*100*time.Millisecond, nil, nil) // nothing is to happen
 	if st := h.status("s"); st.State != wire.Connected || h.pid("s") != pid {

@@ -234,6 +234,13 @@ func (h *host) unasked() string {
 	}
 }
 
+// told returns when a notification or request has come that has text in it.
+func (h *host) told(text string) {
+	h.t.Helper()
+	for !strings.Contains(h.unasked(), text) {
+	}
+}
+
 // client declares capabilities and returns the key.
 func (h *host) client(capabilities string) string {
 	h.t.Helper()

@@ -203,8 +203,7 @@ func TestLegacySSE(t *testing.T) {
 			wants(t, h.rpc("", "s", "tools/call", `{"name":"progress","_meta":{"progressToken":7}}`), `"result"`)
 			wants(t, h.unasked(), `"progressToken":7`, `"call":`)
 			answer, _ := h.post("rpc", rpcParams("", "s", "tools/call", `{"name":"hang"}`))
-			for !strings.Contains(h.unasked(), "hanging") {
-			}
+			h.told("hanging")
 			f.mu.Lock()
 			close(f.hangUp)
 			f.mu.Unlock()

@@ -39,11 +39,10 @@ func (s *site) end(how string) {
 	})
 }
 
-func (s *site) Exited() <-chan struct{}   { return s.exited }
-func (s *site) Wait(d time.Duration) bool { return !pause(d, s.exited, nil) }
-func (s *site) Terminate()                { s.end("signal: SIGTERM") }
-func (s *site) Kill()                     { s.end("signal: SIGKILL") }
-func (s *site) PID() int                  { return 0 }
+func (s *site) Exited() <-chan struct{} { return s.exited }
+func (s *site) Terminate()              { s.end("signal: SIGTERM") }
+func (s *site) Kill()                   { s.end("signal: SIGKILL") }
+func (s *site) PID() int                { return 0 }
 
 // sites are the programs that were started.
 type sites struct {
@@ -99,11 +98,11 @@ func TestServed(t *testing.T) {
 				t.Errorf("it was started %d times", n)
 			}
 			answer, _ := h.post("rpc", rpcParams("", "s", "tools/call", `{"name":"hang"}`))
-			wants(t, h.unasked(), "hanging")
+			h.told("hanging")
 			fmt.Fprintln(first.start.Log, "dying words")
 			first.end("exit status 7")
 			wants(t, h.await(answer), "the server died (exit status 7): dying words")
-			wants(t, h.unasked(), `"method":"hutch/lost","params":{"reason":"the server died (exit status 7): dying words"`)
+			h.told(`"method":"hutch/lost","params":{"reason":"the server died (exit status 7): dying words"`)
 			wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), `"echo"`)
 			n, second := all.last()
 			if n != 2 {
