@@ -40,7 +40,8 @@ type Config struct {
 
 	// Start starts what runs in a sandbox; nil: nothing does.
 	Start programs.Starter
-	// Notify is given each notification of a server, in order. It must not block.
+	// Notify is given each notification of a server, in order. Until it returns no more
+	// is read of what the child says, answers neither.
 	Notify func(wire.Notification)
 	// Request answers a server's request with a result or an error object. It
 	// runs on a goroutine of its own; ctx ends when the server or the child

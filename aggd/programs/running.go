@@ -25,8 +25,6 @@ const (
 type Task interface {
 	// Exited is closed when nothing of it is left and its Gone has returned.
 	Exited() <-chan struct{}
-	// Wait waits a while for that, and reports whether it came.
-	Wait(time.Duration) bool
 	// Terminate asks it to end; Kill makes it, and waits for that.
 	Terminate()
 	Kill()
@@ -123,14 +121,24 @@ func startProcess(_ context.Context, s Start) (Task, error) {
 // then by force; and waits.
 func (r *running) stop() {
 	r.ending.Do(func() {
-		if r.Port == 0 && r.task.Wait(inputGrace) {
+		if r.Port == 0 && Await(r.task, inputGrace) {
 			return
 		}
 		r.task.Terminate()
-		if !r.task.Wait(r.grace) {
+		if !Await(r.task, r.grace) {
 			r.task.Kill()
 		}
 	})
+}
+
+// Await waits a while until nothing of a task is left, and reports whether that came.
+func Await(t Task, d time.Duration) bool {
+	select {
+	case <-t.Exited():
+		return true
+	case <-time.After(d):
+		return false
+	}
 }
 
 func closeAll(files ...*os.File) {

@@ -222,7 +222,7 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"": "is not none, not network", "one.json": "is not none", "../one.json": "is not none", dir: "not an ordinary file", fifo: "not an ordinary file",
+		"": "is not none, not network", "one.json": "is not none", "../one.json": "is not none", dir: "not a regular file", fifo: "not a regular file",
 		filepath.Join(dir, "gone"): "no such file", write("big.json", strings.Repeat(" ", 1<<20)): "at most", write("shadow", "root:$y$hash:1:0:99999"): "permission profile",
 	} {
 		_, err := Load(name)

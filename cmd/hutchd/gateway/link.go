@@ -6,7 +6,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"time"
 
 	"hutch/aggd/programs"
 	"hutch/fs"
@@ -103,18 +102,6 @@ func (l *Link) dial(context.Context) (net.Conn, error) {
 
 // Exited is closed when nothing of the session is left.
 func (l *Link) Exited() <-chan struct{} { return l.exited }
-
-// Wait waits a while for that, and reports whether it came.
-func (l *Link) Wait(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-l.exited:
-		return true
-	case <-timer.C:
-		return false
-	}
-}
 
 // Terminate ends the session.
 func (l *Link) Terminate() { l.cancel(nil) }

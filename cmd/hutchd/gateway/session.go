@@ -136,7 +136,7 @@ func (s *Session) dial(context.Context) (net.Conn, error) {
 		return s.g.MCP.ServeFor(s.ctx, its, s.principal)
 	}) {
 		s.served.Done()
-		return nil, fmt.Errorf("%w: %s", fs.ErrNotExist, s.g)
+		return nil, s.g.gone()
 	}
 	return ours, nil
 }

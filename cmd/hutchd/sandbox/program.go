@@ -198,18 +198,6 @@ func (p *Program) remove() {
 // Exited is closed when nothing of the program is left.
 func (p *Program) Exited() <-chan struct{} { return p.exited }
 
-// Wait waits a while for that, and reports whether it came.
-func (p *Program) Wait(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-p.exited:
-		return true
-	case <-timer.C:
-		return false
-	}
-}
-
 // Terminate asks the program to end, by SIGTERM.
 func (p *Program) Terminate() {
 	ctx, cancel := context.WithTimeout(p.ctx, lateness)
@@ -225,7 +213,7 @@ func (p *Program) Kill() {
 	ctx, cancel := context.WithTimeout(p.ctx, lateness)
 	p.e.Ctl(ctx, "kill")
 	cancel()
-	if !p.Wait(lateness) {
+	if !programs.Await(p, lateness) {
 		p.cancel()
 		<-p.exited
 	}
