@@ -33,7 +33,7 @@ func TestServerOfVMs(t *testing.T) {
 	}
 	s.write("servers/all/ctl", "stop\n")
 	for range 2 {
-		if why := s.cannotUse("vm/one/mcp/tools/x__get-sum", `{"a":2,"b":3}`); !strings.Contains(why, "server all is stopped: start it, by echo start >servers/all/ctl") {
+		if why := s.cannotUse("vm/one/mcp/tools/x__get-sum", `{"a":2,"b":3}`); !strings.Contains(why, "server all does not run (stopped): start it, by echo start >servers/all/ctl") {
 			t.Errorf("of a server that is stopped the call says %s", why)
 		}
 	}
