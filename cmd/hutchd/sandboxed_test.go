@@ -166,3 +166,26 @@ func TestSandboxedDenied(t *testing.T) {
 		}
 	}
 }
+
+// TestSandboxedOrdinary has the service of a user without power run servers in
+// sandboxes and as itself, and as nobody else.
+func TestSandboxedOrdinary(t *testing.T) {
+	t.Parallel()
+	s := ordinary(t)
+	s.start()
+	var profile string
+	for server, more := range map[string]string{"inside": "", "host": "sandbox = false\n", "other": "sandbox = false\nrun_as = \"root\"\n"} {
+		profile += fmt.Sprintf("[mcpServers.%s]\ncommand = \"sh\"\nargs = [\"-c\", '''%s''']\nenv.TOKEN = %q\n%s", server, teller, "of-"+server, more)
+	}
+	s.write("profiles/default.toml", profile)
+	s.vm("dev")
+	for _, server := range []string{"inside", "host"} {
+		s.tool("dev", server+"__tell")
+		if text := s.call("dev", server+"__tell", "{}"); !strings.Contains(text, "it is of-"+server) {
+			t.Errorf("%s tells %s", server, text)
+		}
+	}
+	poll(t, "the refusal", func() bool {
+		return strings.Contains(s.read("vm/dev/mcp/servers"), "run_as root: hutchd is user 65534, and only root can start programs as somebody else")
+	})
+}
