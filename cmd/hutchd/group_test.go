@@ -220,4 +220,8 @@ compositeTools:
 	s.write("groups/dev/mcp/sessions/s/in", `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`+"\n")
 	s.write("groups/dev/mcp/sessions/s/ctl", "eof\n")
 	s.has("groups/dev/mcp/sessions/s/out", "not available: two; lists are refused")
+	s.write("groups/dev/config", "outgoingAuth: {default: {type: token_exchange, tokenExchange: {tokenUrl: 'https://idp.example.com/token'}}}\n")
+	poll(t, "a server that wants tokens to say so", func() bool {
+		return strings.Contains(s.read("groups/dev/mcp/servers"), "token_exchange: who calls brings no token")
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 
+	"hutch/aggd/oauth"
 	"hutch/aggd/wire"
 	"hutch/fs"
 	"hutch/mcpd/vmcp"
@@ -37,8 +38,8 @@ func (g *Group) member(c *vmcp.Config, s *Server) wire.Server {
 	if state := s.told(); !state.Live() {
 		b.Wrong = fs.Text(notServed(s.Name, state)) // another definition than when it runs: what was connected ends
 	}
-	if c.Strategy(s.Name).Type == vmcp.TokenExchange {
-		b.Wrong = noToken
+	if by := c.Strategy(s.Name); by.Type == vmcp.TokenExchange && s.Config().Server().IsRemote() {
+		b.Wrong = noToken(by.Exchange)
 	}
 	return wire.Server{
 		Name: s.Name, Enabled: true, Source: "groups", Keep: true, Pin: wire.PinNone, CallTimeout: wire.Duration(c.Timeout(s.Name)),
@@ -51,8 +52,16 @@ func program(server string, b profiles.Box) wire.Program {
 	return wire.Program{Command: "server " + server, Sandbox: b.Text()}
 }
 
-// noToken is what is wrong with a server that is to have a token of who calls.
-const noToken = "token_exchange needs the token of who calls, and nobody who can call brings one"
+// noToken is what is wrong with a server that is to have a token for that of who calls.
+func noToken(x *vmcp.Exchange) string {
+	_, err := oauth.NewExchanger(oauth.Exchange{
+		TokenURL: x.TokenURL, ClientID: x.ClientID, Audience: x.Audience, Scopes: x.Scopes, SubjectType: x.SubjectTokenType,
+	})
+	if err == nil {
+		err = fmt.Errorf("%w, and nobody can yet who calls a group", oauth.ErrNoSubject)
+	}
+	return "token_exchange: " + err.Error()
+}
 
 // notServed is the error for who wants a session of a server that does not run.
 func notServed(server string, state runconfig.State) error {
@@ -68,7 +77,7 @@ func backend(c *vmcp.Config, b vmcp.Backend) wire.Server {
 	s := c.Strategy(b.Name)
 	switch {
 	case s.Type == vmcp.TokenExchange:
-		d.URL, d.Program = "", program(b.Name, profiles.Box{Wrong: noToken})
+		d.URL, d.Program = "", program(b.Name, profiles.Box{Wrong: noToken(s.Exchange)})
 	case b.CABundlePath != "":
 		d.URL, d.Program = "", program(b.Name, profiles.Box{Wrong: "caBundlePath cannot be had: the authorities that the machine trusts count"})
 	}
