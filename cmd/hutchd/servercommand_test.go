@@ -188,3 +188,25 @@ func TestServerInterrupted(t *testing.T) {
 	}
 	s.refused(`no server "mute"`, "server", "stop", "mute")
 }
+
+// TestServerRunLogin has a remote server that wants a login be run by one command.
+func TestServerRunLogin(t *testing.T) {
+	t.Parallel()
+	a, _ := notes(t)
+	s := serve(t, false)
+	run := s.command("hutch", "server", "-name", "notes", "run", a.MCP)
+	var out, said bytes.Buffer
+	run.Stdout, run.Stderr = &out, &said
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "the server", func() bool {
+		_, err := s.client().Stat("servers/notes/login")
+		return err == nil
+	})
+	s.visit(a, "notes")
+	if err := run.Wait(); err != nil || out.String() != "notes\n" {
+		t.Fatalf("hutch server run: %v: %s%s", err, out.Bytes(), said.Bytes())
+	}
+	s.greets("notes")
+}
