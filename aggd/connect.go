@@ -25,6 +25,13 @@ func (s session) offers(capability string) bool {
 
 // connect makes a connection: transport, initialize, and the lists.
 func (u *upstream) connect(ctx context.Context) (*conn, error) {
+	if s := u.def.served; s != nil { // whose program may take its time, of which hutchd sees the end
+		p, err := s.acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer s.release(p)
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, u.def.connectTimeout(),
 		fmt.Errorf("no answer within %v; connect_timeout in its profile allows more", u.def.connectTimeout()))
 	defer cancel()

@@ -66,7 +66,7 @@ func (u *upstream) agree(ctx context.Context, c *conn) error {
 // discover asks for what the server speaks, and takes half the time for it. The
 // outcome of one that does not know the question is an error of the server.
 func (u *upstream) discover(ctx context.Context, c *conn) (outcome, error) {
-	limit, cancel := context.WithTimeout(ctx, min(u.def.connectTimeout(), connectTimeout)/2)
+	limit, cancel := context.WithTimeout(ctx, u.def.connectTimeout()/2)
 	defer cancel()
 	o := c.call(limit, nil, u.client, methodDiscover, nil)
 	var said *jsonrpc.Error

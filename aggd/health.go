@@ -56,9 +56,13 @@ func (u *upstream) examine(ctx context.Context, c *conn) {
 	if changed {
 		u.tellState()
 	}
-	if dead {
-		c.end(err)
+	if !dead {
+		return
 	}
+	if u.def.served != nil {
+		u.def.served.stop()
+	}
+	c.end(err)
 }
 
 // occupied reports whether a request is under way, streams of news apart.

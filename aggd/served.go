@@ -74,11 +74,21 @@ func (s *served) join() (p *programs.Program, live bool) {
 func (s *served) release(p *programs.Program) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.p != p {
-		return // it has ended
+	if s.p != p || s.users == 0 {
+		return // it has ended, or is about to
 	}
 	if s.users--; s.users == 0 {
 		p.Stop()
+	}
+}
+
+// stop stops the program whoever uses it, for it does nothing any more.
+func (s *served) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users > 0 {
+		s.users = 0
+		s.p.Stop()
 	}
 }
 

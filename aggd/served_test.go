@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -130,6 +131,48 @@ func TestServedNowhere(t *testing.T) {
 	}
 	h = startWith(t, Config{ListWait: time.Millisecond}, all.begin, listening("streamable-http", "/mcp"))
 	wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), "redirected to another server, http://elsewhere.invalid")
+}
+
+// A mute server answers, until it is silent.
+type mute struct {
+	streamableFake
+	silent atomic.Bool
+}
+
+func (m *mute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if m.silent.Load() {
+		io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+		return
+	}
+	m.streamableFake.ServeHTTP(w, r)
+}
+
+// TestServedSilent has a program listen and not answer, from its start and later: it is
+// ended, though another session is with it.
+func TestServedSilent(t *testing.T) {
+	var all sites
+	all.serve = func() http.Handler {
+		m := &mute{streamableFake: streamableFake{sessions: map[string]bool{}}}
+		m.silent.Store(len(all.all) == 0)
+		return m
+	}
+	s := listening("streamable-http", "/mcp")
+	s.Health, s.ConnectTimeout = wire.Duration(50*time.Millisecond), wire.Duration(200*time.Millisecond)
+	h := startWith(t, Config{}, all.begin, s)
+	for client := range map[string]bool{"": true, h.client(`{"sampling":{}}`): true} {
+		for !strings.Contains(h.rpc(client, "s", "tools/call", `{"name":"x"}`), `"echo"`) {
+		}
+	}
+	wants(t, h.log.String(), "no answer within 200ms")
+	n, last := all.last()
+	if n != 2 {
+		t.Errorf("it was started %d times", n)
+	}
+	last.Config.Handler.(*mute).silent.Store(true)
+	<-last.exited
+	for !strings.Contains(h.rpc("", "s", "tools/call", `{"name":"x"}`), `"echo"`) {
+	}
 }
 
 // TestServedMany has more calls under way than there are connections: they wait.

@@ -21,7 +21,6 @@ func listening(d wire.Server, s *runconfig.Server) wire.Server {
 	}
 	d.Port = cmp.Or(s.Port, runconfig.DefaultPort)
 	d.Type, d.URL = s.Transport, fmt.Sprintf("http://127.0.0.1:%d%s", d.Port, endpoints[s.Transport])
-	d.ConnectTimeout = wire.Duration(startTime)
 	return withHeaders(d, s)
 }
 
