@@ -19,32 +19,44 @@ import (
 func TestListening(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false)
+	s.mkdir("servers/all")
 	for transport, mode := range map[string]string{"streamable-http": "streamableHttp", "sse": "sse"} {
-		s.listeningServer(mode, transport)
-		s.sumBy(mode)
-		if text := s.read("servers/" + mode + "/status"); !strings.HasPrefix(text, "running\n") || !strings.Contains(text, "transport "+transport+"\n") {
-			t.Errorf("the status is %s", text)
-		}
-		s.write("vm/server-"+mode+"/ctl", "kill\n") // which the next call mends
-		s.sumBy(mode)
-		s.write("servers/"+mode+"/ctl", "restart\n")
-		s.sumBy(mode)
-		s.write("servers/"+mode+"/ctl", "stop\n")
-		if text := s.read("servers/" + mode + "/status"); !strings.HasPrefix(text, "stopped\n") {
-			t.Errorf("the status is %s", text)
-		}
+		s.everythingOver(transport, mode, "8088")
+		s.write("servers/all/ctl", "start\n")
+		s.sumBy("all")
+		wantText(t, s.read("servers/all/status"), "running\n", "\ntransport "+transport+"\n")
+		s.write("vm/server-all/ctl", "kill\n") // which the next call mends
+		s.sumBy("all")
+		s.write("servers/all/ctl", "stop\n")
+		wantText(t, s.read("servers/all/status"), "stopped\n")
 	}
 }
 
-// listeningServer makes a server that runs the reference's test server over HTTP.
-func (s *service) listeningServer(mode, transport string) {
+// TestListeningElsewhere has a server listen at another port than is said: it is
+// starting, and can be stopped.
+func TestListeningElsewhere(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	s.mkdir("servers/all")
+	s.everythingOver("streamable-http", "streamableHttp", "8089")
+	started := make(chan error, 1)
+	go func() { started <- s.tryWrite("servers/all/ctl", "start\n") }()
+	poll(t, "the program to listen", func() bool { return strings.Contains(s.read("servers/all/log/server"), "8089") })
+	wantText(t, s.read("servers/all/status"), "starting\n")
+	s.write("servers/all/ctl", "stop\n")
+	if err := <-started; err == nil {
+		t.Error("it is started")
+	}
+	wantText(t, s.read("servers/all/status"), "stopped\n")
+}
+
+// everythingOver has the server all be the reference's test server over HTTP, which
+// listens at port, and is looked for at 8088.
+func (s *service) everythingOver(transport, mode, port string) {
 	s.t.Helper()
-	_, program := need.Everything(s.t)
-	root, _, _ := strings.Cut(program, "/node_modules/")
-	s.mkdir("servers/" + mode)
-	s.write("servers/"+mode+"/config", fmt.Sprintf(`{"image":"npx://@modelcontextprotocol/server-everything","transport":%q,"target_port":8088,`+
-		`"cmd_args":[%q],"env_vars":{"PORT":"8088"},"volumes":["%s/node_modules:/node_modules:ro"]}`, transport, mode, root))
-	s.write("servers/"+mode+"/ctl", "start\n")
+	need.Everything(s.t)
+	s.write("servers/all/config", fmt.Sprintf(`{"image":"npx://@modelcontextprotocol/server-everything","transport":%q,"target_port":8088,`+
+		`"cmd_args":[%q],"env_vars":{"PORT":%q}}`, transport, mode, port))
 }
 
 // serveImages returns a registry with images of a server: serve:1, which runs it, and
