@@ -63,7 +63,7 @@ type exchanged struct {
 // NewExchanger returns an Exchanger that has no tokens. Its error says what in cfg cannot
 // be.
 func NewExchanger(cfg Exchange) (*Exchanger, error) {
-	if err := checkURL(cfg.TokenURL); err != nil {
+	if err := CheckURL(cfg.TokenURL); err != nil {
 		return nil, fmt.Errorf("%w: token_url: %w", fs.ErrInvalid, err)
 	}
 	c := &Client{net: newTransport([]string{cfg.TokenURL}), patience: answerTime}
