@@ -75,6 +75,8 @@ func (s *Service) Served(server string) {
 
 func (l *Link) run() {
 	defer close(l.exited)
+	// Who does not read what the session says does not hold up its end.
+	defer context.AfterFunc(l.ctx, func() { l.start.Out.Close() })()
 	err := relay.Run(l.ctx, l.start.In, l.start.Out, l.dial, l.who, false)
 	if why := context.Cause(l.ctx); why != nil {
 		err = why
