@@ -12,7 +12,7 @@ import (
 	"hutch/fs"
 )
 
-// Complaints logs what a program writes to its standard error, as long as there
+// A Complaints logs what a program writes to its standard error, as long as there
 // are not too many lines, and keeps the last ones.
 type Complaints struct {
 	server string
@@ -31,6 +31,7 @@ const (
 	maxWords = 500
 )
 
+// NewComplaints returns what logs to log what a server's program complains of.
 func NewComplaints(server string, log io.Writer) *Complaints {
 	return &Complaints{server: server, log: log, lines: rate.NewLimiter(20, 100)}
 }

@@ -123,11 +123,6 @@ func (c *Config) Text() []byte { return c.text }
 // Server returns what the config says of the server. It is not to be changed.
 func (c *Config) Server() *Server { return c.server }
 
-// New returns the config that says what s is.
-func New(s *Server) (*Config, error) {
-	return Empty().With(s)
-}
-
 // Empty returns the config that says nothing.
 func Empty() *Config { return &Config{text: []byte("{}\n"), server: &Server{}} }
 

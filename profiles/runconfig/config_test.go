@@ -102,7 +102,7 @@ func TestSamples(t *testing.T) {
 func TestBothWays(t *testing.T) {
 	for name := range samples {
 		s := decode(t, read(t, name)).Server()
-		c, err := New(s)
+		c, err := Empty().With(s)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -110,12 +110,12 @@ func TestBothWays(t *testing.T) {
 		if !reflect.DeepEqual(c.Server(), s) {
 			t.Errorf("%s: %+v, want %+v", name, c.Server(), s)
 		}
-		again, err := New(c.Server())
+		again, err := Empty().With(c.Server())
 		if err != nil || !bytes.Equal(again.Text(), c.Text()) {
 			t.Errorf("%s: %v, and then\n%s\n%s", name, err, c.Text(), again.Text())
 		}
 	}
-	if c, _ := New(decode(t, read(t, "package.json")).Server()); !bytes.Equal(c.Text(), read(t, "package.json")) {
+	if c, _ := Empty().With(decode(t, read(t, "package.json")).Server()); !bytes.Equal(c.Text(), read(t, "package.json")) {
 		t.Errorf("a server is written as\n%s", c.Text())
 	}
 }
@@ -380,7 +380,7 @@ func FuzzDecode(f *testing.F) {
 		if same, err := c.With(c.Server()); err != nil || rawjson.GetString([]byte(text), "schema_version") == Version && string(same.Text()) != text {
 			t.Errorf("%q with what it says is %v", text, err)
 		}
-		n, err := New(c.Server())
+		n, err := Empty().With(c.Server())
 		if err != nil {
 			t.Fatalf("%q makes none: %v", text, err)
 		}
