@@ -128,7 +128,7 @@ func (c *call) mcpAdd(ctx context.Context) (any, error) {
 // server is the connector in the form of AI clients.
 func (c *call) server() map[string]any {
 	s := map[string]any{}
-	for _, key := range []string{"disabled", "type", "command", "args", "env", "url", "headers", "allowed_tools"} {
+	for _, key := range []string{"disabled", "type", "command", "args", "env", "url", "headers", "allowed_tools", "allow", "read"} {
 		if c.args.has(key) {
 			s[key] = c.args[key]
 		}

@@ -77,7 +77,8 @@ func tools() []tool {
 			{name: "type", kind: text, enum: []string{"stdio", "http", "sse"}, doc: "how it is spoken to"},
 			{name: "command", kind: text, doc: "program of one on stdio"}, {name: "args", kind: texts, doc: "of the program"}, {name: "env", kind: textMap, doc: "of the program"},
 			{name: "url", kind: text, doc: "of one over HTTP"}, {name: "headers", kind: textMap, doc: "of requests to the url"}, {name: "bearerToken", kind: text, doc: "of requests to the url"},
-			{name: "credential_refs", kind: texts, doc: "refused: there is no store of credentials"}, {name: "allowed_tools", kind: texts, doc: "the only ones to be called"}}},
+			{name: "credential_refs", kind: texts, doc: "refused: there is no store of credentials"}, {name: "allowed_tools", kind: texts, doc: "the only ones to be called"},
+			{name: "allow", kind: texts, doc: "HOST:PORT that a command's sandbox may reach, as registry.npmjs.org:443"}, {name: "read", kind: texts, doc: "folders of the host that a command's sandbox is shown, to read"}}},
 		{name: "mcp_delete", doc: "Delete an MCP server that mcp_add, or somebody, added to a profile as a file of its own.", do: (*call).mcpDelete, out: changed{}, hints: destructive | idempotent, params: []param{
 			{name: "id", kind: text, must: true, doc: "its name"}, profileParam}},
 
