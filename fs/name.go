@@ -2,6 +2,7 @@ package fs
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 )
 
@@ -17,6 +18,16 @@ func CheckName(name string) error {
 		return ErrTooLong
 	}
 	return nil
+}
+
+// FileName returns the name of the file of a thing that may be called anything, by
+// url.PathEscape. A name that is cut off at MaxName may be that of another thing, too.
+func FileName(thing string) string {
+	name := url.PathEscape(thing)
+	if strings.Trim(name, ".") == "" { // "", "." and ".." are none
+		name = "%2E" + strings.TrimPrefix(name, ".")
+	}
+	return name[:min(len(name), MaxName)]
 }
 
 const maxWord = 64

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -17,4 +18,21 @@ func TestCheckWord(t *testing.T) {
 			t.Errorf("%q: %v, want %v", name, err, want)
 		}
 	}
+}
+
+// Whatever a thing is called, its file's name is one, and leads back to it unless it
+// was cut.
+func FuzzFileName(f *testing.F) {
+	for _, s := range []string{"a", "a/b", "..", ".", "", "%2F", "a\x00b\xff", strings.Repeat("é", 200), strings.Repeat(".", 300)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		name := FileName(s)
+		if err := CheckName(name); err != nil {
+			t.Errorf("%q is %q: %v", s, name, err)
+		}
+		if back, err := url.PathUnescape(name); len(name) < MaxName && s != "" && (back != s || err != nil) {
+			t.Errorf("%q is %q, which leads to %q, %v", s, name, back, err)
+		}
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path"
 	"strings"
@@ -44,7 +43,7 @@ func approve(_ context.Context, c *tree, args []string) error {
 
 // tellHeld tells of a tool of what is held back: its name, its digest and why.
 func tellHeld(c *tree, w io.Writer, of, dir string, held []string) error {
-	dir = path.Join(dir, "mcp/tools", url.PathEscape(held[0]))
+	dir = path.Join(dir, "mcp/tools", fs.FileName(held[0]))
 	was, err := readFile(c, path.Join(dir, "approved"))
 	var is string
 	if err == nil {

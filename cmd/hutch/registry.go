@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -79,7 +80,7 @@ func printEntries(r io.Reader) error {
 // entryInfo prints what a run of a server needs.
 func entryInfo(c *tree, asJSON bool, args []string) error {
 	name := args[0]
-	text, err := readFile(c, "registry/servers/"+strings.ReplaceAll(registry.FileName(name), "/", "%2F")+"/info")
+	text, err := readFile(c, path.Join("registry/servers", fs.FileName(name), "info"))
 	if isMissing(err) {
 		return fmt.Errorf("%w: no entry %q; hutch registry search finds them", fs.ErrNotExist, name)
 	}

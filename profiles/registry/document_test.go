@@ -199,7 +199,7 @@ func TestMany(t *testing.T) {
 
 func TestFileNames(t *testing.T) {
 	for _, name := range []string{"a", "io.github.x/y", "a/b"} {
-		if f := FileName(name); NameOf(f) != name || fs.CheckName(f) != nil {
+		if f := fs.FileName(name); NameOf(f) != name || fs.CheckName(f) != nil {
 			t.Errorf("%s is %s", name, f)
 		}
 	}
@@ -223,7 +223,7 @@ func FuzzDocument(f *testing.F) {
 		}
 		seen := map[string]bool{}
 		for _, e := range r.Entries {
-			file := FileName(e.Name)
+			file := fs.FileName(e.Name)
 			if fs.CheckName(file) != nil || NameOf(file) != e.Name || seen[strings.ToLower(file)] {
 				t.Errorf("%q is %q", e.Name, file)
 			}

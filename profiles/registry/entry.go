@@ -123,11 +123,8 @@ func (e *Entry) Remote() bool {
 	return strings.HasPrefix(e.Run, "https://") || strings.HasPrefix(e.Run, "http://")
 }
 
-// FileName returns the name of an entry as a file can have it: with %2F for
-// the slash of io.github.x/y. A name has no % of its own.
-func FileName(name string) string { return strings.Replace(name, "/", "%2F", 1) }
-
-// NameOf returns the name of the entry whose file is called so.
+// NameOf returns the name of the entry whose file fs.FileName calls so. A name has no
+// % of its own.
 func NameOf(file string) string { return strings.Replace(file, "%2F", "/", 1) }
 
 // A field is a part of an entry that words are looked for in.

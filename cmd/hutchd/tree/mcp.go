@@ -82,9 +82,9 @@ var (
 // resource, which it names by a URI.
 func (list catalog) dir(it wire.Item) string {
 	if list.list == wire.Resources {
-		return dirName(jsonrpc.Name(it.Server, it.Original))
+		return fs.FileName(jsonrpc.Name(it.Server, it.Original))
 	}
-	return dirName(it.Name)
+	return fs.FileName(it.Name)
 }
 
 // agentName returns what the agent calls the item of that directory, if its name
@@ -116,21 +116,6 @@ func caller(c call) mcpd.Caller {
 	return mcpd.Caller{Process: gateway.Asker, Principal: personOf(c.Who)}
 }
 
-// nameMax is the length of the longest name of a file.
-const nameMax = 255
-
-// dirName makes a name that a file can have.
-func dirName(name string) string {
-	name = strings.ReplaceAll(url.PathEscape(name), "/", "%2F")
-	if len(name) > nameMax {
-		name = name[:nameMax]
-	}
-	if strings.Trim(name, ".") == "" {
-		return "%2E" + strings.TrimPrefix(name, ".")
-	}
-	return name
-}
-
 func (list catalog) names(c call) ([]string, error) {
 	if err := begun(c); err != nil {
 		return nil, err
@@ -150,7 +135,7 @@ func (list catalog) item(c call, name string) (wire.Item, bool) {
 	if ok && list.dir(it) == name {
 		return it, true
 	}
-	if len(name) < nameMax {
+	if len(name) < fs.MaxName {
 		return it, false
 	}
 	items := c.At.gw.MCP.Items(list.list)

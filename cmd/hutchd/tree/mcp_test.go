@@ -6,6 +6,7 @@ import (
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/wire"
+	"hutch/fs"
 )
 
 // The name of a directory leads back to the item, unless it was cut.
@@ -22,7 +23,7 @@ func TestItemsByDirectory(t *testing.T) {
 			t.Errorf("resource %q leads to %q", it.Name, got)
 		}
 	}
-	if n := len(tools.dir(wire.Item{Name: strings.Repeat("é", nameMax)})); n != nameMax {
+	if n := len(tools.dir(wire.Item{Name: strings.Repeat("é", fs.MaxName)})); n != fs.MaxName {
 		t.Errorf("a long name has %d bytes", n)
 	}
 }

@@ -51,7 +51,7 @@ func openSearch(c call, flags int) (fs.Handle, error) {
 func entryNames(c call) ([]string, error) {
 	var names []string
 	for _, e := range c.At.s.Registry.List() {
-		names = append(names, registry.FileName(e.Name))
+		names = append(names, fs.FileName(e.Name))
 	}
 	return names, nil
 }
