@@ -1,10 +1,6 @@
 package tree
 
-import (
-	"strings"
-
-	"hutch/fs"
-)
+import "strings"
 
 func groupVerbs() []verb {
 	return []verb{
@@ -46,16 +42,7 @@ func joinGroup(c call, line string) error {
 	return c.At.group.Join(c.Ctx, name)
 }
 
-// storeGroupConfig keeps a config as it was written. If it does not count, the one
-// before stays in force and err says why.
-func storeGroupConfig(c call, text string) error {
-	err := c.At.group.SetConfig(c.Ctx, text)
-	if fs.Is(err, fs.ErrInvalid) {
-		failed(c.At, err)
-		return nil
-	}
-	return err
-}
+func setGroupConfig(c call, text string) error { return c.At.group.SetConfig(c.Ctx, text) }
 
 func groupNames(c call) ([]string, error) {
 	var names []string

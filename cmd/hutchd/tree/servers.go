@@ -55,16 +55,7 @@ func serverConfig(c call) (string, error) { return c.At.server.ConfigText(), nil
 func serverConfigErr(c call) error        { return c.At.server.ConfigErr() }
 func gatewayErr(c call) (string, error)   { return c.At.gw.LastErr.Text(), nil }
 
-// storeServerConfig keeps a config as it was written. If it does not parse, the one
-// before stays in force and err says why.
-func storeServerConfig(c call, text string) error {
-	err := c.At.server.SetConfig(c.Ctx, text)
-	if fs.Is(err, fs.ErrInvalid) {
-		failed(c.At, err)
-		return nil
-	}
-	return err
-}
+func setServerConfig(c call, text string) error { return c.At.server.SetConfig(c.Ctx, text) }
 
 func serverConfigReady(c call) error { return c.At.server.Editable() }
 

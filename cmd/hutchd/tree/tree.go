@@ -124,7 +124,7 @@ func vmRow() []row {
 	return []row{{Name: "NAME", Perm: 0o755, Under: scratch, Admit: editorFile, Doc: "a sandbox", Rows: []row{
 		{Name: "ctl", Perm: 0o600, Read: vmName, Verbs: vmVerbs(), Doc: "control the VM; read: its name"},
 		{Name: "status", Perm: 0o444, Read: vmStatus, Doc: "state, then key value lines"},
-		{Name: "config", Perm: 0o600, Read: vmConfig, Store: storeConfig, Check: configErr, Ready: configReady, Doc: "key value lines; editable while the VM does not run"},
+		{Name: "config", Perm: 0o600, Read: vmConfig, Store: stored(setConfig), Check: configErr, Ready: configReady, Doc: "key value lines; editable while the VM does not run"},
 		{Name: "err", Perm: 0o444, Read: vmErr, Doc: "the last error about this VM"},
 		{Name: "events", Perm: 0o444, Open: ledgerLog(ledger.VMs, true), Doc: "events of this VM from the first, a JSON line each; blocks"},
 		{Name: "env", Perm: 0o755, Mount: envFolder, Doc: "the environment, a file a variable"},
@@ -153,7 +153,7 @@ func serverRow() []row {
 	return []row{{Name: "NAME", Perm: 0o755, Under: scratch, Admit: editorFile, Doc: "an MCP server", Rows: []row{
 		{Name: "ctl", Perm: 0o600, Read: serverName, Verbs: serverVerbs(), Doc: "control the server; read: its name"},
 		{Name: "status", Perm: 0o444, Read: serverStatus, Doc: "state, then key value lines"},
-		{Name: "config", Perm: 0o600, Read: serverConfig, Store: storeServerConfig, Check: serverConfigErr, Ready: serverConfigReady, Doc: "what the server is, a RunConfig; editable while it does not run"},
+		{Name: "config", Perm: 0o600, Read: serverConfig, Store: stored(setServerConfig), Check: serverConfigErr, Ready: serverConfigReady, Doc: "what the server is, a RunConfig; editable while it does not run"},
 		{Name: "login", Perm: 0o400, Read: serverLogin, Doc: "what a login waits for, one line"},
 		{Name: "err", Perm: 0o444, Read: gatewayErr, Doc: "the last error about this server"},
 		{Name: "events", Perm: 0o444, Open: ledgerLog(ledger.VMs, true), Doc: "events of this server from the first, a JSON line each; blocks"},
@@ -175,7 +175,7 @@ func groupRow() []row {
 		{Name: "ctl", Perm: 0o600, Read: groupName, Verbs: groupVerbs(), Doc: "control the group; read: its name"},
 		{Name: "members", Perm: 0o644, Read: groupMembers, Write: joinGroup, Doc: "the servers in it, a line each; write a name to have that in it, and in no other"},
 		{Name: "status", Perm: 0o444, Read: groupStatus, Doc: "state, then key value lines"},
-		{Name: "config", Perm: 0o600, Read: groupConfig, Store: storeGroupConfig, Check: groupConfigErr, Doc: "how its servers are served, the YAML of a Virtual MCP Server"},
+		{Name: "config", Perm: 0o600, Read: groupConfig, Store: stored(setGroupConfig), Check: groupConfigErr, Doc: "how its servers are served, the YAML of a Virtual MCP Server"},
 		{Name: "err", Perm: 0o444, Read: gatewayErr, Doc: "the last error about this group"},
 		{Name: "events", Perm: 0o444, Open: ledgerLog(ledger.VMs, true), Doc: "events of this group from the first, a JSON line each; blocks"},
 		{Name: "tools", Perm: 0o555, Names: tools.names, Enter: tools.enter, Each: toolRow(), Doc: "its tools, by the names that its config gives them"},

@@ -64,17 +64,20 @@ func vmStatus(c call) (string, error) {
 
 func vmConfig(c call) (string, error) { return c.At.vm.ConfigText(), nil }
 
-// storeConfig keeps a config as it was written. If it does not parse, the
-// one before stays in force and err says why.
-func storeConfig(c call, text string) error {
-	if err := c.At.vm.SetConfig(c.Ctx, text); err != nil {
-		if !fs.Is(err, fs.ErrInvalid) {
-			return err
+// stored has a config be kept as it was written. If it does not count, the one before
+// stays in force and err says why.
+func stored(set func(c call, text string) error) func(call, string) error {
+	return func(c call, text string) error {
+		err := set(c, text)
+		if fs.Is(err, fs.ErrInvalid) {
+			failed(c.At, err)
+			return nil
 		}
-		failed(c.At, err)
+		return err
 	}
-	return nil
 }
+
+func setConfig(c call, text string) error { return c.At.vm.SetConfig(c.Ctx, text) }
 
 // configErr says why config as it was written does not count.
 func configErr(c call) error { return c.At.vm.ConfigErr() }
