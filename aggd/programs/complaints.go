@@ -84,5 +84,5 @@ func (c *Complaints) Last() string {
 		c.begun = nil
 	}
 	words := strings.Join(c.tail, " / ")
-	return words[max(0, len(words)-maxWords):]
+	return strings.ToValidUTF8(words[max(0, len(words)-maxWords):], "")
 }

@@ -105,6 +105,15 @@ func TestStart(t *testing.T) {
 	}
 }
 
+// TestLastWords has the last words be cut off where a character begins.
+func TestLastWords(t *testing.T) {
+	c := NewComplaints("s", io.Discard)
+	fmt.Fprintln(c, strings.Repeat("é", maxWords)+"!")
+	if words := c.Last(); len(words) > maxWords || words != strings.Repeat("é", (maxWords-1)/2)+"!" {
+		t.Errorf("%q", words)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	r := begin(t)
 	key := r.define("exit")
