@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net"
 	"slices"
@@ -88,11 +89,14 @@ func (l *Link) run() {
 	l.g.linksMu.Lock()
 	delete(l.g.links, l)
 	l.g.linksMu.Unlock()
-	how := "its input has ended"
-	if err != nil {
-		how = fs.Text(err)
+	switch {
+	case err == nil:
+		l.start.Gone("its input has ended")
+	case errors.Is(err, context.Canceled):
+		l.start.Gone("it was ended")
+	default:
+		l.start.Gone(fs.Text(err))
 	}
-	l.start.Gone(how)
 }
 
 // dial connects the relay to the endpoint.

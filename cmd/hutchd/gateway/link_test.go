@@ -37,7 +37,7 @@ func TestLinkUnread(t *testing.T) {
 	if !programs.Await(l, 30*time.Second) {
 		t.Fatal("it goes on")
 	}
-	if got := <-how; got != "interrupted: context canceled" {
+	if got := <-how; got != "it was ended" {
 		t.Error(got)
 	}
 }
