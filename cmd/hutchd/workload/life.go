@@ -110,8 +110,8 @@ func (s *Server) start(ctx context.Context, look bool) error {
 		err = s.enter(runconfig.Done, nil)
 		s.w.s.Service.Served(s.Name)
 		return err
-	case errors.Is(err, errStopped):
-		return errors.Join(err, s.halt(context.WithoutCancel(ctx)))
+	case errors.Is(context.Cause(ctx), errStopped): // whatever it was that ended by that
+		return errors.Join(errStopped, s.halt(context.WithoutCancel(ctx)))
 	case errors.Is(err, oauth.ErrLogin):
 		return errors.Join(err, s.refuse(err))
 	}
