@@ -260,9 +260,15 @@ func TestServeRefuses(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.json")
 	os.WriteFile(bad, []byte(`{"mcpServers":`), 0o600)
 	good := claude(t, map[string]any{})
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, s := range []struct{ args, want string }{
 		{"-serve /no/such.json", "aggd: open /no/such.json: no such file or directory\n"},
 		{"-serve " + bad, "aggd: " + bad + ": invalid JSON: ends too early\n"},
+		{"-serve " + pipe, "aggd: " + pipe + " is not an ordinary file: name one\n"},
+		{"-serve /dev/null", "aggd: /dev/null is not an ordinary file: name one\n"},
 		{"-separator= -serve " + good, "aggd: the separator is empty: write some characters\n"},
 	} {
 		out, err := exec.Command(aggd, strings.Fields(s.args)...).CombinedOutput()
