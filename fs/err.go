@@ -71,8 +71,10 @@ var (
 	ErrReadOnly = newKind("read-only file system", syscall.EROFS)
 	// ErrNoSpace is returned when a disk or a limit is full.
 	ErrNoSpace = newKind("no space left on device", syscall.ENOSPC)
-	// ErrTooLong is returned for names of more than 255 bytes and messages over their limit.
+	// ErrTooLong is returned for names and paths over their limit.
 	ErrTooLong = newKind("file name too long", syscall.ENAMETOOLONG)
+	// ErrTooLarge is returned for files, lists and messages over their limit.
+	ErrTooLarge = newKind("file too large", syscall.EFBIG)
 	// ErrArgs is returned for words that are more than a program can be started with.
 	ErrArgs = newKind("argument list too long", syscall.E2BIG)
 	// ErrStale is returned when the machine that had a file has ended: it may be found anew.

@@ -40,7 +40,7 @@ const MaxConfig = 64 << 10
 func ParseConfig(text string) (Config, error) {
 	var c Config
 	if len(text) > MaxConfig {
-		return c, fmt.Errorf("%w: config has %d bytes, at most %d", fs.ErrTooLong, len(text), MaxConfig)
+		return c, fmt.Errorf("%w: config has %d bytes, at most %d", fs.ErrTooLarge, len(text), MaxConfig)
 	}
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)

@@ -68,7 +68,7 @@ func (s *Store) client(l *look, at place, path string) (*document, error) {
 		return nil, err
 	}
 	if len(text) > maxClient {
-		return nil, fmt.Errorf("%w: %s has more than %d bytes", fs.ErrTooLong, at.file, maxClient)
+		return nil, fmt.Errorf("%w: %s has more than %d bytes", fs.ErrTooLarge, at.file, maxClient)
 	}
 	return readJSON(at, text)
 }

@@ -167,7 +167,7 @@ func (s *Store) dropIns(l *look, name string) (files []string, err error) {
 // readDocument returns what the text of a file says.
 func readDocument(at place, text []byte) (*document, error) {
 	if len(text) > maxText {
-		return nil, fmt.Errorf("%w: profile %s has more than %d bytes", fs.ErrTooLong, strings.TrimSuffix(at.file, suffix), maxText)
+		return nil, fmt.Errorf("%w: profile %s has more than %d bytes", fs.ErrTooLarge, strings.TrimSuffix(at.file, suffix), maxText)
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // which some editors put before all
 	if filepath.Ext(at.file) == jsonSuffix {

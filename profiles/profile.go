@@ -151,7 +151,7 @@ func Parse(name string, text []byte) (*Profile, error) {
 		return nil, fmt.Errorf("%w: profile name %.64q %s", fs.ErrInvalid, name, err)
 	}
 	if len(text) > maxText {
-		return nil, fmt.Errorf("%w: profile %s has %d bytes, at most %d", fs.ErrTooLong, name, len(text), maxText)
+		return nil, fmt.Errorf("%w: profile %s has %d bytes, at most %d", fs.ErrTooLarge, name, len(text), maxText)
 	}
 	d, err := readTOML(place{layer: ofUser}, text)
 	if err != nil {

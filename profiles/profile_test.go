@@ -198,7 +198,7 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%q\n got %s\nwant %s", tt.text, text, want)
 		}
 	}
-	if _, err := Parse("p", make([]byte, maxText+1)); !errors.Is(err, fs.ErrTooLong) {
+	if _, err := Parse("p", make([]byte, maxText+1)); !errors.Is(err, fs.ErrTooLarge) {
 		t.Errorf("a huge profile: %v", err)
 	}
 	if _, err := Parse("../p", nil); !errors.Is(err, fs.ErrInvalid) {

@@ -45,7 +45,7 @@ func (c *Client) discover(ctx context.Context, client *http.Client) (*finding, e
 		f.scopes = p.Scopes
 	}
 	if len(f.scopes) > maxScopes {
-		return nil, fmt.Errorf("%w: the server wants %d scopes", fs.ErrTooLong, len(f.scopes))
+		return nil, fmt.Errorf("%w: the server wants %d scopes", fs.ErrTooLarge, len(f.scopes))
 	}
 	if err := checkScopes(f.scopes); err != nil {
 		return nil, err

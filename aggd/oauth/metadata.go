@@ -62,7 +62,7 @@ func (p *protected) check(server string) error {
 		return fmt.Errorf("%w: it speaks for another resource, %q", guard.ErrRefused, fs.Shorten(p.Resource))
 	}
 	if len(p.Servers) > maxNames || len(p.Scopes) > maxScopes {
-		return fmt.Errorf("%w: it names %d authorization servers and %d scopes", fs.ErrTooLong, len(p.Servers), len(p.Scopes))
+		return fmt.Errorf("%w: it names %d authorization servers and %d scopes", fs.ErrTooLarge, len(p.Servers), len(p.Scopes))
 	}
 	return checkScopes(p.Scopes)
 }
@@ -112,7 +112,7 @@ func (a *authority) check(issuer string) error {
 		}
 	}
 	if len(a.Challenges) > maxNames || len(a.TokenMethods) > maxNames {
-		return fmt.Errorf("%w: its lists are endless", fs.ErrTooLong)
+		return fmt.Errorf("%w: its lists are endless", fs.ErrTooLarge)
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err == nil && len(body) > maxAnswer {
-		err = fmt.Errorf("%w: an answer of more than %d KiB", fs.ErrTooLong, maxAnswer>>10)
+		err = fmt.Errorf("%w: an answer of more than %d KiB", fs.ErrTooLarge, maxAnswer>>10)
 	}
 	if err != nil {
 		return nil, err

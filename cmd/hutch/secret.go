@@ -72,7 +72,7 @@ func readSecret(ctx context.Context, name string, in *os.File) (value []byte, er
 	case len(value) == 0 || string(value) == "\n":
 		return nil, fmt.Errorf("%w: the secret is empty", fs.ErrInvalid)
 	case len(value) > maxSecret:
-		return nil, fmt.Errorf("%w: a secret has at most %d KiB", fs.ErrTooLong, maxSecret>>10)
+		return nil, fmt.Errorf("%w: a secret has at most %d KiB", fs.ErrTooLarge, maxSecret>>10)
 	}
 	return value, nil
 }

@@ -188,7 +188,7 @@ func importServer(ctx context.Context, c *tree, f *serverFlags, args []string) e
 	case err != nil:
 		return err
 	case len(text) > maxConfig:
-		return fmt.Errorf("%w: %s has more than %d MiB: it is no config", fs.ErrTooLong, args[0], maxConfig>>20)
+		return fmt.Errorf("%w: %s has more than %d MiB: it is no config", fs.ErrTooLarge, args[0], maxConfig>>20)
 	}
 	var says struct{ Name string }
 	json.Unmarshal(text, &says) // what is wrong with it, hutchd says

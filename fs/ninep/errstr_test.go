@@ -67,6 +67,7 @@ func TestErrstr(t *testing.T) {
 		{fs.ErrNotEmpty, syscall.ENOTDIR, syscall.ENOTEMPTY},
 		{fs.ErrNoSpace, syscall.ERANGE, syscall.ENOSPC},
 		{fs.ErrTooLong, syscall.E2BIG, syscall.ENAMETOOLONG},
+		{fs.ErrTooLarge, syscall.ERANGE, syscall.EFBIG},
 		{fs.ErrNoLocks, syscall.ERANGE, syscall.ENOLCK},
 		{fs.ErrUnsupported, syscall.ERANGE, syscall.EOPNOTSUPP},
 	} {

@@ -221,7 +221,7 @@ func (s *session) run(o *op) {
 // finds its tag free is answered after the reply.
 func (s *session) finish(o *op, err error) {
 	if err == nil && len(o.out) > int(s.msize) {
-		err = fmt.Errorf("%w: reply over the message size", fs.ErrTooLong)
+		err = fmt.Errorf("%w: reply over the message size", fs.ErrTooLarge)
 	}
 	if err != nil {
 		s.fail(o, err)

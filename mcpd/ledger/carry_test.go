@@ -113,7 +113,7 @@ func TestReceiveRubbish(t *testing.T) {
 		"too long":   strings.Replace(good, `"e"`, `"`+strings.Repeat("e", maxCarried)+`"`, 1),
 		"not closed": "{\n",
 	} {
-		if err := opened(t).Receive(t.Context(), VMs, strings.NewReader(text)); !errors.Is(err, fs.ErrInvalid) && !errors.Is(err, fs.ErrTooLong) {
+		if err := opened(t).Receive(t.Context(), VMs, strings.NewReader(text)); !errors.Is(err, fs.ErrInvalid) && !errors.Is(err, fs.ErrTooLarge) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

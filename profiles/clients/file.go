@@ -109,7 +109,7 @@ func (f *file) read() (version, error) {
 	case !own(info):
 		return version{}, fmt.Errorf("%w: %s belongs to another user", fs.ErrPermission, f.path)
 	case info.Size() > int64(f.c.form.max):
-		return version{}, fmt.Errorf("%w: %s has %d bytes: at most %d", fs.ErrTooLong, f.c.shown(), info.Size(), f.c.form.max)
+		return version{}, fmt.Errorf("%w: %s has %d bytes: at most %d", fs.ErrTooLarge, f.c.shown(), info.Size(), f.c.form.max)
 	}
 	r, err := f.folder.OpenFile(f.name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -48,7 +48,7 @@ var errForm = errors.New("is written in a way that hutch cannot edit without cha
 // decode returns what a client's file says, nothing if it is empty.
 func (c *Client) decode(text []byte) (map[string]any, error) {
 	if len(text) > c.form.max {
-		return nil, fmt.Errorf("%w: %s has more than %d bytes", fs.ErrTooLong, c.shown(), c.form.max)
+		return nil, fmt.Errorf("%w: %s has more than %d bytes", fs.ErrTooLarge, c.shown(), c.form.max)
 	}
 	doc, err := c.form.decode(text)
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *Client) check(was, is []byte, name string, p *program) error {
 		return err
 	}
 	after, err := c.decode(is)
-	if errors.Is(err, fs.ErrTooLong) {
+	if errors.Is(err, fs.ErrTooLarge) {
 		return err
 	}
 	if err != nil {

@@ -134,7 +134,7 @@ func (r *reader) object(servers []byte) error {
 // put puts what read makes of an entry's text on the shelf, or says why not.
 func (r *reader) put(text []byte, read func() (*Entry, error)) error {
 	if len(r.Entries) >= maxEntries {
-		return fmt.Errorf("%w: more than %d entries", fs.ErrTooLong, maxEntries)
+		return fmt.Errorf("%w: more than %d entries", fs.ErrTooLarge, maxEntries)
 	}
 	e, err := r.entry(text, read)
 	switch {

@@ -74,7 +74,7 @@ func (f fetcher) into(ctx context.Context, r *reader, o Origin) error {
 // bound refuses what is too much.
 func (f fetcher) bound(text []byte) error {
 	if int64(len(text)) > f.max {
-		return fmt.Errorf("%w: it has more than %d bytes", fs.ErrTooLong, f.max)
+		return fmt.Errorf("%w: it has more than %d bytes", fs.ErrTooLarge, f.max)
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func (f fetcher) pages(ctx context.Context, r *reader, o Origin) error {
 			return err
 		}
 		if total += int64(len(text)); total > maxTotal*f.max {
-			return fmt.Errorf("%w: its pages have more than %d bytes", fs.ErrTooLong, maxTotal*f.max)
+			return fmt.Errorf("%w: its pages have more than %d bytes", fs.ErrTooLarge, maxTotal*f.max)
 		}
 		next, err := r.document(text)
 		switch {
@@ -104,12 +104,12 @@ func (f fetcher) pages(ctx context.Context, r *reader, o Origin) error {
 		case seen[next]:
 			return fmt.Errorf("%w: its cursor %.60q comes again: the list has no end", fs.ErrInvalid, next)
 		case len(next) > maxText:
-			return fmt.Errorf("%w: a cursor of %d bytes", fs.ErrTooLong, len(next))
+			return fmt.Errorf("%w: a cursor of %d bytes", fs.ErrTooLarge, len(next))
 		}
 		seen[next] = true
 		query.Set("cursor", next)
 	}
-	return fmt.Errorf("%w: more than %d pages", fs.ErrTooLong, maxPages)
+	return fmt.Errorf("%w: more than %d pages", fs.ErrTooLarge, maxPages)
 }
 
 // client returns one that reaches the source's own host, which the user named,

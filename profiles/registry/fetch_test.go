@@ -150,7 +150,7 @@ func TestFiles(t *testing.T) {
 	if err := os.Truncate(big, 1<<30); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]error{pipe: fs.ErrInvalid, big: fs.ErrTooLong, dir: fs.ErrInvalid, filepath.Join(dir, "none"): fs.ErrNotExist, "/dev/zero": fs.ErrInvalid} {
+	for path, want := range map[string]error{pipe: fs.ErrInvalid, big: fs.ErrTooLarge, dir: fs.ErrInvalid, filepath.Join(dir, "none"): fs.ErrNotExist, "/dev/zero": fs.ErrInvalid} {
 		if _, err := f.read(t.Context(), Origin{"file", path}); !fs.Is(err, want) {
 			t.Errorf("%s: %v", path, err)
 		}

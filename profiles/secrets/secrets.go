@@ -76,7 +76,7 @@ func CheckValue(value string) error {
 	case value == "":
 		return fmt.Errorf("%w: the secret is empty", fs.ErrInvalid)
 	case len(value) > MaxValue:
-		return fmt.Errorf("%w: the secret is larger than %d KiB", fs.ErrTooLong, MaxValue>>10)
+		return fmt.Errorf("%w: the secret is larger than %d KiB", fs.ErrTooLarge, MaxValue>>10)
 	case strings.Contains(value, "\x00") || !utf8.ValidString(value):
 		return fmt.Errorf("%w: the secret is no text: encode it", fs.ErrInvalid)
 	}

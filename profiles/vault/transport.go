@@ -98,7 +98,7 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	resp.Body.Close()
 	if err == nil && len(body) > maxAnswer {
-		err = fmt.Errorf("%w: an answer of more than %d bytes", fs.ErrTooLong, maxAnswer)
+		err = fmt.Errorf("%w: an answer of more than %d bytes", fs.ErrTooLarge, maxAnswer)
 	}
 	if err != nil {
 		return nil, err

@@ -91,7 +91,7 @@ const (
 // on says whether the comparison may go on.
 func (c *comparison) on() error {
 	if c.Most > 0 && c.held > c.Most {
-		return fmt.Errorf("%w: too many differences, or files in a folder", fs.ErrTooLong)
+		return fmt.Errorf("%w: too many differences, or files in a folder", fs.ErrTooLarge)
 	}
 	return c.Rest(c.ctx)
 }

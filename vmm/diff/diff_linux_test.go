@@ -232,7 +232,7 @@ func TestMost(t *testing.T) {
 		{"names", a, 20 << 10, true},
 		{"a folder's at a time", a, 100 << 10, false},
 	} {
-		if _, err := (diff.Bounds{Most: c.most}).Folders(t.Context(), a, c.to, ""); errors.Is(err, fs.ErrTooLong) != c.ends {
+		if _, err := (diff.Bounds{Most: c.most}).Folders(t.Context(), a, c.to, ""); errors.Is(err, fs.ErrTooLarge) != c.ends {
 			t.Errorf("%s: %v", c.what, err)
 		}
 	}

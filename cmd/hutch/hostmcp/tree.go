@@ -237,7 +237,7 @@ func (f *file) part(ctx context.Context, limit int64) (part []byte, err error) {
 func (f *file) text(ctx context.Context) (string, error) {
 	text, err := f.part(ctx, maxText+1)
 	if len(text) > maxText {
-		return "", fmt.Errorf("%w: %s: more than %d bytes", fs.ErrTooLong, f.name, maxText)
+		return "", fmt.Errorf("%w: %s: more than %d bytes", fs.ErrTooLarge, f.name, maxText)
 	}
 	return string(text), err
 }

@@ -73,7 +73,7 @@ func (h *secretHandle) WriteAt(_ context.Context, p []byte, off int64) (int, err
 	case off > int64(len(h.text)):
 		return 0, fmt.Errorf("%w: a secret is written in order", fs.ErrInvalid)
 	case end > secrets.MaxValue+1: // with a newline
-		h.bad, h.text = fmt.Errorf("%w: a secret has at most %d KiB", fs.ErrTooLong, secrets.MaxValue>>10), nil
+		h.bad, h.text = fmt.Errorf("%w: a secret has at most %d KiB", fs.ErrTooLarge, secrets.MaxValue>>10), nil
 		return 0, h.bad
 	}
 	h.text = append(h.text[:off], p...)

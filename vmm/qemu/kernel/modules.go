@@ -156,7 +156,7 @@ func unpack(path string) ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(r, maxModule+1))
 	if err == nil && len(data) > maxModule {
-		err = fmt.Errorf("%w: over %d bytes", fs.ErrTooLong, maxModule)
+		err = fmt.Errorf("%w: over %d bytes", fs.ErrTooLarge, maxModule)
 	}
 	return data, err
 }
