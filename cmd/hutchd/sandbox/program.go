@@ -103,6 +103,7 @@ func (p *Program) run() {
 	defer close(p.exited)
 	defer p.v.programs.Add(-1)
 	defer p.cancel()
+	defer context.AfterFunc(p.ctx, func() { p.start.Out.Close() })() // ends a write that nobody reads
 	input := make(chan struct{})
 	go func() { // a read of a pipe ends when that is closed
 		defer close(input)
