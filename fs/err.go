@@ -127,7 +127,7 @@ func Errno(err error) syscall.Errno {
 func Is(err, kind error) bool { return Errno(err) == Errno(kind) }
 
 // Text returns the text of err as 9P2000 and the err files carry it: starting
-// with its kind's text, on one line.
+// with its kind's text, on one line that a terminal shows as it is.
 func Text(err error) string {
 	if err == nil {
 		return ""

@@ -31,6 +31,8 @@ func TestErrors(t *testing.T) {
 		{context.DeadlineExceeded, syscall.ETIMEDOUT, "timed out: context deadline exceeded"},
 		{syscall.EXDEV, syscall.EXDEV, "invalid cross-device link"},
 		{errors.New("what"), syscall.EIO, "i/o error: what"},
+		{errors.New("server says: \x1b[31mred\x07\r\nnext \u202e\xff\r\n"), syscall.EIO, "i/o error: server says: ?[31mred??; next ??"},
+		{&os.PathError{Op: "open", Path: "/\x1b", Err: syscall.ENOENT}, syscall.ENOENT, "file does not exist: /?"},
 		{errors.Join(ErrBusy, errors.New("two")), syscall.EBUSY, "file in use; two"},
 	} {
 		if got := Errno(tt.err); got != tt.errno {

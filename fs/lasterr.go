@@ -19,7 +19,7 @@ func (e *LastErr) Set(err error) { e.Say(Text(err)) }
 func (e *LastErr) Say(text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.text = text + "\n"
+	e.text = oneLine(text) + "\n"
 }
 
 // Text returns the line, empty if there was no error.

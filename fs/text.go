@@ -16,9 +16,10 @@ func leadWith(prefix, s string) string {
 	return prefix + ": " + strings.Replace(s, prefix+": ", "", 1)
 }
 
-// oneLine returns s with its line ends made into "; ".
+// oneLine returns s with its line ends made into "; ", as a PlainLine: somebody else
+// may have written a part of it.
 func oneLine(s string) string {
-	return strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "; ")
+	return PlainLine(strings.ReplaceAll(strings.TrimRight(s, "\r\n"), "\n", "; "))
 }
 
 // shown is how many bytes Shorten leaves.

@@ -98,7 +98,7 @@ func (src *source) state() string {
 	case src.reading != nil:
 		return "reading"
 	case src.err != nil:
-		return "failed: " + fs.PlainLine(fs.Text(src.err))
+		return "failed: " + fs.Text(src.err)
 	case src.kept == nil:
 		return "unread"
 	}
