@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -65,6 +66,16 @@ func ParseMount(s string, readOnly bool) (Mount, error) {
 	}
 	m.Guest = path.Clean(m.Guest)
 	return m, profiles.CheckGuest(m.Guest)
+}
+
+// String returns the mount as the field volumes of a RunConfig has it: HOST:GUEST or
+// volume://NAME:GUEST, with :ro behind one that is only read.
+func (m Mount) String() string {
+	text := cmp.Or(m.Host, "volume://"+m.Volume) + ":" + m.Guest
+	if m.ReadOnly {
+		text += ":ro"
+	}
+	return text
 }
 
 func checkText(s string) error {

@@ -1,14 +1,12 @@
 package runconfig
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
 	"time"
 
 	"hutch/aggd/rawjson"
-	"hutch/profiles/permission"
 	"hutch/profiles/reference"
 )
 
@@ -78,7 +76,7 @@ func (s *Server) says() *says {
 		t.Profile, _ = rawjson.Encode(s.Profile)
 	}
 	for _, m := range s.Mounts {
-		t.Volumes = append(t.Volumes, volume(m))
+		t.Volumes = append(t.Volumes, m.String())
 	}
 	if len(s.Headers)+len(s.SecretHeaders) > 0 {
 		t.Headers = &saysHeaders{Plain: s.Headers}
@@ -127,12 +125,4 @@ func bare(r reference.Reference) string {
 		return r.Name
 	}
 	return r.String()
-}
-
-func volume(m permission.Mount) string {
-	text := cmp.Or(m.Host, "volume://"+m.Volume) + ":" + m.Guest
-	if m.ReadOnly {
-		text += ":ro"
-	}
-	return text
 }

@@ -138,22 +138,21 @@ func (a asker) read(folders []string) string {
 	if a.own == nil {
 		return a.line("read", a.says.Read, folders)
 	}
-	var all []string
-	for _, m := range a.own.Mounts {
-		word := m.Host
-		if m.Volume != "" {
-			word = "volume://" + m.Volume
-		}
-		word += ":" + m.Guest
-		if m.ReadOnly {
-			word += ":ro"
-		}
-		all = append(all, word)
-	}
+	all := slices.Clip(a.own.Mounts)
 	for _, dir := range folders {
-		all = append(all, dir+":"+dir+":ro")
+		all = append(all, permission.Mount{Host: dir, Guest: dir, ReadOnly: true})
 	}
-	return a.set("volumes", all)
+	return a.set("volumes", volumes(all))
+}
+
+// volumes returns mounts as the field volumes has them.
+func volumes(mounts []permission.Mount) (list []string) {
+	for _, m := range mounts {
+		if text := m.String(); !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return list
 }
 
 // line returns the line of a profile that adds to what it says.
@@ -175,12 +174,17 @@ func (a asker) line(key string, said, more []string) string {
 // set returns the command of a shell that changes a field of the config of a server
 // of servers/ to v, in the folder where hutch's tree is.
 func (a asker) set(field string, v any) string {
+	message := strings.ReplaceAll(setting(field, v), "'", `'\''`)
+	return fmt.Sprintf("printf '%%s\n' stop '%s' start >servers/%s/ctl", message, a.server)
+}
+
+// setting returns the control message that changes a field to v.
+func setting(field string, v any) string {
 	value, err := json.Marshal(v)
 	if err != nil {
 		return ""
 	}
-	message := fs.QuoteAll([]string{"set", field, string(value)})
-	return fmt.Sprintf("printf '%%s\\n' stop '%s' start >servers/%s/ctl", strings.ReplaceAll(message, "'", `'\''`), a.server)
+	return fs.QuoteAll([]string{"set", field, string(value)})
 }
 
 // maxTold is of how many hosts a sandbox tells that it was denied them.

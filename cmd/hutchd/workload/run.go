@@ -6,17 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"hutch/fs"
+	"hutch/profiles"
 	"hutch/profiles/permission"
-	"hutch/profiles/reference"
 	"hutch/profiles/registry"
 	"hutch/profiles/runconfig"
 )
@@ -81,13 +79,14 @@ func (r *run) take(source runconfig.Source, args []string) error {
 }
 
 // forget takes away what goes with the entry that the server was, if that is not
-// the next: what it allowed, and the variables and headers that it knows, of which
-// some are secrets, are not for another. Of an entry that is gone nobody knows them.
+// the next: what it allowed, its port, and the variables and headers that it knows, of
+// which some are secrets, are not for another. Of an entry that is gone nobody knows them.
 func (r *run) forget(next string) {
-	was, err := r.registry.Lookup(r.Entry)
 	if r.Entry == "" || r.Entry == next {
 		return
 	}
+	r.Port = 0
+	was, err := r.registry.Lookup(r.Entry)
 	if err != nil {
 		r.Env, r.Secrets, r.Headers, r.SecretHeaders, r.Auth, r.Profile = nil, nil, nil, nil, nil, nil
 		return
@@ -107,262 +106,9 @@ func (r *run) forget(next string) {
 	}
 }
 
-// takeEntry has the server be what an entry of the registry says.
-func (r *run) takeEntry(e *registry.Entry, transport string, args []string) error {
-	r.forget(e.Name)
-	g := r.given(e)
-	g.Args = fit(e, g.Values, args)
-	l, err := e.Launch(g)
-	if lacks, ok := errors.AsType[*registry.MissingError](err); ok {
-		return missing(e, lacks)
-	}
-	if err != nil {
-		return err
-	}
-	if r.Source, err = runconfig.ParseSource(l.Run); err == nil {
-		r.Source, err = r.Source.AsImage()
-	}
-	if err == nil {
-		err = errors.Join(r.takeArgs(l), r.takeVariables(l), r.takeHeaders(e, l))
-	}
-	if err == nil {
-		err = r.takePermissions(e)
-	}
-	if err != nil {
-		return fmt.Errorf("entry %s: %w", e.Name, err)
-	}
-	r.Entry, r.Transport = e.Name, cmp.Or(transport, e.Transport)
-	if u, err := url.Parse(l.URL); err == nil && r.Port == 0 {
-		r.Port, _ = strconv.Atoi(u.Port())
-	}
-	if o := e.OAuth; o != nil && r.Auth == nil && e.Remote() {
-		r.Auth = &runconfig.Auth{
-			ClientID: o.ClientID, Scopes: o.Scopes, Issuer: o.Issuer, AuthorizeURL: o.AuthorizeURL, TokenURL: o.TokenURL,
-			Resource: o.Resource, Params: o.Params, CallbackPort: o.CallbackPort,
-		}
-	}
-	r.unseen = r.hidden(l.Paths)
-	return nil
-}
-
-// takePermissions takes what an entry gives its server, unless the config has said
-// what that may.
-func (r *run) takePermissions(e *registry.Entry) error {
-	if e.Permissions == nil || r.Profile != nil || r.Permission != "" {
-		return nil
-	}
-	p, folders, err := granted(e)
-	if err != nil {
-		return err
-	}
-	for _, m := range folders {
-		shown := func(o permission.Mount) bool { return o.Host == m.Host && o.Guest == m.Guest }
-		if !slices.ContainsFunc(r.Mounts, shown) {
-			return fmt.Errorf("%w: it wants to see %s of the host, which only you can show it: set volumes %s, with :ro if it is only to read", fs.ErrPermission, m.Host, volume(m.Host, m.Guest))
-		}
-	}
-	r.Profile = p
-	return nil
-}
-
-// granted returns what an entry gives a server, and the folders of the host that it
-// would have it see: who writes a registry is not to say which files leave this machine.
-func granted(e *registry.Entry) (p *permission.Profile, folders []permission.Mount, err error) {
-	if p, err = permission.Parse(e.Permissions); err != nil {
-		return nil, nil, err
-	}
-	for _, list := range []*[]string{&p.Read, &p.Write} {
-		*list = slices.DeleteFunc(*list, func(text string) bool {
-			m, err := permission.ParseMount(text, false)
-			if err != nil || m.Host == "" {
-				return false
-			}
-			folders = append(folders, m)
-			return true
-		})
-		if len(*list) == 0 {
-			*list = nil
-		}
-	}
-	return p, folders, nil
-}
-
-// volume is a folder of the host as the field volumes has it, in a control message.
-func volume(host, guest string) string { return fs.Quote(`["` + host + ":" + guest + `"]`) }
-
-// given returns what the config gives to an entry: its variables, and of its headers
-// those that the entry knows. What the entry itself set when it was run before is not.
-func (r *run) given(e *registry.Entry) registry.Given {
-	g := registry.Given{Values: maps.Clone(r.Env), Secrets: map[string]string{}}
-	if g.Values == nil {
-		g.Values = map[string]string{}
-	}
-	for _, s := range r.Secrets {
-		g.Secrets[s.Variable] = s.Reference.String()
-	}
-	for _, h := range e.Headers {
-		if text, ok := r.Headers[h.Name]; ok {
-			g.Values[h.Name] = text
-		}
-		if ref, ok := r.SecretHeaders[h.Name]; ok {
-			g.Secrets[h.Name] = ref.String()
-		}
-	}
-	for name, text := range g.Values {
-		if reference.Is(text) {
-			g.Secrets[name] = text
-			delete(g.Values, name)
-		}
-	}
-	for _, in := range slices.Concat(e.Env, e.Headers) {
-		if r.Entry == e.Name && in.Value != "" {
-			delete(g.Values, in.Name)
-			delete(g.Secrets, in.Name)
-		}
-	}
-	return g
-}
-
-// fit gives those of words to an entry's arguments that are theirs: by a flag, or
-// by their place. It returns the others.
-func fit(e *registry.Entry, values map[string]string, words []string) []string {
-	words = slices.Clone(words)
-	for _, a := range e.Args {
-		if _, said := values[a.Name]; said || a.Value != "" || a.Name == "" {
-			continue
-		}
-		switch {
-		case a.Flag != "":
-			var value string
-			var found bool
-			if value, words, found = cutFlag(words, a); found {
-				values[a.Name] = value
-			}
-		case len(words) > 0 && !strings.HasPrefix(words[0], "-"):
-			values[a.Name], words = words[0], words[1:]
-		}
-	}
-	return words
-}
-
-// cutFlag takes a flag out of words with its value: "--flag value" or "--flag=value".
-func cutFlag(words []string, a registry.Argument) (value string, rest []string, found bool) {
-	for i, w := range words {
-		switch value, equals := strings.CutPrefix(w, a.Flag+"="); {
-		case equals:
-			return value, slices.Delete(words, i, i+1), true
-		case w == a.Flag && a.Format == "boolean":
-			return "true", slices.Delete(words, i, i+1), true
-		case w == a.Flag && i+1 < len(words):
-			value = words[i+1]
-			return value, slices.Delete(words, i, i+2), true
-		}
-	}
-	return "", words, false
-}
-
-// missing says what an entry needs, and how to give it.
-func missing(e *registry.Entry, lacks *registry.MissingError) error {
-	var needs []string
-	for _, in := range lacks.Inputs {
-		what := in.Name
-		if in.Description != "" {
-			what += " (" + fs.PlainLine(fs.Shorten(in.Description)) + ")"
-		}
-		positional := func(a registry.Argument) bool { return a.Name == in.Name && a.Flag == "" }
-		switch {
-		case in.Secret:
-			what += ", a secret: " + keep(in.Name)
-		case slices.ContainsFunc(e.Args, positional):
-			what += ": write it behind the name"
-		default:
-			what += ": set env_vars." + fs.Quote(in.Name) + " VALUE"
-		}
-		needs = append(needs, what)
-	}
-	return fmt.Errorf("%w: entry %s needs %s", fs.ErrInvalid, e.Name, strings.Join(needs, "; "))
-}
-
-// keep says how a server gets a secret as its input called name.
-func keep(name string) string {
-	secret := strings.TrimLeft(name, "-")
-	return fmt.Sprintf("hutch secret set %s, and set env_vars.%s secret:%s", secret, fs.Quote(name), secret)
-}
-
-// takeArgs takes the words of a launch. A secret cannot be one: every program of
-// the machine could read it.
-func (r *run) takeArgs(l *registry.Launch) error {
-	r.Args = nil
-	for _, a := range l.Args {
-		if a.Secret {
-			return fmt.Errorf("%w: it wants a secret among its arguments, where others can read it", fs.ErrUnsupported)
-		}
-		r.Args = append(r.Args, a.Text)
-	}
-	return nil
-}
-
-// takeVariables takes the environment of a launch.
-func (r *run) takeVariables(l *registry.Launch) error {
-	r.Env, r.Secrets = nil, nil
-	for _, name := range slices.Sorted(maps.Keys(l.Env)) {
-		text := l.Env[name].Text
-		ref, is, err := reference.Parse(text)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%s: %w", name, err)
-		case r.IsRemote():
-			return fmt.Errorf("%w: %s: a remote server has no environment, and the entry knows no %s", fs.ErrInvalid, name, name)
-		case is:
-			r.Secrets = append(r.Secrets, runconfig.Secret{Reference: ref, Variable: name})
-		case l.Env[name].Secret:
-			return fmt.Errorf("%w: %s holds a secret: take it away with set env_vars.%s, then %s", fs.ErrInvalid, name, fs.Quote(name), keep(name))
-		default:
-			put(&r.Env, name, text)
-		}
-	}
-	return nil
-}
-
-// takeHeaders takes the headers of a launch: they go before those that the config
-// has beside them. A bearer token that is a secret is one.
-func (r *run) takeHeaders(e *registry.Entry, l *registry.Launch) error {
-	r.Headers, r.SecretHeaders = maps.Clone(r.Headers), maps.Clone(r.SecretHeaders)
-	for _, h := range e.Headers {
-		delete(r.Headers, h.Name)
-		delete(r.SecretHeaders, h.Name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(l.Headers)) {
-		text := l.Headers[name].Text
-		token, bearer := strings.CutPrefix(text, "Bearer ")
-		bearer = bearer && strings.EqualFold(name, "Authorization")
-		ref, is, err := reference.Parse(token)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%s: %w", name, err)
-		case is && bearer:
-			r.Auth = &runconfig.Auth{Bearer: ref}
-		case is:
-			put(&r.SecretHeaders, name, ref)
-		case l.Headers[name].Secret:
-			return fmt.Errorf("%w: header %s would have a secret inside other words, or its value: only a secret alone can be sent, and after Bearer", fs.ErrUnsupported, name)
-		default:
-			put(&r.Headers, name, text)
-		}
-	}
-	return nil
-}
-
-func put[V any](m *map[string]V, name string, v V) {
-	if *m == nil {
-		*m = make(map[string]V)
-	}
-	(*m)[name] = v
-}
-
 // hidden returns those of paths that are of the host and that no mount shows.
 func (r *run) hidden(paths []string) []string {
-	mounts := slices.Clone(r.Mounts)
+	mounts := slices.Clip(r.Mounts)
 	if p, err := r.Permissions(); err == nil {
 		for _, text := range slices.Concat(p.Read, p.Write) {
 			if m, err := permission.ParseMount(text, false); err == nil {
@@ -374,10 +120,7 @@ func (r *run) hidden(paths []string) []string {
 		if _, err := os.Lstat(path); err != nil || !filepath.IsAbs(path) {
 			return true
 		}
-		return slices.ContainsFunc(mounts, func(m permission.Mount) bool {
-			rel, err := filepath.Rel(m.Guest, path)
-			return err == nil && filepath.IsLocal(rel)
-		})
+		return slices.ContainsFunc(mounts, func(m permission.Mount) bool { return profiles.Within(m.Guest, path) })
 	})
 }
 
@@ -389,8 +132,16 @@ func (r *run) explain(err error) error {
 	case r.unnamed:
 		return fmt.Errorf("%w (no registry has %s, which was taken for an image)", err, r.Source)
 	case len(r.unseen) > 0:
-		path := r.unseen[0]
-		return fmt.Errorf("%w (its sandbox does not show %s of the host: set volumes %s, with :ro if it is only to read)", err, path, volume(path, path))
+		var mounts []permission.Mount
+		for _, path := range r.unseen {
+			mounts = append(mounts, permission.Mount{Host: path, Guest: path})
+		}
+		return fmt.Errorf("%w (its sandbox does not show %s of the host: %s)", err, strings.Join(r.unseen, ", "), r.show(mounts))
 	}
 	return err
+}
+
+// show says how the server is shown folders of the host, beside those that it sees.
+func (r *run) show(folders []permission.Mount) string {
+	return setting("volumes", volumes(append(slices.Clip(r.Mounts), folders...))) + ", with :ro if it is only to read"
 }

@@ -11,9 +11,9 @@ import (
 	"hutch/profiles/runconfig"
 )
 
-// greedy is a registry whose server wants to see a folder of the host.
+// greedy is a registry whose server wants to see folders of the host.
 const greedy = `{"version":"1.0.0","servers":{"greedy":{"transport":"stdio","image":"npx://greedy@1.0.0","tools":[],
-	"permissions":{"read":["/srv/keys"],"network":{"outbound":{"insecure_allow_all":true}}}}}}`
+	"permissions":{"read":["/srv/keys"],"write":["/srv/keys","/srv/\"more\""],"network":{"outbound":{"insecure_allow_all":true}}}}}}`
 
 // entries are the sources of the registry's own tests, and greedy.
 func entries(t *testing.T) *registry.Store {
@@ -96,7 +96,7 @@ func TestRun(t *testing.T) {
 		{`{"env_vars":{"X-Key":"secret:desk"}}`, "desk", `"add_headers_from_secret":{"X-Key":"desk"}`},
 		{`{"env_vars":{"X-Key":"secret:desk"},"header_forward":{"add_plaintext_headers":{"X-Team":"docs"}}}`, "desk", `"add_plaintext_headers":{"X-Team":"docs"}`},
 		{`{"env_vars":{"X-Key":"secret:desk"}}`, "desk", `"issuer":"https://login.desk.example"`},
-		{`{"volumes":["/srv/keys:/srv/keys:ro"]}`, "greedy", `"permission_profile":{"network":{"outbound":{"insecure_allow_all":true}}}`},
+		{`{"volumes":["/srv/keys:/srv/keys:ro","/srv/\"more\":/srv/\"more\""]}`, "greedy", `"permission_profile":{"network":{"outbound":{"insecure_allow_all":true}}}`},
 		{`{"permission_profile_name_or_path":"none"}`, "greedy", `{"permission_profile_name_or_path":"none","schema_version":"v0.1.0","image":"npx://greedy@1.0.0","transport":"stdio","registry_server_name":"greedy"}`},
 	} {
 		if got, err := take(t, s, test.config, test.words); err != nil || !strings.Contains(got, test.want) {
@@ -114,7 +114,8 @@ func TestRunRefused(t *testing.T) {
 		{`{}`, "filesystem", "needs folder (a folder that it may read and write; more of them may follow): write it behind the name"},
 		{`{"env_vars":{"FORGE_HOST":"h"},"secrets":["t,target=FORGE_TOKEN"]}`, "io.example/forge --mode all", "--mode is one of ro rw"},
 		{`{"env_vars":{"tenant":"t","OTHER":"x"},"secrets":["k,target=key"]}`, "com.example/remote", "OTHER: a remote server has no environment"},
-		{`{}`, "greedy", `it wants to see /srv/keys of the host, which only you can show it: set volumes ["/srv/keys:/srv/keys"]`},
+		{`{}`, "greedy", `it wants to see folders of the host, which only you can show it: set volumes ["/srv/keys:/srv/keys","/srv/\"more\":/srv/\"more\""], with :ro`},
+		{`{"volumes":["/a:/b:ro","/srv/keys:/srv/keys"]}`, "greedy", `: set volumes ["/a:/b:ro","/srv/keys:/srv/keys","/srv/\"more\":/srv/\"more\""], with :ro`},
 		{`{"env_vars":{"tenant":"t"}}`, "com.example/remote", "key, a secret: hutch secret set key, and set env_vars.key secret:key"},
 	} {
 		if got, err := take(t, s, test.config, test.words); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -133,7 +134,7 @@ func TestRunOther(t *testing.T) {
 	}
 	for _, ref := range []string{"npx://a", "everything", "https://a.example"} {
 		got, err := take(t, s, first, ref)
-		if err != nil || strings.Contains(got, "forge") || strings.Contains(got, "FORGE") || !strings.Contains(got, `"MORE":"1"`) {
+		if err != nil || strings.Contains(got, "forge") || strings.Contains(got, "FORGE") || strings.Contains(got, "8080") || !strings.Contains(got, `"MORE":"1"`) {
 			t.Errorf("%v: after it %s is %s", err, ref, got)
 		}
 	}
@@ -160,7 +161,7 @@ func TestRunHint(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := r.explain(errors.New("it ended")).Error()
-		if strings.Contains(text, "does not show "+dir) != want {
+		if strings.Contains(text, "does not show "+dir) != want || strings.Contains(text, `set volumes ["/srv:/srv",`) != (want && mounts != "[]") {
 			t.Errorf("with %s: %s", mounts, text)
 		}
 	}
