@@ -95,6 +95,27 @@ func TestTable(t *testing.T) {
 // stays.
 var emptied = map[string]bool{"qoder": true, "trae": true}
 
+// TestEnds has a file end as it did, whatever it ends in.
+func TestEnds(t *testing.T) {
+	for client, texts := range map[string][]string{
+		"cursor": {"{\"mcpServers\":{}}\n// end", "{}// end\r\n", "{} /* end */", "{}\n\n", "{}"},
+	} {
+		for _, text := range texts {
+			h, path := newHome(t, client, []byte(text))
+			if err := h.Add(t.Context(), client, dev); err != nil {
+				t.Errorf("%q: %v", text, err)
+				continue
+			}
+			if is := string(read(t, path)); !strings.HasSuffix(is, text[strings.LastIndex(text, "}")+1:]) {
+				t.Errorf("%q became %q", text, is)
+			}
+			if err := h.Remove(t.Context(), client, dev.Words); err != nil {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+	}
+}
+
 // TestOthersStay has every word of a sample stand in what comes of it, in its order.
 func TestOthersStay(t *testing.T) {
 	words := func(file string) []string {

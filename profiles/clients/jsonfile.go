@@ -24,10 +24,13 @@ func readJSON(text []byte) (*hujson.Value, *hujson.Object, error) {
 	if tooDeep(text) {
 		return nil, nil, fmt.Errorf("deeper than %d", maxDepth)
 	}
-	v, err := hujson.Parse(bytes.Clone(text)) // which the value shares, and changes with it
+	// The parser wants a newline behind a comment, which not all files end in.
+	// It gets a text of its own, which the value shares, and changes with it.
+	v, err := hujson.Parse(append(bytes.Clone(text), '\n'))
 	if err != nil {
 		return nil, nil, err
 	}
+	v.AfterExtra = bytes.TrimSuffix(v.AfterExtra, []byte("\n"))
 	o, ok := v.Value.(*hujson.Object)
 	if !ok {
 		return nil, nil, errors.New("no object")
