@@ -118,17 +118,18 @@ func (f *file) restore(b *backup, text []byte, force bool) error {
 	if err != nil {
 		return err
 	}
-	if !b.Existed {
-		text = nil
-	}
-	if (is.info != nil) == b.Existed && bytes.Equal(is.text, text) && (!b.Existed || uint32(is.info.Mode().Perm()) == b.Mode) {
+	if (is.info != nil) == b.Existed && (!b.Existed || bytes.Equal(is.text, text) && uint32(is.info.Mode().Perm()) == b.Mode) {
 		return nil
 	}
 	ours := f.path == b.Path && is.info != nil && slices.Contains(b.Wrote, sum(is.text))
 	if !ours && !force {
 		return fmt.Errorf("%w: %s has changed since hutch wrote it: remove what is not to be there, or \"restore force\", which loses what others wrote", fs.ErrBusy, f.c.shown())
 	}
-	err = f.replace(is, text, os.FileMode(b.Mode))
+	if b.Existed {
+		err = f.replace(is, text, os.FileMode(b.Mode))
+	} else {
+		err = f.remove(is)
+	}
 	if errors.Is(err, errChanged) {
 		return fmt.Errorf("%w: %s: %w", fs.ErrBusy, f.c.shown(), err)
 	}

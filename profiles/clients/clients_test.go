@@ -97,21 +97,29 @@ var emptied = map[string]bool{"qoder": true, "trae": true}
 
 // TestEnds has a file end as it did, whatever it ends in.
 func TestEnds(t *testing.T) {
-	for client, texts := range map[string][]string{
-		"cursor": {"{\"mcpServers\":{}}\n// end", "{}// end\r\n", "{} /* end */", "{}\n\n", "{}"},
-	} {
-		for _, text := range texts {
-			h, path := newHome(t, client, []byte(text))
-			if err := h.Add(t.Context(), client, dev); err != nil {
-				t.Errorf("%q: %v", text, err)
-				continue
-			}
-			if is := string(read(t, path)); !strings.HasSuffix(is, text[strings.LastIndex(text, "}")+1:]) {
-				t.Errorf("%q became %q", text, is)
-			}
-			if err := h.Remove(t.Context(), client, dev.Words); err != nil {
-				t.Errorf("%q: %v", text, err)
-			}
+	for _, end := range []string{"\n// end", "// end\r\n", " /* end */", "\n\n", ""} {
+		h, path := newHome(t, "cursor", []byte("{}"+end))
+		if err := h.Add(t.Context(), "cursor", dev); err != nil || !strings.HasSuffix(string(read(t, path)), "}"+end) {
+			t.Errorf("%q: %q, %v", end, read(t, path), err)
+		}
+		if err := h.Remove(t.Context(), "cursor", dev.Words); err != nil {
+			t.Errorf("%q: %v", end, err)
+		}
+	}
+}
+
+// TestEmpty has a file in which nothing is stay there.
+func TestEmpty(t *testing.T) {
+	for _, client := range []string{"codex", "mistral-vibe", "goose", "continue", "cursor"} {
+		h, path := newHome(t, client, []byte{})
+		if err := errors.Join(h.Add(t.Context(), client, dev), h.Remove(t.Context(), client, dev.Words)); err != nil {
+			t.Errorf("%s: %v", client, err)
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+		if err := h.Restore(t.Context(), client, false); err != nil || len(read(t, path)) > 0 {
+			t.Errorf("%s: %q, %v", client, read(t, path), err)
 		}
 	}
 }

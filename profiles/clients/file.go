@@ -134,17 +134,11 @@ var errChanged = errors.New("it changes all the time")
 const fresh = ".hutch-new"
 
 // replace puts text in the place of what was read, in one step, with the mode
-// and the group that it had; nil removes it. It fails, and changes nothing, if
-// the file is not what was read any more.
+// and the group that it had. It fails, and changes nothing, if the file is not
+// what was read any more.
 func (f *file) replace(was version, text []byte, mode os.FileMode) error {
 	if err := was.writable(f.c); err != nil {
 		return err
-	}
-	if text == nil {
-		if err := f.unchanged(was); err != nil || was.info == nil {
-			return err
-		}
-		return errors.Join(f.folder.Remove(f.name), f.sync())
 	}
 	f.folder.Remove(f.name + fresh) // of one that was killed
 	w, err := f.folder.OpenFile(f.name+fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -174,6 +168,17 @@ func (f *file) replace(was version, text []byte, mode os.FileMode) error {
 		return err
 	}
 	return f.sync()
+}
+
+// remove removes what was read, if the file is still that.
+func (f *file) remove(was version) error {
+	if err := was.writable(f.c); err != nil {
+		return err
+	}
+	if err := f.unchanged(was); err != nil || was.info == nil {
+		return err
+	}
+	return errors.Join(f.folder.Remove(f.name), f.sync())
 }
 
 // writable says why what was read is not to be changed.
