@@ -61,12 +61,14 @@ const (
 type Fault struct {
 	Path string // of the field, as read[0]; "": the profile as a whole
 	Text string // goes on after it
+
+	Secret bool // what is wrong is, or may be beside, a secret's value
 }
 
 func (f *Fault) Error() string { return strings.TrimPrefix(f.Path+" "+f.Text, " ") }
 
 func faultf(path, format string, args ...any) *Fault {
-	return &Fault{path, fmt.Sprintf(format, args...)}
+	return &Fault{Path: path, Text: fmt.Sprintf(format, args...)}
 }
 
 // Builtin returns the built-in profile of a name, nil if there is none.

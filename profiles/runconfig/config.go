@@ -37,14 +37,22 @@ func faultf(path, format string, args ...any) *Fault {
 	return &Fault{Path: path, Text: fmt.Sprintf(format, args...)}
 }
 
+// ErrSecret is the error, beside others, of a text that may have a secret's value in it.
+var ErrSecret = errors.New("it may hold a secret, and is kept nowhere")
+
 // Decode reads a config. Its error wraps fs.ErrInvalid and a Fault, which does not
-// tell what may be a secret.
+// tell what may be a secret; and ErrSecret where there may be one.
 func Decode(text []byte) (*Config, error) {
 	c := &Config{text: bytes.Clone(text)}
-	if fault := c.decode(); fault != nil {
-		return nil, fmt.Errorf("%w: config: %w", fs.ErrInvalid, fault)
+	fault := c.decode()
+	if fault == nil {
+		return c, nil
 	}
-	return c, nil
+	fault.Path, fault.Text = hideWords(fault.Path), hideWords(fault.Text)
+	if fault.Secret || holdsSecret(c.text) {
+		return nil, fmt.Errorf("%w: config: %w; %w", fs.ErrInvalid, fault, ErrSecret)
+	}
+	return nil, fmt.Errorf("%w: config: %w", fs.ErrInvalid, fault)
 }
 
 func (c *Config) decode() *Fault {

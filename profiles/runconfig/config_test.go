@@ -292,8 +292,25 @@ func TestSecrets(t *testing.T) {
 		remote(`"header_forward":{"add_headers_from_secret":{"Authorization":"` + bearer + `"}}`):      "holds a secret, not its name",
 	} {
 		_, err := Decode([]byte(text))
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), value) || strings.Contains(err.Error(), bearer) {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), value) || strings.Contains(err.Error(), bearer) || !errors.Is(err, ErrSecret) {
 			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	for _, text := range []string{ // in which something else is wrong
+		`{"image":"npx://a","env_vars":{"X":"` + bearer + `"}`,
+		`{"schema_version":"v9","env_vars":{"API_TOKEN":"` + value + `"}}`,
+		`{"image":"::","cmd_args":["` + bearer + `"]}`,
+		`{"image":"npx://a","env_vars":{"` + bearer + `/":"x"}}`,
+		`{"image":"npx://a","` + bearer + `":1,"` + bearer + `":2}`,
+	} {
+		_, err := Decode([]byte(text))
+		if !errors.Is(err, ErrSecret) || strings.Contains(err.Error(), value) || strings.Contains(err.Error(), bearer) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for _, text := range []string{`{"image":7,"secrets":["github,target=GITHUB_TOKEN"]}`, `{"env_vars":{"API_TOKEN":"secret:t"}`} {
+		if _, err := Decode([]byte(text)); err == nil || errors.Is(err, ErrSecret) {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 	for _, text := range []string{

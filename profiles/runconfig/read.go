@@ -89,7 +89,7 @@ func (s *says) secrets(v *Server) *Fault {
 			return faultf(fmt.Sprintf("secrets[%d]", i), "is not NAME,target=VARIABLE, where NAME is a name of a secret or a reference as env:NAME")
 		}
 		if mayBeSecret("", r.Name) {
-			return faultf(fmt.Sprintf("secrets[%d]", i), "holds what looks like a secret, where its name is to be: keep it with hutch secret set NAME")
+			return secretf(fmt.Sprintf("secrets[%d]", i), "holds what looks like a secret, where its name is to be: keep it with hutch secret set NAME")
 		}
 		v.Secrets = append(v.Secrets, Secret{r, variable})
 	}
@@ -149,7 +149,7 @@ func (s *says) auth(v *Server) (fault *Fault) {
 			return faultf(path+"_file", "says the same as %s: remove one", f.name)
 		case f.text != "":
 			if _, _, err := reference.ParseTarget(f.text); err != nil && !reference.Is(f.text) {
-				return faultf(path, "holds a secret, not its name: %s", howTo(strings.Split(path, ".")))
+				return secretf(path, "holds a secret, not its name: %s", howTo(strings.Split(path, ".")))
 			}
 			if name, _, ok := strings.Cut(f.text, ",target="); ok {
 				f.text = name

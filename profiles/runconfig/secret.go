@@ -2,6 +2,7 @@ package runconfig
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +65,37 @@ var unlooked = []string{"authz_config", "cmd_args", "permission_profile", "secre
 // prose are names of texts like that, wherever they stand.
 var prose = []string{"description", "entities_json", "policies"}
 
+// secretf is faultf for a field that holds a secret's value.
+func secretf(path, format string, args ...any) *Fault {
+	fault := faultf(path, format, args...)
+	fault.Secret = true
+	return fault
+}
+
+// holdsSecret tells whether a text may have a secret's value in it that is no config:
+// what is wrong with it may have been found before.
+func holdsSecret(text []byte) bool {
+	if hideWords(string(text)) != string(text) {
+		return true
+	}
+	isObject := rawjson.Object(text, maxDepth, func([]byte, int, int) error { return nil }) == nil
+	return isObject && eachText(nil, "", text, func(_ []string, name, text string) *Fault {
+		if !slices.Contains(prose, name) && mayBeSecret(name, text) {
+			return secretf(name, "")
+		}
+		return nil
+	}) != nil
+}
+
+// hideWords returns a text without words that look like a well-known kind of key, whatever
+// their names.
+func hideWords(text string) string {
+	look := new(redact.Redactor)
+	return words.ReplaceAllStringFunc(text, look.Redact)
+}
+
+var words = regexp.MustCompile(`[^\s"'\x60,;:={}\[\]\\]+`)
+
 // checkSecrets refuses a field at a path that has a secret's value in it. What has a
 // row of its own below is not looked at here.
 func checkSecrets(f *field, at []string, value []byte) *Fault {
@@ -73,14 +105,14 @@ func checkSecrets(f *field, at []string, value []byte) *Fault {
 	case strings.Join(at, ".") == "header_forward.add_headers_from_secret":
 		return eachText(at, "", value, func(at []string, _, text string) *Fault {
 			if mayBeSecret("", text) {
-				return faultf(strings.Join(at, "."), "holds a secret, not its name: %s", howTo(at))
+				return secretf(strings.Join(at, "."), "holds a secret, not its name: %s", howTo(at))
 			}
 			return nil
 		})
 	}
 	return eachText(at, at[len(at)-1], value, func(at []string, name, text string) *Fault {
 		if !slices.Contains(prose, name) && mayBeSecret(name, text) {
-			return faultf(strings.Join(at, "."), "holds what looks like a secret: %s", howTo(at))
+			return secretf(strings.Join(at, "."), "holds what looks like a secret: %s", howTo(at))
 		}
 		return nil
 	})
@@ -150,7 +182,7 @@ func checkArgs(args []string) *Fault {
 			flag = ""
 		}
 		if secret {
-			return faultf(fmt.Sprintf("cmd_args[%d]", i), "holds what looks like a secret: %s", howTo([]string{"cmd_args"}))
+			return secretf(fmt.Sprintf("cmd_args[%d]", i), "holds what looks like a secret: %s", howTo([]string{"cmd_args"}))
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"hutch/cmd/hutchd/sandbox"
 	"hutch/cmd/hutchd/workload"
 	"hutch/fs"
+	"hutch/profiles/runconfig"
 )
 
 func vmVerbs() []verb {
@@ -64,12 +66,12 @@ func vmStatus(c call) (string, error) {
 
 func vmConfig(c call) (string, error) { return c.At.vm.ConfigText(), nil }
 
-// stored has a config be kept as it was written. If it does not count, the one before
-// stays in force and err says why.
+// stored has a config be kept as it was written, unless it may hold a secret. If it does
+// not count, the one before stays in force and err says why.
 func stored(set func(c call, text string) error) func(call, string) error {
 	return func(c call, text string) error {
 		err := set(c, text)
-		if fs.Is(err, fs.ErrInvalid) {
+		if fs.Is(err, fs.ErrInvalid) && !errors.Is(err, runconfig.ErrSecret) {
 			failed(c.At, err)
 			return nil
 		}

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -116,7 +117,8 @@ func (s *Server) ConfigErr() error {
 }
 
 // SetConfig makes text the server's config. One that does not parse is kept as it
-// was written, and the one before stays in force: the error says why.
+// was written, unless it may have a secret's value in it (runconfig.ErrSecret), and the
+// one before stays in force: the error says why.
 func (s *Server) SetConfig(ctx context.Context, text string) error {
 	return s.do(ctx, func(context.Context) error {
 		if err := s.Editable(); err != nil {
@@ -170,6 +172,9 @@ func (s *Server) make(f func(*runconfig.Config) (*runconfig.Config, error)) erro
 
 // store writes a config down, and takes it in.
 func (s *Server) store(text string) error {
+	if _, err := runconfig.Decode([]byte(text)); errors.Is(err, runconfig.ErrSecret) {
+		return err
+	}
 	if err := fs.WriteFile(filepath.Join(s.dir, configFile), []byte(text), true); err != nil {
 		return err
 	}
