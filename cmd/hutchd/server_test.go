@@ -4,7 +4,9 @@ package main_test
 
 import (
 	"bufio"
+	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -106,5 +108,37 @@ func TestServerStopped(t *testing.T) {
 	}
 	if text := s.read("vm/server-mute/status"); strings.HasPrefix(text, "running") {
 		t.Errorf("its sandbox is %s", text)
+	}
+}
+
+// TestServerUnstarted kills hutchd while a server starts: nobody has seen it run, and
+// the next hutchd leaves it.
+func TestServerUnstarted(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := serve(t, false)
+	s.mkdir("servers/mute")
+	s.write("servers/mute/config", `{"remote_url":"http://`+l.Addr().String()+`/mcp"}`)
+	started := make(chan error, 1)
+	go func() { started <- s.tryWrite("servers/mute/ctl", "start\n") }()
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s.signal(syscall.SIGKILL)
+	if err := <-started; err == nil {
+		t.Error("it started")
+	}
+	s.start()
+	if text := s.read("servers/mute/status"); !strings.HasPrefix(text, "stopped\n") {
+		t.Errorf("the status is %s", text)
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "state", "servers", "mute", "wanted")); err == nil {
+		t.Error("it is to run")
 	}
 }

@@ -82,11 +82,15 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.do(ctx, func(ctx context.Context) error {
 		err := s.start(ctx, true)
 		if err != nil && !errors.Is(err, oauth.ErrLogin) { // after which it is to run still
-			os.Remove(filepath.Join(s.dir, wantedFile))
+			os.Remove(s.wantedPath())
+			return err
 		}
-		return err
+		// Not before: a start that nobody saw succeed is not the next hutchd's to make.
+		return errors.Join(err, os.WriteFile(s.wantedPath(), nil, 0o600))
 	})
 }
+
+func (s *Server) wantedPath() string { return filepath.Join(s.dir, wantedFile) }
 
 // start is Start where it is the caller's turn. Look has it look for a newer version of
 // its package, where that may be.
@@ -141,9 +145,6 @@ func (s *Server) ready() (*runconfig.Config, error) {
 func (s *Server) begin(ctx context.Context, c *runconfig.Config, look bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("%w: the server says nothing", fs.ErrTimedOut))
 	defer cancel()
-	if err := os.WriteFile(filepath.Join(s.dir, wantedFile), nil, 0o600); err != nil {
-		return err
-	}
 	s.Renew()
 	server := c.Server()
 	arrange := vmcp.Alone(s.Name, server.Tools, overrides(server))
@@ -229,7 +230,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	return s.do(ctx, func(ctx context.Context) error {
-		os.Remove(filepath.Join(s.dir, wantedFile))
+		os.Remove(s.wantedPath())
 		if !s.wanted() && s.told() != runconfig.Unauthenticated {
 			return nil
 		}
@@ -277,7 +278,7 @@ func (s *Server) resume() {
 
 // startWanted starts the server if it is still to run.
 func (s *Server) startWanted(ctx context.Context) error {
-	if _, err := os.Stat(filepath.Join(s.dir, wantedFile)); err != nil {
+	if _, err := os.Stat(s.wantedPath()); err != nil {
 		return nil
 	}
 	return s.start(ctx, false)
