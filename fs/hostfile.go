@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -14,7 +15,7 @@ import (
 // in one step: whoever opens path finds what was there or all of the new file.
 // With sync it is on the disk when Replace returns.
 func Replace(path string, sync bool, write func(*os.File) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	f, err := os.CreateTemp(filepath.Dir(path), aside)
 	if err != nil {
 		return err
 	}
@@ -30,6 +31,19 @@ func Replace(path string, sync bool, write func(*os.File) error) error {
 		return err
 	}
 	return SyncFolder(filepath.Dir(path))
+}
+
+const aside = ".new-" // begins the name of a file that Replace is writing
+
+// Sweep removes from a folder of the host what Replace was writing there when a
+// process was killed. Nobody else may be writing there.
+func Sweep(dir string) {
+	list, _ := os.ReadDir(dir)
+	for _, e := range list {
+		if strings.HasPrefix(e.Name(), aside) {
+			os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 // WriteFile is Replace with data.

@@ -36,6 +36,20 @@ func TestReplace(t *testing.T) {
 	}
 }
 
+func TestSweep(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a[b") // which is no pattern
+	os.Mkdir(dir, 0o700)
+	path := filepath.Join(dir, "f")
+	half := Replace(path, false, func(f *os.File) error { return os.Link(f.Name(), f.Name()+"0") })
+	if err := errors.Join(half, WriteFile(path, nil, false)); err != nil {
+		t.Fatal(err)
+	}
+	Sweep(dir)
+	if entries, err := os.ReadDir(dir); len(entries) != 1 || entries[0].Name() != "f" {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
 func TestSameFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	look := func() os.FileInfo {

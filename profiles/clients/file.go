@@ -170,6 +170,18 @@ func (f *file) replace(was version, text []byte, mode os.FileMode) error {
 	return f.sync()
 }
 
+// sweep removes what one that was killed left of a change.
+func (f *file) sweep(ctx context.Context) {
+	info, err := f.folder.Lstat(f.name + fresh)
+	if err != nil || !info.Mode().IsRegular() || !own(info) {
+		return
+	}
+	if unlock, err := f.lock(ctx); err == nil {
+		f.folder.Remove(f.name + fresh)
+		unlock()
+	}
+}
+
 // remove removes what was read, if the file is still that.
 func (f *file) remove(was version) error {
 	if err := was.writable(f.c); err != nil {

@@ -163,3 +163,34 @@ func TestLock(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSweep has what was being written when a process was killed be gone, if
+// it is ours, and nobody writes it now.
+func TestSweep(t *testing.T) {
+	h, path := newHome(t, "cursor", []byte("{}"))
+	if err := errors.Join(h.Add(t.Context(), "cursor", dev), os.WriteFile(path+fresh, []byte("token"), 0o600), os.WriteFile(filepath.Join(h.Backups, ".new-1"), []byte("token"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if h.Sweep(ctx); string(read(t, path+fresh)) != "token" {
+		t.Error("what another writes is gone")
+	}
+	d.Close()
+	h.Sweep(t.Context())
+	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	kept, err := os.ReadDir(h.Backups)
+	if len(left) != 1 || len(kept) != 2 || err != nil {
+		t.Errorf("%v, %v, %v", left, kept, err)
+	}
+	if err := h.Restore(t.Context(), "cursor", false); err != nil {
+		t.Error(err)
+	}
+}

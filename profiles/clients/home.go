@@ -53,6 +53,19 @@ func (h *Home) check() error {
 	return nil
 }
 
+// Sweep removes what a process that was killed had begun to write: in copies of
+// the clients' files may be secrets. What another hutch is writing stays. No
+// other process may be using Backups.
+func (h *Home) Sweep(ctx context.Context) {
+	fs.Sweep(h.Backups)
+	for i := range table {
+		if f, err := h.find(&table[i], false); err == nil {
+			f.sweep(ctx)
+			f.close()
+		}
+	}
+}
+
 // Status tells of the client called name.
 func (h *Home) Status(name string) (*Status, error) {
 	c, err := Find(name)

@@ -78,6 +78,7 @@ func Open(cfg Config) (*Store, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, err
 	}
+	fs.Sweep(cfg.Dir)
 	s := &Store{dir: cfg.Dir, fetcher: fetcher{max: cfg.Max}, now: time.Now}
 	if s.fetcher.max <= 0 {
 		s.fetcher.max = maxBytes

@@ -61,6 +61,9 @@ type Server struct {
 	items map[item]uint64 // their numbers
 }
 
+// sweepLimit is how long a start waits for others that write files of clients.
+const sweepLimit = time.Second
+
 // New opens the state folder and returns the tree of it.
 func New(cfg Config) (*Server, error) {
 	s := &Server{began: time.Now(), items: map[item]uint64{}}
@@ -74,6 +77,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.cfg = cfg
 	s.clients = clients.Home{Dir: cfg.Home, Backups: filepath.Join(cfg.State, "clients"), Program: cfg.Hutch, Address: reachable(cfg.Listen)}
+	brief, cancel := context.WithTimeout(context.Background(), sweepLimit)
+	defer cancel()
+	s.clients.Sweep(brief)
 	var err error
 	if s.Registry, err = registry.Open(registry.Config{Dir: filepath.Join(cfg.State, "registry")}); err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
