@@ -4,12 +4,14 @@ package main_test
 
 import (
 	"bufio"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"hutch/fs/need"
 )
@@ -140,5 +142,32 @@ func TestServerUnstarted(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, "state", "servers", "mute", "wanted")); err == nil {
 		t.Error("it is to run")
+	}
+}
+
+// TestServerStuck stops a server whose sandbox does nothing any more.
+func TestServerStuck(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	s.everythingServer("all")
+	var pid int
+	for line := range strings.Lines(s.read("vm/server-all/status")) {
+		fmt.Sscanf(line, "pid %d", &pid)
+	}
+	if pid == 0 || syscall.Kill(pid, syscall.SIGSTOP) != nil {
+		t.Fatalf("the sandbox is process %d", pid)
+	}
+	stopped := make(chan error, 1)
+	began := time.Now()
+	go func() { stopped <- s.tryWrite("servers/all/ctl", "stop\n") }()
+	poll(t, "it to be stopped", func() bool { return strings.HasPrefix(s.read("servers/all/status"), "stopping\n") })
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if d := time.Since(began); d > 20*time.Second {
+		t.Errorf("it took %v", d)
+	}
+	if text := s.read("servers/all/status"); !strings.HasPrefix(text, "stopped\n") {
+		t.Errorf("the status is %s", text)
 	}
 }

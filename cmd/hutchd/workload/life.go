@@ -203,8 +203,22 @@ func (s *Server) connected(ctx context.Context) error {
 
 // fail ends a start that failed.
 func (s *Server) fail(why error) error {
-	s.MCP.Stop()
-	return errors.Join(s.enter(runconfig.Fail, why), s.rest(context.WithoutCancel(s.Context())))
+	err := s.end(context.WithoutCancel(s.Context()))
+	return errors.Join(s.enter(runconfig.Fail, why), err)
+}
+
+// stopTime is how long what runs in the sandbox has to end in order.
+const stopTime = 5 * time.Second
+
+// end ends what the server runs, and its sandbox: that goes first where it does not answer.
+func (s *Server) end(ctx context.Context) error {
+	killed := make(chan error, 1)
+	late := time.AfterFunc(stopTime, func() { killed <- s.rest(ctx) })
+	err := s.MCP.Stop()
+	if !late.Stop() {
+		err = errors.Join(err, <-killed)
+	}
+	return errors.Join(err, s.rest(ctx))
 }
 
 // rest stops the server's sandbox.
@@ -244,7 +258,7 @@ func (s *Server) halt(ctx context.Context) error {
 		return err
 	}
 	s.EndLinks(notServed(s.Name, runconfig.Stopped))
-	err := errors.Join(s.MCP.Stop(), s.rest(ctx))
+	err := s.end(ctx)
 	if err != nil {
 		return errors.Join(err, s.enter(runconfig.Fail, err))
 	}
