@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -71,7 +72,7 @@ func TestTable(t *testing.T) {
 			if want := read(t, golden); string(after) != string(want) {
 				t.Errorf("the file is\n%swant\n%s", after, want)
 			}
-			s, err := h.Status(c.Name)
+			s, err := h.Status(t.Context(), c.Name)
 			if err != nil || s.Err != nil || !reflect.DeepEqual(s.Servers, []Server{dev}) || s.Backup.IsZero() {
 				t.Errorf("%+v, %v", s, err)
 			}
@@ -165,6 +166,14 @@ func TestRefused(t *testing.T) {
 		{"inline", "codex", `mcp_servers = {a = {command = "b"}}`, nil, fs.ErrUnsupported, "do it by hand"},
 		{"not yaml", "goose", "a: [", nil, fs.ErrInvalid, "~/.config/goose/config.yaml is not yaml"},
 		{"deep yaml", "goose", "a: " + strings.Repeat("[", 1<<19), nil, fs.ErrInvalid, "is not yaml"},
+		{"deep lists of yaml", "goose", "a: " + strings.Repeat("[", 2000) + strings.Repeat("]", 2000), nil, fs.ErrInvalid, "deeper than 1000"},
+		{"a deep key", "codex", strings.Repeat("a.", 1<<18) + "a = 1", nil, fs.ErrInvalid, "deeper than 1000"},
+		{"a deep table", "codex", "[" + strings.Repeat("a.", 990) + "a]\nb = {" + strings.Repeat("a.", 20) + "a = 1}", nil, fs.ErrInvalid, "deeper than 1000"},
+		{"many values", "cursor", `{"x": [` + strings.Repeat("1,", maxValues) + "1]}", nil, fs.ErrTooLarge, "~/.cursor/mcp.json has more than 200000 values"},
+		{"many values of toml", "codex", "x = [" + strings.Repeat("1,", maxValues) + "1]", nil, fs.ErrTooLarge, "has more than 200000 values"},
+		{"many values of yaml", "goose", "x: [" + strings.Repeat("1,", maxValues) + "1]", nil, fs.ErrTooLarge, "has more than 200000 values"},
+		{"many tables", "codex", strings.Repeat("["+strings.Repeat("a.", 900)+"a]\n", 300), nil, fs.ErrTooLarge, "has more than 200000 values"},
+		{"many keys of yaml", "goose", keys(maxKeys + 1), nil, fs.ErrTooLarge, "or 2000 keys in a table of YAML"},
 		{"laughs", "goose", laughs(), nil, fs.ErrInvalid, "is not yaml"},
 		{"half a second document", "goose", "a: b\n---\nc: [", nil, fs.ErrInvalid, "is not yaml"},
 		{"two documents", "goose", "a: b\n---\nc: d\n", nil, fs.ErrInvalid, "several documents"},
@@ -197,6 +206,15 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// keys is a table of YAML with n keys.
+func keys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "k%d:\n", i)
+	}
+	return b.String()
+}
+
 // laughs is YAML that says little and means a lot.
 func laughs() string {
 	var b strings.Builder
@@ -215,11 +233,11 @@ func TestNotHere(t *testing.T) {
 	if err := h.Add(t.Context(), "kiro", dev); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if s, err := h.Status("kiro"); err != nil || s.Here || s.Err != nil {
+	if s, err := h.Status(t.Context(), "kiro"); err != nil || s.Here || s.Err != nil {
 		t.Errorf("%+v, %v", s, err)
 	}
 	os.Mkdir(filepath.Join(h.Dir, ".kiro"), 0o755)
-	if s, err := h.Status("kiro"); err != nil || !s.Here || s.Err != nil {
+	if s, err := h.Status(t.Context(), "kiro"); err != nil || !s.Here || s.Err != nil {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if err := h.Remove(t.Context(), "kiro", dev.Words); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, os.ErrNotExist) {
@@ -317,13 +335,13 @@ func TestAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if s, err := h.Status("zed"); err != nil || len(s.Servers) != n {
+	if s, err := h.Status(t.Context(), "zed"); err != nil || len(s.Servers) != n {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if err := h.Remove(t.Context(), "zed", []string{"mcp"}); err != nil {
 		t.Error(err)
 	}
-	if s, err := h.Status("zed"); err != nil || len(s.Servers) != 0 {
+	if s, err := h.Status(t.Context(), "zed"); err != nil || len(s.Servers) != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
 }

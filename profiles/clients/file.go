@@ -242,7 +242,7 @@ func (h *Home) change(ctx context.Context, c *Client, fill bool, edit func(text 
 	}
 	defer unlock()
 	for range attempts {
-		err = h.changeOnce(f, edit)
+		err = h.changeOnce(ctx, f, edit)
 		if !errors.Is(err, errChanged) {
 			return err
 		}
@@ -250,7 +250,12 @@ func (h *Home) change(ctx context.Context, c *Client, fill bool, edit func(text 
 	return fmt.Errorf("%w: %s: %w: end who writes it, and try again", fs.ErrBusy, c.shown(), err)
 }
 
-func (h *Home) changeOnce(f *file, edit func(text []byte) ([]byte, error)) error {
+func (h *Home) changeOnce(ctx context.Context, f *file, edit func(text []byte) ([]byte, error)) error {
+	end, err := turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	was, err := f.read()
 	if err != nil {
 		return err

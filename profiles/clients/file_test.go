@@ -31,7 +31,7 @@ func TestLink(t *testing.T) {
 	if !strings.Contains(string(read(t, real)), "mcp-session") {
 		t.Error("not in the file")
 	}
-	s, err := h.Status("cursor")
+	s, err := h.Status(t.Context(), "cursor")
 	if err != nil || s.File != path || s.Real != real {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -90,7 +90,7 @@ func TestAnothers(t *testing.T) {
 			if string(read(t, path)) != "{}" {
 				t.Error("the file was touched")
 			}
-			if s, err := h.Status("cursor"); err != nil || s.Err == nil {
+			if s, err := h.Status(t.Context(), "cursor"); err != nil || s.Err == nil {
 				t.Errorf("%+v, %v", s, err)
 			}
 		})
@@ -191,6 +191,34 @@ func TestSweep(t *testing.T) {
 		t.Errorf("%v, %v, %v", left, kept, err)
 	}
 	if err := h.Restore(t.Context(), "cursor", false); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTurn has nobody read a file who went away, nor while another does.
+func TestTurn(t *testing.T) {
+	h, path := newHome(t, "cursor", []byte("{}"))
+	end, err := turn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	try := func(ctx context.Context, want error) {
+		t.Helper()
+		if _, err := h.Status(ctx, "cursor"); !errors.Is(err, want) {
+			t.Error(err)
+		}
+		if err := h.Add(ctx, "cursor", dev); !errors.Is(err, want) || string(read(t, path)) != "{}" {
+			t.Error(err)
+		}
+	}
+	try(waits, context.DeadlineExceeded)
+	end()
+	try(gone, context.Canceled)
+	if err := h.Add(t.Context(), "cursor", dev); err != nil {
 		t.Error(err)
 	}
 }

@@ -30,8 +30,34 @@ var (
 	yamlForm = format{"yaml", 1 << 20, decodeYAML, insertYAML, removeYAML}
 )
 
-// maxDepth is how deep a file may be, in lists and tables.
-const maxDepth = 1000
+// What may be in a file. Parsers call themselves for each level, and stacks end;
+// they need more for many values than for long ones; and YAML's compares each
+// key of a table with each.
+const (
+	maxDepth  = 1000   // of lists and tables in each other
+	maxValues = 200000 // also those in lists
+	maxKeys   = 2000   // of a table of YAML
+)
+
+var (
+	errDeep = fmt.Errorf("deeper than %d", maxDepth)
+	errMany = fmt.Errorf("has more than %d values, or %d keys in a table of YAML", maxValues, maxKeys)
+)
+
+// A count is of the values that were found in a file.
+type count int
+
+// add counts values that are so deep.
+func (n *count) add(values, depth int) error {
+	*n += count(values)
+	switch {
+	case depth > maxDepth:
+		return errDeep
+	case *n > maxValues:
+		return errMany
+	}
+	return nil
+}
 
 // newlineOf returns what ends the lines of a text.
 func newlineOf(text []byte) string {
@@ -51,6 +77,9 @@ func (c *Client) decode(text []byte) (map[string]any, error) {
 		return nil, fmt.Errorf("%w: %s has more than %d bytes", fs.ErrTooLarge, c.shown(), c.form.max)
 	}
 	doc, err := c.form.decode(text)
+	if errors.Is(err, errMany) {
+		return nil, fmt.Errorf("%w: %s %w", fs.ErrTooLarge, c.shown(), err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s is not %s: %w", fs.ErrInvalid, c.shown(), c.form.name, err)
 	}

@@ -67,7 +67,7 @@ func (h *Home) Sweep(ctx context.Context) {
 }
 
 // Status tells of the client called name.
-func (h *Home) Status(name string) (*Status, error) {
+func (h *Home) Status(ctx context.Context, name string) (*Status, error) {
 	c, err := Find(name)
 	if err != nil {
 		return nil, err
@@ -82,6 +82,11 @@ func (h *Home) Status(name string) (*Status, error) {
 		s.Err = h.check()
 		return s, nil
 	}
+	end, err := turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	if err := h.look(c, s); err != nil {
 		s.Err = err
 	}

@@ -21,8 +21,8 @@ func readJSON(text []byte) (*hujson.Value, *hujson.Object, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{}\n")
 	}
-	if tooDeep(text) {
-		return nil, nil, fmt.Errorf("deeper than %d", maxDepth)
+	if err := boundJSON(text); err != nil {
+		return nil, nil, err
 	}
 	// The parser wants a newline behind a comment, which not all files end in.
 	// It gets a text of its own, which the value shares, and changes with it.
@@ -38,14 +38,19 @@ func readJSON(text []byte) (*hujson.Value, *hujson.Object, error) {
 	return &v, o, nil
 }
 
-// tooDeep says whether JSON is deeper than maxDepth: the parser calls itself for
-// each level, and stacks end.
-func tooDeep(text []byte) bool {
+// boundJSON refuses what is too deep or has too many values, by what stands
+// before each but the first: it is to be known before a parser sees it.
+func boundJSON(text []byte) error {
+	var n count
 	depth := 0
 	for i := 0; i < len(text); i++ {
+		values := 0
 		switch text[i] {
 		case '{', '[':
 			depth++
+			values = 1
+		case ',':
+			values = 1
 		case '}', ']':
 			depth--
 		case '"':
@@ -57,11 +62,11 @@ func tooDeep(text []byte) bool {
 		case '/':
 			i += max(0, commentLen(text[i:])-1)
 		}
-		if depth > maxDepth {
-			return true
+		if err := n.add(values, depth); err != nil {
+			return err
 		}
 	}
-	return false
+	return nil
 }
 
 // commentLen returns the length of the comment that text begins with; 0: none.

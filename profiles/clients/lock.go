@@ -47,3 +47,20 @@ func (f *file) lock(ctx context.Context) (unlock func(), err error) {
 		return nil, err
 	}
 }
+
+// reading holds a token: whoever has it reads a file and makes of it what it
+// says, so that many who ask at once need no more than one does.
+var reading = make(chan struct{}, 1)
+
+// turn waits for the token, and returns what gives it back.
+func turn(ctx context.Context) (end func(), err error) {
+	if err := ctx.Err(); err != nil { // whoever went away takes no turn
+		return nil, err
+	}
+	select {
+	case reading <- struct{}{}:
+		return func() { <-reading }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

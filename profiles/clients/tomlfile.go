@@ -13,8 +13,65 @@ import (
 )
 
 func decodeTOML(text []byte) (map[string]any, error) {
+	text = bytes.TrimPrefix(text, bom)
 	doc := map[string]any{}
-	return doc, toml.Unmarshal(bytes.TrimPrefix(text, bom), &doc)
+	if err := boundTOML(text); err != nil {
+		return doc, err
+	}
+	return doc, toml.Unmarshal(text, &doc)
+}
+
+// boundTOML refuses what is too deep or has too many values. A key makes a table
+// for each of its dots. What does not parse, Unmarshal says better.
+func boundTOML(text []byte) error {
+	var n count
+	var p unstable.Parser
+	p.Reset(text)
+	table := 0 // depth of the last header
+	for p.NextExpression() {
+		e := p.Expression()
+		var err error
+		if e.Kind == unstable.KeyValue {
+			err = n.addPair(e, table)
+		} else {
+			table, err = n.addKey(e, 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addKey counts the parts of a key, and returns how deep its value is.
+func (n *count) addKey(of *unstable.Node, depth int) (int, error) {
+	parts := 0
+	for it := of.Key(); it.Next(); {
+		parts++
+	}
+	return depth + parts, n.add(parts, depth+parts)
+}
+
+// addPair counts a key and what is in its value.
+func (n *count) addPair(pair *unstable.Node, depth int) error {
+	depth, err := n.addKey(pair, depth)
+	if err != nil {
+		return err
+	}
+	return n.addTOML(pair.Value(), depth)
+}
+
+// addTOML counts a value and what is in it.
+func (n *count) addTOML(value *unstable.Node, depth int) error {
+	err := n.add(1, depth)
+	for it := value.Children(); err == nil && it.Next(); {
+		if in := it.Node(); in.Kind == unstable.KeyValue {
+			err = n.addPair(in, depth)
+		} else {
+			err = n.addTOML(in, depth+1)
+		}
+	}
+	return err
 }
 
 // A line is one of TOML that says something, with the lines that its value

@@ -41,7 +41,27 @@ func decodeYAML(text []byte) (map[string]any, error) {
 	if err != nil || root == nil {
 		return doc, err
 	}
+	if err := boundYAML(new(count), root, 0); err != nil {
+		return doc, err
+	}
 	return doc, root.Decode(&doc)
+}
+
+// boundYAML refuses what is too deep or has too many values. Reading that much
+// was cheap: what is dear is to make tables of it.
+func boundYAML(n *count, node *yaml.Node, depth int) error {
+	if node.Kind == yaml.MappingNode && len(node.Content) > 2*maxKeys {
+		return errMany
+	}
+	if err := n.add(1, depth); err != nil {
+		return err
+	}
+	for _, in := range node.Content {
+		if err := boundYAML(n, in, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // insertYAML adds a server at the start of the others, where no value of

@@ -150,7 +150,7 @@ func enterClient(c call, name string) (at, error) {
 func clientName(c call) (string, error) { return c.At.client + "\n", nil }
 
 func clientStatus(c call) (string, error) {
-	s, err := c.At.s.clients.Status(c.At.client)
+	s, err := c.At.s.clients.Status(c.Ctx, c.At.client)
 	if err != nil {
 		return "", err
 	}
