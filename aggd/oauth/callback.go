@@ -3,7 +3,6 @@ package oauth
 import (
 	"context"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"hutch/aggd/guard"
 	"hutch/fs"
 )
 
@@ -20,7 +20,6 @@ type callback struct {
 	URL string
 
 	state    string // that the browser brings back
-	listener net.Listener
 	server   *http.Server
 	returned chan url.Values // one
 	served   chan struct{}
@@ -39,7 +38,6 @@ func listen(host string, port int, state string) (*callback, error) {
 	b := &callback{
 		URL:      "http://" + net.JoinHostPort(host, strconv.Itoa(port)) + callbackPath,
 		state:    state,
-		listener: l,
 		returned: make(chan url.Values, 1),
 		served:   make(chan struct{}),
 	}
@@ -106,9 +104,9 @@ func (a *authority) code(got url.Values) (string, error) {
 	iss, named := got.Get("iss"), got.Has("iss")
 	switch {
 	case a.Issuer != "" && named && iss != a.Issuer:
-		return "", fmt.Errorf("%w: the browser returned from another issuer, %q, than %q", errMixed, fs.Shorten(iss), fs.Shorten(a.Issuer))
+		return "", fmt.Errorf("%w: the browser returned from another issuer, %q, than %q", guard.ErrRefused, fs.Shorten(iss), fs.Shorten(a.Issuer))
 	case a.NamesItself && !named:
-		return "", fmt.Errorf("%w: the browser returned, and does not say from which issuer", errMixed)
+		return "", fmt.Errorf("%w: the browser returned, and does not say from which issuer", guard.ErrRefused)
 	case got.Get("error") != "":
 		return "", fmt.Errorf("%w: %s refuses: %s", fs.ErrPermission, a, said(got.Get("error"), got.Get("error_description"), ""))
 	case got.Get("code") == "":
@@ -116,7 +114,3 @@ func (a *authority) code(got url.Values) (string, error) {
 	}
 	return got.Get("code"), nil
 }
-
-// errMixed is returned where an answer is not that of the authorization server that
-// was asked.
-var errMixed = errors.New("refused")

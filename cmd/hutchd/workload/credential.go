@@ -41,12 +41,7 @@ func byLogin(s *runconfig.Server) bool {
 	if !s.IsRemote() || s.Auth != nil && s.Auth.Bearer.Scheme != "" {
 		return false
 	}
-	for name := range s.Headers {
-		if strings.EqualFold(name, "Authorization") {
-			return false
-		}
-	}
-	for name := range s.SecretHeaders {
+	for name := range withHeaders(wire.Server{}, s).Headers {
 		if strings.EqualFold(name, "Authorization") {
 			return false
 		}

@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -283,10 +284,7 @@ func (g *Group) Status() string {
 	g.mu.Lock()
 	c, since := g.config, g.since
 	notes := slices.Concat(g.said[wire.Tools], g.said[wire.Prompts], c.Notes())
-	wrong := make(map[string]error, len(g.wrong))
-	for tool, err := range g.wrong {
-		wrong[tool] = err
-	}
+	wrong := maps.Clone(g.wrong)
 	g.mu.Unlock()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nsince %s\n", g.state(), since.UTC().Format(time.RFC3339Nano))

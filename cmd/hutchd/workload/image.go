@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"hutch/aggd/programs"
@@ -91,8 +92,8 @@ func (s *Server) imageStatus(source runconfig.Source) string {
 }
 
 // completed returns a start with what the image of its sandbox says of it: what is
-// run where it names no command, whose arguments, if it has any, stand in the place of the image's CMD
-// as in docker run; and where, and as whom.
+// run where it names no command, and where, and as whom. Arguments of the start stand in
+// the place of the image's CMD, as in docker run.
 func (w *Workloads) completed(v *sandbox.Sandbox, b profiles.Box, s programs.Start) (programs.Start, sandbox.Given, error) {
 	given := sandbox.Given{Env: environment()}
 	if b.Image == "" || b.Image == image.Host {
@@ -113,7 +114,7 @@ func (w *Workloads) completed(v *sandbox.Sandbox, b profiles.Box, s programs.Sta
 	if s.Command != "" {
 		return s, given, nil
 	}
-	words := append(l.Entrypoint, s.Args...)
+	words := slices.Concat(l.Entrypoint, s.Args)
 	if len(s.Args) == 0 {
 		words = append(words, l.Cmd...)
 	}

@@ -57,7 +57,10 @@ const records = 64 << 20
 
 // newServer returns the server of a folder.
 func (w *Workloads) newServer(name string) *Server {
-	s := &Server{Name: name, w: w, dir: w.serverDir(name), turn: make(chan struct{}, 1), changed: make(chan struct{}, 1), heard: make(chan struct{}, 1), state: runconfig.Stopped, since: time.Now()}
+	s := &Server{
+		Name: name, w: w, dir: w.serverDir(name), turn: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1), heard: make(chan struct{}, 1), state: runconfig.Stopped, since: time.Now(),
+	}
 	s.Gateway = gateway.New(&w.s.Service, gateway.Config{
 		Kind: gateway.Server, Name: func() string { return name }, Dir: s.dir,
 		Profile:     func() string { return profiles.Default },
