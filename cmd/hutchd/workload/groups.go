@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"hutch/cmd/hutchd/gateway"
 	"hutch/fs"
@@ -29,22 +28,15 @@ func (w *Workloads) loadGroups() error {
 	if err := os.MkdirAll(filepath.Join(w.groupDir(Default), "log"), 0o700); err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(w.groupsDir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
-			os.RemoveAll(w.groupDir(e.Name())) // of a group that was being removed
-			continue
-		}
-		g := w.newGroup(e.Name())
+	names, err := kept(w.groupsDir)
+	for _, name := range names {
+		g := w.newGroup(name)
 		if text, err := os.ReadFile(filepath.Join(g.dir, groupFile)); err == nil {
 			g.read(string(text))
 		}
-		w.groups[e.Name()] = g
+		w.groups[name] = g
 	}
-	return nil
+	return err
 }
 
 // MakeGroup makes a group called name, without members.
@@ -126,12 +118,7 @@ func (w *Workloads) RemoveGroup(ctx context.Context, name string) error {
 		}
 	}
 	g.Gateway.Close()
-	return os.RemoveAll(w.gone(g))
-}
-
-// gone is where the folder of a group is until it is removed.
-func (w *Workloads) gone(g *Group) string {
-	return w.groupDir(fmt.Sprintf(".gone-%s-%d", g.Name, g.ID))
+	return os.RemoveAll(leaving(g.Gateway))
 }
 
 // unmake returns the members of a group; if there are none, there is no such group any
@@ -146,7 +133,7 @@ func (w *Workloads) unmake(g *Group) ([]*Server, error) {
 	if w.groups[g.Name] != g {
 		return nil, fmt.Errorf("%w: group %s", fs.ErrNotExist, g.Name)
 	}
-	if err := os.Rename(g.dir, w.gone(g)); err != nil {
+	if err := os.Rename(g.dir, leaving(g.Gateway)); err != nil {
 		return nil, err
 	}
 	delete(w.groups, g.Name)

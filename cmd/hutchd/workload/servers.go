@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"hutch/cmd/hutchd/gateway"
 	"hutch/fs"
 	"hutch/profiles"
 )
@@ -22,25 +23,37 @@ const maxServers = 1024
 
 // load makes the servers whose folders are there.
 func (w *Workloads) load() error {
-	if err := os.MkdirAll(w.dir, 0o700); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(w.dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
-			os.RemoveAll(w.serverDir(e.Name())) // of a server that was being removed
-			continue
-		}
-		s := w.newServer(e.Name())
+	names, err := kept(w.dir)
+	for _, name := range names {
+		s := w.newServer(name)
 		if text, err := os.ReadFile(filepath.Join(s.dir, configFile)); err == nil {
 			s.read(string(text))
 		}
-		w.servers[e.Name()] = s
+		w.servers[name] = s
 	}
-	return nil
+	return err
+}
+
+// kept returns the names of the folders in dir, which is made if it is not there. What
+// was being removed goes.
+func kept(dir string) (names []string, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			os.RemoveAll(filepath.Join(dir, e.Name()))
+			continue
+		}
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+// leaving is where the folder of a server or group is until it is removed.
+func leaving(g *gateway.Gateway) string {
+	return filepath.Join(filepath.Dir(g.Folder()), fmt.Sprintf(".gone-%s-%d", g.Of(), g.ID))
 }
 
 // MakeServer makes a server called name, of which nothing is said yet.
@@ -106,11 +119,12 @@ func (w *Workloads) RemoveServer(ctx context.Context, name string) error {
 		s.give()
 		return err
 	}
+	s.Gateway.Close() // ends those who wait for their turn
+	gone, err := leaving(s.Gateway), s.saveTokens("")
 	w.mu.Lock()
+	err = errors.Join(err, os.Rename(s.dir, gone))
 	delete(w.servers, name)
 	w.mu.Unlock()
 	w.regroup(s.group())
-	s.Gateway.Close() // ends those who wait for their turn
-	gone := filepath.Join(w.dir, ".gone-"+name)
-	return errors.Join(s.saveTokens(""), os.Rename(s.dir, gone), os.RemoveAll(gone))
+	return errors.Join(err, os.RemoveAll(gone))
 }
