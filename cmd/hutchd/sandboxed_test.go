@@ -167,6 +167,36 @@ func TestSandboxedDenied(t *testing.T) {
 	}
 }
 
+// leaver is an MCP server for any shell that ends when it is called, before it has
+// read the call. What it leaves behind holds its input, and does not read it.
+const leaver = `exec 3<&0
+while read -r line; do
+	id=${line#*'"id":'}; id=${id%%[,\}]*}
+	case $line in
+	*'"initialize"'*) r='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"leaver","version":"1"}}';;
+	*'"tools/list"'*) r='{"tools":[{"name":"leave","inputSchema":{"type":"object"}}]}';;
+	*) continue;;
+	esac
+	printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$r"
+	case $line in *'"tools/list"'*) break;; esac
+done
+sleep 1000 <&3 >/dev/null 2>&1 &
+head -c 1 >/dev/null
+exit 7`
+
+// TestSandboxedLeft has a server end while more is written to it than its input holds.
+func TestSandboxedLeft(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	s.write("profiles/default.toml", fmt.Sprintf("[mcpServers.s]\ncommand = \"sh\"\nargs = [\"-c\", '''%s''']\n", leaver))
+	s.vm("dev")
+	s.tool("dev", "s__leave")
+	text := s.cannotUse("vm/dev/mcp/tools/s__leave", `{"text":"`+strings.Repeat("x", 900<<10)+`"}`)
+	if !strings.Contains(text, "exit status 7") {
+		t.Errorf("the call says %s", text)
+	}
+}
+
 // TestSandboxedOrdinary has the service of a user without power run servers in
 // sandboxes and as itself, and as nobody else.
 func TestSandboxedOrdinary(t *testing.T) {

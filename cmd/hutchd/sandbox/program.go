@@ -111,18 +111,16 @@ func (p *Program) run() {
 			p.feed()
 		}
 	}()
-	p.pumps.Go(func() {
-		if p.start.Out == nil {
-			p.drain("stdout", p.start.Log)
-		} else {
-			p.drain("stdout", p.start.Out)
-		}
-	})
+	out := p.start.Log
+	if p.start.Out != nil {
+		out = p.start.Out
+	}
+	p.pumps.Go(func() { p.drain("stdout", out) })
 	p.pumps.Go(func() { p.drain("stderr", p.start.Log) })
 	line, err := p.e.Wait(p.ctx)
 	p.start.In.Close()
-	<-input
 	stop := time.AfterFunc(lingering, p.cancel) // of what the program has left behind
+	<-input
 	p.pumps.Wait()
 	stop.Stop()
 	p.start.Out.Close()
