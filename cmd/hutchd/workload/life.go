@@ -101,14 +101,14 @@ func (s *Server) start(ctx context.Context, look bool) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	s.setAbort(cancel) // before others see that it starts
+	defer s.setAbort(nil)
 	if err := s.enter(runconfig.Start, nil); err != nil {
 		return err
 	}
-	s.setAbort(cancel)
 	if err = s.fetch(ctx, c.Server()); err == nil {
 		err = s.begin(ctx, c, look)
 	}
-	s.setAbort(nil)
 	switch {
 	case err == nil:
 		err = s.enter(runconfig.Done, nil)

@@ -174,12 +174,16 @@ func (w *Workloads) ready(ctx context.Context, at place, b profiles.Box) (*sandb
 	}
 	text := b.Text()
 	if own.text != text {
+		own.text = "" // until it is so
 		if !made {
 			if v, err = w.onImage(ctx, v, b.Image); err != nil {
 				return nil, err
 			}
 		}
 		if err := w.arrange(ctx, v, at.profile(), b); err != nil {
+			if v.Config().Profile != at.profile() { // a new one, which would be taken for somebody's
+				err = errors.Join(err, v.Destroy(context.WithoutCancel(ctx)))
+			}
 			return nil, err
 		}
 		own.text = text
