@@ -88,8 +88,12 @@ func (e *Endpoint) Approve(ctx context.Context, name, digest string) ([]Approval
 	if _, err := e.catalogs.of("")[wire.Tools].last(ctx, e); err != nil {
 		return nil, err
 	}
-	tools := e.toolsOf(func(it *wire.Item) bool { return it.Name == name })
-	_, all := e.rules.Load().servers[name]
+	servers := e.rules.Load().servers
+	tools := e.toolsOf(func(it *wire.Item) bool {
+		_, ok := servers[it.Server] // else it is hutch's own
+		return ok && it.Name == name
+	})
+	_, all := servers[name]
 	if all = all && (len(tools) == 0 || tools[0].Held == nil); all {
 		tools = e.toolsOf(func(it *wire.Item) bool { return it.Server == name })
 	}
@@ -128,9 +132,8 @@ func (e *Endpoint) mayApprove(tools []wire.Item, name, digest string, all bool) 
 	if len(tools) == 0 {
 		return fmt.Errorf("%w: %s: no server here that offers tools now, nor a tool of one", fs.ErrNotExist, name)
 	}
-	_, isServers := e.rules.Load().servers[tools[0].Server]
 	switch {
-	case !isServers || !e.pins(tools[0].Server):
+	case !e.pins(tools[0].Server):
 		return fmt.Errorf("%w: %s: nothing that %s offers is held back", fs.ErrInvalid, name, ledgerName(tools[0].Server))
 	case digest == "":
 		return nil

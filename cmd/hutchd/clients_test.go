@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,20 +36,14 @@ func TestClients(t *testing.T) {
 	t.Parallel()
 	nodejs, program := need.Everything(t)
 	s := newService(t, false)
-	home := filepath.Join(s.dir, "home")
+	home := s.atHome()
 	settings := filepath.Join(home, ".claude.json")
 	before := []byte("{\n  \"numStartups\": 3\n}\n")
 	script := filepath.Join(s.dir, "outside.mjs")
 	modules := program[:strings.Index(program, "/node_modules/")+len("/node_modules")]
-	if err := errors.Join(os.Mkdir(home, 0o700), os.WriteFile(settings, before, 0o600), os.WriteFile(script, []byte(outside), 0o600),
+	if err := errors.Join(os.WriteFile(settings, before, 0o600), os.WriteFile(script, []byte(outside), 0o600),
 		os.Symlink(modules, filepath.Join(s.dir, "node_modules"))); err != nil {
 		t.Fatal(err)
-	}
-	s.as = func(cmd *exec.Cmd) {
-		if cmd.Env == nil {
-			cmd.Env = os.Environ()
-		}
-		cmd.Env = append(cmd.Env, "HOME="+home)
 	}
 	s.start()
 	s.vm("dev")
@@ -65,10 +58,10 @@ func TestClients(t *testing.T) {
 	}
 	hutch("add", "claude-code", "vm/dev")
 	hutch("add", "claude-code", "mcp")
-	if out := hutch("ls"); !strings.Contains(out, "claude-code  installed  vm/dev mcp  "+settings) || strings.Contains(out, "cursor") {
+	if out := hutch("ls"); !strings.Contains(out, "claude-code  installed  vm/dev mcp  "+settings) || strings.Contains(out, "zed") {
 		t.Errorf("hutch client ls prints\n%s", out)
 	}
-	if out := hutch("-json", "-a", "ls"); !strings.Contains(out, `"servers":{"dev":"vm/dev","hutch":"mcp"}`) || !strings.Contains(out, `{"client":"cursor","state":"absent",`) {
+	if out := hutch("-json", "-a", "ls"); !strings.Contains(out, `"servers":{"dev":"vm/dev","hutch":"mcp"}`) || !strings.Contains(out, `{"client":"zed","state":"absent",`) {
 		t.Errorf("hutch client -json -a ls prints\n%s", out)
 	}
 	var complaint bytes.Buffer

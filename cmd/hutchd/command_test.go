@@ -262,7 +262,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"create", "-image", ""}, "host"},
 		{[]string{"9p", "rd"}, "rdwr"},
 		{[]string{"client", "add", "cur"}, "cursor"},
-		{[]string{"client", "add", "cursor", ""}, "mcp vm/dev vm/other"},
+		{[]string{"client", "add", "cursor", ""}, "mcp groups/default vm/dev vm/other"},
 		{[]string{"9p", "ls", ""}, ""},
 		{[]string{"registry", "s"}, "search status source"},
 		{[]string{"registry", "info", "m"}, "memory"},

@@ -210,7 +210,7 @@ func TestSubcommands(t *testing.T) {
 		}
 		return string(out)
 	}
-	hutch("", "README\nasks/\nctl\n", "9p", "ls")
+	hutch("", "README\nasks/\nclients/\nctl\n", "9p", "ls")
 	hutch("", "", "9p", "mkdir", "vm/dev")
 	hutch("", "clone\ndev/\n", "9p", "ls", "vm")
 	hutch("start\n", "", "9p", "write", "vm/dev/ctl")

@@ -19,24 +19,32 @@ const scripts = "tree/testdata/*.txt"
 // The scripts that the tests of cmd/hutchd/tree run with vmmtest, whose machines
 // are goroutines, hold on real machines, over each way in.
 
+// serveHome starts a service with a home of its own.
+func serveHome(t *testing.T, mounted bool) *service {
+	s := newService(t, mounted)
+	s.atHome()
+	s.start()
+	return s
+}
+
 func TestScriptsLinux(t *testing.T) {
 	t.Parallel()
 	scripttest.Run(t, scripts, append(imagetest.Variables(t, "gvisor"), registrytest.Variables(t)...), func(t *testing.T) scripttest.Frontend {
-		return scripttest.Linux(serve(t, false).client().Conn)
+		return scripttest.Linux(serveHome(t, false).client().Conn)
 	})
 }
 
 func TestScriptsPlan9(t *testing.T) {
 	t.Parallel()
 	scripttest.Run(t, scripts, append(imagetest.Variables(t, "gvisor"), registrytest.Variables(t)...), func(t *testing.T) scripttest.Frontend {
-		return scripttest.Plan9(serve(t, false).addr)
+		return scripttest.Plan9(serveHome(t, false).addr)
 	})
 }
 
 func TestScriptsFUSE(t *testing.T) {
 	t.Parallel()
 	scripttest.Run(t, scripts, append(imagetest.Variables(t, "gvisor"), registrytest.Variables(t)...), func(t *testing.T) scripttest.Frontend {
-		return scripttest.Mounted(serve(t, true).mount)
+		return scripttest.Mounted(serveHome(t, true).mount)
 	})
 }
 
@@ -56,6 +64,7 @@ func serveQEMU(t *testing.T) *service {
 	t.Helper()
 	need.QEMU(t)
 	s := newService(t, false)
+	s.atHome()
 	profiles := filepath.Join(s.state(), "profiles")
 	if err := os.MkdirAll(profiles, 0o700); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"hutch/fs/need"
+	"hutch/profiles/clients/clientstest"
 )
 
 // limit bounds what a test waits for; nothing is measured by it.
@@ -39,6 +40,22 @@ type service struct {
 	err   error
 	c     *remote
 	last  func() // done when hutchd has ended for good
+}
+
+// atHome gives the service a home of its own, with clients' files in it.
+func (s *service) atHome() string {
+	s.t.Helper()
+	home := filepath.Join(s.dir, "home")
+	if err := clientstest.Lay(home); err != nil {
+		s.t.Fatal(err)
+	}
+	s.as = func(cmd *exec.Cmd) {
+		if cmd.Env == nil {
+			cmd.Env = os.Environ()
+		}
+		cmd.Env = append(cmd.Env, "HOME="+home)
+	}
+	return home
 }
 
 // serve starts a service that goes with the test, and leaves nothing behind.

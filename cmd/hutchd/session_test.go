@@ -104,7 +104,7 @@ func TestSessionsLimit(t *testing.T) {
 		s.mkdir(fmt.Sprintf("vm/dev/mcp/sessions/%d", n))
 	}
 	err := s.client().Mkdir("vm/dev/mcp/sessions/more", 0o755)
-	if err == nil || !strings.Contains(s.read("vm/dev/err"), `vm "dev" has 64 MCP sessions, and cannot have more: remove one`) {
+	if err == nil || !strings.Contains(s.read("vm/dev/err"), `vm dev has 64 MCP sessions, and cannot have more: remove one`) {
 		t.Errorf("one more: %v, %s", err, s.read("vm/dev/err"))
 	}
 	if err := s.client().Remove("vm/dev/mcp/sessions/7"); err != nil {

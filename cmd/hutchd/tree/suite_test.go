@@ -23,6 +23,7 @@ import (
 	"hutch/fs/ninep"
 	"hutch/fs/ninep/client"
 	"hutch/fs/scripttest"
+	"hutch/profiles/clients/clientstest"
 	"hutch/profiles/registry/registrytest"
 	"hutch/relay/agent"
 	"hutch/vmm"
@@ -57,25 +58,10 @@ func newServer(state string) (*tree.Server, error) {
 	c := settings(state, fs.NewLog(1<<20), guest)
 	c.Locald = filepath.Join(state, "locald")
 	c.Home, c.Hutch, c.Listen = filepath.Join(state, "home"), filepath.Join(state, "hutch"), "unix!/run/hutch/9p"
-	if err := layClients(c.Home, c.Hutch); err != nil {
+	if err := errors.Join(clientstest.Lay(c.Home), os.WriteFile(c.Hutch, nil, 0o700)); err != nil {
 		return nil, err
 	}
 	return tree.New(c)
-}
-
-// layClients makes a home with the files of AI clients, and a program for them.
-func layClients(home, program string) error {
-	for name, text := range map[string]string{
-		".cursor/mcp.json":        "{\n  // mine\n  \"mcpServers\": {\"dev\": {\"command\": \"x\"}}\n}\n",
-		".codex/config.toml":      "model = \"m\"\n",
-		".kiro/settings/mcp.json": "{",
-	} {
-		path := filepath.Join(home, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			return err
-		}
-	}
-	return os.WriteFile(program, nil, 0o700)
 }
 
 // TestMain serves a tree, over 9P and, if asked to, FUSE, when the test
