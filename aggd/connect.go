@@ -32,8 +32,7 @@ func (u *upstream) connect(ctx context.Context) (*conn, error) {
 		}
 		defer s.release(p)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, u.def.connectTimeout(),
-		fmt.Errorf("no answer within %v; connect_timeout in its profile allows more", u.def.connectTimeout()))
+	ctx, cancel := context.WithTimeoutCause(ctx, u.def.connectTimeout(), u.def.silent())
 	defer cancel()
 	for {
 		c, err := u.establish(ctx)

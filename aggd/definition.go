@@ -31,6 +31,16 @@ func (d definition) idleTimeout() time.Duration    { return or(d.IdleTimeout, id
 func (d definition) connectTimeout() time.Duration { return or(d.ConnectTimeout, connectTimeout) }
 func (d definition) callTimeout() time.Duration    { return or(d.CallTimeout, callTimeout) }
 
+// silent is why a server that did not answer is not connected. One that is kept
+// stands in no profile, where more time could be allowed.
+func (d definition) silent() error {
+	what := ""
+	if !d.Keep {
+		what = "; connect_timeout in its profile allows more"
+	}
+	return fmt.Errorf("no answer within %v%s", d.connectTimeout(), what)
+}
+
 // or returns a time that was set, or what it is otherwise.
 func or(set wire.Duration, otherwise time.Duration) time.Duration {
 	return cmp.Or(max(time.Duration(set), 0), otherwise)

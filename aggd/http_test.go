@@ -232,6 +232,7 @@ func TestHanging(t *testing.T) {
 	good := serveStreamable(t, &streamableFake{})
 	h := start(t, Config{ListWait: 50 * time.Millisecond},
 		wire.Server{Name: "stuck", URL: stuck.URL, ConnectTimeout: wire.Duration(300 * time.Millisecond)},
+		wire.Server{Name: "kept", URL: stuck.URL, Keep: true, ConnectTimeout: wire.Duration(300 * time.Millisecond)},
 		wire.Server{Name: "good", URL: good.URL})
 	h.awaitState("good", wire.Connected)
 	if names := h.tools(); len(names) != 3 || names[0] != "good__odd" {
@@ -239,6 +240,9 @@ func TestHanging(t *testing.T) {
 	}
 	wants(t, h.rpc("", "good", "tools/call", `{"name":"x"}`), `"echo"`)
 	wants(t, h.awaitState("stuck", wire.Failed).Error, "no answer within 300ms")
+	if why := h.awaitState("kept", wire.Failed).Error; why != "initialize: no answer within 300ms" {
+		t.Errorf("kept: %s", why)
+	}
 	wants(t, h.rpc("", "stuck", "tools/call", `{"name":"x"}`), `"error":"server stuck is not connected: initialize: no answer within 300ms; connect_timeout in its profile allows more"`)
 }
 
