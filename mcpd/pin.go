@@ -190,7 +190,7 @@ func (e *Endpoint) Held() []wire.Item {
 	return list
 }
 
-// Approved returns what was approved of a tool, as pins.Text has it; "" if nothing was.
+// Approved returns what was approved of a tool, as Store.Text has it; "" if nothing was.
 func (e *Endpoint) Approved(it wire.Item) (string, error) {
 	if !e.pins(it.Server) {
 		return "", nil
@@ -202,10 +202,10 @@ func (e *Endpoint) Approved(it wire.Item) (string, error) {
 // held back that is what was approved.
 func (e *Endpoint) Offered(it wire.Item) (string, error) {
 	if it.Held != nil {
-		return pins.Text(it.Held.Said), nil
+		return e.cfg.Pins.Text(it.Held.Said), nil
 	}
 	if text, err := e.Approved(it); err != nil || text != "" {
 		return text, err
 	}
-	return pins.Text(it.Raw), nil
+	return e.cfg.Pins.Text(it.Raw), nil
 }

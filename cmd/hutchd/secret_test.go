@@ -18,12 +18,12 @@ import (
 )
 
 // teller is an MCP server for a shell, whose tool tells its token, as it does on its
-// standard error.
+// standard error and in the description of another tool.
 const teller = `while read -r line; do
 	id=$(printf %s "$line" | sed -n 's/.*"id": *\([0-9]*\).*/\1/p')
 	case $line in
 	*'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}\n' "$id";;
-	*'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"tell","inputSchema":{"type":"object"}}]}}\n' "$id";;
+	*'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"tell","inputSchema":{"type":"object"}},{"name":"hint","description":"by %s","inputSchema":{"type":"object","title":"%s"}}]}}\n' "$id" "$TOKEN" "$TOKEN";;
 	*'"tools/call"'*) echo "it says $TOKEN" >&2; printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"it is %s."}]}}\n' "$id" "$TOKEN";;
 	*'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found"}}\n' "$id";;
 	esac
@@ -102,6 +102,12 @@ func TestSecret(t *testing.T) {
 	awaitHeader(t, headers, "Bearer "+two)
 	if got := s.tellsToken(); !strings.Contains(got, "it is "+two+".") {
 		t.Errorf("after the reload the server has %s", got)
+	}
+	for _, name := range []string{"schema", "description", "approved", "offered"} {
+		text := s.read("vm/dev/mcp/tools/s__hint/" + name)
+		if !strings.Contains(text, "[redacted]") || strings.Contains(text, one) || strings.Contains(text, two) {
+			t.Errorf("%s is %s", name, text)
+		}
 	}
 	s.nowhere(t, one, two)
 	if out, err := s.secret("", "rm", "gh"); err != nil {

@@ -27,7 +27,8 @@ const (
 // A pin is what was approved of a tool.
 type pin struct {
 	digest Digest
-	text   definition // nil: it is too long to be kept
+	text   definition // nil: it is too long to be kept, or no JSON without its secrets
+	hidden bool       // secrets were taken out of text
 }
 
 // A book has the pins of a server.
@@ -41,6 +42,7 @@ type line struct {
 	Tool   string          `json:"tool"`
 	Digest string          `json:"digest"`
 	Says   json.RawMessage `json:"says,omitempty"`
+	Hidden bool            `json:"hidden,omitempty"` // says is not what the digest is of: secrets were taken out
 }
 
 // read returns the book in the file at path. Of a server that nobody has seen
@@ -91,8 +93,8 @@ func parseLine(text []byte) (string, pin, error) {
 	if err != nil || len(sum) != len(Digest{}) || len(l.Tool) > maxName {
 		return "", pin{}, errDamaged
 	}
-	p := pin{digest: Digest(sum), text: definition(l.Says)}
-	if p.text != nil && p.text.digest() != p.digest {
+	p := pin{Digest(sum), definition(l.Says), l.Hidden}
+	if p.text != nil && !p.hidden && p.text.digest() != p.digest {
 		return "", pin{}, errDamaged
 	}
 	return l.Tool, p, nil
@@ -105,7 +107,7 @@ func (b *book) write(path string) error {
 		var text bytes.Buffer
 		for _, name := range slices.Sorted(maps.Keys(b.pins)) {
 			p := b.pins[name]
-			l, err := rawjson.Encode(line{name, p.digest.String(), json.RawMessage(p.text)})
+			l, err := rawjson.Encode(line{name, p.digest.String(), json.RawMessage(p.text), p.hidden})
 			if err != nil {
 				return err
 			}
@@ -128,7 +130,7 @@ func (b *book) put(name string, p pin) {
 }
 
 // approve puts a tool into the book, if there is room for it.
-func (b *book) approve(name string, d definition) error {
+func (b *book) approve(name string, p pin) error {
 	was, known := b.pins[name]
 	switch {
 	case len(name) > maxName:
@@ -136,8 +138,7 @@ func (b *book) approve(name string, d definition) error {
 	case len(b.pins) == maxTools && !known:
 		return fmt.Errorf("%w: %d tools of its server are remembered, and no more", fs.ErrNoSpace, maxTools)
 	}
-	p := pin{digest: d.digest(), text: d}
-	if b.size-len(was.text)+len(d) > maxText {
+	if b.size-len(was.text)+len(p.text) > maxText {
 		p.text = nil
 	}
 	b.put(name, p)

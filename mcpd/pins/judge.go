@@ -91,8 +91,8 @@ func because(err error) string {
 
 // compare judges a tool of which something was approved.
 func (j *judging) compare(t Tool, k known, sum sum) string {
-	d := define(t.Raw)
-	if d.digest() == k.digest {
+	is := j.of.pin(define(t.Raw))
+	if is.digest == k.digest {
 		j.pins[t.Name] = known{k.digest, sum}
 		return ""
 	}
@@ -100,8 +100,10 @@ func (j *judging) compare(t Tool, k known, sum sum) string {
 		j.was, _ = j.book() // else it is not told what changed
 	}
 	why := "it changed since it was approved"
-	if was := j.was.pins[t.Name].text; was != nil {
-		why += ": " + strings.Join(differ(was, d), ", ")
+	if was := j.was.pins[t.Name].text; was != nil && is.text != nil {
+		if names := differ(was, is.text); len(names) > 0 { // else it was a secret
+			why += ": " + strings.Join(names, ", ")
+		}
 	}
 	return why
 }
@@ -128,10 +130,10 @@ func (j *judging) learn() ([]string, error) {
 	held := make([]string, len(j.first))
 	b, err := j.book()
 	for i, t := range j.first {
-		d := define(t.Raw)
-		if p, twice := b.pins[t.Name]; !twice {
-			err = errors.Join(err, b.approve(t.Name, d))
-		} else if p.digest != d.digest() {
+		is := j.of.pin(define(t.Raw))
+		if was, twice := b.pins[t.Name]; !twice {
+			err = errors.Join(err, b.approve(t.Name, is))
+		} else if was.digest != is.digest {
 			held[i] = "its server has two of that name, which differ"
 		}
 	}

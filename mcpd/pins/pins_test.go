@@ -244,7 +244,7 @@ func TestUnwritable(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	is := Text([]byte(`{"name":"x","description":"one\ntwo\u001b[2J\u202e\u200b\udb40\udc41\ufe0f é","inputSchema":{"type":"object","required":["a"],"properties":{"a b":{},"c":[],"d":null,"e":1e400}},"title":""}`))
+	is := new(Store).Text([]byte(`{"name":"x","description":"one\ntwo\u001b[2J\u202e\u200b\udb40\udc41\ufe0f é","inputSchema":{"type":"object","required":["a"],"properties":{"a b":{},"c":[],"d":null,"e":1e400}},"title":""}`))
 	want := []string{
 		`description "one\n"`, `description "two\x1b[2J\u202e\u200b\U000e0041\U0000fe0f é"`,
 		`inputSchema.properties."a b" {}`, `inputSchema.properties.c []`, `inputSchema.properties.d null`, `inputSchema.properties.e 1e400`,
@@ -254,7 +254,7 @@ func TestText(t *testing.T) {
 		t.Errorf("%s", strings.Join(got, "\n"))
 	}
 	deep := strings.Repeat(`{"`+strings.Repeat("k", 1000)+`":[1,`, 250) + "0" + strings.Repeat("]}", 250)
-	if n := len(Text([]byte(deep))); n > maxShown+200 {
+	if n := len(new(Store).Text([]byte(deep))); n > maxShown+200 {
 		t.Errorf("%d bytes are shown", n)
 	}
 }
@@ -289,12 +289,12 @@ func FuzzDefine(f *testing.F) {
 		}
 		if d := define(raw); len(d) < maxText {
 			b := newBook()
-			if err := b.approve("x", d); err != nil || b.pins["x"].digest != DigestOf(raw) {
+			if err := b.approve("x", new(Store).pin(d)); err != nil || b.pins["x"].digest != DigestOf(raw) {
 				t.Error(err)
 			}
 		}
-		if i := strings.IndexFunc(Text(raw), func(r rune) bool { return r < ' ' && r != '\n' || r == 0x202e }); i >= 0 {
-			t.Errorf("%q", Text(raw))
+		if i := strings.IndexFunc(new(Store).Text(raw), func(r rune) bool { return r < ' ' && r != '\n' || r == 0x202e }); i >= 0 {
+			t.Errorf("%q", new(Store).Text(raw))
 		}
 	})
 }
@@ -338,4 +338,27 @@ func TestUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.holds([]string{"", "changed"}, `a {}`, `a {"title":"A"}`)
+}
+
+// TestHide has a server that says its secret in its tools: it is on no disk and is not
+// shown, and a tool is told from another all the same.
+func TestHide(t *testing.T) {
+	j := newJudge(t)
+	hide := func(text string) string { return strings.ReplaceAll(text, "4242424242", "[redacted]") }
+	j.Hide = hide
+	const said = `{"description":"by the key 4242424242","inputSchema":{"default":"4242424242"}}`
+	j.holds(nil, "a "+said, `number {"description":"","inputSchema":{"default":4242424242}}`)
+	kept, err := os.ReadFile(filepath.Join(j.dir, "x"))
+	if err != nil || strings.Contains(string(kept), "42424242") || !strings.Contains(string(kept), "by the key [redacted]") {
+		t.Errorf("%s %v", kept, err)
+	}
+	j.again()
+	j.Hide = hide
+	j.holds(nil, "a "+said, `number {"description":"","inputSchema":{"default":4242424242}}`)
+	text, err := j.Approved("x", "a")
+	if want := "digest " + DigestOf([]byte(said)).String() + "\ndescription \"by the key [redacted]\"\ninputSchema.default \"[redacted]\"\n"; err != nil || text != want || j.Text([]byte(said)) != want {
+		t.Errorf("%s and %s, want %s, %v", text, j.Text([]byte(said)), want, err)
+	}
+	j.holds([]string{"changed since it was approved: description"}, `a {"description":"4242424242 is new","inputSchema":{"default":"4242424242"}}`)
+	j.holds([]string{"changed since it was approved"}, `number {"description":"","inputSchema":{"default":42424242420}}`)
 }

@@ -2,6 +2,7 @@ package pins
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,10 @@ import (
 // A Store keeps what was approved of servers' tools. Its methods may be called
 // concurrently. A nil Store holds nothing back.
 type Store struct {
+	// Hide takes secrets out of a text before it is kept or shown: a server may say in
+	// its tools what it was told. Nil: there are none.
+	Hide func(string) string
+
 	dir string
 
 	mu      sync.Mutex         // guards the map
@@ -21,6 +26,7 @@ type Store struct {
 // A server is what is known of one.
 type server struct {
 	path string
+	of   *Store
 
 	turn sync.Mutex // held by who judges or approves, also while the file is read and written; guards what follows
 	read bool       // what follows is what the file says, and reading it again would not help
@@ -60,7 +66,7 @@ func (s *Store) server(name string) *server {
 	s.mu.Lock()
 	v := s.servers[name]
 	if v == nil {
-		v = &server{path: filepath.Join(s.dir, name)}
+		v = &server{path: filepath.Join(s.dir, name), of: s}
 		s.servers[name] = v
 	}
 	s.mu.Unlock()
@@ -122,6 +128,27 @@ func (v *server) store(b *book) error {
 	return nil
 }
 
+// pin returns what is kept of a definition: without secrets.
+func (s *Store) pin(d definition) pin {
+	p := pin{digest: d.digest(), text: d}
+	if s == nil || s.Hide == nil {
+		return p
+	}
+	if text := s.Hide(string(d)); text != string(d) {
+		p.text, p.hidden = definition(text), true
+		if !json.Valid(p.text) { // as one of digits was a number in it
+			p.text = nil
+		}
+	}
+	return p
+}
+
+// Text shows what a server says of a tool so that two of them can be compared: a
+// line with its digest, then one for each value, by the way to it, in order.
+// Text of several lines has one for each of them, all by the same way. What a
+// terminal would not show as it is, is escaped, and there are no secrets in it.
+func (s *Store) Text(raw []byte) string { return s.pin(define(raw)).display() }
+
 // Approve approves tools as a server offers them now, and leaves approved what was.
 func (s *Store) Approve(name string, tools []Tool) error {
 	v := s.server(name)
@@ -154,7 +181,7 @@ func (s *Store) ApproveAll(name string, tools []Tool, others []string) error {
 // approve puts tools into a book, which is the server's from then on.
 func (v *server) approve(name string, b *book, tools []Tool) error {
 	for _, t := range tools {
-		if err := b.approve(t.Name, define(t.Raw)); err != nil {
+		if err := b.approve(t.Name, v.of.pin(define(t.Raw))); err != nil {
 			return fmt.Errorf("tool %.100q of server %s: %w", t.Name, name, err)
 		}
 	}

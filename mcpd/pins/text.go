@@ -16,20 +16,11 @@ import (
 // maxShown is how long a Text becomes before it is cut off.
 const maxShown = 1 << 20
 
-// Text shows what a server says of a tool so that two of them can be compared: a
-// line with its digest, then one for each value, by the way to it, in order.
-// Text of several lines has one for each of them, all by the same way. What a
-// terminal would not show as it is, is escaped.
-func Text(raw []byte) string {
-	d := define(raw)
-	return pin{d.digest(), d}.display()
-}
-
 func (p pin) display() string {
 	s := shown{}
 	fmt.Fprintf(&s.b, "digest %s\n", p.digest)
 	if p.text == nil {
-		s.b.WriteString("(too long to be kept: only its digest is known)\n")
+		s.b.WriteString("(too long to be kept, or a secret in it is no text: only its digest is known)\n")
 		return s.b.String()
 	}
 	var v any

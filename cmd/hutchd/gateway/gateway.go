@@ -102,6 +102,7 @@ func New(s *Service, cfg Config) *Gateway {
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.profile.Store(new(profiles.Profile))
 	g.pins = pins.New(filepath.Join(cfg.Dir, pinsFolder))
+	g.pins.Hide = g.Known
 	g.repeats.tell, g.repeats.begin = g.repeated, g.tasks.Begin
 	e := cfg.Endpoint
 	e.VM = g.Whose
@@ -159,6 +160,10 @@ func (g *Gateway) Hide(values ...string) { g.red.Add(values...) }
 
 // Hides returns a text without what is never to be written.
 func (g *Gateway) Hides(text string) string { return g.red.Redact(text) }
+
+// Known returns a text without the secrets that are known, and with what only looks like
+// one: for who has to see what a server says.
+func (g *Gateway) Known(text string) string { return g.red.Known(text) }
 
 // Kind returns what it is the gateway of.
 func (g *Gateway) Kind() string { return g.cfg.Kind }

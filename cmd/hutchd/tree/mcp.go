@@ -172,10 +172,10 @@ func (list catalog) find(c call) (wire.Item, error) {
 	return it, nil
 }
 
-// info returns all that the item's server said of it.
+// info returns all that the item's server said of it, without the secrets that it has.
 func (list catalog) info(c call) (string, error) {
 	it, err := list.find(c)
-	return string(it.Raw) + "\n", err
+	return c.At.gw.Known(string(it.Raw)) + "\n", err
 }
 
 // open opens an item to be called: the line written is what it is asked.
@@ -192,7 +192,7 @@ func (list catalog) open(c call, flags int) (fs.Handle, error) {
 
 func toolSchema(c call) (string, error) {
 	it, err := tools.find(c)
-	return string(rawjson.Get(it.Raw, "inputSchema")) + "\n", err
+	return c.At.gw.Known(string(rawjson.Get(it.Raw, "inputSchema"))) + "\n", err
 }
 
 func toolDescription(c call) (string, error) {
@@ -205,7 +205,7 @@ func toolDescription(c call) (string, error) {
 	if err := json.Unmarshal(raw, &text); err != nil {
 		return "", fmt.Errorf("%w: %s: description is not text", fs.ErrIO, c.At.name)
 	}
-	return text + "\n", nil
+	return c.At.gw.Known(text) + "\n", nil
 }
 
 func toolApproved(c call) (string, error) {
