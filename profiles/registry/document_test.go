@@ -112,6 +112,8 @@ func TestRefused(t *testing.T) {
 		ociOf(`"a/b:c d"`):                                                "no name of a package",
 		ociOf(`"a@sha256:1"`):                                             "no name of a package",
 		pkg(`"version": "^1.2"`):                                          "no version",
+		pkg(`"version": "latest"`):                                        "no version",
+		pkg(`"version": "vNext"`):                                         "no version",
 		pkg(`"version": "1 -y x"`):                                        "no version",
 		pkg(`"registryBaseUrl": "https://evil.example"`):                  `its package is in "https://evil.example"`,
 		pkg(`"registryType": "mcpb"`):                                     "ambiguous member",

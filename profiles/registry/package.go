@@ -52,17 +52,26 @@ func packageKindOf(name string) *packageKind {
 	return &packageKinds[at]
 }
 
-var packageVersion = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+_!-]{0,127}$`)
+// A version has a number in front: what has not is a tag, as latest, which is
+// another version each time. Images have tags.
+var (
+	packageVersion = regexp.MustCompile(`^v?[0-9][0-9A-Za-z.+_!-]{0,126}$`)
+	imageTag       = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+_!-]{0,127}$`)
+)
 
 // run returns how a package is run, as Entry.Run has it.
 func (k *packageKind) run(name, version string) (string, error) {
 	if len(name) > 500 || !k.valid.MatchString(name) {
 		return "", fmt.Errorf("%.100q is no name of a package of %s", name, k.name)
 	}
+	form := packageVersion
+	if k.scheme == "" {
+		form = imageTag
+	}
 	switch {
 	case version == "":
 		return k.scheme + name, nil
-	case !packageVersion.MatchString(version):
+	case !form.MatchString(version):
 		return "", fmt.Errorf("%.60q is no version of a package", version)
 	case k.scheme != "":
 		return k.scheme + name + "@" + version, nil
