@@ -20,6 +20,7 @@ import (
 // takeEntry has the server be what an entry of the registry says.
 func (r *run) takeEntry(e *registry.Entry, transport string, args []string) error {
 	r.forget(e.Name)
+	again := r.Entry == e.Name
 	g := r.given(e)
 	g.Args = fit(e, g.Values, args)
 	l, err := e.Launch(g)
@@ -42,7 +43,7 @@ func (r *run) takeEntry(e *registry.Entry, transport string, args []string) erro
 		return fmt.Errorf("entry %s: %w", e.Name, err)
 	}
 	r.Entry, r.Transport = e.Name, cmp.Or(transport, e.Transport)
-	if u, err := url.Parse(l.URL); err == nil && r.Port == 0 {
+	if u, err := url.Parse(l.URL); err == nil && u.Port() != "" && (r.Port == 0 || again) {
 		r.Port, _ = strconv.Atoi(u.Port())
 	}
 	if o := e.OAuth; o != nil && r.Auth == nil && e.Remote() {

@@ -142,6 +142,10 @@ func TestRunOther(t *testing.T) {
 	if err != nil || again != first {
 		t.Errorf("%v: run again it is %s\nand was %s", err, again, first)
 	}
+	moved, err := take(t, s, first, "io.example/forge --port=9")
+	if err != nil || !strings.Contains(moved, `"target_port":9`) {
+		t.Errorf("%v: run again at another port it is %s", err, moved)
+	}
 	gone, err := take(t, s, strings.Replace(first, "io.example/forge", "io.example/gone", 1), "npx://a")
 	if err != nil || strings.Contains(gone, "tok") || strings.Contains(gone, "permission") {
 		t.Errorf("%v: of an entry that is gone there is left %s", err, gone)
