@@ -197,6 +197,31 @@ func TestSandboxedLeft(t *testing.T) {
 	}
 }
 
+// TestSandboxedShared has two VMs share the sandbox of a server, which stays when one
+// of them goes.
+func TestSandboxedShared(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	s.write("profiles/default.toml", fmt.Sprintf("[mcpServers.s]\ncommand = \"sh\"\nargs = [\"-c\", '''%s''']\nenv.TOKEN = \"t\"\nshared = true\n", teller))
+	for _, vm := range []string{"a", "b"} {
+		s.vm(vm)
+		s.call(vm, "s__tell", "{}")
+	}
+	if text := s.read("vm/server-shared-s/status"); !strings.HasPrefix(text, "running\n") || !strings.Contains(text, "\nowner shared\n") {
+		t.Errorf("the sandbox is %s", text)
+	}
+	s.write("vm/a/ctl", "stop\n")
+	if err := s.client().Remove("vm/a"); err != nil {
+		t.Fatal(err)
+	}
+	if text := s.call("b", "s__tell", "{}"); !strings.Contains(text, "it is t") {
+		t.Errorf("the other VM is told %s", text)
+	}
+	if text := s.read("status"); strings.Count(text, "server-") != 1 {
+		t.Errorf("the VMs are %s", text)
+	}
+}
+
 // TestSandboxedOrdinary has the service of a user without power run servers in
 // sandboxes and as itself, and as nobody else.
 func TestSandboxedOrdinary(t *testing.T) {

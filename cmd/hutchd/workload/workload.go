@@ -1,9 +1,10 @@
 // Package workload runs the programs of MCP servers in sandboxes of their own.
 //
-// Such a sandbox is an ordinary VM, called server-VM-SERVER or, where several VMs
-// share it, server-SERVER: its workspace is the home of the program and keeps what
-// that writes, as the caches of npm, uv and go, from one start to the next. What it
-// may reach and see, a profile says that is made for it and that no file has.
+// Such a sandbox is an ordinary VM, called server-SERVER of a server of servers/, and of
+// one of a VM's profile server-VM-SERVER or, where several VMs share it,
+// server-shared-SERVER. Its workspace is the home of the program and keeps what that
+// writes, as the caches of npm, uv and go, from one start to the next. What it may reach
+// and see, a profile says that is made for it and that no file has.
 package workload
 
 import (
