@@ -1,8 +1,6 @@
 package oauth
 
-import (
-	"strings"
-)
+import "strings"
 
 // A challenge is what a server says in WWW-Authenticate of how it is to be asked
 // (RFC 9110, 11.6.1): the parameters of one scheme, their names in lower case.

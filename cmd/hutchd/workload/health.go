@@ -40,23 +40,18 @@ func (s *Server) wake() {
 
 // observe enters the state that is so where the server is to run. It is the caller's
 // turn.
-func (s *Server) observe() error {
+func (s *Server) observe() {
+	if !s.told().Live() || s.freshen() != nil {
+		return
+	}
 	was := s.told()
-	if !was.Live() {
-		return nil
-	}
-	if err := s.freshen(); err != nil {
-		return err
-	}
-	was = s.told()
 	now, why := s.look()
 	switch {
 	case was == runconfig.Running && now == runconfig.Unhealthy:
-		return s.enter(runconfig.Sick, why)
+		s.enter(runconfig.Sick, why)
 	case was == runconfig.Unhealthy && now == runconfig.Running:
-		return s.enter(runconfig.Well, nil)
+		s.enter(runconfig.Well, nil)
 	}
-	return nil
 }
 
 // look returns the state, and what is wrong: what the server was told and, if it is
