@@ -7,10 +7,12 @@ import (
 	"io"
 	"os"
 	"path"
+	"strings"
 
 	"golang.org/x/term"
 
 	"hutch/fs"
+	"hutch/mcpd/redact"
 )
 
 // maxSecret is how many bytes a secret has at most, with its last newline.
@@ -50,7 +52,10 @@ func setSecret(ctx context.Context, c *tree, args []string) error {
 		return err
 	}
 	_, err = f.Write(value)
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err == nil && len(strings.TrimSuffix(string(value), "\n")) < redact.Least {
+		fmt.Fprintf(os.Stderr, "hutch: secret %s has fewer than %d characters: logs may show it, since so short a text is not redacted\n", args[0], redact.Least)
+	}
+	return err
 }
 
 // secretFile returns the file of the secret called name.

@@ -87,6 +87,12 @@ func TestSecret(t *testing.T) {
 	if out, err := s.secret(one+"\n", "set", "gh"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	if out, err := s.secret("12345\n", "set", "pin"); err != nil || !strings.Contains(out, "has fewer than 6 characters") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err := s.secret("", "rm", "pin"); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
 	if out, err := s.secret("", "ls"); out != "gh\n" || err != nil {
 		t.Errorf("secret ls: %v: %s", err, out)
 	}

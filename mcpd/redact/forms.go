@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -9,22 +10,35 @@ import (
 	"unicode/utf8"
 )
 
-// leastSecret is the length below which a value is no secret: it would be
+// Least is the length in bytes below which a value is no secret: it would be
 // found everywhere.
-const leastSecret = 6
+const Least = 6
 
 // forms returns how a secret value can look in a text: as it is, quoted in
-// JSON once and twice, and escaped in a URL.
+// JSON once and twice, escaped in a URL, and in base64.
 func forms(v string) []string {
-	if len(v) < leastSecret || strings.Contains(redacted, v) {
+	if len(v) < Least || strings.Contains(redacted, v) {
 		return nil
 	}
 	once, html := quoted(v, false), quoted(v, true)
-	return []string{
+	return append(encoded(v),
 		v, once, html, quoted(once, false), quoted(html, true),
 		strings.ReplaceAll(once, "/", `\/`), ascii(once), ascii(html),
 		url.QueryEscape(v), url.PathEscape(v),
+	)
+}
+
+// encoded returns how base64 has v, in both alphabets, wherever in what is encoded it
+// stands, as after the user's name of Basic: those characters that are of v alone.
+func encoded(v string) (list []string) {
+	for before := range 3 {
+		text := strings.Repeat("\x00", before) + v
+		from, to := (before*8+5)/6, len(text)*8/6
+		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			list = append(list, e.EncodeToString([]byte(text))[from:to])
+		}
 	}
+	return list
 }
 
 // quoted returns v as it stands between the quotes of a JSON string.

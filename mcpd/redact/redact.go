@@ -20,15 +20,15 @@ const redacted = "[redacted]"
 // a secret, in JSON (also in JSON within a string), in headers, queries,
 // assignments and flags; what looks like a well-known kind of key; and the
 // values that it was told. It prefers to take too much. What it cannot know
-// are secrets that were encoded (base64, compressed) or taken apart.
+// are secrets that were encoded otherwise (in hex, compressed) or taken apart.
 // The zero Redactor knows no values.
 type Redactor struct {
 	mu    sync.Mutex // held by Add
 	clues atomic.Pointer[clues]
 }
 
-// Add makes values known as secrets, also as they look quoted in JSON or
-// in a URL. Values of less than six bytes are ignored.
+// Add makes values known as secrets, also as they look quoted in JSON, in a URL
+// and in base64. Values of less than six bytes are ignored.
 func (r *Redactor) Add(values ...string) {
 	if len(values) == 0 {
 		return

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -112,6 +113,22 @@ func TestSecretValues(t *testing.T) {
 	} {
 		if got := r.Redact(tt.in); got != tt.want {
 			t.Errorf("Redact(%s)\n got %s\nwant %s", tt.in, got, tt.want)
+		}
+	}
+}
+
+// TestBase64 has a secret stand anywhere in what is encoded.
+func TestBase64(t *testing.T) {
+	var r Redactor
+	r.Add("hunter2>?hunter2")
+	for _, before := range []string{"", "a", "ab", "ann:", "someone:"} {
+		for _, after := range []string{"", "\n", "xy", "xyz"} {
+			for _, e := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding} {
+				got := r.Redact("key " + e.EncodeToString([]byte(before+"hunter2>?hunter2"+after)))
+				if !strings.Contains(got, "[redacted]") || len(got) > len("key [redacted]")+2*8+4 {
+					t.Errorf("%q, %q: %s", before, after, got)
+				}
+			}
 		}
 	}
 }

@@ -116,7 +116,7 @@ func (s *scanner) scheme(i, end int) int {
 	}
 	start := s.past(end, " +")
 	stop := s.endOf(&isBearer, start)
-	if start == end || stop-start < leastSecret || basic && !userPass(s.src[start:stop]) {
+	if start == end || stop-start < Least || basic && !userPass(s.src[start:stop]) {
 		return end
 	}
 	return s.note(start, stop, 0)

@@ -272,7 +272,7 @@ func (s *scanner) prose(i int) bool {
 	if slices.Contains(errorWords, word) || end > i && len(word) <= shortWord {
 		return true
 	}
-	if len(word) >= leastSecret || rest == "" || rest[0] != ' ' {
+	if len(word) >= Least || rest == "" || rest[0] != ' ' {
 		return false
 	}
 	next := lower(end + 1)
