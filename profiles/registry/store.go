@@ -225,27 +225,47 @@ func (s *Store) Refresh(ctx context.Context) error {
 	s.mu.Lock()
 	sources := slices.Clone(s.sources[1:])
 	s.mu.Unlock()
-	waits := make([]chan struct{}, len(sources))
+	errs := make([]error, len(sources))
+	var all sync.WaitGroup
 	for i, src := range sources {
-		if err := s.wait(ctx, src.under(s)); err != nil { // what began before may have missed what is new
-			return err
-		}
-		s.mu.Lock()
-		waits[i] = s.begin(src)
-		s.mu.Unlock()
+		all.Go(func() { errs[i] = s.refresh(ctx, src) })
 	}
-	var errs []error
-	for i, src := range sources {
-		if err := s.wait(ctx, waits[i]); err != nil {
-			return err
-		}
-		s.mu.Lock()
-		if src.err != nil {
-			errs = append(errs, fmt.Errorf("registry %s: %w", src.shown(), src.err))
-		}
-		s.mu.Unlock()
+	all.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	return errors.Join(errs...)
+}
+
+// refresh reads a source anew. What began before may have missed what is new, and
+// is waited for; but a source that has just not answered in time is not asked again.
+func (s *Store) refresh(ctx context.Context, src *source) error {
+	before := src.under(s)
+	if err := s.wait(ctx, before); err != nil {
+		return err
+	}
+	if err := s.failure(src); before == nil || !fs.Is(err, fs.ErrTimedOut) {
+		s.mu.Lock()
+		done := s.begin(src)
+		s.mu.Unlock()
+		if err := s.wait(ctx, done); err != nil {
+			return err
+		}
+	}
+	if err := s.failure(src); err != nil {
+		return fmt.Errorf("registry %s: %w", src.shown(), err)
+	}
+	return nil
+}
+
+// failure returns why a source could not be read; nil if it is set no more.
+func (s *Store) failure(src *source) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.sources, src) {
+		return nil
+	}
+	return src.err
 }
 
 // under returns what is closed when the reading under way ends, or nil.
@@ -304,9 +324,10 @@ func (src *source) due(now time.Time) bool {
 }
 
 // begin reads a source in the background, unless that is under way, and returns
-// what is closed when it ends; nil when the store is closed. Its caller holds s.mu.
+// what is closed when it ends; nil when the source is set no more or the store is
+// closed. Its caller holds s.mu.
 func (s *Store) begin(src *source) chan struct{} {
-	if src.reading != nil || s.closed {
+	if src.reading != nil || s.closed || !slices.Contains(s.sources, src) {
 		return src.reading
 	}
 	s.load(src)

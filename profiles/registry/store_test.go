@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"hutch/fs"
@@ -153,6 +154,33 @@ func TestSlowRegistry(t *testing.T) {
 	s.List()
 	if err := s.wait(t.Context(), src.under(s)); err != nil || site.Asked.Load() == asked {
 		t.Errorf("%v: it is not tried again", err)
+	}
+}
+
+// A source that did not answer in time while a refresh waited is not asked once
+// more, nor told of if it was forgotten meanwhile.
+func TestRefreshLate(t *testing.T) {
+	for _, forgotten := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := open(t, t.TempDir())
+			o := Origin{"url", "http://127.0.0.1:1/refuses"}
+			src := &source{Origin: o, reading: make(chan struct{})}
+			s.sources = append(s.sources, src)
+			refreshed := make(chan error)
+			go func() { refreshed <- s.Refresh(t.Context()) }()
+			synctest.Wait()
+			if forgotten {
+				if err := s.Forget(o.Where); err != nil {
+					t.Error(err)
+				}
+			}
+			under := src.under(s)
+			s.finish(src, nil, fmt.Errorf("%w: no whole answer", fs.ErrTimedOut))
+			close(under)
+			if err := <-refreshed; forgotten && err != nil || !forgotten && !errors.Is(err, fs.ErrTimedOut) {
+				t.Errorf("forgotten %t: %v", forgotten, err)
+			}
+		})
 	}
 }
 
