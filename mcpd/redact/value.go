@@ -50,7 +50,17 @@ func (s *scanner) value(i, end int) (value, bool) {
 	} else {
 		v.at = s.past(at, " \t")
 	}
+	if s.src[i:end] == "PWD" && s.isFolder(v.at) {
+		return v, false
+	}
 	return v, v.at < len(s.src) && (quote > 0 || v.sep == ',' || !s.closes(v.at))
+}
+
+// isFolder tells whether a path begins at i: PWD is the folder of a program, if it is
+// no password.
+func (s *scanner) isFolder(i int) bool {
+	start, _ := s.quoteAt(i)
+	return strings.HasPrefix(s.src[start:], "/")
 }
 
 // past returns the first position from i on that has none of some characters.
