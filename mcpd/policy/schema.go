@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 const (
@@ -57,7 +58,11 @@ func Fits(schema, text []byte) error {
 		for len(wrong.Causes) > 0 {
 			wrong = wrong.Causes[0]
 		}
-		return fmt.Errorf("%q breaks %s", wrong.InstanceLocation, wrong.ErrorKind.KeywordPath())
+		err := fmt.Errorf("%q breaks %s", wrong.InstanceLocation, wrong.ErrorKind.KeywordPath())
+		if lacks, ok := wrong.ErrorKind.(*kind.Required); ok {
+			err = fmt.Errorf("%w: there is no %.64q", err, lacks.Missing[0])
+		}
+		return err
 	}
 	return err
 }

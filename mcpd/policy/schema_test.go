@@ -10,6 +10,7 @@ func TestFits(t *testing.T) {
 		{"", "[1]", ""},
 		{`{"minimum":3}`, "12345678901234567890", ""},
 		{`{"minimum":3}`, "2", "breaks [minimum]"},
+		{`{"required":["b","a"]}`, `{"b":1}`, `[] breaks [required]: there is no "a"`},
 		{`{"minimum":3}`, `[1e5, {"a": 1e300}]`, ""},
 		{`{"minimum":3}`, "1e99999999", "too large"},
 		{`{"minimum":3}`, "1E-99999999", "too large"},
