@@ -217,12 +217,14 @@ func union(all []wire.Status, capability string, test func(name string) bool) []
 	return b
 }
 
-// instructions joins what the servers want clients to know.
+// instructions joins what the servers want clients to know, each below its name. A
+// member of a group has that already.
 func instructions(all []wire.Status) string {
 	var parts []string
 	for _, s := range all {
 		if text := strings.TrimSpace(s.Instructions); text != "" {
-			parts = append(parts, "# "+s.Name+"\n\n"+text)
+			head := "# " + s.Name + "\n\n"
+			parts = append(parts, head+strings.TrimPrefix(text, head))
 		}
 	}
 	return strings.Join(parts, "\n\n")

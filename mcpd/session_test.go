@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"hutch/aggd/jsonrpc"
+	"hutch/aggd/wire"
 )
 
 func TestInitialize(t *testing.T) {
@@ -32,6 +33,15 @@ func TestInitialize(t *testing.T) {
 		}
 	}
 	st.dial(t, 1).fails("initialize", `{}`, jsonrpc.CodeParams, "protocolVersion")
+}
+
+// A member of a group has its own name above what it wants clients to know.
+func TestInstructions(t *testing.T) {
+	for text, want := range map[string]string{"": "", " be kind\n": "# a\n\nbe kind", "# a\n\nbe kind": "# a\n\nbe kind", "# b\n\nbe kind": "# a\n\n# b\n\nbe kind"} {
+		if got := instructions([]wire.Status{{Name: "a", Instructions: text}}); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
 }
 
 // What a client says without waiting for initialize is answered after it.
