@@ -143,7 +143,7 @@ func vmRow() []row {
 			{Name: "tcp", Perm: 0o755, Names: tcpNames, Enter: enterTCP, Each: tcpRow(), Make: makeTCP, Drop: dropTCP, Doc: "TCP connections to its ports; mkdir makes one, rmdir ends it",
 				Rows: []row{{Name: "clone", Perm: 0o600, Open: cloneTCP, Doc: "open for reading and writing: an anonymous connection"}}}}},
 		{Name: "policy", Perm: 0o555, Rows: policyRows(), Doc: "what decides what the agent may"},
-		{Name: "mcp", Perm: 0o555, Rows: mcpRows(), Doc: "what the agent asks of the outside world"},
+		{Name: "mcp", Perm: 0o555, Rows: mcpRows("SERVER__TOOL", "SERVER__PROMPT"), Doc: "what the agent asks of the outside world"},
 		{Name: "db", Perm: 0o555, Rows: dbRows(), Doc: "the ledger of this VM, to ask and to copy"},
 		{Name: "log", Perm: 0o555, Rows: vmLogRows(), Doc: "logs of this VM: growing files that end"},
 	}}}
@@ -157,9 +157,9 @@ func serverRow() []row {
 		{Name: "login", Perm: 0o400, Read: serverLogin, Doc: "what a login waits for, one line"},
 		{Name: "err", Perm: 0o444, Read: gatewayErr, Doc: "the last error about this server"},
 		{Name: "events", Perm: 0o444, Open: ledgerLog(ledger.VMs, true), Doc: "events of this server from the first, a JSON line each; blocks"},
-		{Name: "tools", Perm: 0o555, Names: tools.names, Enter: tools.enter, Each: toolRow(), Doc: "its tools, by their own names"},
+		{Name: "tools", Perm: 0o555, Names: tools.names, Enter: tools.enter, Each: toolRow("TOOL"), Doc: "its tools, by their own names"},
 		{Name: "policy", Perm: 0o555, Rows: policyRows(), Doc: "what decides which calls there may be"},
-		{Name: "mcp", Perm: 0o555, Rows: mcpRows(), Doc: "what is asked of the server"},
+		{Name: "mcp", Perm: 0o555, Rows: mcpRows("TOOL", "PROMPT"), Doc: "what is asked of the server"},
 		{Name: "db", Perm: 0o555, Rows: dbRows(), Doc: "the ledger of this server, to ask and to copy"},
 		{Name: "timeline", Perm: 0o644, Open: openTimeline, Doc: "what happened, a JSON line each, in order of time; write trace, since, layer … first to narrow it"},
 		{Name: "log", Perm: 0o555, Doc: "logs of this server: growing files that end", Rows: []row{
@@ -178,9 +178,9 @@ func groupRow() []row {
 		{Name: "config", Perm: 0o600, Read: groupConfig, Store: stored(setGroupConfig), Check: groupConfigErr, Doc: "how its servers are served, the YAML of a Virtual MCP Server"},
 		{Name: "err", Perm: 0o444, Read: gatewayErr, Doc: "the last error about this group"},
 		{Name: "events", Perm: 0o444, Open: ledgerLog(ledger.VMs, true), Doc: "events of this group from the first, a JSON line each; blocks"},
-		{Name: "tools", Perm: 0o555, Names: tools.names, Enter: tools.enter, Each: toolRow(), Doc: "its tools, by the names that its config gives them"},
+		{Name: "tools", Perm: 0o555, Names: tools.names, Enter: tools.enter, Each: toolRow("TOOL"), Doc: "its tools, by the names that its config gives them"},
 		{Name: "policy", Perm: 0o555, Rows: policyRows(), Doc: "what decides which calls there may be"},
-		{Name: "mcp", Perm: 0o555, Rows: mcpRows(), Doc: "what is asked of the group"},
+		{Name: "mcp", Perm: 0o555, Rows: mcpRows("TOOL", "PROMPT"), Doc: "what is asked of the group"},
 		{Name: "db", Perm: 0o555, Rows: dbRows(), Doc: "the ledger of this group, to ask and to copy"},
 		{Name: "timeline", Perm: 0o644, Open: openTimeline, Doc: "what happened, a JSON line each, in order of time; write trace, since, layer … first to narrow it"},
 		{Name: "log", Perm: 0o555, Doc: "logs of this group: growing files that end", Rows: []row{
@@ -233,16 +233,17 @@ func policyRows() []row {
 	}
 }
 
-func mcpRows() []row {
+// mcpRows are those of an endpoint whose tools and prompts are named so.
+func mcpRows(tool, prompt string) []row {
 	return []row{
 		{Name: "ctl", Perm: 0o600, Read: mcpSettings, Verbs: mcpVerbs(), Doc: "control the endpoint; read: its sessions, and the tools that are held back"},
 		{Name: "calls", Perm: 0o444, Open: ledgerLog(ledger.Calls, true), Doc: "every call from the first, a JSON line each; blocks"},
 		{Name: "servers", Perm: 0o444, Read: mcpServers, Doc: "the MCP servers and their state, a line each"},
-		{Name: "tools", Perm: 0o555, Names: tools.names, Enter: tools.enter, Each: toolRow(), Doc: "the tools the agent can call, and those that are held back"},
+		{Name: "tools", Perm: 0o555, Names: tools.names, Enter: tools.enter, Each: toolRow(tool), Doc: "the tools the agent can call, and those that are held back"},
 		{Name: "resources", Perm: 0o555, Names: resources.names, Enter: resources.enter, Each: resourceRow(), Doc: "the resources it can read, by escaped URI"},
 		{Name: "sessions", Perm: 0o755, Names: sessionNames, Enter: enterSession, Each: sessionRow(), Make: makeSession, Drop: dropSession, Doc: "MCP sessions as files; mkdir makes one, rmdir ends it",
 			Rows: []row{{Name: "clone", Perm: 0o600, Open: cloneSession, Doc: "open for reading and writing: an anonymous session"}}},
-		{Name: "prompts", Perm: 0o555, Names: prompts.names, Enter: prompts.enter, Each: promptRow(), Doc: "the prompts it can get"},
+		{Name: "prompts", Perm: 0o555, Names: prompts.names, Enter: prompts.enter, Each: promptRow(prompt), Doc: "the prompts it can get"},
 	}
 }
 
@@ -256,8 +257,8 @@ func sessionRow() []row {
 	}}}
 }
 
-func toolRow() []row {
-	return []row{{Name: "SERVER__TOOL", Perm: 0o555, Doc: "a tool", Rows: []row{
+func toolRow(name string) []row {
+	return []row{{Name: name, Perm: 0o555, Doc: "a tool", Rows: []row{
 		{Name: "schema", Perm: 0o444, Read: toolSchema, Doc: "the tool's input schema, JSON"},
 		{Name: "description", Perm: 0o444, Read: toolDescription, Doc: "the tool's description"},
 		{Name: "approved", Perm: 0o444, Read: toolApproved, Doc: "what was approved of the tool, a line each value; empty if nothing was"},
@@ -273,8 +274,8 @@ func resourceRow() []row {
 	}}}
 }
 
-func promptRow() []row {
-	return []row{{Name: "SERVER__PROMPT", Perm: 0o555, Doc: "a prompt", Rows: []row{
+func promptRow(name string) []row {
+	return []row{{Name: name, Perm: 0o555, Doc: "a prompt", Rows: []row{
 		{Name: "info", Perm: 0o444, Read: prompts.info, Doc: "the prompt as its server lists it, JSON"},
 		{Name: "call", Perm: 0o600, Open: prompts.open, Doc: "write the arguments as a JSON line, read the messages, on one open file"},
 	}}}
