@@ -173,7 +173,7 @@ func exportServer(_ context.Context, c *tree, _ *serverFlags, args []string) err
 const maxConfig = 1 << 20
 
 // importServer makes a server of a config, which is not started, and tells what of
-// that hutch does not act upon.
+// this machine that gives to it, and what of that hutch does not act upon.
 func importServer(ctx context.Context, c *tree, f *serverFlags, args []string) error {
 	in := os.Stdin
 	if args[0] != "-" {
@@ -201,20 +201,35 @@ func importServer(ctx context.Context, c *tree, f *serverFlags, args []string) e
 		if err := storeServer(c, dir, text); err != nil {
 			return err
 		}
-		return tellUnused(c, dir)
+		return tellTaken(c, dir)
 	})
 }
 
-// tellUnused tells on standard error which fields of a server's config hutch does
-// not act upon.
-func tellUnused(c *tree, dir string) error {
+// takenTexts are how it is told what a line of a server's status has of its config.
+var takenTexts = map[string]string{
+	"folder": "it sees the folder %s as %s (%s)",
+	"file":   "it gets what is in the file %s",
+	"unused": "not used: %s",
+}
+
+// tellTaken tells on standard error which folders and files of this machine a server's
+// config gives to it, and which fields hutch does not act upon.
+func tellTaken(c *tree, dir string) error {
 	status, err := readFile(c, path.Join(dir, "status"))
 	if err != nil {
 		return err
 	}
 	for line := range strings.Lines(status) {
-		if words, err := fs.LineWords(strings.TrimSuffix(line, "\n"), -1); err == nil && len(words) == 2 && words[0] == "unused" {
-			fmt.Fprintf(os.Stderr, "hutch: not used: %s\n", fs.PlainLine(words[1]))
+		words, err := fs.LineWords(strings.TrimSuffix(line, "\n"), -1)
+		if err != nil || len(words) == 0 {
+			continue
+		}
+		if text, ok := takenTexts[words[0]]; ok && len(words) == 1+strings.Count(text, "%s") {
+			var what []any
+			for _, w := range words[1:] {
+				what = append(what, w)
+			}
+			fmt.Fprintf(os.Stderr, "hutch: %s\n", fs.PlainLine(fmt.Sprintf(text, what...)))
 		}
 	}
 	return nil

@@ -117,11 +117,18 @@ func (s *service) refusals() {
 	s.refused("-e does not go with ls", "server", "-e", "A=b", "ls")
 	s.refused(`no server "nobody"`, "server", "stop", "nobody")
 	s.refused(`no server "nobody"`, "mcp-session", "servers/nobody")
+	grants := `{"image":"npx://x","volumes":["/srv:/data:ro"],"permission_profile":{"write":["/srv/w:/w"]},"secrets":["file:/etc/hostname,target=T"],"env_vars":{"E":"file:/etc/issue"}}`
+	out := s.hutch("server", "-name", "granted", "import", bad(grants))
+	for _, want := range []string{"it sees the folder /srv as /data (ro)\n", "it sees the folder /srv/w as /w (rw)\n", "it gets what is in the file /etc/hostname\n", "it gets what is in the file /etc/issue\n"} {
+		if !strings.Contains(out, "hutch: "+want) {
+			s.t.Errorf("an import tells %s, want %s", out, want)
+		}
+	}
 	if out := s.hutch("server", "-name", "kept", "import", bad(`{"image":"npx://x","new_field":7}`)); !strings.Contains(out, "hutch: not used: new_field: ") {
 		s.t.Errorf("of a field that is not known it says %s", out)
 	}
 	s.refused(`file already exists: server "kept"`, "server", "-name", "kept", "run", "npx://x")
-	s.hutch("server", "rm", "kept")
+	s.hutch("server", "rm", "kept", "granted")
 	if out := s.hutch("server", "-a", "ls"); strings.Count(out, "\n") > 1 {
 		s.t.Errorf("there is left %s", out)
 	}

@@ -250,6 +250,9 @@ func (s *Server) Status() string {
 	if !v.IsRemote() {
 		fmt.Fprintf(&b, "vm %s\n", ofServer(s.Name).vm())
 	}
+	if p, err := s.w.s.Profiles.Get(s.ProfileName()); err == nil {
+		b.WriteString(shown(v, termsOf(p)))
+	}
 	fmt.Fprintf(&b, "tools %d\nsessions %d\n", len(s.MCP.Items(wire.Tools)), s.MCP.Sessions())
 	for _, u := range c.Unused() {
 		fmt.Fprintf(&b, "unused %s\n", fs.QuoteLine(u.String()))
