@@ -17,6 +17,7 @@ func serverVerbs() []verb {
 		{Name: "login", Args: "[device]", Min: 0, Max: 1, Do: loginServer, Doc: "have a person log in to a remote server, as the file login says; returns when that is done"},
 		{Name: "logout", Max: 0, Do: logoutServer, Doc: "forget what the login has brought"},
 		{Name: "set", Args: "PATH [VALUE]", Min: 1, Max: 2, Do: setServer, Doc: "change a field of config, while stopped; without a value, take it away"},
+		{Name: "allow", Args: "HOST…", Min: 1, Max: -1, Do: allowServer, Doc: "have it reach hosts, too; one that runs is started again"},
 	}
 }
 
@@ -31,6 +32,8 @@ func restartServer(c call, _ []string) error {
 }
 
 func runServer(c call, args []string) error { return c.At.server.Run(c.Ctx, args[0], args[1:]) }
+
+func allowServer(c call, args []string) error { return c.At.server.Allow(c.Ctx, args) }
 
 func setServer(c call, args []string) error {
 	return c.At.server.Set(c.Ctx, args[0], append(args[1:], "")[0])

@@ -106,25 +106,12 @@ func (a asker) tell(kind, text string) {
 	a.g.Alerted(mcpd.Alert{Kind: kind, Text: a.server + ": " + text})
 }
 
-// allow returns the line that has the server reach a host, "" if none does.
+// allow returns the line that has the server reach a host.
 func (a asker) allow(host string) string {
 	if a.own == nil {
 		return a.line("allow", a.says.Allow, []string{host})
 	}
-	p, err := a.own.Permissions()
-	if err != nil {
-		return ""
-	}
-	next, out := *p, permission.Outbound{}
-	if p.Network != nil && p.Network.Outbound != nil && p.Network.Mode != "none" {
-		out = *p.Network.Outbound
-	}
-	out.Hosts = append(slices.Clip(out.Hosts), host)
-	next.Network = &permission.Network{Outbound: &out}
-	if p.Network != nil {
-		next.Network.Inbound = p.Network.Inbound
-	}
-	return a.set("permission_profile", next)
+	return fmt.Sprintf("echo allow %s >servers/%s/ctl", host, a.server)
 }
 
 // read returns the line that has the server see folders.

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"errors"
 	"os/exec"
 	"strings"
 	"testing"
@@ -13,8 +14,8 @@ import (
 	"hutch/profiles/runconfig"
 )
 
-// TestAllow runs what a server's log says in a shell, with a file in the place of ctl,
-// and has the config that its messages make reach the host.
+// TestAllow adds hosts to what configs allow, one after the other, as what a server's
+// log says has ctl do.
 func TestAllow(t *testing.T) {
 	for _, config := range []string{
 		`{"image":"npx://x"}`,
@@ -26,30 +27,56 @@ func TestAllow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := asker{server: "x", own: c.Server()}
-		line := a.why("api.example.com:8443", wire.NetEvent{Rule: guard.RuleDefault})
-		_, command, _ := strings.Cut(line, "denied api.example.com:8443: ")
-		next := apply(t, c, command)
-		p, err := next.Server().Permissions()
+		line := asker{server: "x", own: c.Server()}.why("api.example.com:8443", wire.NetEvent{Rule: guard.RuleDefault})
+		if line != "denied api.example.com:8443: echo allow api.example.com:8443 >servers/x/ctl" {
+			t.Errorf("the line is %s", line)
+		}
+		for _, host := range []string{"[fd00::1]:80", "api.example.com:8443", "api.example.com:8443"} {
+			if c, err = allow(c, []string{host}); err != nil {
+				t.Fatalf("%s: allow %s: %v", config, host, err)
+			}
+		}
+		p, err := c.Server().Permissions()
 		if err != nil {
 			t.Fatal(err)
 		}
 		g, err := p.Grant(permission.Terms{})
 		if err != nil {
-			t.Fatalf("%s: %v", command, err)
+			t.Fatalf("%s: %v", config, err)
 		}
 		hosts, err := guard.ParseHosts(g.Network.Allow, nil)
 		if _, _, ok := hosts.Decide("api.example.com", 8443); !ok || err != nil {
-			t.Errorf("%s: %q, %v", command, g.Network.Allow, err)
+			t.Errorf("%s: %q, %v", config, g.Network.Allow, err)
+		}
+		if _, _, ok := hosts.Decide("fd00::1", 80); !ok {
+			t.Errorf("%s: what was allowed before is not: %q", config, g.Network.Allow)
 		}
 		_, _, before := hosts.Decide("other.example", 443)
 		if was := strings.Contains(config, "allow_port"); before != was || len(g.Callers) > 0 != was || len(g.Mounts) > 0 != was {
-			t.Errorf("%s changes more of %s", command, config)
+			t.Errorf("%s: more was changed: %s", config, c.Text())
 		}
 	}
 }
 
-// TestRead does the same with what a sandbox does not show.
+// TestAllowRefused has no config allow what is no host, or what runs elsewhere any.
+func TestAllowRefused(t *testing.T) {
+	for config, host := range map[string]string{
+		`{"image":"npx://x"}`:                    "https://a.example/",
+		`{"image":"npx://y"}`:                    "*",
+		`{"remote_url":"https://b.example/mcp"}`: "a.example",
+	} {
+		c, err := runconfig.Decode([]byte(config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := allow(c, []string{host}); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%s: allow %s: %v", config, host, err)
+		}
+	}
+}
+
+// TestRead runs what a server's log says in a shell, with a file in the place of ctl,
+// and has the config that its messages make show the folder.
 func TestRead(t *testing.T) {
 	c, err := runconfig.Decode([]byte(`{"image":"npx://x","volumes":["/srv/a:/a","/srv/b:/b:ro"]}`))
 	if err != nil {
