@@ -74,7 +74,12 @@ func (u *upstream) discover(ctx context.Context, c *conn) (outcome, error) {
 		o = c.call(limit, nil, u.client, methodDiscover, nil) // it did not take what it says that it takes
 	}
 	var refused *httpError
-	if o.err == nil || errors.As(o.err, &refused) || ctx.Err() == nil && limit.Err() != nil {
+	switch {
+	case o.err == nil || errors.As(o.err, &refused):
+		return o, nil
+	case ctx.Err() != nil: // it may have come while limit's was looked at
+		return o, fmt.Errorf("initialize: %w", context.Cause(ctx))
+	case limit.Err() != nil:
 		return o, nil
 	}
 	return o, fmt.Errorf("initialize: %w", o.err)
