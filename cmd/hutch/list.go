@@ -187,11 +187,11 @@ func printListed(list []listed, asJSON bool) error {
 	return t.flush()
 }
 
-// calls prints a VM's MCP calls from the first on, until it is interrupted.
+// calls prints the MCP calls of a VM, server or group from the first on, until it is interrupted.
 func calls(ctx context.Context, c *tree, args []string) error {
-	vm, err := vmDir(args[0])
+	dir, err := placeOf(args[0])
 	if err != nil {
 		return err
 	}
-	return noVM(c, args[0], copyFile(ctx, c, os.Stdout, path.Join(vm, "mcp", "calls"), os.O_RDONLY))
+	return noPlace(c, dir, copyFile(ctx, c, os.Stdout, path.Join(dir, "mcp", "calls"), os.O_RDONLY))
 }

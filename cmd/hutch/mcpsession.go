@@ -13,28 +13,50 @@ import (
 	"hutch/fs"
 )
 
-// endpoint returns the folder of what has MCP sessions: servers/NAME, groups/NAME, and
-// vm/NAME or NAME for a VM. It fails if that cannot have one now.
-func endpoint(c *tree, what string) (dir string, err error) {
+// placeOf returns the folder of what has MCP sessions and a ledger: servers/NAME,
+// groups/NAME, and vm/NAME or NAME for a VM.
+func placeOf(what string) (dir string, err error) {
 	of, name, found := strings.Cut(what, "/")
 	if !found {
 		of, name = "vm", what
 	}
 	switch of {
 	case "vm":
-		if dir, err = vmDir(name); err == nil {
-			err = mustRun(c, name)
-		}
+		return vmDir(name)
 	case "servers":
-		if dir, err = serverDir(name); err == nil {
-			err = mustServe(c, name)
-		}
+		return serverDir(name)
 	case "groups":
-		if dir, err = entryOf("groups", "a group", name); err == nil {
-			_, err = c.stat(dir)
-		}
+		return entryOf("groups", "a group", name)
+	}
+	return "", fmt.Errorf("%w: %q has no MCP sessions: want servers/NAME, groups/NAME or vm/NAME", fs.ErrInvalid, what)
+}
+
+// noPlace tells that there is nothing at a place, if that is why err is.
+func noPlace(c *tree, dir string, err error) error {
+	switch name := path.Base(dir); path.Dir(dir) {
+	case "vm":
+		return noVM(c, name, err)
+	case "servers":
+		return noServer(c, dir, err)
 	default:
-		err = fmt.Errorf("%w: %q has no MCP sessions: want servers/NAME, groups/NAME or vm/NAME", fs.ErrInvalid, what)
+		return missing(c, dir, err, fmt.Sprintf("no group %q; hutch 9p mkdir groups/%[1]s makes it", name))
+	}
+}
+
+// endpoint returns the place of what has MCP sessions. It fails if that cannot have one
+// now.
+func endpoint(c *tree, what string) (dir string, err error) {
+	if dir, err = placeOf(what); err != nil {
+		return dir, err
+	}
+	switch name := path.Base(dir); path.Dir(dir) {
+	case "vm":
+		err = mustRun(c, name)
+	case "servers":
+		err = mustServe(c, name)
+	default:
+		_, err = c.stat(dir)
+		err = noPlace(c, dir, err)
 	}
 	return dir, err
 }

@@ -38,25 +38,25 @@ func defineSQL(flags *flag.FlagSet) action {
 // sql runs a statement, or those of the input. Of one argument that is a
 // statement which has a blank in it: no name of a VM has one.
 func sql(ctx context.Context, c *tree, mode string, args []string) error {
-	vm, text := "", ""
+	of, text := "", ""
 	switch {
 	case len(args) == 2:
-		vm, text = args[0], args[1]
+		of, text = args[0], args[1]
 	case len(args) == 1 && strings.ContainsAny(args[0], " \t\n"):
 		text = args[0]
 	case len(args) == 1:
-		vm = args[0]
+		of = args[0]
 	}
 	dir, err := ".", error(nil)
-	if vm != "" {
-		dir, err = vmDir(vm)
+	if of != "" {
+		dir, err = placeOf(of)
 	}
 	if err != nil {
 		return err
 	}
 	f, err := c.open(dir+"/db/query", os.O_RDWR)
 	if err != nil {
-		return noVM(c, vm, err)
+		return noPlace(c, dir, err)
 	}
 	defer f.closeWith(ctx)()
 	a := &asker{c: c, f: f, schema: dir + "/db/schema", mode: mode}

@@ -28,7 +28,7 @@ type event struct {
 // moment is how tables show a time, which is that of where one looks.
 const moment = "2006-01-02 15:04:05.000"
 
-// defineTimeline has the command that prints what happened in a VM.
+// defineTimeline has the command that prints what happened in a VM, a server or a group.
 func defineTimeline(flags *flag.FlagSet) action {
 	var messages []string
 	for _, w := range []struct{ flag, doc string }{
@@ -45,13 +45,13 @@ func defineTimeline(flags *flag.FlagSet) action {
 	}
 	asJSON := flags.Bool("json", false, "print a JSON object a line")
 	return connected(func(ctx context.Context, c *tree, args []string) error {
-		vm, err := vmDir(args[0])
+		dir, err := placeOf(args[0])
 		if err != nil {
 			return err
 		}
-		f, err := c.open(path.Join(vm, "timeline"), os.O_RDWR)
+		f, err := c.open(path.Join(dir, "timeline"), os.O_RDWR)
 		if err != nil {
-			return noVM(c, args[0], err)
+			return noPlace(c, dir, err)
 		}
 		defer f.closeWith(ctx)()
 		for _, m := range messages {
