@@ -109,12 +109,24 @@ func readClient(name, text string) (line clientLine, servers []string, err error
 	return line, servers, nil
 }
 
+// addToClient prints the file that it changes.
 func addToClient(c *tree, _ clientFlags, args []string) error {
 	message := "add " + fs.Quote(args[1])
 	if len(args) == 3 {
 		message += " as " + fs.Quote(args[2])
 	}
-	return tellClient(c, args[0], message)
+	if err := tellClient(c, args[0], message); err != nil {
+		return err
+	}
+	text, err := readFile(c, path.Join("clients", args[0], "status"))
+	if err != nil {
+		return err
+	}
+	line, _, err := readClient(args[0], text)
+	if err == nil {
+		_, err = fmt.Println(fs.QuoteLine(line.File))
+	}
+	return err
 }
 
 func removeFromClient(c *tree, _ clientFlags, args []string) error {
