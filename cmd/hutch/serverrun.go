@@ -23,6 +23,9 @@ func runServer(ctx context.Context, c *tree, f *serverFlags, args []string) erro
 	if name == "" {
 		return misused("server", "no name can be made of "+fs.QuoteLine(args[0])+": say one with -name")
 	}
+	if err := f.remote(args[0], args[1:]); err != nil {
+		return err
+	}
 	config, err := f.config()
 	if err != nil {
 		return err
@@ -40,6 +43,25 @@ func runServer(ctx context.Context, c *tree, f *serverFlags, args []string) erro
 		}
 		return nil
 	})
+}
+
+// remote refuses what does nothing for a server at a URL.
+func (f *serverFlags) remote(ref string, args []string) error {
+	if scheme, _, found := strings.Cut(ref, "://"); !found || scheme != "http" && scheme != "https" {
+		return nil
+	}
+	for _, flag := range []struct {
+		name string
+		said bool
+	}{
+		{"-e", len(f.env) > 0}, {"-secret", len(f.secrets) > 0}, {"-v", len(f.mounts) > 0}, {"-permissions", f.permissions != ""}, {"-port", f.port != 0},
+		{"-transport stdio", f.transport == "stdio"}, {"an argument", len(args) > 0},
+	} {
+		if flag.said {
+			return misused("server", flag.name+" does not go with a URL: that server runs elsewhere")
+		}
+	}
+	return nil
 }
 
 // newServer makes a server, has it be something, and prints its name. Of one that

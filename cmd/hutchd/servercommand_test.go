@@ -115,7 +115,12 @@ func (s *service) refusals() {
 	s.refused("holds what looks like a secret", "server", "-e", "API_TOKEN=hunter2", "run", "npx://x")
 	s.refused("no name can be made of", "server", "run", "npx://builtin")
 	s.refused("-e does not go with ls", "server", "-e", "A=b", "ls")
+	s.refused("-e does not go with a URL", "server", "-e", "A=b", "run", "https://127.0.0.1:1/mcp")
+	s.refused("-transport stdio does not go with a URL", "server", "-transport", "stdio", "run", "https://127.0.0.1:1/mcp")
 	s.refused(`no server "nobody"`, "server", "stop", "nobody")
+	s.refused(`no server "nobody"`, "calls", "servers/nobody")
+	s.refused(`no group "nobody"; hutch 9p mkdir groups/nobody`, "timeline", "groups/nobody")
+	s.refused(`no server "nobody"`, "sql", "servers/nobody", "SELECT 1")
 	s.refused(`no server "nobody"`, "mcp-session", "servers/nobody")
 	grants := `{"image":"npx://x","volumes":["/srv:/data:ro"],"permission_profile":{"write":["/srv/w:/w"]},"secrets":["file:/etc/hostname,target=T"],"env_vars":{"E":"file:/etc/issue"}}`
 	out := s.hutch("server", "-name", "granted", "import", bad(grants))
