@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -121,7 +122,13 @@ func mistyped(err error) *Fault {
 	if !ok {
 		return faultf("", "cannot be read: %v", err)
 	}
-	return faultf(wrong.Field, "takes no %s", wrong.Value)
+	return faultf(wrong.Field, "takes no %s: write %s", wrong.Value, kinds[wrong.Type.Kind()])
+}
+
+// kinds are how the values of fields are written, by what they are here.
+var kinds = map[reflect.Kind]string{
+	reflect.Slice: `a list, as ["a","b"]`, reflect.Map: `an object, as {"a":"b"}`, reflect.Struct: "an object", reflect.Pointer: "an object",
+	reflect.String: "a text", reflect.Bool: "true or false", reflect.Int: "a whole number", reflect.Int64: "a whole number",
 }
 
 // Text returns the config as it was read, or as With and Set have made it. It is

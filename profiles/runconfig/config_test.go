@@ -191,7 +191,7 @@ func TestRefused(t *testing.T) {
 		plain(`,"tools_override":{"a":{"Name":"b"}}`):                      "tools_override.a.Name is spelled name",
 		plain(`,"remote_auth_config":{"Bearer_Token":"x"}`):                "remote_auth_config.Bearer_Token is spelled bearer_token",
 		plain(`,"hutch":{"health":false}`):                                 "hutch.health is not known",
-		plain(`,"cmd_args":"a"`):                                           "cmd_args takes no string",
+		plain(`,"cmd_args":"a"`):                                           `cmd_args takes no string: write a list, as ["a","b"]`,
 		plain(`,"target_port":"80"`):                                       "target_port takes no string",
 		plain(`,"env_vars":{"A":1}`):                                       "env_vars takes no number",
 		plain(`,"a":` + strings.Repeat("[", 40) + strings.Repeat("]", 40)): "nested deeper",

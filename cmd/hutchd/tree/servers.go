@@ -16,7 +16,7 @@ func serverVerbs() []verb {
 		{Name: "run", Args: "REF [ARG…]", Min: 1, Max: -1, Do: runServer, Doc: "have it be what REF names, with arguments, and start it"},
 		{Name: "login", Args: "[device]", Min: 0, Max: 1, Do: loginServer, Doc: "have a person log in to a remote server, as the file login says; returns when that is done"},
 		{Name: "logout", Max: 0, Do: logoutServer, Doc: "forget what the login has brought"},
-		{Name: "set", Args: "PATH [VALUE]", Min: 1, Max: 2, Do: setServer, Doc: "change a field of config, while stopped; without a value, take it away"},
+		{Name: "set", Args: "PATH [VALUE]", Min: 1, Max: 2, Do: setServer, Doc: "change a field of config, while stopped, to a text or JSON; without a value, take it away"},
 		{Name: "allow", Args: "HOST…", Min: 1, Max: -1, Do: allowServer, Doc: "have it reach hosts, too; one that runs is started again"},
 	}
 }
