@@ -283,7 +283,11 @@ func (g *Group) has(c *vmcp.Config, server string) bool {
 func (g *Group) Status() string {
 	g.mu.Lock()
 	c, since := g.config, g.since
-	notes := slices.Concat(g.said[wire.Tools], g.said[wire.Prompts], c.Notes())
+	var notes []string
+	if g.bad != nil {
+		notes = append(notes, "the config as it was last written is not in force: "+fs.Text(g.bad))
+	}
+	notes = slices.Concat(notes, g.said[wire.Tools], g.said[wire.Prompts], c.Notes())
 	wrong := maps.Clone(g.wrong)
 	g.mu.Unlock()
 	var b strings.Builder
