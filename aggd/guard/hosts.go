@@ -35,6 +35,7 @@ func parsePatterns(list []string) ([]Pattern, error) {
 const (
 	RulePort    = "port"    // others of its ports may be reached
 	RuleDefault = "default" // no pattern allows it
+	RulePrivate = "private" // its address is not public
 )
 
 // Decide tells whether port of host, which is written as Host writes it, may be

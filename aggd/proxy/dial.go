@@ -35,7 +35,7 @@ func (p *policy) dial(ctx context.Context, network, address string) (net.Conn, e
 // unreached returns the verdict on a request whose host could not be connected to.
 func (p *policy) unreached(host string, err error) verdict {
 	if errors.Is(err, guard.ErrRefused) {
-		return deny("private", "%s leads to an address that is not public, and the profile %s does not list it in private", host, p.profile)
+		return deny(guard.RulePrivate, "%s leads to an address that is not public, and no private of a profile lists it", host)
 	}
 	var unknown *net.DNSError
 	if errors.As(err, &unknown) {

@@ -16,8 +16,11 @@ type Grant struct {
 	Callers []string // hosts, addresses and networks that may call the server; nil: all that the tree lets
 }
 
-// Terms are what others than the profile say of what it may give.
+// Terms are what others than the permission profile say of what it may give.
 type Terms struct {
+	// Private are hosts, addresses and networks that may be reached, if the profile
+	// allows them, though they are not public.
+	Private []string
 	// Privileged says that corp allows profiles that ask to be privileged. The
 	// server gets no more for it.
 	Privileged bool
@@ -26,12 +29,16 @@ type Terms struct {
 	Volume func(name string) (folder string, err error)
 }
 
+// TermsOf returns what the profile of a VM, or of servers, says of permission profiles.
+func TermsOf(p *profiles.Profile) Terms {
+	return Terms{Private: p.Network.Private, Privileged: p.Privileged}
+}
+
 // Grant returns what the profile means. It fails with fs.ErrPermission where the
 // profile asks for what the terms do not allow.
 //
-// Addresses that are not public are not in Network.Private, whatever the profile
-// says: a profile may come from a registry, and the host reaches more than its
-// writer knows.
+// Network.Private has what the terms say alone: a profile may come from a registry,
+// and the host reaches more than its writer knows.
 func (p *Profile) Grant(t Terms) (*Grant, error) {
 	if p.Privileged && !t.Privileged {
 		return nil, fmt.Errorf("%w: permission profile: privileged: no server is, and corp does not allow to ask for it: remove it", fs.ErrPermission)
@@ -45,7 +52,7 @@ func (p *Profile) Grant(t Terms) (*Grant, error) {
 	if fault != nil {
 		return nil, wrong(fault)
 	}
-	g := &Grant{Net: profiles.NetNone, Network: wire.Network{Profile: p.Name, Allow: allow}}
+	g := &Grant{Net: profiles.NetNone, Network: wire.Network{Profile: p.Name, Allow: allow, Private: t.Private}}
 	if len(allow) > 0 {
 		g.Net = profiles.NetProxy
 	}

@@ -13,6 +13,7 @@ import (
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
 	"hutch/profiles"
+	"hutch/profiles/permission"
 )
 
 // Reload gives an endpoint that runs the servers and the policy that its profile has
@@ -109,7 +110,7 @@ func (g *Gateway) servers(p *profiles.Profile) []wire.Server {
 func servers(p *profiles.Profile, locald string) []wire.Server {
 	var list []wire.Server
 	for _, s := range p.Servers {
-		list = append(list, place(s, p.Privileged))
+		list = append(list, place(s, permission.TermsOf(p)))
 	}
 	if locald == "" {
 		return list

@@ -32,12 +32,15 @@ type asker struct {
 	says   profiles.Says
 	own    *runconfig.Server // of servers/; nil: it is one of a profile
 
+	profile string   // of whoever has the server
+	private []string // as that has them
+
 	installs bool // what runs is no server yet, but installs one
 }
 
 // asker returns the one who has a program of a gateway's server run.
 func (w *Workloads) asker(g *gateway.Gateway, server string, b profiles.Box) asker {
-	a := asker{g: g, server: server, says: b.Says}
+	a := asker{g: g, server: server, says: b.Says, profile: g.ProfileName(), private: b.Network.Private}
 	if g.Kind() != gateway.Server {
 		return a
 	}
@@ -142,20 +145,36 @@ func volumes(mounts []permission.Mount) (list []string) {
 	return list
 }
 
-// line returns the line of a profile that adds to what it says.
+// line returns the line of the server's table in a profile that adds to what it says.
 func (a asker) line(key string, said, more []string) string {
-	list := make([]string, 0, len(said)+len(more))
-	for _, text := range append(slices.Clip(said), more...) {
-		list = append(list, string(rawjson.Quote(text)))
+	if a.says.Layer == "detected" {
+		return fmt.Sprintf(`add "hutch": {%q: %s} to %s in %s`, key, list(said, more), a.server, a.says.Source)
 	}
-	text := "[" + strings.Join(list, ", ") + "]"
-	switch {
-	case a.says.Layer == "detected":
-		return fmt.Sprintf(`add "hutch": {%q: %s} to %s in %s`, key, text, a.server, a.says.Source)
-	case len(said) > 0:
-		return fmt.Sprintf("have %s = %s in [mcpServers.%s] of profile %s", key, text, a.server, a.g.ProfileName())
+	return a.inProfile("[mcpServers."+a.server+"]", key, said, more)
+}
+
+// reach returns the line that has the server reach a host that it may, and whose
+// address is not public.
+func (a asker) reach(host string) string {
+	return a.inProfile("[network]", "private", a.private, []string{host}) + ", and write reload to hutch's ctl"
+}
+
+// inProfile returns the line that adds to what a table of the profile says.
+func (a asker) inProfile(table, key string, said, more []string) string {
+	verb, where := "add", "to"
+	if len(said) > 0 {
+		verb, where = "have", "in"
 	}
-	return fmt.Sprintf("add %s = %s to [mcpServers.%s] of profile %s", key, text, a.server, a.g.ProfileName())
+	return fmt.Sprintf("%s %s = %s %s %s of profile %s", verb, key, list(said, more), where, table, a.profile)
+}
+
+// list returns texts as a list of TOML or JSON.
+func list(said, more []string) string {
+	var all []string
+	for _, text := range slices.Concat(said, more) {
+		all = append(all, string(rawjson.Quote(text)))
+	}
+	return "[" + strings.Join(all, ", ") + "]"
 }
 
 // set returns the command of a shell that changes a field of the config of a server
@@ -213,6 +232,8 @@ func (a asker) why(host string, e wire.NetEvent) string {
 	text := "denied " + fs.QuoteLine(host)
 	_, err := guard.ParsePattern(host)
 	switch {
+	case err == nil && e.Rule == guard.RulePrivate:
+		return text + ", whose address is not public: " + a.reach(e.Host)
 	case err != nil || strings.Contains(host, "*") || e.Rule != guard.RuleDefault && e.Rule != guard.RulePort:
 		return text + ": " + e.Reason
 	case a.installs:

@@ -123,7 +123,8 @@ func TestWhy(t *testing.T) {
 		want string
 	}{
 		{found, "a.example:443", wire.NetEvent{Rule: guard.RulePort}, `denied a.example:443: add "hutch": {"allow": ["a.example:443"]} to x in ~/.claude.json`},
-		{found, "10.0.0.1:80", wire.NetEvent{Rule: "private", Reason: "it is not public"}, `denied 10.0.0.1:80: it is not public`},
+		{asker{server: "x", profile: "default", own: new(runconfig.Server)}, "10.0.0.1:80", wire.NetEvent{Host: "10.0.0.1", Rule: guard.RulePrivate}, `denied 10.0.0.1:80, whose address is not public: add private = ["10.0.0.1"] to [network] of profile default, and write reload to hutch's ctl`},
+		{asker{server: "x", profile: "default", private: []string{"10.1.0.0/16"}}, "a.example:80", wire.NetEvent{Host: "a.example", Rule: guard.RulePrivate}, `denied a.example:80, whose address is not public: have private = ["10.1.0.0/16", "a.example"] in [network] of profile default, and write reload to hutch's ctl`},
 		{found, "*:443", wire.NetEvent{Rule: guard.RuleDefault, Reason: "no"}, `denied *:443: no`},
 		{found, "a\x1b[2J:443", wire.NetEvent{Rule: guard.RuleDefault, Reason: "no"}, `denied "a\x1b[2J:443": no`},
 		{asker{server: "x", installs: true}, "a.example:443", wire.NetEvent{Rule: guard.RuleDefault}, `denied a.example:443 while the package was installed, when there are only its registry's hosts`},

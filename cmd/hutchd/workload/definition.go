@@ -35,9 +35,6 @@ func definition(s *runconfig.Server, t permission.Terms) (wire.Server, error) {
 	return listening(d, s), nil
 }
 
-// termsOf returns what the profile of servers says of permission profiles.
-func termsOf(p *profiles.Profile) permission.Terms { return permission.Terms{Privileged: p.Privileged} }
-
 // remote adds where a server is that runs elsewhere, and what it is sent.
 func remote(d wire.Server, s *runconfig.Server) (wire.Server, error) {
 	d = withHeaders(d, s)

@@ -96,7 +96,7 @@ func (w *Workloads) forgetInstalled(at place) {
 // install installs a package in the sandbox of a server, and ends the sandbox's machine.
 func (w *Workloads) install(ctx context.Context, g *gateway.Gateway, c *runconfig.Server, p pack, was installation) error {
 	at := ofServer(g.Of())
-	a := asker{g: g, server: g.Of(), own: c, installs: true}
+	a := asker{g: g, server: g.Of(), own: c, profile: g.ProfileName(), installs: true}
 	tool, mounts, err := p.find(a, c)
 	if err != nil {
 		return err

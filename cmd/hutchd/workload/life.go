@@ -13,6 +13,7 @@ import (
 	"hutch/fs"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/vmcp"
+	"hutch/profiles/permission"
 	"hutch/profiles/runconfig"
 )
 
@@ -133,7 +134,7 @@ func (s *Server) ready() (*runconfig.Config, error) {
 	}
 	p, err := s.w.s.Profiles.Get(s.ProfileName())
 	if err == nil {
-		_, err = definition(c.Server(), termsOf(p))
+		_, err = definition(c.Server(), permission.TermsOf(p))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s, err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"hutch/fs"
+	"hutch/profiles"
 	"hutch/profiles/permission"
 	"hutch/profiles/runconfig"
 )
@@ -41,6 +42,20 @@ func TestPackages(t *testing.T) {
 	}
 	if n := (&pack{hosts: []string{"[fd00::1]:443", "a.example:80"}}).network(); !slices.Equal(n.Private, []string{"fd00::1", "a.example"}) {
 		t.Errorf("private are %q", n.Private)
+	}
+}
+
+// TestPrivate has a server reach what is not public where its hosts' profile says so.
+func TestPrivate(t *testing.T) {
+	s := &runconfig.Server{Source: runconfig.Source{Kind: runconfig.NPX, Name: "x"}, Transport: runconfig.Stdio}
+	p := new(profiles.Profile)
+	p.Network.Private = []string{"10.1.0.0/16"}
+	d, err := definition(s, permission.TermsOf(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := profiles.ParseBox(d.Sandbox); err != nil || !slices.Equal(b.Network.Private, p.Network.Private) {
+		t.Errorf("its sandbox is %s, %v", d.Sandbox, err)
 	}
 }
 

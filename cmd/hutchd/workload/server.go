@@ -17,6 +17,7 @@ import (
 	"hutch/mcpd"
 	"hutch/mcpd/ledger"
 	"hutch/profiles"
+	"hutch/profiles/permission"
 	"hutch/profiles/runconfig"
 )
 
@@ -87,7 +88,7 @@ func (s *Server) servers(p *profiles.Profile) []wire.Server {
 	if c == nil {
 		return nil
 	}
-	d, err := definition(c.Server(), termsOf(p))
+	d, err := definition(c.Server(), permission.TermsOf(p))
 	d.Name = s.Name
 	if err != nil {
 		d.Fault = fs.Text(err)
@@ -251,7 +252,7 @@ func (s *Server) Status() string {
 		fmt.Fprintf(&b, "vm %s\n", ofServer(s.Name).vm())
 	}
 	if p, err := s.w.s.Profiles.Get(s.ProfileName()); err == nil {
-		b.WriteString(shown(v, termsOf(p)))
+		b.WriteString(shown(v, permission.TermsOf(p)))
 	}
 	fmt.Fprintf(&b, "tools %d\nsessions %d\n", len(s.MCP.Items(wire.Tools)), s.MCP.Sessions())
 	for _, u := range c.Unused() {
