@@ -23,7 +23,7 @@ type serverVerb struct {
 
 func serverVerbs() map[string]serverVerb {
 	return map[string]serverVerb{
-		"run":     {1, -1, "name group e secret permissions transport port v l keep", runServer},
+		"run":     {1, -1, "name group e secret bearer tools permissions transport port v l keep", runServer},
 		"ls":      {0, 0, "format a group l", listServers},
 		"start":   {1, -1, "", followed("start")},
 		"stop":    {1, -1, "", toldServers("stop")},
@@ -40,7 +40,7 @@ func serverVerbs() map[string]serverVerb {
 // serverFlags are those of hutch server.
 type serverFlags struct {
 	name, group, permissions, transport string
-	format                              string
+	format, bearer, tools               string
 	port                                int
 	env, secrets, mounts, labels        []string
 	all, follow, keep, device           bool
@@ -56,6 +56,8 @@ func defineServer(flags *flag.FlagSet) action {
 	flags.IntVar(&f.port, "port", 0, "run: `port` that it listens on in its sandbox")
 	flags.Func("e", "run: with this `variable`: K=V, or K as it is here; may come several times", f.addVariable)
 	flags.Func("secret", "run: with a secret in a variable: `NAME,target=VARIABLE`; may come several times", addTo(&f.secrets))
+	flags.StringVar(&f.bearer, "bearer", "", "run: `secret` that a remote server wants as bearer token: NAME, or a reference as env:NAME")
+	flags.StringVar(&f.tools, "tools", "", "run: only these `tools`: NAME,…")
 	flags.Func("v", "run: show it this `folder` of the host: HOST:GUEST, or HOST:GUEST:ro; may come several times", addTo(&f.mounts))
 	flags.Func("l", "run: with this `label`: K=V; ls: only those that have it; may come several times", f.addLabel)
 	flags.BoolVar(&f.keep, "keep", false, "run, import: leave what was made where it fails")

@@ -23,7 +23,7 @@ func TestServerName(t *testing.T) {
 func TestServerConfig(t *testing.T) {
 	f := serverFlags{
 		group: "g", permissions: "network", transport: "sse", port: 80, env: []string{"A=b=c", "E="}, secrets: []string{"s,target=S"},
-		mounts: []string{"/a:/b:ro"}, labels: []string{"team=docs"},
+		mounts: []string{"/a:/b:ro"}, labels: []string{"team=docs"}, tools: "a,b", bearer: "env:T",
 	}
 	indented, err := f.config()
 	if err != nil {
@@ -34,7 +34,8 @@ func TestServerConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"container_labels":{"team":"docs"},"env_vars":{"A":"b=c","E":""},"group":"g","permission_profile_name_or_path":"network",` +
-		`"secrets":["s,target=S"],"target_port":80,"transport":"sse","volumes":["/a:/b:ro"]}`
+		`"remote_auth_config":{"bearer_token":"env:T,target=bearer_token"},` +
+		`"secrets":["s,target=S"],"target_port":80,"tools_filter":["a","b"],"transport":"sse","volumes":["/a:/b:ro"]}`
 	if text.String() != want {
 		t.Errorf("%s\nwant\n%s", text.String(), want)
 	}

@@ -130,6 +130,12 @@ func (f *serverFlags) config() ([]byte, error) {
 	if len(f.env) > 0 {
 		said["env_vars"] = tableOf(f.env)
 	}
+	if f.tools != "" {
+		said["tools_filter"] = strings.Split(f.tools, ",")
+	}
+	if f.bearer != "" {
+		said["remote_auth_config"] = map[string]string{"bearer_token": f.bearer + ",target=bearer_token"}
+	}
 	if len(f.labels) > 0 {
 		said["container_labels"] = tableOf(f.labels)
 	}
@@ -222,6 +228,11 @@ func importServer(ctx context.Context, c *tree, f *serverFlags, args []string) e
 	return f.newServer(ctx, c, name, func(dir string) error {
 		if err := storeServer(c, dir, text); err != nil {
 			return err
+		}
+		if says.Name != "" && says.Name != name { // what is exported of it is to be called so
+			if err := writeFile(c, path.Join(dir, "ctl"), "set name "+fs.Quote(name)+"\n"); err != nil {
+				return err
+			}
 		}
 		return tellTaken(c, dir)
 	})
