@@ -84,5 +84,11 @@ func (c *Complaints) Last() string {
 		c.begun = nil
 	}
 	words := strings.Join(c.tail, " / ")
-	return strings.ToValidUTF8(words[max(0, len(words)-maxWords):], "")
+	if over := len(words) - maxWords; over > 0 {
+		words = words[over:]
+		if _, whole, ok := strings.Cut(words, " "); ok { // not from within a word, unless there is only one
+			words = whole
+		}
+	}
+	return strings.ToValidUTF8(words, "")
 }

@@ -112,6 +112,10 @@ func TestLastWords(t *testing.T) {
 	if words := c.Last(); len(words) > maxWords || words != strings.Repeat("é", (maxWords-1)/2)+"!" {
 		t.Errorf("%q", words)
 	}
+	c.Write([]byte("\n" + strings.Repeat("word ", maxWords)))
+	if words := c.Last(); !strings.HasPrefix(words, "word ") {
+		t.Errorf("the last words are cut within one: %q", words)
+	}
 }
 
 func TestRefused(t *testing.T) {
