@@ -121,7 +121,7 @@ func printServers(list []serverLine) error {
 	for _, s := range list {
 		last := s.Package
 		if s.Reason != "" {
-			last = strings.TrimSpace(last + " " + s.Reason)
+			last = strings.TrimSpace(last + " " + fs.Shorten(s.Reason))
 		}
 		if err := t.row(s, s.Name, s.State, s.Group, s.Transport, strconv.Itoa(len(s.Tools)), last); err != nil {
 			return err
