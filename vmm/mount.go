@@ -33,6 +33,9 @@ func (v *VM) mounts(c Config, d Driver, img image.Image) ([]Mount, error) {
 	if m, ok := d.(Mounter); !ok || !m.Mounts() {
 		return nil, fmt.Errorf("%w: the driver %s cannot mount folders of the host: copy what the guest needs to its workspace", fs.ErrUnsupported, d.Name())
 	}
+	if err := v.straight(list); err != nil {
+		return nil, err
+	}
 	state, err := filepath.EvalSymlinks(v.t.cfg.Dir)
 	if err != nil {
 		return nil, err

@@ -1,8 +1,10 @@
 package vmm
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,5 +55,50 @@ func TestTreeAt(t *testing.T) {
 		if got := treeAt(table, dir); got != want {
 			t.Errorf("%s: %q, want %q", dir, got, want)
 		}
+	}
+}
+
+// TestWay follows links to where names are looked up.
+func TestWay(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a/b", "c"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{"l": "a/b", "c/up": "../l", "c/abs": filepath.Join(dir, "l"), "loop": "loop"} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ path, want string }{
+		{"a/b", "/ /a"},
+		{"a//./b/", "/ /a"},
+		{"l", "/ / /a"},
+		{"l/x", "/ / /a /a/b"},
+		{"c/up", "/ /c / / /a"},
+		{"c/../a", "/ /"},
+		{"loop", "too many levels of symbolic links"},
+	} {
+		folders, err := way(filepath.Dir(dir) + "/" + filepath.Base(dir) + "/" + c.path)
+		var list []string
+		for _, f := range folders {
+			if rest, ok := strings.CutPrefix(f, dir); ok {
+				list = append(list, cmp.Or(rest, "/"))
+			}
+		}
+		got := strings.Join(list, " ")
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.path, got, c.want)
+		}
+	}
+	if folders, _ := way(filepath.Join(dir, "c/abs")); !slices.Contains(folders, filepath.Join(dir, "a")) {
+		t.Errorf("an absolute link leads through %s", folders)
 	}
 }

@@ -44,6 +44,38 @@ func TestMountsLinked(t *testing.T) {
 	}
 }
 
+// TestMountsGuests has a guest write where the way to another mount leads through: it
+// could put a link there, and see what that leads to.
+func TestMountsGuests(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("a/b", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, vm := range []string{"own", "other"} {
+		s.mkdir("vm/" + vm)
+	}
+	s.write("vm/other/config", "mount "+dir+"/a/b:/b\n")
+	s.write("vm/own/config", "mount "+dir+"/a:/a\nmount "+link+":/b\n")
+	if err := s.tryWrite("vm/own/ctl", "start\n"); err == nil {
+		t.Error("it started with a link")
+	}
+	wantText(t, s.read("vm/own/err"), "mount "+link+": the way there is through "+dir+"/a, which the guest of vm own may write")
+	s.write("vm/own/config", "mount "+dir+"/a:/a\n")
+	s.write("vm/own/ctl", "start\n")
+	if err := s.tryWrite("vm/other/ctl", "start\n"); err == nil {
+		t.Error("the other vm started")
+	}
+	wantText(t, s.read("vm/other/err"), "mount "+dir+"/a/b: the way there is through "+dir+"/a, which the guest of vm own may write")
+	s.write("vm/other/config", "mount "+dir+"/a:/a\n")
+	s.write("vm/other/ctl", "start\n")
+}
+
 // TestMountsQEMU does so with virtual machines.
 func TestMountsQEMU(t *testing.T) {
 	if testing.Short() {

@@ -57,7 +57,7 @@ func ParseMount(s string, readOnly bool) (Mount, error) {
 			return m, fmt.Errorf("has the path %.64q, which is not absolute: write the whole path, from / on", m.Host)
 		}
 		m.Host = path.Clean(m.Host)
-		if err := checkHost(m.Host); err != nil {
+		if err := CheckHost(m.Host); err != nil {
 			return m, err
 		}
 	}
@@ -101,7 +101,9 @@ var closed = []string{"/proc", "/sys", "/dev", "/run", "/var/run"}
 // sockets are the names of those by which containers are started.
 var sockets = []string{"docker.sock", "containerd.sock", "crio.sock", "podman.sock"}
 
-func checkHost(name string) error {
+// CheckHost says why no server sees a folder of the host, which is no link. The text
+// of its error goes on after what has the folder.
+func CheckHost(name string) error {
 	switch {
 	case slices.Contains(sockets, path.Base(name)):
 		return fmt.Errorf("has %s, which no server sees: who has it is root of the host", name)

@@ -22,6 +22,7 @@ import (
 	"hutch/fs"
 	"hutch/mcpd/policy"
 	"hutch/profiles"
+	"hutch/profiles/permission"
 	"hutch/profiles/registry"
 )
 
@@ -253,6 +254,11 @@ func (w *Workloads) arrange(ctx context.Context, v *sandbox.Sandbox, name string
 		c.Net = profiles.NetProxy
 	}
 	for _, m := range b.Mounts {
+		if real, err := filepath.EvalSymlinks(m.Host); err == nil {
+			if err := permission.CheckHost(real); err != nil {
+				return fmt.Errorf("%w: mount %s %w", fs.ErrNotPermitted, m.Host, err)
+			}
+		}
 		word := m.Host + ":" + m.Guest
 		if m.ReadOnly {
 			word += ":ro"
