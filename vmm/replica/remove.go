@@ -18,7 +18,8 @@ import (
 const removeLimit = 10 * time.Second
 
 // Remove removes dir with all below it, however deep that is, also folders
-// that their owner may not read, and files made there meanwhile.
+// that their owner may not read, and files made there meanwhile. Others may remove
+// what is in it at the same time.
 func Remove(dir string) error {
 	parent, err := unix.Open(filepath.Dir(dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	switch {
@@ -129,13 +130,13 @@ func (r *removal) remove(dir int, name string, depth int) error {
 	}
 	below, err := openBelow(dir, name)
 	if err != nil {
-		return err
+		return ignoreGone(err)
 	}
 	defer below.Close()
 	if r.top == nil {
 		r.top = below
 	}
-	if err := r.empty(below, depth+1); err != nil {
+	if err := ignoreGone(r.empty(below, depth+1)); err != nil {
 		return err
 	}
 	return ignoreGone(unix.Unlinkat(dir, name, unix.AT_REMOVEDIR))

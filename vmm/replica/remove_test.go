@@ -38,3 +38,25 @@ func TestRemoveBeingWritten(t *testing.T) {
 		writers.Wait()
 	}
 }
+
+// TestRemoveTogether has two remove the same folders at once, as a VM and what takes
+// its old snapshots away.
+func TestRemoveTogether(t *testing.T) {
+	for range 50 {
+		dir := filepath.Join(t.TempDir(), "dir")
+		for i := range 40 {
+			if err := os.MkdirAll(filepath.Join(dir, strconv.Itoa(i), "below"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				if err := replica.Remove(dir); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+	}
+}
