@@ -10,16 +10,16 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"hutch/fs/need"
 )
 
 // TestServerSoak has 200 servers run in sandboxes, a quarter of them at once, be
 // used, ended in each way that there is, and removed, and checks that nothing of
 // them is left.
 func TestServerSoak(t *testing.T) {
-	rounds, at := 4, 50
-	if testing.Short() {
-		rounds, at = 1, 4
-	}
+	need.Patience(t)
+	const rounds, at = 4, 50
 	registry := serveImages(t)
 	s := serve(t, false)
 	s.manyServers(registry, 0, 4) // what is made once
