@@ -75,11 +75,7 @@ func (w *Workloads) Group(name string) (*Group, error) {
 func (w *Workloads) Groups() []*Group {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var list []*Group
-	for _, name := range slices.Sorted(maps.Keys(w.groups)) {
-		list = append(list, w.groups[name])
-	}
-	return list
+	return byName(w.groups)
 }
 
 // Gateways returns those of the servers and of the groups.

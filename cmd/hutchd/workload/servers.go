@@ -95,9 +95,13 @@ func (w *Workloads) Server(name string) (*Server, error) {
 func (w *Workloads) Servers() []*Server {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var list []*Server
-	for _, name := range slices.Sorted(maps.Keys(w.servers)) {
-		list = append(list, w.servers[name])
+	return byName(w.servers)
+}
+
+// byName returns what has names, sorted by them.
+func byName[T any](named map[string]T) (list []T) {
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		list = append(list, named[name])
 	}
 	return list
 }
