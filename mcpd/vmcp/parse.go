@@ -22,6 +22,7 @@ const (
 	maxNodes   = 200_000 // values, those that aliases stand for counted each time
 	maxDepth   = 100     // of values in each other
 	maxEntries = 1000    // of one list or table
+	maxKeys    = 5000    // of a table of which nothing is known: the library compares each with each
 	maxWords   = 10_000  // of a filter
 	maxFaults  = 20      // that are told at once
 	maxLong    = 16 << 10
@@ -89,7 +90,7 @@ func some(list []string) []string {
 	return list
 }
 
-// measure refuses a document that is too deep, or too large where what aliases stand
+// measure refuses a document that is too deep, has too large a table, or is too large where what aliases stand
 // for is counted as often as it is meant.
 func measure(root *yaml.Node) error {
 	sizes := make(map[*yaml.Node]int)
@@ -103,6 +104,9 @@ func measure(root *yaml.Node) error {
 		}
 		if known, ok := sizes[n]; ok {
 			return known, nil
+		}
+		if n.Kind == yaml.MappingNode && len(n.Content) > 2*maxKeys {
+			return 0, fmt.Errorf("line %d: a table has %d keys, at most %d", n.Line, len(n.Content)/2, maxKeys)
 		}
 		sum := 1
 		for _, part := range n.Content {

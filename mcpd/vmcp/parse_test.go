@@ -88,6 +88,7 @@ func TestRefused(t *testing.T) {
 		{"name: a\naggregation:\n  excludeAllTool: true\n", "line 3: nobody knows the key excludeAllTool"},
 		{tool("filtr: [x]"), "line 4: nobody knows the key filtr"},
 		{"compositeTools:\n- name: a\n  stpes: []\n", "line 3: nobody knows the key stpes"},
+		{"metadata: {" + strings.Repeat("k: {}, ", 5001) + "}", "line 1: a table has 5001 keys, at most 5000"},
 		{bomb(8), "stand for more than 200000 values"},
 		{"metadata:\n" + "  " + strings.ReplaceAll(bomb(8), "\n", "\n  "), "stand for more than 200000 values"},
 		{"metadata: &m {a: *m}\n", "more than 100 deep"},
