@@ -31,6 +31,9 @@ type Pending struct {
 	Expires time.Time
 }
 
+// ErrUnderWay is the error of a second login at a time.
+var ErrUnderWay = fmt.Errorf("%w: a login is under way: logout ends it", fs.ErrBusy)
+
 // Login logs in: it gives tell what the person has to do, waits for that, and keeps
 // the tokens that come of it, in place of those that there were. It fails with the
 // reason, at the latest when Config.Timeout is over.
@@ -39,7 +42,7 @@ func (c *Client) Login(ctx context.Context, flow Flow, tell func(Pending)) error
 	case c.login <- struct{}{}:
 		defer func() { <-c.login }()
 	default:
-		return fmt.Errorf("%w: a login is under way", fs.ErrBusy)
+		return ErrUnderWay
 	}
 	limit := c.cfg.timeout()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: nobody has logged in within %v", fs.ErrTimedOut, limit))

@@ -126,6 +126,18 @@ func TestServerLogin(t *testing.T) {
 	}
 	s.write("servers/notes/ctl", "stop\n")
 	s.is("notes", "stopped")
+	for _, verb := range []string{"logout\n", "stop\n"} { // end a login that nobody wants any more
+		ended := make(chan error, 1)
+		go func() { ended <- s.tryWrite("servers/notes/ctl", "login\n") }()
+		poll(t, "the login", func() bool { return s.read("servers/notes/login") != "" })
+		s.write("servers/notes/ctl", verb)
+		if err := <-ended; err == nil {
+			t.Error("the login that was ended has done")
+		}
+		if text := s.read("servers/notes/err") + s.read("servers/notes/login"); !strings.Contains(text, "the login was ended") || strings.Contains(text, "url ") {
+			t.Errorf("after %q: %s", verb, text)
+		}
+	}
 	s.byCode(a, "notes")
 	s.is("notes", "stopped")
 	if err := s.client().Remove("servers/notes"); err != nil {

@@ -239,6 +239,7 @@ func (s *Server) setAbort(f context.CancelCauseFunc) {
 
 // Stop stops the server with its sandbox, while it starts, too.
 func (s *Server) Stop(ctx context.Context) error {
+	s.endLogin()
 	s.mu.Lock()
 	if s.abort != nil {
 		s.abort(errStopped)

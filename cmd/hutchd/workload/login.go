@@ -11,18 +11,29 @@ import (
 )
 
 // Login has a person log in to a remote server, and keeps the tokens that come of it:
-// LoginText says what the person has to do. It ends with ctx. A server that takes no
+// LoginText says what the person has to do. It goes on when nobody waits for it any more,
+// and ends with ctx, at a Logout and when the server is stopped. A server that takes no
 // token that there was is started then, and one that runs is started anew.
 func (s *Server) Login(ctx context.Context, flow oauth.Flow) error {
 	k, err := s.loggedIn()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	s.mu.Lock()
+	logins := s.logins
+	s.mu.Unlock()
+	wait, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(s.Context(), func() { cancel(fmt.Errorf("%w: %s", fs.ErrNotExist, s)) })()
-	err = k.Login(ctx, flow, s.setPending)
-	if !errors.Is(err, fs.ErrBusy) { // with another's login
+	over := context.AfterFunc(logins, func() {
+		why := context.Cause(logins)
+		if !errors.Is(why, errLoginEnded) {
+			why = fmt.Errorf("%w: %s", fs.ErrNotExist, s)
+		}
+		cancel(why)
+	})
+	err = k.Login(wait, flow, s.setPending)
+	over()
+	if !errors.Is(err, oauth.ErrUnderWay) {
 		s.setPending(oauth.Pending{})
 	}
 	switch state := s.told(); {
@@ -36,8 +47,21 @@ func (s *Server) Login(ctx context.Context, flow oauth.Flow) error {
 	return nil
 }
 
-// Logout forgets the tokens of a remote server. One that runs takes none from then on.
+// errLoginEnded ends a login that somebody does not want any more.
+var errLoginEnded = errors.New("the login was ended")
+
+// endLogin ends the login that is under way, if one is.
+func (s *Server) endLogin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endLogins(errLoginEnded)
+	s.logins, s.endLogins = context.WithCancelCause(s.Context())
+}
+
+// Logout ends a login that is under way, and forgets the tokens of a remote server. One
+// that runs takes none from then on.
 func (s *Server) Logout(ctx context.Context) error {
+	s.endLogin()
 	k, err := s.loggedIn()
 	if err != nil {
 		return err

@@ -34,16 +34,19 @@ type Server struct {
 	changed chan struct{} // wakes watch
 	heard   chan struct{} // wakes a start
 
-	mu      sync.Mutex // guards what follows
-	text    string     // of config, as it was written
-	config  *runconfig.Config
-	bad     error                   // why text does not count; nil: it does
-	state   runconfig.State         // what it was told to be
-	why     error                   // it is in error
-	abort   context.CancelCauseFunc // ends a start under way; nil: there is none
-	since   time.Time
-	known   *credential   // of the config that it was asked for last; nil: there is none
-	pending oauth.Pending // what a login waits for; zero: there is none
+	mu     sync.Mutex // guards what follows
+	text   string     // of config, as it was written
+	config *runconfig.Config
+	bad    error                   // why text does not count; nil: it does
+	state  runconfig.State         // what it was told to be
+	why    error                   // it is in error
+	abort  context.CancelCauseFunc // ends a start under way; nil: there is none
+
+	logins    context.Context // of a login: ends with endLogins
+	endLogins context.CancelCauseFunc
+	since     time.Time
+	known     *credential   // of the config that it was asked for last; nil: there is none
+	pending   oauth.Pending // what a login waits for; zero: there is none
 }
 
 // The files of a server's folder.
@@ -72,6 +75,7 @@ func (w *Workloads) newServer(name string) *Server {
 		Servers:     s.servers,
 		Endpoint:    mcpd.Config{Changed: s.wake, Resolve: s.resolve},
 	})
+	s.logins, s.endLogins = context.WithCancelCause(s.Context())
 	s.Do(s.watch)
 	return s
 }
