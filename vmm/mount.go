@@ -61,14 +61,17 @@ func (v *VM) mounts(c Config, d Driver, img image.Image) ([]Mount, error) {
 	return list, placed(list, img)
 }
 
-// placed says which of the mounts has no folder to be on, and cannot get one:
-// it is below what the guest sees for reading only.
+// placed says which of the mounts would be hidden by what the image shows, or has no
+// folder to be on and cannot get one: it is below what the guest sees for reading only.
 func placed(list []Mount, img image.Image) error {
 	seen := slices.Clone(list)
 	for _, b := range img.Binds {
 		seen = append(seen, Mount{Host: b.Host, Guest: b.Guest, ReadOnly: true})
 	}
 	for _, m := range list {
+		if err := hidden(m, img); err != nil {
+			return err
+		}
 		var in Mount // the innermost that m is in
 		for _, o := range seen {
 			if o.Guest != m.Guest && profiles.Within(o.Guest, m.Guest) && len(o.Guest) > len(in.Guest) {
@@ -82,6 +85,26 @@ func placed(list []Mount, img image.Image) error {
 			return fmt.Errorf("%w: mount at %s: no such folder in %s, which the guest sees for reading only: choose another place",
 				fs.ErrNotExist, m.Guest, in.Guest)
 		}
+	}
+	return nil
+}
+
+// hidden says why a guest would not see m: the image has a folder of the host there, or
+// leads there by a link, as /bin to /usr/bin.
+func hidden(m Mount, img image.Image) error {
+	if len(img.Binds) == 0 {
+		return nil
+	}
+	for _, b := range img.Binds {
+		if b.Guest == m.Guest {
+			return fmt.Errorf("%w: mount at %s: the guest sees %s of this machine there: choose another place, or another image",
+				fs.ErrInvalid, m.Guest, b.Host)
+		}
+	}
+	top, _, _ := strings.Cut(m.Guest[1:], "/")
+	if target, err := os.Readlink(filepath.Join(img.Root, top)); err == nil {
+		return fmt.Errorf("%w: mount at %s: /%s is a link to %s in the guest: choose a place without a link in it",
+			fs.ErrInvalid, m.Guest, top, filepath.Join("/", target))
 	}
 	return nil
 }

@@ -20,10 +20,15 @@ func TestPlaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	os.WriteFile(filepath.Join(host, "file"), nil, 0o644)
-	img := image.Image{Binds: []image.Bind{{Host: host, Guest: "/usr"}}}
+	img := image.Image{Root: t.TempDir(), Binds: []image.Bind{{Host: host, Guest: "/usr"}}}
+	if err := os.Symlink("usr/bin", filepath.Join(img.Root, "bin")); err != nil {
+		t.Fatal(err)
+	}
 	for text, want := range map[string]string{
 		"/a:/mnt/x /a:/usr2/x":  "",
-		"/a:/usr":               "",
+		"/a:/usr":               "/usr: the guest sees " + host,
+		"/a:/bin":               "/bin: /bin is a link to /usr/bin",
+		"/a:/bin/there":         "/bin/there: /bin is a link to /usr/bin",
 		"/a:/usr/local/there":   "",
 		"/a:/usr/local/nothing": "/usr/local/nothing: no such folder in /usr",
 		"/a:/usr/file":          "/usr/file: no such folder in /usr",
