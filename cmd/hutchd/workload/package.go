@@ -77,7 +77,7 @@ process.exit(JSON.parse(fs.readFileSync(at)).version === [].concat(JSON.parse(ne
 ' "$1/lib/node_modules/$3/package.json" "$newest" && exit
 	rm -f "$1/whole"
 fi
-npm install --global --prefix "$1" --no-audit --no-fund --no-update-notifier --loglevel=error --logs-max=0 --fetch-retry-mintimeout=1000 -- "$2" &&
+npm install --global --prefix "$1" --foreground-scripts --no-audit --no-fund --no-update-notifier --loglevel=error --logs-max=0 --fetch-retry-mintimeout=1000 -- "$2" &&
 node -e '
 const fs = require("fs"), path = require("path"), [dir, name] = process.argv.slice(1), base = name.replace(/.*\//, "");
 const at = path.join(dir, "lib/node_modules", name), bin = JSON.parse(fs.readFileSync(path.join(at, "package.json"))).bin || {};
