@@ -92,18 +92,29 @@ func lookup(name string) *command {
 // others are names that other programs have for what ours do.
 var others = map[string]string{
 	"attach": "exec", "shell": "exec", "ssh": "exec", "delete": "rm", "inspect": "config", "load": "import", "export": "pack", "restore": "unpack",
-	"pause": "suspend", "unpause": "resume", "stats": "ps", "top": "ps", "commit": "snap", "rollback": "undo",
+	"pause": "suspend", "unpause": "resume", "stats": "ps", "top": "ps", "commit": "snap", "rollback": "undo", "list": "ps",
+	"group": "9p mkdir groups/NAME", "groups": "9p ls groups", "servers": "server ls",
 }
 
 // suggestion names the command that is nearest to what was typed, if one is near.
 func suggestion(typed string) string {
-	best, nearest := others[typed], 3
+	var names []string
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	return meant(typed, names, others[typed])
+}
+
+// meant asks whether one of names was meant that is near to what was typed, or best
+// where that is not "".
+func meant(typed string, names []string, best string) string {
+	nearest := 3
 	if best != "" {
 		nearest = 0
 	}
-	for _, c := range commands() {
-		if d := distance(typed, c.name); d < nearest && d < len(c.name) {
-			best, nearest = c.name, d
+	for _, name := range names {
+		if d := distance(typed, name); d < nearest && d < len(name) {
+			best, nearest = name, d
 		}
 	}
 	if best == "" {

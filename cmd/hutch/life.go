@@ -74,9 +74,18 @@ func mustRun(c *tree, vm string) error {
 	return nil
 }
 
-// noVM tells that there is no such VM, if that is why err is.
+// noVM tells that there is no such VM, if that is why err is, and what else has its name.
 func noVM(c *tree, vm string, err error) error {
-	return missing(c, path.Join("vm", vm), err, fmt.Sprintf("no vm %q; hutch ps lists them", vm))
+	if !isMissing(err) {
+		return err
+	}
+	say := fmt.Sprintf("no vm %q; hutch ps lists them", vm)
+	for _, dir := range []string{"servers", "groups"} {
+		if _, err := c.stat(path.Join(dir, vm)); err == nil {
+			say = fmt.Sprintf("no vm %q: did you mean %s/%[1]s?", vm, dir)
+		}
+	}
+	return missing(c, path.Join("vm", vm), err, say)
 }
 
 // missing has err be what to say where there is no dir, if that is why err is.

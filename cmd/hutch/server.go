@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -37,6 +38,28 @@ func serverVerbs() map[string]serverVerb {
 	}
 }
 
+// otherServerVerbs are names that other programs have for what ours do.
+var otherServerVerbs = map[string]string{
+	"list": "ls", "ps": "ls", "status": "-a ls", "remove": "rm", "delete": "rm", "kill": "stop", "add": "run", "create": "run", "inspect": "export",
+}
+
+// serverVerbOf returns the verb that args begin with, if as many follow as it takes.
+func serverVerbOf(args []string) (serverVerb, error) {
+	all := serverVerbs()
+	verb, ok := all[args[0]]
+	n := len(args) - 1
+	switch {
+	case !ok:
+		word := args[0]
+		return verb, misused("server", "no verb "+fs.QuoteLine(word)+meant(word, slices.Sorted(maps.Keys(all)), otherServerVerbs[word]))
+	case n < verb.min:
+		return verb, misused("server", args[0]+" of what is not said")
+	case verb.max >= 0 && n > verb.max:
+		return verb, misused("server", args[0]+" has no use for "+fs.QuoteLine(args[verb.max+1]))
+	}
+	return verb, nil
+}
+
 // serverFlags are those of hutch server.
 type serverFlags struct {
 	name, group, permissions, transport string
@@ -66,13 +89,9 @@ func defineServer(flags *flag.FlagSet) action {
 	flags.BoolVar(&f.device, "device", false, "login: by a code that is typed on another device")
 	flags.StringVar(&f.format, "format", "table", "ls: print a `form`: table, json, or mcpservers, which AI clients read")
 	return func(ctx context.Context, args []string) error {
-		verb, ok := serverVerbs()[args[0]]
-		if n := len(args) - 1; !ok || n < verb.min || verb.max >= 0 && n > verb.max {
-			return misuse(lookup("server").usage())
-		}
-		var wrong error
+		verb, wrong := serverVerbOf(args)
 		flags.Visit(func(g *flag.Flag) {
-			if !slices.Contains(strings.Fields(verb.flags), g.Name) {
+			if wrong == nil && !slices.Contains(strings.Fields(verb.flags), g.Name) {
 				wrong = misused("server", "-"+g.Name+" does not go with "+args[0])
 			}
 		})
