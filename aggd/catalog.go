@@ -38,6 +38,7 @@ func newLists() map[*wire.List]*cachedList {
 const (
 	maxPages = 1000
 	maxItems = 100_000
+	maxName  = 1 << 10 // bytes of a tool's name, as what is approved of tools has it
 )
 
 // invalidate notes that a list changed.
@@ -174,6 +175,9 @@ func (u *upstream) fetch(ctx context.Context, c *conn, l *wire.List) {
 	if err != nil {
 		u.logf("%v", err)
 	}
+	if l == wire.Tools {
+		items = u.named(items)
+	}
 	var headers map[string][]headerParam
 	if _, http := c.transport.(*streamable); http && l == wire.Tools && c.stateless.Load() {
 		items, headers = u.headed(items)
@@ -189,6 +193,18 @@ func (u *upstream) fetch(ctx context.Context, c *conn, l *wire.List) {
 	}
 	u.mu.Unlock()
 	u.agg.makeRoom()
+}
+
+// named returns the tools whose names are not too long.
+func (u *upstream) named(items [][]byte) [][]byte {
+	return slices.DeleteFunc(items, func(raw []byte) bool {
+		name := text(raw, "name")
+		if len(name) <= maxName {
+			return false
+		}
+		u.logf("left out the tool %.60q: its name has %d bytes, at most %d", name, len(name), maxName)
+		return true
+	})
 }
 
 // pages fetches a list page by page.

@@ -78,6 +78,17 @@ func TestListOfVeryMany(t *testing.T) {
 	}
 }
 
+// TestLongName has a server list a tool whose name is too long: the others are there.
+func TestLongName(t *testing.T) {
+	long := func(n int) string { return `{"name":"` + strings.Repeat("n", n) + `"}` }
+	u, _ := listing(`{"name":"a"},` + long(maxName+1) + `,` + long(maxName))
+	items := u.items(t.Context(), wire.Tools)
+	u.agg.tasks.Wait()
+	if len(items) != 2 || string(items[0]) != `{"name":"a"}` || string(items[1]) != long(maxName) {
+		t.Errorf("there are %d tools: %s", len(items), items)
+	}
+}
+
 // listing returns a connection to a server that lists those tools.
 func listing(tools string) (*upstream, *listingTransport) {
 	a := &aggregator{cfg: Config{}.withDefaults()}
