@@ -268,7 +268,7 @@ func remote(more string) string { return `{"remote_url":"https://a.example/mcp",
 func TestSecrets(t *testing.T) {
 	const value, bearer = "hunter2-hunter2", "ghp_0123456789abcdefghij"
 	for text, want := range map[string]string{
-		plain(`,"env_vars":{"GITHUB_TOKEN":"` + value + `"}`):                                          `env_vars.GITHUB_TOKEN holds what looks like a secret: take it out, write "GITHUB_TOKEN,target=GITHUB_TOKEN" in secrets, and keep it with hutch secret set GITHUB_TOKEN`,
+		plain(`,"env_vars":{"GITHUB_TOKEN":"` + value + `"}`):                                          `env_vars.GITHUB_TOKEN holds what looks like a secret: take it out, write "GITHUB_TOKEN,target=GITHUB_TOKEN" in secrets (hutch server run -secret GITHUB_TOKEN,target=GITHUB_TOKEN), and keep it with hutch secret set GITHUB_TOKEN`,
 		plain(`,"env_vars":{"X":"` + bearer + `"}`):                                                    "env_vars.X holds",
 		plain(`,"env_vars":{"DB":"postgres://ann:` + value + `@db/x"}`):                                "env_vars.DB holds",
 		plain(`,"env_vars":{"TOKEN_FILE":"` + bearer + `"}`):                                           "env_vars.TOKEN_FILE holds",

@@ -147,10 +147,10 @@ func eachText(at []string, name string, value []byte, f func(at []string, name, 
 // howTo says what to write in place of a secret at a path.
 func howTo(at []string) string {
 	name := at[len(at)-1]
-	const set = ", and keep it with hutch secret set %s"
+	const set = ", and keep it with hutch secret set %[1]s"
 	switch path := strings.Join(at, "."); {
 	case at[0] == "env_vars":
-		return fmt.Sprintf("take it out, write \"%s,target=%s\" in secrets"+set, name, name, name)
+		return fmt.Sprintf("take it out, write \"%[1]s,target=%[1]s\" in secrets (hutch server run -secret %[1]s,target=%[1]s)"+set, name)
 	case at[0] == "header_forward":
 		return "write the name of a secret in header_forward.add_headers_from_secret, and keep it with hutch secret set NAME"
 	case path == "remote_auth_config.bearer_token":
