@@ -24,7 +24,7 @@ type serverVerb struct {
 
 func serverVerbs() map[string]serverVerb {
 	return map[string]serverVerb{
-		"run":     {1, -1, "name group e secret bearer tools permissions transport port v l keep", runServer},
+		"run":     {1, -1, "name group e secret bearer header tools permissions transport port v l keep", runServer},
 		"ls":      {0, 0, "format a group l", listServers},
 		"start":   {1, -1, "", followed("start")},
 		"stop":    {1, -1, "", toldServers("stop")},
@@ -66,6 +66,7 @@ type serverFlags struct {
 	format, bearer, tools               string
 	port                                int
 	env, secrets, mounts, labels        []string
+	headers                             [][2]string
 	all, follow, keep, device           bool
 }
 
@@ -80,6 +81,7 @@ func defineServer(flags *flag.FlagSet) action {
 	flags.Func("e", "run: with this `variable`: K=V, or K as it is here; may come several times", f.addVariable)
 	flags.Func("secret", "run: with a secret in a variable: `NAME,target=VARIABLE`; may come several times", addTo(&f.secrets))
 	flags.StringVar(&f.bearer, "bearer", "", "run: `secret` that a remote server wants as bearer token: NAME, or a reference as env:NAME")
+	flags.Func("header", "run: send it this `header`, where it is spoken to by HTTP: 'NAME: VALUE', and VALUE may be a reference as secret:NAME; may come several times", f.addHeader)
 	flags.StringVar(&f.tools, "tools", "", "run: only these `tools`: NAME,…")
 	flags.Func("v", "run: show it this `folder` of the host: HOST:GUEST, or HOST:GUEST:ro; may come several times", addTo(&f.mounts))
 	flags.Func("l", "run: with this `label`: K=V; ls: only those that have it; may come several times", f.addLabel)
@@ -120,6 +122,15 @@ func (f *serverFlags) addVariable(kv string) error {
 		return fmt.Errorf("there is no variable %s here", k)
 	}
 	f.env = append(f.env, kv)
+	return nil
+}
+
+func (f *serverFlags) addHeader(line string) error {
+	name, value, said := strings.Cut(line, ":")
+	if name = strings.TrimSpace(name); name == "" || !said {
+		return errors.New("want NAME: VALUE")
+	}
+	f.headers = append(f.headers, [2]string{name, strings.TrimSpace(value)})
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hutch/fs"
+	"hutch/profiles/reference"
 )
 
 // runServer makes a server of what its first argument names, and prints its name
@@ -136,6 +137,9 @@ func (f *serverFlags) config() ([]byte, error) {
 	if f.bearer != "" {
 		said["remote_auth_config"] = map[string]string{"bearer_token": f.bearer + ",target=bearer_token"}
 	}
+	if len(f.headers) > 0 {
+		said["header_forward"] = headersOf(f.headers)
+	}
 	if len(f.labels) > 0 {
 		said["container_labels"] = tableOf(f.labels)
 	}
@@ -151,6 +155,22 @@ func (f *serverFlags) config() ([]byte, error) {
 	}
 	text, err := json.MarshalIndent(said, "", "  ")
 	return append(text, '\n'), err
+}
+
+// headersOf returns headers as a config has them: those with references apart.
+func headersOf(headers [][2]string) map[string]map[string]string {
+	m := map[string]map[string]string{}
+	for _, h := range headers {
+		in := "add_plaintext_headers"
+		if _, is, err := reference.Parse(h[1]); is || err != nil {
+			in = "add_headers_from_secret"
+		}
+		if m[in] == nil {
+			m[in] = map[string]string{}
+		}
+		m[in][h[0]] = h[1]
+	}
+	return m
 }
 
 // tableOf returns words K=V as a table.
