@@ -64,7 +64,7 @@ func commands() []command {
 		{"import", "PATH [NAME]", 1, 2, "get an image from a folder or an archive", plain(importImage), ending, false},
 		{"rmi", "IMAGE…", 1, -1, "remove images", plain(each(removeImage)), ending, false},
 		{"registry", "[FLAGS] ls|search|info|status|source|forget|refresh [ENTRY…]", 1, -1, "list MCP servers that can be run by name, or say where they are listed", defineRegistry, ending, false},
-		{"server", "[FLAGS] run|ls|start|stop|restart|rm|logs|export|import|login|logout [SERVER…]", 1, -1, "run MCP servers, each in a sandbox of its own or elsewhere", defineServer, ending, false},
+		{"server", "[FLAGS] run|ls|start|stop|restart|set|rm|logs|export|import|login|logout [SERVER…]", 1, -1, "run MCP servers, each in a sandbox of its own or elsewhere", defineServer, ending, false},
 		{"demo", "", 0, 0, "build everything, bring up a service, and show what it does", plain(demo), endingOwner, false},
 		{"bench", "[FLAGS]", 0, 0, "measure a service, and print a table and JSON", defineBench, endingOwner, false},
 		{"9p", "[FLAGS] ls|read|write|rdwr|mkdir|rm PATH", 1, 2, "do that to a file of the tree", defineNinep, ending, false},

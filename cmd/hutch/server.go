@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -29,6 +30,7 @@ func serverVerbs() map[string]serverVerb {
 		"start":   {1, -1, "", followed("start")},
 		"stop":    {1, -1, "", toldServers("stop")},
 		"restart": {1, -1, "", followed("restart")},
+		"set":     {2, -1, "", setServer},
 		"rm":      {1, -1, "", eachServer(func(_ context.Context, c *tree, dir string) error { return c.remove(dir) })},
 		"logs":    {1, 2, "f", serverLog},
 		"export":  {1, 2, "", exportServer},
@@ -182,6 +184,24 @@ func toldServers(message string) func(context.Context, *tree, *serverFlags, []st
 	return eachServer(func(_ context.Context, c *tree, dir string) error {
 		return writeFile(c, path.Join(dir, "ctl"), message+"\n")
 	})
+}
+
+// setServer sets a field of a server's config: to a text or JSON, or where several words
+// are said, to their list. Without one it is taken away.
+func setServer(_ context.Context, c *tree, _ *serverFlags, args []string) error {
+	dir, err := serverDir(args[0])
+	if err != nil {
+		return err
+	}
+	words := args[1:]
+	if len(words) > 2 {
+		list, err := json.Marshal(words[1:])
+		if err != nil {
+			return err
+		}
+		words = []string{words[0], string(list)}
+	}
+	return noServer(c, dir, writeFile(c, path.Join(dir, "ctl"), "set "+fs.QuoteAll(words)+"\n"))
 }
 
 // followed is toldServers of what may take long: what the server says meanwhile is

@@ -138,6 +138,14 @@ func (s *service) refusals() {
 	if out := s.hutch("server", "-name", "kept", "import", bad(`{"image":"npx://x","new_field":7}`)); !strings.Contains(out, "hutch: not used: new_field: ") {
 		s.t.Errorf("of a field that is not known it says %s", out)
 	}
+	s.hutch("server", "set", "kept", "tools_filter", "a", "b c")
+	s.hutch("server", "set", "kept", "env_vars.A.B", "x y")
+	s.hutch("server", "set", "kept", "new_field")
+	if out := s.read("servers/kept/config"); out != `{"image":"npx://x","tools_filter":["a","b c"],"env_vars":{"A.B":"x y"}}` {
+		s.t.Errorf("the config that was set is %s", out)
+	}
+	s.refused(`no server "nobody"`, "server", "set", "nobody", "tools_filter", "a")
+	s.refused(`tools_filter takes no object: write a list`, "server", "set", "kept", "tools_filter", `{"a":1}`)
 	s.refused(`file already exists: server "kept"`, "server", "-name", "kept", "run", "npx://x")
 	s.hutch("server", "rm", "kept", "granted")
 	if out := s.hutch("server", "-a", "ls"); strings.Count(out, "\n") > 1 {
