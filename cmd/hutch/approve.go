@@ -67,7 +67,7 @@ func tellHeld(c *tree, w io.Writer, of, dir string, held []string) error {
 // escapes of bash and zsh.
 func shellWord(s string) string {
 	switch line := fs.QuoteLine(s); {
-	case s != "" && !strings.ContainsFunc(s, fs.NotIn("._/-")):
+	case s != "" && !strings.ContainsFunc(s, fs.NotIn("._/:-")):
 		return s
 	case strings.HasPrefix(line, `"`):
 		return "$'" + strings.ReplaceAll(line[1:len(line)-1], "'", `\'`) + "'"

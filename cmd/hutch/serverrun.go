@@ -80,10 +80,11 @@ func (f *serverFlags) newServer(ctx context.Context, c *tree, name string, be fu
 		return err
 	}
 	if err := be(dir); err != nil {
-		if !f.keep {
-			err = errors.Join(err, dropServer(ctx, dir))
+		if f.keep {
+			return err
 		}
-		return err
+		told := &fs.Told{Text: asFlags(fs.Text(err)), Err: err}
+		return errors.Join(told, dropServer(ctx, dir))
 	}
 	_, err = fmt.Println(name)
 	return err

@@ -65,6 +65,9 @@ func (w *Workloads) ask(at place, a asker) {
 	b.askers[a.g] = a
 }
 
+// notShown is before what a sandbox does not show of the host, and the line that has it do so.
+const notShown = "its sandbox does not show"
+
 // check says why a sandbox cannot run a program: it does not show it.
 func (a asker) check(b profiles.Box, p wire.Program) error {
 	if b.Image != "" && b.Image != image.Host {
@@ -74,7 +77,7 @@ func (a asker) check(b profiles.Box, p wire.Program) error {
 	if len(folders) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("its sandbox does not show %s: %s", fs.QuoteLine(program), a.read(folders))
+	text := fmt.Sprintf(notShown+" %s: %s", fs.QuoteLine(program), a.read(folders))
 	if !strings.Contains(p.Command, "/") {
 		text += fmt.Sprintf(", and have the command be %s", fs.QuoteLine(program))
 	}
@@ -94,7 +97,7 @@ func (a asker) gone(b profiles.Box, s programs.Start) func(how string) {
 	if len(args) == 0 {
 		return s.Gone
 	}
-	text := fmt.Sprintf("its sandbox does not show %s: %s", fs.QuoteLine(args[0]), a.read(folders))
+	text := fmt.Sprintf(notShown+" %s: %s", fs.QuoteLine(args[0]), a.read(folders))
 	return func(how string) {
 		if strings.HasPrefix(how, "exit status ") && how != "exit status 0" {
 			how += "; " + text
@@ -181,7 +184,7 @@ func list(said, more []string) string {
 // of servers/ to v, in the folder where hutch's tree is.
 func (a asker) set(field string, v any) string {
 	message := strings.ReplaceAll(setting(field, v), "'", `'\''`)
-	return fmt.Sprintf("printf '%%s\n' stop '%s' start >servers/%s/ctl", message, a.server)
+	return fmt.Sprintf("printf '%%s\\n' stop '%s' start >servers/%s/ctl", message, a.server)
 }
 
 // setting returns the control message that changes a field to v.

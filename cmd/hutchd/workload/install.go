@@ -144,7 +144,7 @@ func (p *pack) find(a asker, c *runconfig.Server) (tool string, mounts []profile
 		}
 	}
 	if lacks = view(mounts).lacks(tool); len(lacks) > 0 {
-		return "", nil, fmt.Errorf("its sandbox does not show %s: %s", tool, a.read(lacks))
+		return "", nil, fmt.Errorf(notShown+" %s: %s", tool, a.read(lacks))
 	}
 	return tool, mounts, nil
 }

@@ -131,12 +131,12 @@ func (r *run) explain(err error) error {
 		return nil
 	case r.unnamed:
 		return fmt.Errorf("%w (no registry has %s, which was taken for an image)", err, r.Source)
-	case len(r.unseen) > 0:
+	case len(r.unseen) > 0 && !strings.Contains(err.Error(), notShown):
 		var mounts []permission.Mount
 		for _, path := range r.unseen {
 			mounts = append(mounts, permission.Mount{Host: path, Guest: path})
 		}
-		return fmt.Errorf("%w (its sandbox does not show %s of the host: %s)", err, strings.Join(r.unseen, ", "), r.show(mounts))
+		return fmt.Errorf("%w ("+notShown+" %s of the host: %s)", err, strings.Join(r.unseen, ", "), r.show(mounts))
 	}
 	return err
 }

@@ -168,5 +168,8 @@ func TestRunHint(t *testing.T) {
 		if strings.Contains(text, "does not show "+dir) != want || strings.Contains(text, `set volumes ["/srv:/srv",`) != (want && mounts != "[]") {
 			t.Errorf("with %s: %s", mounts, text)
 		}
+		if said := errors.New("it ended; " + notShown + " " + dir + ": do"); r.explain(said) != said {
+			t.Errorf("said twice: %v", r.explain(said))
+		}
 	}
 }
