@@ -165,6 +165,10 @@ func TestSandboxedDenied(t *testing.T) {
 			t.Errorf("%s is no event: %s", host, text)
 		}
 	}
+	s.write("profiles/default.toml", fmt.Sprintf("[mcpServers.s]\ncommand = \"sh\"\nargs = [\"-c\", '''%sexit 1''']\n", ask))
+	s.write("vm/dev/mcp/ctl", "reload\n")
+	const line = `exit status 1; denied api.example.com:443, other.example.com:8080: add allow = ["api.example.com:443", "other.example.com:8080"] to [mcpServers.s] of profile default`
+	poll(t, "the line to add", func() bool { return strings.Contains(s.read("vm/dev/mcp/servers"), line) })
 }
 
 // leaver is an MCP server for any shell that ends when it is called, before it has

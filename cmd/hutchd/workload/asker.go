@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"hutch/aggd/guard"
 	"hutch/aggd/programs"
@@ -88,23 +89,56 @@ func (a asker) check(b profiles.Box, p wire.Program) error {
 }
 
 // gone returns the Gone of a program that also says what of its arguments it could not
-// read.
-func (a asker) gone(b profiles.Box, s programs.Start) func(how string) {
-	if b.Image != "" && b.Image != image.Host {
-		return s.Gone
+// read, and which hosts it was denied.
+func (w *Workloads) gone(at place, a asker, b profiles.Box, s programs.Start) func(how string) {
+	var unread string
+	if b.Image == "" || b.Image == image.Host {
+		if args, folders := view(b.Mounts).unread(s.Program); len(args) > 0 {
+			unread = fmt.Sprintf("; "+notShown+" %s: %s", fs.QuoteLine(args[0]), a.read(folders))
+		}
 	}
-	args, folders := view(b.Mounts).unread(s.Program)
-	if len(args) == 0 {
-		return s.Gone
-	}
-	text := fmt.Sprintf(notShown+" %s: %s", fs.QuoteLine(args[0]), a.read(folders))
+	began := time.Now()
 	return func(how string) {
 		if strings.HasPrefix(how, "exit status ") && how != "exit status 0" {
-			how += "; " + text
+			how += unread + a.lacking(w.told(at, began))
 		}
 		s.Gone(how)
 	}
 }
+
+// told returns the requests that a sandbox was denied since a time, by their hosts.
+func (w *Workloads) told(at place, since time.Time) map[string]wire.NetEvent {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.boxes[at]
+	if b == nil {
+		return nil
+	}
+	told := maps.Clone(b.told)
+	maps.DeleteFunc(told, func(_ string, e wire.NetEvent) bool { return e.Time.Before(since) })
+	return told
+}
+
+// lacking says of requests that were refused what has the server be allowed them.
+func (a asker) lacking(told map[string]wire.NetEvent) (text string) {
+	var hosts []string
+	for _, host := range slices.Sorted(maps.Keys(told)) {
+		switch e := told[host]; {
+		case !named(host):
+		case e.Rule == guard.RulePrivate:
+			text += "; " + a.why(host, e)
+		case mayAllow(e) && len(hosts) < maxLacking:
+			hosts = append(hosts, host)
+		}
+	}
+	if len(hosts) == 0 || a.installs {
+		return text
+	}
+	return fmt.Sprintf("; denied %s: %s%s", strings.Join(hosts, ", "), a.allow(hosts...), text)
+}
+
+// maxLacking is how many hosts are said in one line.
+const maxLacking = 8
 
 // tell has a text in the log of the asker's servers, and in its events.
 func (a asker) tell(kind, text string) {
@@ -112,12 +146,12 @@ func (a asker) tell(kind, text string) {
 	a.g.Alerted(mcpd.Alert{Kind: kind, Text: a.server + ": " + text})
 }
 
-// allow returns the line that has the server reach a host.
-func (a asker) allow(host string) string {
+// allow returns the line that has the server reach hosts.
+func (a asker) allow(hosts ...string) string {
 	if a.own == nil {
-		return a.line("allow", a.says.Allow, []string{host})
+		return a.line("allow", a.says.Allow, hosts)
 	}
-	return fmt.Sprintf("echo allow %s >servers/%s/ctl", host, a.server)
+	return fmt.Sprintf("echo allow %s >servers/%s/ctl", strings.Join(hosts, " "), a.server)
 }
 
 // read returns the line that has the server see folders.
@@ -207,23 +241,29 @@ func (w *Workloads) denied(of string, e wire.NetEvent) {
 		return
 	}
 	host := net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
-	for _, a := range w.askers(at, host) {
+	for _, a := range w.askers(at, host, e) {
 		a.tell("server.denied", a.why(host, e))
 	}
 }
 
 // askers returns who is to be told that a host was denied.
-func (w *Workloads) askers(at place, host string) (list []asker) {
+func (w *Workloads) askers(at place, host string, e wire.NetEvent) (list []asker) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := w.boxes[at]
-	if b == nil || b.told[host] || len(b.told) >= maxTold {
+	if b == nil {
+		return nil
+	}
+	_, said := b.told[host]
+	if !said && len(b.told) >= maxTold {
 		return nil
 	}
 	if b.told == nil {
-		b.told = make(map[string]bool)
+		b.told = make(map[string]wire.NetEvent)
 	}
-	b.told[host] = true
+	if b.told[host] = e; said {
+		return nil
+	}
 	for _, a := range b.askers {
 		list = append(list, a)
 	}
@@ -233,14 +273,22 @@ func (w *Workloads) askers(at place, host string) (list []asker) {
 // why says that a host was denied, and the line that allows it.
 func (a asker) why(host string, e wire.NetEvent) string {
 	text := "denied " + fs.QuoteLine(host)
-	_, err := guard.ParsePattern(host)
 	switch {
-	case err == nil && e.Rule == guard.RulePrivate:
+	case named(host) && e.Rule == guard.RulePrivate:
 		return text + ", whose address is not public: " + a.reach(e.Host)
-	case err != nil || strings.Contains(host, "*") || e.Rule != guard.RuleDefault && e.Rule != guard.RulePort:
+	case !named(host) || !mayAllow(e):
 		return text + ": " + e.Reason
 	case a.installs:
 		return text + " while the package was installed, when there are only its registry's hosts"
 	}
 	return text + ": " + a.allow(host)
 }
+
+// named tells whether a line of a profile can name a host that was asked for.
+func named(host string) bool {
+	_, err := guard.ParsePattern(host)
+	return err == nil && !strings.Contains(host, "*")
+}
+
+// mayAllow tells whether a request was refused only as nobody allowed it.
+func mayAllow(e wire.NetEvent) bool { return e.Rule == guard.RuleDefault || e.Rule == guard.RulePort }

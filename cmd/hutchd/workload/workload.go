@@ -50,7 +50,7 @@ type box struct {
 
 	// guarded by the mu of Workloads
 	askers map[*gateway.Gateway]asker // who last had a program started
-	told   map[string]bool            // the hosts that it was denied
+	told   map[string]wire.NetEvent   // what it was denied last, by the host
 }
 
 // New returns the Workloads of a service that is being opened. State is where the
@@ -106,7 +106,7 @@ func (w *Workloads) start(ctx context.Context, g *gateway.Gateway, s programs.St
 		return nil, fmt.Errorf("sandbox %s: %w", at.vm(), err)
 	}
 	w.ask(at, a)
-	s.Gone = a.gone(b, s)
+	s.Gone = w.gone(at, a, b, s)
 	s, given, err := w.completed(v, b, s)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", at.vm(), err)
