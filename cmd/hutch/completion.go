@@ -96,7 +96,7 @@ func candidates(ctx context.Context, typed []string) []string {
 		}
 	}
 	flags.Parse(typed[1 : len(typed)-1]) // what does not parse is the user's to mend
-	return startingWith(c.argument(ctx, flags.NArg()), last)
+	return startingWith(c.argument(ctx, flags.Args()), last)
 }
 
 // isSwitch says whether f stands alone.
@@ -105,9 +105,10 @@ func isSwitch(f *flag.Flag) bool {
 	return ok && b.IsBoolFlag()
 }
 
-// argument returns what the command's argument number n may be, as its line
+// argument returns what the command's argument after those before may be, as its line
 // of the table names it: VMs, images and AI clients are those that there are.
-func (c *command) argument(ctx context.Context, n int) []string {
+func (c *command) argument(ctx context.Context, before []string) []string {
+	n := len(before)
 	words := slices.DeleteFunc(strings.Fields(c.args), func(w string) bool { return w == "[FLAGS]" })
 	if len(words) == 0 {
 		return nil
@@ -121,6 +122,8 @@ func (c *command) argument(ctx context.Context, n int) []string {
 		return names(ctx, "vm")
 	case word == "OF":
 		return endpoints(ctx)
+	case word == "TOOL":
+		return tools(ctx, before[0])
 	case word == "SERVER":
 		return names(ctx, "servers")
 	case word == "ID":

@@ -267,6 +267,8 @@ func TestCompletion(t *testing.T) {
 		{[]string{"registry", "s"}, "search status source"},
 		{[]string{"registry", "info", "m"}, "memory"},
 		{[]string{"nosuch", ""}, ""},
+		{[]string{"call", "o"}, ""},
+		{[]string{"call", "vm/d"}, "vm/dev"},
 	} {
 		out, err := s.command("hutch", append([]string{"completion", "words"}, c.typed...)...).Output()
 		if got := strings.Join(strings.Fields(string(out)), " "); got != c.want || err != nil {

@@ -82,6 +82,13 @@ func TestServerCommand(t *testing.T) {
 		t.Errorf("the calls are %s", text)
 	}
 	s.callTool(filepath.Join(s.bin, "hutch"), []string{"-s", s.addr, "mcp-session", "groups/default"}, "everything_get-sum")
+	if out := s.hutch("call", "servers/everything", "get-sum", `{"a":2,"b":3}`); out != "The sum of 2 and 3 is 5.\n" {
+		t.Errorf("hutch call prints %s", out)
+	}
+	if out := s.hutch("completion", "words", "call", "servers/everything", "get-s"); !strings.Contains(out, "get-sum\n") {
+		t.Errorf("of its tools are known %s", out)
+	}
+	s.refused("MCP error", "call", "groups/default", "everything_get-sum", `{"a":"two"}`)
 	saved := filepath.Join(s.dir, "saved.json")
 	s.hutch("server", "export", "everything", saved)
 	if out := s.hutch("server", "-name", "again", "import", saved); out != "again\n" || s.hutch("server", "export", "again") != strings.Replace(s.hutch("server", "export", "everything"), `"name": "everything"`, `"name": "again"`, 1) {
