@@ -40,15 +40,20 @@ func allow(c *runconfig.Config, hosts []string) (*runconfig.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(reaching(*p, hosts))
+	more, err := reaching(*p, hosts)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(more)
 	if err != nil {
 		return nil, err
 	}
 	return c.Set("permission_profile", string(text))
 }
 
-// reaching returns a permission profile that allows hosts, too.
-func reaching(p permission.Profile, hosts []string) permission.Profile {
+// reaching returns a permission profile that allows hosts, too. One that allows ports of
+// every host has no list of hosts, and would allow less with one.
+func reaching(p permission.Profile, hosts []string) (permission.Profile, error) {
 	var n permission.Network
 	var out permission.Outbound
 	if p.Network != nil {
@@ -56,6 +61,9 @@ func reaching(p permission.Profile, hosts []string) permission.Profile {
 		if p.Network.Outbound != nil && p.Network.Mode != "none" {
 			out = *p.Network.Outbound
 		}
+	}
+	if len(out.Ports) > 0 && len(out.Hosts) == 0 && !out.All {
+		return p, fmt.Errorf("%w: the permission profile allows ports of every host: add a port to its network.outbound.allow_port, or list all hosts in allow_host", fs.ErrInvalid)
 	}
 	out.Hosts = slices.Clone(out.Hosts)
 	for _, host := range hosts {
@@ -65,5 +73,5 @@ func reaching(p permission.Profile, hosts []string) permission.Profile {
 	}
 	n.Outbound = &out
 	p.Network = &n
-	return p
+	return p, nil
 }

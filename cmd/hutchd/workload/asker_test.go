@@ -22,6 +22,7 @@ func TestAllow(t *testing.T) {
 		`{"image":"npx://x","permission_profile_name_or_path":"none"}`,
 		`{"image":"npx://x","permission_profile":{"read":["/it's here:/a b"],"network":{"outbound":{"allow_host":["other.example"],"allow_port":[443]},"inbound":{"allow_host":["localhost"]}}}}`,
 		`{"image":"npx://x","permission_profile":{"network":{"mode":"none","outbound":{"allow_host":["other.example"]}}}}`,
+		`{"image":"npx://x","permission_profile":{"network":{"mode":"none","outbound":{"allow_port":[443]}}}}`,
 	} {
 		c, err := runconfig.Decode([]byte(config))
 		if err != nil {
@@ -52,18 +53,20 @@ func TestAllow(t *testing.T) {
 			t.Errorf("%s: what was allowed before is not: %q", config, g.Network.Allow)
 		}
 		_, _, before := hosts.Decide("other.example", 443)
-		if was := strings.Contains(config, "allow_port"); before != was || len(g.Callers) > 0 != was || len(g.Mounts) > 0 != was {
+		if was := strings.Contains(config, "inbound"); before != was || len(g.Callers) > 0 != was || len(g.Mounts) > 0 != was {
 			t.Errorf("%s: more was changed: %s", config, c.Text())
 		}
 	}
 }
 
-// TestAllowRefused has no config allow what is no host, or what runs elsewhere any.
+// TestAllowRefused has no config allow what is no host, or what runs elsewhere any, or
+// less than before.
 func TestAllowRefused(t *testing.T) {
 	for config, host := range map[string]string{
 		`{"image":"npx://x"}`:                    "https://a.example/",
 		`{"image":"npx://y"}`:                    "*",
 		`{"remote_url":"https://b.example/mcp"}`: "a.example",
+		`{"image":"npx://z","permission_profile":{"network":{"outbound":{"allow_port":[443]}}}}`: "a.example:8443",
 	} {
 		c, err := runconfig.Decode([]byte(config))
 		if err != nil {
