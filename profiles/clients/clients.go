@@ -7,7 +7,9 @@
 package clients
 
 import (
+	"cmp"
 	"fmt"
+	"path/filepath"
 	"runtime"
 
 	"hutch/fs"
@@ -89,6 +91,10 @@ func (c *Client) path() string {
 	}
 	return c.file
 }
+
+// mark returns what below the home of a user shows that the client is there, beside its
+// file.
+func (c *Client) mark() string { return cmp.Or(c.sign, filepath.Dir(c.path())) }
 
 // shown is the client's file as people call it.
 func (c *Client) shown() string { return "~/" + c.path() }

@@ -45,7 +45,7 @@ func (h *Home) find(c *Client, fill bool) (*file, error) {
 		path = real
 	} else if errors.Is(err, os.ErrNotExist) {
 		if !h.has(c) {
-			return nil, fmt.Errorf("%w: client %s is not here: there is no %s", fs.ErrNotExist, c.Name, c.shown())
+			return nil, fmt.Errorf("%w: client %s is not here: %s has no %s", fs.ErrNotExist, c.Name, h.Dir, c.mark())
 		}
 		if fill {
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -75,11 +75,7 @@ func (h *Home) find(c *Client, fill bool) (*file, error) {
 
 // has says whether the client is there.
 func (h *Home) has(c *Client) bool {
-	sign := c.sign
-	if sign == "" {
-		sign = filepath.Dir(c.path())
-	}
-	for _, name := range []string{c.path(), sign} {
+	for _, name := range []string{c.path(), c.mark()} {
 		if _, err := os.Lstat(filepath.Join(h.Dir, name)); err == nil {
 			return true
 		}
