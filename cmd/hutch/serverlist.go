@@ -28,6 +28,7 @@ type serverLine struct {
 	Group     string            `json:"group,omitempty"`
 	Tools     []string          `json:"tools,omitempty"`
 	Remote    bool              `json:"remote,omitempty"`
+	Memory    string            `json:"memory,omitempty"` // of its sandbox
 }
 
 // serverForms is the table of how hutch server ls prints.
@@ -107,6 +108,11 @@ func readServer(c *tree, name string) serverLine {
 		s.Since = said["since"]
 		s.Tools, _ = folders(c, path.Join(dir, "tools"))
 	}
+	if vm := said["vm"]; vm != "" && state != "stopped" {
+		if text, err := readFile(c, path.Join("vm", vm, "status")); err == nil {
+			s.Memory = pairs(text)["memory"]
+		}
+	}
 	var config struct {
 		Labels map[string]string `json:"container_labels"`
 	}
@@ -117,13 +123,13 @@ func readServer(c *tree, name string) serverLine {
 }
 
 func printServers(list []serverLine) error {
-	t := newTable(false, "NAME", "STATE", "GROUP", "TRANSPORT", "TOOLS", "SOURCE")
+	t := newTable(false, "NAME", "STATE", "GROUP", "TRANSPORT", "TOOLS", "MEMORY", "SOURCE")
 	for _, s := range list {
 		last := s.Package
 		if s.Reason != "" {
 			last = strings.TrimSpace(last + " " + fs.Shorten(s.Reason))
 		}
-		if err := t.row(s, s.Name, s.State, s.Group, s.Transport, strconv.Itoa(len(s.Tools)), last); err != nil {
+		if err := t.row(s, s.Name, s.State, s.Group, s.Transport, strconv.Itoa(len(s.Tools)), s.Memory, last); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,6 +67,9 @@ func TestServerCommand(t *testing.T) {
 	}
 	if out := s.hutch("server", "-format", "json", "-l", "team=docs", "ls"); !strings.Contains(out, `"name":"everything","package":"npx://@modelcontextprotocol/server-everything@`) ||
 		!strings.Contains(out, `"status":"running"`) || !strings.Contains(out, `"get-sum"`) || !strings.Contains(out, `"group":"default"`) {
+		t.Errorf("hutch server ls prints %s", out)
+	}
+	if out := s.hutch("server", "ls"); !regexp.MustCompile(`\neverything +running +default +stdio +[1-9][0-9]* +[0-9.]+MiB +npx:`).MatchString(out) {
 		t.Errorf("hutch server ls prints %s", out)
 	}
 	if out := s.hutch("server", "-l", "team=other", "ls"); strings.Contains(out, "everything") {
