@@ -109,10 +109,15 @@ func (t *Table) effective(c Config) profiles.Effective {
 
 // Make makes a VM called name, which lives until it is removed.
 func (t *Table) Make(ctx context.Context, name string) (*VM, error) {
+	return t.MakeWith(ctx, name, "")
+}
+
+// MakeWith is Make of a VM that has a config from its beginning.
+func (t *Table) MakeWith(_ context.Context, name, config string) (*VM, error) {
 	if err := fs.CheckWord("VM", name); err != nil {
 		return nil, err
 	}
-	return t.make(name, false)
+	return t.make(name, config, false)
 }
 
 // MakeAnonymous makes a VM with a number for a name, which is removed when it
@@ -123,13 +128,13 @@ func (t *Table) MakeAnonymous(ctx context.Context) (*VM, error) {
 		t.number++
 		name := strconv.Itoa(t.number)
 		t.mu.Unlock()
-		if v, err := t.make(name, true); !errors.Is(err, fs.ErrExist) {
+		if v, err := t.make(name, "", true); !errors.Is(err, fs.ErrExist) {
 			return v, err
 		}
 	}
 }
 
-func (t *Table) make(name string, anon bool) (*VM, error) {
+func (t *Table) make(name, config string, anon bool) (*VM, error) {
 	now := time.Now()
 	s := stored{Name: name, State: Created, Since: now, Made: now, Anonymous: anon}
 	laid, err := os.MkdirTemp(t.dir(), ".gone-")
@@ -140,7 +145,18 @@ func (t *Table) make(name string, anon bool) (*VM, error) {
 	if err := errors.Join(makeFolders(laid), s.save(laid, !anon)); err != nil {
 		return nil, err
 	}
-	return t.install(newVM(t, name, t.folder(name), s), laid, "")
+	var c Config
+	if config != "" {
+		if c, err = t.parse(config); err != nil {
+			return nil, err
+		}
+		if err := fs.WriteFile(filepath.Join(laid, "config"), []byte(config), true); err != nil {
+			return nil, err
+		}
+	}
+	v := newVM(t, name, t.folder(name), s)
+	v.seen.config, v.seen.text = c, config
+	return t.install(v, laid, "")
 }
 
 // install puts a new VM into the table, and what was laid for it into its

@@ -60,3 +60,23 @@ func TestClosedTableMakesNothing(t *testing.T) {
 		t.Errorf("left on disk: %v", left)
 	}
 }
+
+// TestMakeWith makes VMs that have a config from their beginning, or are not made.
+func TestMakeWith(t *testing.T) {
+	w := newWorld(t)
+	v, err := w.table.MakeWith(w.limit(), "dev", "ram 256MiB\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ram := v.Config().RAM; ram != 256<<20 {
+		t.Errorf("its ram is %d", ram)
+	}
+	if text, _ := os.ReadFile(filepath.Join(v.Dir(), "config")); string(text) != "ram 256MiB\n" {
+		t.Errorf("its config is kept as %q", text)
+	}
+	_, err = w.table.MakeWith(w.limit(), "odd", "colour red\n")
+	wantErr(t, err, "invalid argument: config line 1: unknown key \"colour\": known are image profile driver kernel hostname ram cpus pids disk records idle ttl net mount snap undo undo_keep")
+	if left, _ := os.ReadDir(filepath.Join(w.dir, "vm")); len(left) != 1 {
+		t.Errorf("on disk: %v", left)
+	}
+}

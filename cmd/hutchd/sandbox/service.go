@@ -159,6 +159,11 @@ func (s *Service) Make(ctx context.Context, name string) (*Sandbox, error) {
 	return of(s.Table.Make(ctx, name))
 }
 
+// MakeWith is Make of a sandbox whose VM has a config from its beginning.
+func (s *Service) MakeWith(ctx context.Context, name, config string) (*Sandbox, error) {
+	return of(s.Table.MakeWith(ctx, name, config))
+}
+
 // MakeAnonymous makes one with a number for a name, which goes when it stops
 // or when the last of its holders has let go of it.
 func (s *Service) MakeAnonymous(ctx context.Context) (*Sandbox, error) {

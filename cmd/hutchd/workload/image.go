@@ -44,24 +44,6 @@ func (w *Workloads) named(ctx context.Context, b profiles.Box, tell func(string)
 	return name, err
 }
 
-// onImage returns a sandbox that is on no other image than the one called name: what
-// one wrote over its image means nothing over another.
-func (w *Workloads) onImage(ctx context.Context, v *sandbox.Sandbox, name string) (*sandbox.Sandbox, error) {
-	if cmp.Or(v.Config().Image, image.Host) == cmp.Or(name, image.Host) {
-		return v, nil
-	}
-	vm := v.Name()
-	if v.Running() {
-		if err := v.Stop(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if err := v.Destroy(ctx); err != nil {
-		return nil, err
-	}
-	return w.s.Make(ctx, vm)
-}
-
 // fetch has the image of a server be there, if it is one. To wait no longer does not
 // end a pull.
 func (s *Server) fetch(ctx context.Context, c *runconfig.Server) error {

@@ -8,6 +8,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"hutch/profiles"
 	"hutch/profiles/permission"
 	"hutch/profiles/registry"
+	"hutch/vmm/image"
 )
 
 // Workloads are the sandboxes of MCP servers.
@@ -162,30 +164,17 @@ func (w *Workloads) ready(ctx context.Context, at place, b profiles.Box) (*sandb
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
-	made := false
 	v, err := w.s.Lookup(name)
+	is := err == nil
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		v, err = w.s.Make(ctx, name)
-		own.text, made = "", true
-	case err == nil && v.Config().Profile != at.profile():
-		err = fmt.Errorf("%w: that vm is somebody's: rename it, or the server", fs.ErrExist)
-	}
-	if err != nil {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
+	case is && v.Config().Profile != at.profile():
+		return nil, fmt.Errorf("%w: that vm is somebody's: rename it, or the server", fs.ErrExist)
 	}
-	text := b.Text()
-	if own.text != text {
+	if text := b.Text(); own.text != text || !is {
 		own.text = "" // until it is so
-		if !made {
-			if v, err = w.onImage(ctx, v, b.Image); err != nil {
-				return nil, err
-			}
-		}
-		if err := w.arrange(ctx, v, at.profile(), b); err != nil {
-			if v.Config().Profile != at.profile() { // a new one, which would be taken for somebody's
-				err = errors.Join(err, v.Destroy(context.WithoutCancel(ctx)))
-			}
+		if v, err = w.arrange(ctx, v, at, b); err != nil {
 			return nil, err
 		}
 		own.text = text
@@ -237,16 +226,35 @@ func (w *Workloads) isClosed() bool {
 // idleTime is how long a sandbox runs on when nothing in it does.
 const idleTime = 2 * time.Minute
 
-// arrange has a sandbox be as b says when it starts next.
-func (w *Workloads) arrange(ctx context.Context, v *sandbox.Sandbox, name string, b profiles.Box) error {
-	if v.Running() {
+// arrange returns a sandbox of a place that is as b says when it starts next: v, or
+// where v is nil or on another image, a new one. What was written over one image means
+// nothing over another.
+func (w *Workloads) arrange(ctx context.Context, v *sandbox.Sandbox, at place, b profiles.Box) (*sandbox.Sandbox, error) {
+	if v != nil && v.Running() {
 		if err := v.Stop(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
+	config, err := w.config(at.profile(), b)
+	if err != nil {
+		return nil, err
+	}
+	if v != nil && cmp.Or(v.Config().Image, image.Host) == cmp.Or(b.Image, image.Host) {
+		return v, v.SetConfig(ctx, config)
+	}
+	if v != nil {
+		if err := v.Destroy(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return w.s.MakeWith(ctx, at.vm(), config)
+}
+
+// config returns the config of a sandbox, and has its profile, called name, be there.
+func (w *Workloads) config(name string, b profiles.Box) (string, error) {
 	profile, err := profileOf(name, b)
 	if err != nil {
-		return err
+		return "", err
 	}
 	w.s.Profiles.Provide(profile)
 	c := profiles.Config{Image: b.Image, Profile: profile.Name, Net: b.Net, Idle: idleTime}
@@ -256,7 +264,7 @@ func (w *Workloads) arrange(ctx context.Context, v *sandbox.Sandbox, name string
 	for _, m := range b.Mounts {
 		if real, err := filepath.EvalSymlinks(m.Host); err == nil {
 			if err := permission.CheckHost(real); err != nil {
-				return fmt.Errorf("%w: mount %s %w", fs.ErrNotPermitted, m.Host, err)
+				return "", fmt.Errorf("%w: mount %s %w", fs.ErrNotPermitted, m.Host, err)
 			}
 		}
 		word := m.Host + ":" + m.Guest
@@ -264,10 +272,10 @@ func (w *Workloads) arrange(ctx context.Context, v *sandbox.Sandbox, name string
 			word += ":ro"
 		}
 		if err := c.Set("mount", fs.QuoteAll([]string{word})); err != nil {
-			return err
+			return "", err
 		}
 	}
-	return v.SetConfig(ctx, c.Text())
+	return c.Text(), nil
 }
 
 // profileOf makes the profile of a sandbox, called name: its programs may call no tool, and
