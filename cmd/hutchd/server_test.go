@@ -136,7 +136,14 @@ func TestServerUnstarted(t *testing.T) {
 	if err := <-started; err == nil {
 		t.Error("it started")
 	}
+	half := filepath.Join(s.state(), "servers", "mute", ".new-1") // a config that was being written
+	if err := os.WriteFile(half, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	s.start()
+	if _, err := os.Stat(half); err == nil {
+		t.Error("what was half written is left")
+	}
 	if text := s.read("servers/mute/status"); !strings.HasPrefix(text, "stopped\n") {
 		t.Errorf("the status is %s", text)
 	}

@@ -35,7 +35,7 @@ func (w *Workloads) load() error {
 }
 
 // kept returns the names of the folders in dir, which is made if it is not there. What
-// was being removed goes.
+// was being removed or written goes.
 func kept(dir string) (names []string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -46,6 +46,7 @@ func kept(dir string) (names []string, err error) {
 			os.RemoveAll(filepath.Join(dir, e.Name()))
 			continue
 		}
+		fs.Sweep(filepath.Join(dir, e.Name()))
 		names = append(names, e.Name())
 	}
 	return names, err
