@@ -22,6 +22,19 @@ func (e *LastErr) Say(text string) {
 	e.text = oneLine(text) + "\n"
 }
 
+// Mended says that what err tells of is so no more: it goes, if it is the last. A nil
+// err is none.
+func (e *LastErr) Mended(err error) {
+	if err == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.text == oneLine(Text(err))+"\n" {
+		e.text = ""
+	}
+}
+
 // Text returns the line, empty if there was no error.
 func (e *LastErr) Text() string {
 	e.mu.Lock()

@@ -202,6 +202,7 @@ func (g *Group) SetConfig(ctx context.Context, text string) error {
 		if err := fs.WriteFile(filepath.Join(g.dir, groupFile), []byte(text), true); err != nil {
 			return err
 		}
+		g.LastErr.Mended(g.ConfigErr())
 		if err := g.read(text); err != nil {
 			return err
 		}

@@ -160,9 +160,12 @@ func (s *Server) change(ctx context.Context, f func(*runconfig.Config) (*runconf
 }
 
 // make gives the server the config that f makes of the one in force, unless that does
-// not count.
+// not count, or another was written that does not: it would be lost.
 func (s *Server) make(f func(*runconfig.Config) (*runconfig.Config, error)) error {
 	c := s.Config()
+	if bad := s.ConfigErr(); bad != nil {
+		return fmt.Errorf("%s: what was last written to config does not count, and would be lost: mend it first: %w", s, bad)
+	}
 	if c == nil {
 		c = runconfig.Empty()
 	}
@@ -186,6 +189,7 @@ func (s *Server) store(text string) error {
 	if err := fs.WriteFile(filepath.Join(s.dir, configFile), []byte(text), true); err != nil {
 		return err
 	}
+	s.LastErr.Mended(s.ConfigErr())
 	return s.read(text)
 }
 
