@@ -16,6 +16,9 @@ const jsonSuffix = ".json"
 // maxDepth is how deep what a client's file says of servers may be.
 const maxDepth = 32
 
+// maxValues is how many values what it says of them may have.
+const maxValues = 10_000
+
 // clientNames are what clients call keys of servers that we call otherwise;
 // those that say nothing of a server's meaning are "".
 var clientNames = map[string]string{
@@ -53,6 +56,7 @@ type jsonReader struct {
 	seen  int64 // how much of text line counts
 	line  int
 	lines map[string]int
+	n     int // how many values were read
 
 	others []string // names beside that of the servers
 }
@@ -112,8 +116,11 @@ func (r *jsonReader) name(at key) (string, error) {
 
 // value reads the value of the key at. A null says nothing.
 func (r *jsonReader) value(at key) (any, error) {
-	if len(at) > maxDepth {
+	switch r.n++; {
+	case len(at) > maxDepth:
 		return nil, fmt.Errorf("is deeper than %d", maxDepth)
+	case r.n > maxValues:
+		return nil, fmt.Errorf("says more than %d things of servers", maxValues)
 	}
 	t, err := r.d.Token()
 	if err != nil {
