@@ -124,6 +124,12 @@ func (s *service) refusals() {
 	s.refused(`schema_version is "v9"`, "server", "import", bad(`{"schema_version":"v9","image":"npx://x"}`))
 	s.refused("holds what looks like a secret", "server", "import", bad(`{"image":"npx://x","env_vars":{"API_TOKEN":"hunter2"}}`))
 	s.refused("holds what looks like a secret", "server", "-e", "API_TOKEN=hunter2", "run", "npx://x")
+	s.refused("holds what looks like a secret", "server", "-keep", "-name", "secretive", "import", bad(`{"image":"npx://x","env_vars":{"API_TOKEN":"hunter2"}}`))
+	s.refused("holds what looks like a secret", "server", "set", "secretive", "env_vars.API_TOKEN", "hunter2")
+	if out, err := exec.Command("grep", "-rl", "hunter2", filepath.Join(s.dir, "state")).CombinedOutput(); err == nil {
+		s.t.Errorf("the secret that was refused is kept in %s", out)
+	}
+	s.hutch("server", "rm", "secretive")
 	s.refused("no name can be made of", "server", "run", "npx://builtin")
 	s.refused("-e does not go with ls", "server", "-e", "A=b", "ls")
 	s.refused("-e does not go with a URL", "server", "-e", "A=b", "run", "https://127.0.0.1:1/mcp")
