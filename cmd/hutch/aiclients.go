@@ -14,10 +14,7 @@ import (
 type clientFlags struct{ all, force, json bool }
 
 // clientVerbs is the table of what hutch client does with AI clients.
-var clientVerbs = map[string]struct {
-	min, max int
-	do       func(c *tree, f clientFlags, args []string) error
-}{
+var clientVerbs = map[string]verb[func(c *tree, f clientFlags, args []string) error]{
 	"ls":      {0, 0, listClients},
 	"add":     {2, 3, addToClient},
 	"rm":      {2, 2, removeFromClient},
@@ -31,11 +28,11 @@ func defineClient(flags *flag.FlagSet) action {
 	flags.BoolVar(&f.force, "f", false, "restore a file that others changed, too, and lose what they wrote")
 	flags.BoolVar(&f.json, "json", false, "print a JSON object a line")
 	return func(ctx context.Context, args []string) error {
-		verb, ok := clientVerbs[args[0]]
-		if n := len(args) - 1; !ok || n < verb.min || n > verb.max {
-			return misuse(lookup("client").usage())
+		do, err := verbOf("client", clientVerbs, args)
+		if err != nil {
+			return err
 		}
-		return connected(func(_ context.Context, c *tree, args []string) error { return verb.do(c, f, args) })(ctx, args[1:])
+		return connected(func(_ context.Context, c *tree, args []string) error { return do(c, f, args) })(ctx, args[1:])
 	}
 }
 

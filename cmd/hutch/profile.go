@@ -19,10 +19,7 @@ import (
 type profileFlags struct{ key, password, corp string }
 
 // profileVerbs is the table of what hutch profile does with names and files.
-var profileVerbs = map[string]struct {
-	min, max int
-	do       func(context.Context, profileFlags, []string) error
-}{
+var profileVerbs = map[string]verb[func(context.Context, profileFlags, []string) error]{
 	"show":   {1, 1, showProfile},
 	"check":  {1, -1, checkProfiles},
 	"sign":   {1, -1, signProfiles},
@@ -36,11 +33,11 @@ func defineProfile(flags *flag.FlagSet) action {
 	flags.StringVar(&f.password, "password", "", "`file` with the password of the key; without one it has none")
 	flags.StringVar(&f.corp, "corp", profiles.CorpFolder, "`folder` of corp, to check with")
 	return func(ctx context.Context, args []string) error {
-		verb, ok := profileVerbs[args[0]]
-		if n := len(args) - 1; !ok || n < verb.min || verb.max >= 0 && n > verb.max {
-			return misuse(lookup("profile").usage())
+		do, err := verbOf("profile", profileVerbs, args)
+		if err != nil {
+			return err
 		}
-		return verb.do(ctx, f, args[1:])
+		return do(ctx, f, args[1:])
 	}
 }
 

@@ -17,10 +17,7 @@ import (
 )
 
 // registryVerbs is the table of what hutch registry does.
-var registryVerbs = map[string]struct {
-	min, max int
-	do       func(c *tree, asJSON bool, args []string) error
-}{
+var registryVerbs = map[string]verb[func(c *tree, asJSON bool, args []string) error]{
 	"ls":      {0, 0, searchRegistry},
 	"search":  {1, -1, searchRegistry},
 	"info":    {1, 1, entryInfo},
@@ -34,11 +31,11 @@ var registryVerbs = map[string]struct {
 func defineRegistry(flags *flag.FlagSet) action {
 	asJSON := flags.Bool("json", false, "print a JSON object a line")
 	return func(ctx context.Context, args []string) error {
-		verb, ok := registryVerbs[args[0]]
-		if n := len(args) - 1; !ok || n < verb.min || verb.max >= 0 && n > verb.max {
-			return misuse(lookup("registry").usage())
+		do, err := verbOf("registry", registryVerbs, args)
+		if err != nil {
+			return err
 		}
-		return connected(func(_ context.Context, c *tree, args []string) error { return verb.do(c, *asJSON, args) })(ctx, args[1:])
+		return connected(func(_ context.Context, c *tree, args []string) error { return do(c, *asJSON, args) })(ctx, args[1:])
 	}
 }
 

@@ -19,10 +19,7 @@ import (
 const maxSecret = 64<<10 + 1
 
 // secretVerbs is the table of what hutch secret does.
-var secretVerbs = map[string]struct {
-	min, max int
-	do       func(context.Context, *tree, []string) error
-}{
+var secretVerbs = map[string]verb[func(context.Context, *tree, []string) error]{
 	"set": {1, 1, setSecret},
 	"ls":  {0, 0, listSecrets},
 	"rm":  {1, -1, forgetSecrets},
@@ -30,11 +27,11 @@ var secretVerbs = map[string]struct {
 
 // secret sets, lists and forgets what references to secrets lead to.
 func secret(ctx context.Context, args []string) error {
-	verb, ok := secretVerbs[args[0]]
-	if n := len(args) - 1; !ok || n < verb.min || verb.max >= 0 && n > verb.max {
-		return misuse(lookup("secret").usage())
+	do, err := verbOf("secret", secretVerbs, args)
+	if err != nil {
+		return err
 	}
-	return connected(verb.do)(ctx, args[1:])
+	return connected(do)(ctx, args[1:])
 }
 
 // setSecret sets a secret to what is typed, which is not shown, or to the input.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"path"
 	"slices"
@@ -16,50 +15,28 @@ import (
 	"hutch/profiles"
 )
 
-// A serverVerb is a row of the table of what hutch server does.
+// A serverVerb is what hutch server does to servers, with the flags that go with it.
 type serverVerb struct {
-	min, max int
-	flags    string // those that it has
-	do       func(ctx context.Context, c *tree, f *serverFlags, args []string) error
+	flags string
+	do    func(ctx context.Context, c *tree, f *serverFlags, args []string) error
 }
 
-func serverVerbs() map[string]serverVerb {
-	return map[string]serverVerb{
-		"run":     {1, -1, "name group e secret bearer header tools permissions transport port v l keep", runServer},
-		"ls":      {0, 0, "format a group l", listServers},
-		"start":   {1, -1, "", followed("start")},
-		"stop":    {1, -1, "", toldServers("stop")},
-		"restart": {1, -1, "", followed("restart")},
-		"set":     {2, -1, "", setServer},
-		"rm":      {1, -1, "", eachServer(func(_ context.Context, c *tree, dir string) error { return c.remove(dir) })},
-		"logs":    {1, 2, "f", serverLog},
-		"export":  {1, 2, "", exportServer},
-		"import":  {1, 1, "name keep", importServer},
-		"login":   {1, 1, "device", loginServer},
-		"logout":  {1, -1, "", toldServers("logout")},
+// serverVerbs is the table of what hutch server does.
+func serverVerbs() map[string]verb[serverVerb] {
+	return map[string]verb[serverVerb]{
+		"run":     {1, -1, serverVerb{"name group e secret bearer header tools permissions transport port v l keep", runServer}},
+		"ls":      {0, 0, serverVerb{"format a group l", listServers}},
+		"start":   {1, -1, serverVerb{"", followed("start")}},
+		"stop":    {1, -1, serverVerb{"", toldServers("stop")}},
+		"restart": {1, -1, serverVerb{"", followed("restart")}},
+		"set":     {2, -1, serverVerb{"", setServer}},
+		"rm":      {1, -1, serverVerb{"", eachServer(func(_ context.Context, c *tree, dir string) error { return c.remove(dir) })}},
+		"logs":    {1, 2, serverVerb{"f", serverLog}},
+		"export":  {1, 2, serverVerb{"", exportServer}},
+		"import":  {1, 1, serverVerb{"name keep", importServer}},
+		"login":   {1, 1, serverVerb{"device", loginServer}},
+		"logout":  {1, -1, serverVerb{"", toldServers("logout")}},
 	}
-}
-
-// otherServerVerbs are names that other programs have for what ours do.
-var otherServerVerbs = map[string]string{
-	"list": "ls", "ps": "ls", "status": "-a ls", "remove": "rm", "delete": "rm", "kill": "stop", "add": "run", "create": "run", "inspect": "export",
-}
-
-// serverVerbOf returns the verb that args begin with, if as many follow as it takes.
-func serverVerbOf(args []string) (serverVerb, error) {
-	all := serverVerbs()
-	verb, ok := all[args[0]]
-	n := len(args) - 1
-	switch {
-	case !ok:
-		word := args[0]
-		return verb, misused("server", "no verb "+fs.QuoteLine(word)+meant(word, slices.Sorted(maps.Keys(all)), otherServerVerbs[word]))
-	case n < verb.min:
-		return verb, misused("server", args[0]+" of what is not said")
-	case verb.max >= 0 && n > verb.max:
-		return verb, misused("server", args[0]+" has no use for "+fs.QuoteLine(args[verb.max+1]))
-	}
-	return verb, nil
 }
 
 // serverFlags are those of hutch server.
@@ -93,7 +70,7 @@ func defineServer(flags *flag.FlagSet) action {
 	flags.BoolVar(&f.device, "device", false, "login: by a code that is typed on another device")
 	flags.StringVar(&f.format, "format", "table", "ls: print a `form`: table, json, or mcpservers, which AI clients read")
 	return func(ctx context.Context, args []string) error {
-		verb, wrong := serverVerbOf(args)
+		verb, wrong := verbOf("server", serverVerbs(), args)
 		flags.Visit(func(g *flag.Flag) {
 			if wrong == nil && !slices.Contains(strings.Fields(verb.flags), g.Name) {
 				wrong = misused("server", "-"+g.Name+" does not go with "+args[0])
