@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,13 +48,7 @@ func listServers(_ context.Context, c *tree, f *serverFlags, _ []string) error {
 	if err != nil {
 		return err
 	}
-	list := []serverLine{}
-	for _, s := range all {
-		if f.lists(s) {
-			list = append(list, s)
-		}
-	}
-	return form(list)
+	return form(slices.DeleteFunc(all, func(s serverLine) bool { return !f.lists(s) }))
 }
 
 // lists says whether a server is one of those that are wanted.

@@ -111,50 +111,40 @@ func dropServer(ctx context.Context, dir string) error {
 
 // config is the RunConfig that the flags say; where the server comes from, run adds.
 func (f *serverFlags) config() ([]byte, error) {
-	said := map[string]any{}
-	for key, v := range map[string]string{"group": f.group, "transport": f.transport} {
-		if v != "" {
-			said[key] = v
+	permissions := f.permissions
+	if strings.Contains(permissions, "/") || strings.HasSuffix(permissions, ".json") {
+		var err error
+		if permissions, err = filepath.Abs(permissions); err != nil {
+			return nil, err
 		}
-	}
-	if f.port != 0 {
-		said["target_port"] = f.port
-	}
-	if p := f.permissions; p != "" {
-		if strings.Contains(p, "/") || strings.HasSuffix(p, ".json") {
-			var err error
-			if p, err = filepath.Abs(p); err != nil {
-				return nil, err
-			}
-		}
-		said["permission_profile_name_or_path"] = p
-	}
-	if len(f.env) > 0 {
-		said["env_vars"] = tableOf(f.env)
-	}
-	if f.tools != "" {
-		said["tools_filter"] = strings.Split(f.tools, ",")
-	}
-	if f.bearer != "" {
-		said["remote_auth_config"] = map[string]string{"bearer_token": f.bearer + ",target=bearer_token"}
-	}
-	if len(f.headers) > 0 {
-		said["header_forward"] = headersOf(f.headers)
-	}
-	if len(f.labels) > 0 {
-		said["container_labels"] = tableOf(f.labels)
-	}
-	if len(f.secrets) > 0 {
-		said["secrets"] = f.secrets
 	}
 	var volumes []string
 	for _, m := range f.mounts {
 		volumes = append(volumes, absolute(m))
 	}
-	if volumes != nil {
-		said["volumes"] = volumes
+	config := map[string]any{}
+	for _, field := range []struct {
+		name  string
+		said  bool
+		value any
+	}{
+		{"group", f.group != "", f.group},
+		{"transport", f.transport != "", f.transport},
+		{"target_port", f.port != 0, f.port},
+		{"permission_profile_name_or_path", permissions != "", permissions},
+		{"env_vars", f.env != nil, tableOf(f.env)},
+		{"tools_filter", f.tools != "", strings.Split(f.tools, ",")},
+		{"remote_auth_config", f.bearer != "", map[string]string{"bearer_token": f.bearer + ",target=bearer_token"}},
+		{"header_forward", f.headers != nil, headersOf(f.headers)},
+		{"container_labels", f.labels != nil, tableOf(f.labels)},
+		{"secrets", f.secrets != nil, f.secrets},
+		{"volumes", volumes != nil, volumes},
+	} {
+		if field.said {
+			config[field.name] = field.value
+		}
 	}
-	text, err := json.MarshalIndent(said, "", "  ")
+	text, err := json.MarshalIndent(config, "", "  ")
 	return append(text, '\n'), err
 }
 
@@ -221,23 +211,29 @@ func exportServer(_ context.Context, c *tree, _ *serverFlags, args []string) err
 // maxConfig is how many bytes a config has at most.
 const maxConfig = 1 << 20
 
-// importServer makes a server of a config, which is not started, and tells what of
-// this machine that gives to it, and what of that hutch does not act upon.
-func importServer(ctx context.Context, c *tree, f *serverFlags, args []string) error {
+// configText returns the text of a file with a config; - is our input.
+func configText(file string) ([]byte, error) {
 	in := os.Stdin
-	if args[0] != "-" {
+	if file != "-" {
 		var err error
-		if in, err = os.Open(args[0]); err != nil {
-			return err
+		if in, err = os.Open(file); err != nil {
+			return nil, err
 		}
 		defer in.Close()
 	}
 	text, err := io.ReadAll(io.LimitReader(in, maxConfig+1))
-	switch {
-	case err != nil:
+	if err == nil && len(text) > maxConfig {
+		err = fmt.Errorf("%w: %s has more than %d MiB: it is no config", fs.ErrTooLarge, file, maxConfig>>20)
+	}
+	return text, err
+}
+
+// importServer makes a server of a config, which is not started, and tells what of
+// this machine that gives to it, and what of that hutch does not act upon.
+func importServer(ctx context.Context, c *tree, f *serverFlags, args []string) error {
+	text, err := configText(args[0])
+	if err != nil {
 		return err
-	case len(text) > maxConfig:
-		return fmt.Errorf("%w: %s has more than %d MiB: it is no config", fs.ErrTooLarge, args[0], maxConfig>>20)
 	}
 	var says struct{ Name string }
 	json.Unmarshal(text, &says) // what is wrong with it, hutchd says
