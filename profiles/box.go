@@ -14,6 +14,8 @@ type Box struct {
 	Net     string       `json:"net,omitempty"`    // NetNone or NetProxy
 	Network wire.Network `json:"network"`          // what it may reach, where Net is NetProxy
 	Mounts  []Mount      `json:"mounts,omitempty"`
+	RAM     int64        `json:"ram,omitempty"`    // that the machine may have, in bytes; 0: what there is
+	Disk    int64        `json:"disk,omitempty"`   // that its files may have, likewise
 	Shared  bool         `json:"shared,omitempty"` // between all VMs whose profile says the same
 	Wrong   string       `json:"wrong,omitempty"`  // why there can be none; "": there can
 	Says    Says         `json:"says,omitzero"`    // for what is to be said of it

@@ -173,6 +173,8 @@ var extra = []Key{
 	{Name: ofServer + "sandbox", In: InProfile, kind: isFlag, field: func(t target) any { return &t.s.Sandboxed }},
 	{Name: ofServer + "run_as", In: InProfile, kind: isName, field: func(t target) any { return &t.s.RunAs }},
 	{Name: ofServer + "image", In: InProfile, kind: isText, field: func(t target) any { return &t.s.Image }},
+	{Name: ofServer + "ram", In: InProfile, kind: isSize, Min: "64MiB", field: func(t target) any { return &t.s.RAM }},
+	{Name: ofServer + "disk", In: InProfile, kind: isSize, Min: "1MiB", field: func(t target) any { return &t.s.Disk }},
 	{Name: ofServer + "shared", In: InProfile, kind: isFlag, field: func(t target) any { return &t.s.OneForAll }},
 	{Name: ofServer + "permissions", In: InProfile, kind: isText, field: func(t target) any { return &t.s.Permissions }},
 	{Name: ofServer + "read", In: InProfile, kind: isTexts, field: func(t target) any { return &t.s.Read }},

@@ -78,6 +78,7 @@ type Server struct {
 	Session     string   // of servers/, a session of which it is; "": none
 	Sandboxed   bool     // its program runs in a sandbox of its own
 	Image       string   // of that; "": host
+	RAM, Disk   int64    // that its sandbox may have, in bytes; 0: what there is
 	OneForAll   bool     // one sandbox for all VMs whose profile says the same
 	Permissions string   // the name or path of a permission profile; "": none
 	Read, Write []string // mounts of the sandbox, as permission profiles write them

@@ -155,7 +155,7 @@ func (s *Server) reach(says map[string]any, at key) error {
 var (
 	ofURL     = []string{"type", "headers", "bearer_token"}
 	ofCommand = []string{"args", "env", "dir", "sandbox"}
-	ofSandbox = []string{"image", "shared", "permissions", "read", "write", "allow"}
+	ofSandbox = []string{"image", "ram", "disk", "shared", "permissions", "read", "write", "allow"}
 	ofHost    = []string{"run_as"}
 )
 

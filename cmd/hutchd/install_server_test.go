@@ -28,11 +28,12 @@ func TestServerInstalled(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	s.mkdir("servers/t")
-	s.write("servers/t/config", `{"image":"npx://`+name+`","secrets":["t,target=TOKEN"],"env_vars":{"MARK":"told"}}`)
+	s.write("servers/t/config", `{"image":"npx://`+name+`","secrets":["t,target=TOKEN"],"env_vars":{"MARK":"told"},"hutch":{"ram":"1GiB","disk":"700MiB"}}`)
 	s.write("servers/t/ctl", "start\n")
 	if text := s.teller(); !strings.Contains(text, "1.1.0 has "+token) {
 		t.Errorf("it tells %s", text)
 	}
+	wantText(t, s.read("vm/server-t/config"), "ram 1GiB\n", "disk 700MiB\n")
 	env := s.read("vm/server-t/work/installed-env")
 	if !strings.Contains(env, "HOME=/workspace") || strings.Contains(env, token) || strings.Contains(env, "TOKEN") || strings.Contains(env, "MARK") {
 		t.Errorf("its package was installed with %s", env)

@@ -148,10 +148,11 @@ func TestSandboxedDenied(t *testing.T) {
 	need.Tool(t, "curl")
 	s := serve(t, false)
 	const ask = "curl -sS -m 20 -o /dev/null https://api.example.com/ http://other.example.com:8080/ https://api.example.com/ >&2\n"
-	profile := fmt.Sprintf("[mcpServers.s]\ncommand = \"sh\"\nargs = [\"-c\", '''%s%s''']\n", ask, teller)
+	profile := fmt.Sprintf("[mcpServers.s]\ncommand = \"sh\"\nram = \"1GiB\"\ndisk = \"20MiB\"\nargs = [\"-c\", '''%s%s''']\n", ask, teller)
 	s.write("profiles/default.toml", profile)
 	s.vm("dev")
 	s.tool("dev", "s__tell")
+	wantText(t, s.read("vm/server-dev-s/config"), "ram 1GiB\n", "disk 20MiB\n")
 	for host, line := range map[string]string{
 		"api.example.com:443": `s: denied api.example.com:443: add allow = ["api.example.com:443"] to [mcpServers.s] of profile default`,
 		"other.example.com":   `s: denied other.example.com:8080: add allow = ["other.example.com:8080"] to [mcpServers.s] of profile default`,

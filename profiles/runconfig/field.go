@@ -66,6 +66,8 @@ var fields = []field{
 	{"registry_server_name", acts, ""},
 	{"hutch", parts, ""},
 	{"hutch.health_check", acts, ""},
+	{"hutch.ram", acts, ""},
+	{"hutch.disk", acts, ""},
 
 	{"remote_auth_config.use_pkce", same, ""},
 	{"remote_auth_config.skip_browser", same, ""},

@@ -21,15 +21,36 @@ func (s *says) server() (*Server, *Fault) {
 		Name: s.Name, Group: s.Group, Args: s.Args, Transport: s.Transport, Port: s.TargetPort, Env: s.Env, Permission: s.Permission,
 		Tools: s.Tools, Overrides: s.Overrides, Labels: s.Labels, Entry: s.Entry,
 	}
-	for _, read := range []func(*Server) *Fault{s.source, s.permissions, s.secrets, s.volumes, s.headers, s.auth} {
+	for _, read := range []func(*Server) *Fault{s.source, s.permissions, s.secrets, s.volumes, s.headers, s.auth, s.own} {
 		if fault := read(v); fault != nil {
 			return nil, fault
 		}
 	}
-	if s.Hutch != nil && s.Hutch.Health != nil {
+	return v, v.check()
+}
+
+// own reads what is hutch's own.
+func (s *says) own(v *Server) *Fault {
+	if s.Hutch == nil {
+		return nil
+	}
+	if s.Hutch.Health != nil {
 		v.NoHealth = !*s.Hutch.Health
 	}
-	return v, v.check()
+	var size profiles.Config
+	for _, f := range []struct{ key, text string }{{"ram", s.Hutch.RAM}, {"disk", s.Hutch.Disk}} {
+		if f.text == "" {
+			continue
+		}
+		if v.IsRemote() {
+			return faultf("hutch."+f.key, "does not go with remote_url: that server runs elsewhere")
+		}
+		if err := size.Set(f.key, f.text); err != nil {
+			return faultf("hutch."+f.key, "%s", strings.TrimPrefix(err.Error(), fs.ErrInvalid.Error()+": "+f.key+" "))
+		}
+	}
+	v.RAM, v.Disk = size.RAM, size.Disk
+	return nil
 }
 
 // source reads where the server comes from and how it is spoken to.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hutch/aggd/rawjson"
+	"hutch/profiles"
 	"hutch/profiles/reference"
 )
 
@@ -57,7 +58,9 @@ type saysAuth struct {
 }
 
 type saysHutch struct {
-	Health *bool `json:"health_check,omitempty"`
+	Health *bool  `json:"health_check,omitempty"`
+	RAM    string `json:"ram,omitempty"`
+	Disk   string `json:"disk,omitempty"`
 }
 
 // says returns what a RunConfig says of s.
@@ -90,8 +93,11 @@ func (s *Server) says() *says {
 	if s.Auth != nil {
 		t.Auth = s.Auth.says()
 	}
+	if size := (profiles.Config{RAM: s.RAM, Disk: s.Disk}); s.NoHealth || size != (profiles.Config{}) {
+		t.Hutch = &saysHutch{RAM: size.Value("ram"), Disk: size.Value("disk")}
+	}
 	if s.NoHealth {
-		t.Hutch = &saysHutch{Health: new(bool)}
+		t.Hutch.Health = new(bool)
 	}
 	return t
 }

@@ -37,6 +37,8 @@ type Server struct {
 
 	Labels   map[string]string
 	NoHealth bool // it is not asked whether it is well
+
+	RAM, Disk int64 // that its sandbox may have, in bytes; 0: what there is
 }
 
 // How a server is spoken to.

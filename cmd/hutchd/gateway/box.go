@@ -47,7 +47,7 @@ func box(s profiles.Server, t permission.Terms) (profiles.Box, error) {
 		return profiles.Box{}, err
 	}
 	b := profiles.Box{
-		Image: s.Image, Net: g.Net, Network: g.Network, Mounts: g.Mounts, Shared: s.OneForAll,
+		Image: s.Image, Net: g.Net, Network: g.Network, Mounts: g.Mounts, RAM: s.RAM, Disk: s.Disk, Shared: s.OneForAll,
 		Says: profiles.Says{Layer: s.Layer, Source: s.Source, Read: s.Read, Allow: s.Reach},
 	}
 	if len(s.Reach) > 0 {

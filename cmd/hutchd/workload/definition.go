@@ -67,5 +67,5 @@ func boxOf(s *runconfig.Server, t permission.Terms) (profiles.Box, error) {
 	if len(g.Callers) > 0 {
 		return profiles.Box{}, errors.New("permission profile: network.inbound: who may call the server cannot be said yet: remove it")
 	}
-	return profiles.Box{Net: profiles.NetProxy, Network: g.Network, Mounts: append(g.Mounts, more...)}, nil
+	return profiles.Box{Net: profiles.NetProxy, Network: g.Network, Mounts: append(g.Mounts, more...), RAM: s.RAM, Disk: s.Disk}, nil
 }

@@ -101,7 +101,7 @@ func (w *Workloads) install(ctx context.Context, g *gateway.Gateway, c *runconfi
 	if err != nil {
 		return err
 	}
-	b := profiles.Box{Net: profiles.NetProxy, Network: p.network(), Mounts: mounts}
+	b := profiles.Box{Net: profiles.NetProxy, Network: p.network(), Mounts: mounts, RAM: c.RAM, Disk: c.Disk}
 	v, err := w.ready(ctx, at, b)
 	if err != nil {
 		return fmt.Errorf("sandbox %s: %w", at.vm(), err)

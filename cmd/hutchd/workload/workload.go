@@ -257,7 +257,7 @@ func (w *Workloads) config(name string, b profiles.Box) (string, error) {
 		return "", err
 	}
 	w.s.Profiles.Provide(profile)
-	c := profiles.Config{Image: b.Image, Profile: profile.Name, Net: b.Net, Idle: idleTime}
+	c := profiles.Config{Image: b.Image, Profile: profile.Name, Net: b.Net, RAM: b.RAM, Disk: b.Disk, Idle: idleTime}
 	if w.s.Locald != "" { // what may reach nothing is told so by the proxy, which tells of it
 		c.Net = profiles.NetProxy
 	}
