@@ -82,7 +82,7 @@ func noVM(c *tree, vm string, err error) error {
 	say := fmt.Sprintf("no vm %q; hutch ps lists them", vm)
 	for _, dir := range []string{"servers", "groups"} {
 		if _, err := c.stat(path.Join(dir, vm)); err == nil {
-			say = fmt.Sprintf("no vm %q: did you mean %s/%[1]s?", vm, dir)
+			say = fmt.Sprintf("no vm %q, but there is %s/%[1]s", vm, dir)
 		}
 	}
 	return missing(c, path.Join("vm", vm), err, say)

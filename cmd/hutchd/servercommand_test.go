@@ -140,7 +140,7 @@ func (s *service) refusals() {
 	s.refused(`start of what is not said`, "server", "start")
 	s.refused(`ls has no use for x`, "server", "ls", "x")
 	s.refused(`did you mean 9p mkdir groups/NAME?`, "group", "add", "x")
-	s.refused(`no vm "default": did you mean groups/default?`, "calls", "default")
+	s.refused(`no vm "default", but there is groups/default`, "calls", "default")
 	s.refused(`no server "nobody"`, "calls", "servers/nobody")
 	s.refused(`no group "nobody"; hutch 9p mkdir groups/nobody`, "timeline", "groups/nobody")
 	s.refused(`no server "nobody"`, "sql", "servers/nobody", "SELECT 1")
