@@ -42,6 +42,9 @@ func TestServerInstalled(t *testing.T) {
 	if !strings.Contains(log, "t: denied elsewhere.example.com:443 while the package was installed") {
 		t.Errorf("the log is %s", log)
 	}
+	if node, _ := exec.Command("node", "--version").Output(); strings.HasPrefix(string(node), "v20.") && !strings.Contains(log, "t: the fetch of node v20.") {
+		t.Errorf("of the node %s the log says nothing: %s", node, log)
+	}
 	if out, _ := s.sh("server-t", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"); strings.Contains(out, "4711") {
 		t.Errorf("what installed it still runs: %s", out)
 	}

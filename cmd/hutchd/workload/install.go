@@ -41,6 +41,7 @@ func (s *Server) install(ctx context.Context, c *runconfig.Server, look bool) er
 	if !ok {
 		return nil
 	}
+	defer s.tellNode(p)
 	was := s.w.installation(ofServer(s.Name))
 	there := p.same(was) && was.What == p.what && s.w.has(ofServer(s.Name), p.program)
 	if there && !(p.moves && look) {
@@ -73,18 +74,25 @@ func (w *Workloads) installation(at place) (i installation) {
 
 // has says whether the workspace of a sandbox has a file of the guest.
 func (w *Workloads) has(at place, file string) bool {
-	v, err := w.s.Lookup(at.vm())
-	if err != nil {
-		return false
-	}
-	work, err := os.OpenRoot(v.WorkDir())
+	work, err := w.workspace(at)
 	if err != nil {
 		return false
 	}
 	defer work.Close()
-	_, err = work.Lstat(strings.TrimPrefix(file, home+"/"))
+	_, err = work.Lstat(inWorkspace(file))
 	return err == nil
 }
+
+// workspace opens the workspace of a sandbox, which the guest can write.
+func (w *Workloads) workspace(at place) (*os.Root, error) {
+	v, err := w.s.Lookup(at.vm())
+	if err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(v.WorkDir())
+}
+
+func inWorkspace(file string) string { return strings.TrimPrefix(file, home+"/") }
 
 // forgetInstalled has the package of a server installed anew at its next start.
 func (w *Workloads) forgetInstalled(at place) {

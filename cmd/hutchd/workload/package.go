@@ -87,6 +87,7 @@ if (!file) throw new Error(name + " has no program of its name: " + Object.keys(
 fs.mkdirSync(path.join(dir, "server"), { recursive: true });
 fs.rmSync(path.join(dir, "server", base), { force: true });
 fs.symlinkSync(path.join(at, file), path.join(dir, "server", base));
+fs.writeFileSync(path.join(dir, "node"), process.version);
 ' "$1" "$3" && touch "$1/whole"`
 	uvScript = `export UV_TOOL_DIR="$1/tools" UV_TOOL_BIN_DIR="$1/bin"
 uv tool install --no-progress --force --upgrade -- "$2" || exit

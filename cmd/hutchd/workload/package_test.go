@@ -45,6 +45,17 @@ func TestPackages(t *testing.T) {
 	}
 }
 
+// TestAsksProxy tells the versions of Node that ask the proxy.
+func TestAsksProxy(t *testing.T) {
+	for version, want := range map[string]bool{
+		"v20.20.2": false, "v22.20.0": false, "v22.21.0": true, "v23.11.1": false, "v24.0.0": true, "v26.1.0": true, "": true, "v20": true, "v20.1.0\nx": true,
+	} {
+		if asksProxy(version) != want {
+			t.Errorf("%q: %v", version, !want)
+		}
+	}
+}
+
 // TestPrivate has a server reach what is not public where its hosts' profile says so.
 func TestPrivate(t *testing.T) {
 	s := &runconfig.Server{Source: runconfig.Source{Kind: runconfig.NPX, Name: "x"}, Transport: runconfig.Stdio}
