@@ -113,6 +113,19 @@ func TestImageServer(t *testing.T) {
 	wantText(t, s.where("one"), `/ 77:79 /home/of/image red [\"/hello\"]`)
 }
 
+// TestImageServerQEMU has the sandbox of a server be a virtual machine.
+func TestImageServerQEMU(t *testing.T) {
+	t.Parallel()
+	registry := serveImages(t)
+	s := serveQEMU(t)
+	s.mkdir("servers/one")
+	s.write("servers/one/ctl", "run "+registry+"/serve:1\nstop\n")
+	s.write("vm/server-one/ctl", "set driver qemu\n")
+	s.write("servers/one/ctl", "set transport streamable-http\nset target_port 9001\nset env_vars.COLOUR red\nstart\n")
+	wantText(t, s.where("one"), `/srv 77:78 /srv red [\"/hello\" \"-v\" \"two words\"]`)
+	wantText(t, s.read("vm/server-one/status"), "driver qemu\n")
+}
+
 // TestImageServerFails has servers be images that cannot be had or run: the reason is
 // told.
 func TestImageServerFails(t *testing.T) {
