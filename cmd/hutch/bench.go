@@ -14,6 +14,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"hutch/fs"
 )
 
 // A figure is one line of what bench prints.
@@ -201,6 +203,19 @@ func (b *bencher) with(name string, f func() error) error {
 	}
 	err := f()
 	return cmp.Or(err, removeVM(b.c, name, true))
+}
+
+// withProfile does f while there is a profile called benchVM that has text.
+func (b *bencher) withProfile(text string, f func() error) error {
+	profile := "profiles/" + benchVM + ".toml"
+	if _, err := b.c.stat(profile); err == nil {
+		return fmt.Errorf("%w: %s: remove it first", fs.ErrExist, profile)
+	}
+	defer b.c.remove(profile)
+	if err := setFile(b.c, profile, 0o600, text); err != nil {
+		return err
+	}
+	return f()
 }
 
 // begin has a VM begin what message says in an anonymous exec, whose folder it

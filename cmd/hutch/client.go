@@ -138,23 +138,23 @@ func (t *tree) readlink(name string) (target string, err error) {
 }
 
 // stat returns the mode of the file called name.
-func (t *tree) stat(name string) (mode os.FileMode, err error) {
-	err = t.at(name, func(f p9.File) error {
-		_, _, attr, err := f.GetAttr(p9.AttrMaskAll)
-		mode = attr.Mode.OSMode()
-		return err
-	})
-	return mode, t.failed("stat", name, err)
+func (t *tree) stat(name string) (os.FileMode, error) {
+	attr, err := t.attr(name)
+	return attr.Mode.OSMode(), err
 }
 
 // size returns how many bytes the file called name has.
-func (t *tree) size(name string) (n int64, err error) {
-	err = t.at(name, func(f p9.File) error {
-		_, _, attr, err := f.GetAttr(p9.AttrMaskAll)
-		n = int64(attr.Size)
+func (t *tree) size(name string) (int64, error) {
+	attr, err := t.attr(name)
+	return int64(attr.Size), err
+}
+
+func (t *tree) attr(name string) (attr p9.Attr, err error) {
+	err = t.at(name, func(f p9.File) (err error) {
+		_, _, attr, err = f.GetAttr(p9.AttrMaskAll)
 		return err
 	})
-	return n, t.failed("stat", name, err)
+	return attr, t.failed("stat", name, err)
 }
 
 func (t *tree) chmod(name string, mode os.FileMode) error {
@@ -224,8 +224,8 @@ func (t *tree) open(name string, flags int) (*file, error) {
 
 // create makes a file, or empties the one there is, and opens it to be written.
 func (t *tree) create(name string, perm os.FileMode) (*file, error) {
-	if f, err := t.open(name, os.O_WRONLY|os.O_TRUNC); err == nil {
-		return f, nil
+	if f, err := t.open(name, os.O_WRONLY|os.O_TRUNC); !isMissing(err) {
+		return f, err
 	}
 	f, err := t.walk(path.Dir(name))
 	if err == nil {

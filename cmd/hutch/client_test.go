@@ -50,6 +50,22 @@ func serve(t *testing.T, ctx context.Context) (*fstest.Tree, *tree) {
 	return served, c
 }
 
+// What is there and cannot be written is told of, not what cannot be made in its place.
+func TestCreateRefused(t *testing.T) {
+	_, c := serve(t, t.Context())
+	if _, err := c.create("status", 0o600); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("status: %v", err)
+	}
+}
+
+func TestForgetSecrets(t *testing.T) {
+	_, c := serve(t, t.Context())
+	err := forgetSecrets(t.Context(), c, []string{"a"})
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "hutch secret ls") {
+		t.Error(err)
+	}
+}
+
 func TestPaths(t *testing.T) {
 	served, c := serve(t, t.Context())
 	ok := func(err error) {

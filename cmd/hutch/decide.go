@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -11,36 +10,23 @@ import (
 // policy measures what deciding a call takes with the last of a hundred
 // rules, beside the first of one.
 func (b *bencher) policy() error {
-	profile := "profiles/" + benchVM + ".toml"
-	if _, err := b.c.stat(profile); err == nil {
-		return fmt.Errorf("%s is there already", profile)
-	}
-	defer b.c.remove(profile)
 	for _, rules := range []int{1, 100} {
-		if err := b.makeProfile(profile, rules); err != nil {
-			return err
-		}
-		if err := b.decisions(rules); err != nil {
+		if err := b.withProfile(rulesText(rules), func() error { return b.decisions(rules) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// makeProfile makes a profile that has n rules, of which only the last blocks
-// what decisions asks for.
-func (b *bencher) makeProfile(name string, n int) error {
+// rulesText is a profile that has n rules, of which only the last blocks what
+// decisions asks for.
+func rulesText(n int) string {
 	var text strings.Builder
 	for i := range n {
 		fmt.Fprintf(&text, "[security.rules.mcp.%s]\non = \"mcp.request\"\ndecision = \"block\"\n", benchRule(i+1))
 		fmt.Fprintf(&text, "if = 'mcp.request.tool_name == \"create_issue\" && mcp.request.arguments.title.startsWith(\"%03d\")'\n", i+1)
 	}
-	f, err := b.c.create(name, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write([]byte(text.String()))
-	return cmp.Or(err, f.Close())
+	return text.String()
 }
 
 func benchRule(n int) string { return fmt.Sprintf("bench%03d", n) }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -94,12 +93,8 @@ func (d *show) servers(ctx context.Context) (end func(), err error) {
 		http.Process.Kill()
 		http.Wait()
 	}
-	f, err := d.c.create("profiles/demo.toml", 0o600)
-	if err == nil {
-		_, err = fmt.Fprintf(f, "[mcpServers.stdio]\ncommand = %q\nread = [%q]\n\n[mcpServers.http]\nurl = \"http://%s\"\n", everything, d.sdk, addr)
-		err = cmp.Or(err, f.Close())
-	}
-	if err != nil {
+	text := fmt.Sprintf("[mcpServers.stdio]\ncommand = %q\nread = [%q]\n\n[mcpServers.http]\nurl = \"http://%s\"\n", everything, d.sdk, addr)
+	if err = setFile(d.c, "profiles/demo.toml", 0o600, text); err != nil {
 		end()
 	}
 	return end, err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -44,12 +43,7 @@ func setSecret(ctx context.Context, c *tree, args []string) error {
 	if err != nil {
 		return err
 	}
-	f, err := c.create(file, 0o200)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(value)
-	if err = errors.Join(err, f.Close()); err == nil && len(strings.TrimSuffix(string(value), "\n")) < redact.Least {
+	if err = setFile(c, file, 0o200, string(value)); err == nil && len(strings.TrimSuffix(string(value), "\n")) < redact.Least {
 		fmt.Fprintf(os.Stderr, "hutch: secret %s has fewer than %d characters: logs may show it, since so short a text is not redacted\n", args[0], redact.Least)
 	}
 	return err
@@ -112,14 +106,12 @@ func listSecrets(_ context.Context, c *tree, _ []string) error {
 	return err
 }
 
-func forgetSecrets(_ context.Context, c *tree, names []string) error {
-	var errs []error
-	for _, name := range names {
+func forgetSecrets(ctx context.Context, c *tree, names []string) error {
+	return forAll(ctx, names, func(name string) error {
 		file, err := secretFile(name)
-		if err == nil {
-			err = c.remove(file)
+		if err != nil {
+			return err
 		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+		return missing(c, file, c.remove(file), fmt.Sprintf("no secret %q; hutch secret ls lists them", name))
+	})
 }

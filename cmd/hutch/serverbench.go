@@ -26,32 +26,22 @@ done`
 // same server on the host; how long such a sandbox takes to start, beside a VM of the
 // same image that has nothing to run; and what it holds.
 func (b *bencher) servers() error {
-	profile := "profiles/" + benchVM + ".toml"
-	if _, err := b.c.stat(profile); err == nil {
-		return fmt.Errorf("%s is there already", profile)
-	}
-	defer b.c.remove(profile)
 	me, err := user.Current()
 	if err != nil {
 		return err
 	}
 	const server = "[mcpServers.%s]\ncommand = \"sh\"\nargs = [\"-c\", '''%s''']\n"
 	text := fmt.Sprintf(server, "inside", echoer) + fmt.Sprintf(server+"sandbox = false\nrun_as = %q\n", "host", echoer, me.Username)
-	f, err := b.c.create(profile, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write([]byte(text)); cmp.Or(err, f.Close()) != nil {
-		return err
-	}
-	if err := b.c.mkdir("vm/"+benchVM, 0o755); err != nil {
-		return err
-	}
-	if err := ready(b.c, "vm/"+benchVM, "set profile "+benchVM, "start"); err != nil {
-		return err
-	}
-	err = b.serversOf("server-" + benchVM + "-inside")
-	return cmp.Or(err, removeVM(b.c, benchVM, true))
+	return b.withProfile(text, func() error {
+		if err := b.c.mkdir("vm/"+benchVM, 0o755); err != nil {
+			return err
+		}
+		if err := ready(b.c, "vm/"+benchVM, "set profile "+benchVM, "start"); err != nil {
+			return err
+		}
+		err := b.serversOf("server-" + benchVM + "-inside")
+		return cmp.Or(err, removeVM(b.c, benchVM, true))
+	})
 }
 
 // serversOf measures the servers of the VM, the sandbox of one of which is box.

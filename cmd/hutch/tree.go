@@ -59,6 +59,16 @@ func writeFile(c *tree, name, text string) error {
 	return cmp.Or(err, f.Close())
 }
 
+// setFile has the file called name have text and no more, and makes it if need be.
+func setFile(c *tree, name string, perm os.FileMode, text string) error {
+	f, err := c.create(name, perm)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write([]byte(text))
+	return cmp.Or(err, f.Close())
+}
+
 // clone makes an anonymous object of dir. It lives as long as the file.
 func clone(c *tree, dir string) (*file, string, error) {
 	f, err := c.open(path.Join(dir, "clone"), os.O_RDWR)
