@@ -6,13 +6,6 @@ import (
 	"strings"
 )
 
-// The ways in which a server is spoken to.
-const (
-	Stdio      = "stdio"
-	SSE        = "sse"
-	Streamable = "streamable-http"
-)
-
 // An Entry says what a run of an MCP server needs, as its registry has it.
 // Nothing in it was tried: see Entry.Notes for what hutch knows better.
 type Entry struct {
@@ -22,7 +15,7 @@ type Entry struct {
 	Version     string `json:"version,omitempty"`
 	Status      string `json:"status,omitempty"` // active or deprecated, in lower case
 	Tier        string `json:"tier,omitempty"`   // who stands for it, as Official or Community
-	Transport   string `json:"transport"`        // Stdio, SSE or Streamable
+	Transport   string `json:"transport"`        // as of a runconfig.Server
 	// Run is how it is run: npx://PACKAGE@VERSION, uvx://PACKAGE@VERSION,
 	// go://MODULE@VERSION, an image's reference, or the URL of a remote server,
 	// in which {NAME} may stand for one of Variables.

@@ -5,38 +5,27 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"hutch/profiles/runconfig"
 )
 
 // A packageKind is a kind of package that hutch runs.
 type packageKind struct {
-	name   string   // as server.json has it
-	scheme string   // before the package in Entry.Run; "": an image
-	bases  []string // URLs of the package registry; the first is the usual one
-	valid  *regexp.Regexp
-	idle   []string // words for the program that runs it which change nothing here
-	env    []string // flags of that program which set a variable of the environment
+	name  string // as server.json has it
+	kind  runconfig.Kind
+	bases []string // URLs of the package registry; the first is the usual one
+	idle  []string // words for the program that runs it which change nothing here
+	env   []string // flags of that program which set a variable of the environment
 }
 
-// packageKinds are tried by name. That a package's name is one, and no option,
-// path or URL, keeps a registry from naming something else in its place.
+// packageKinds are found by name.
 var packageKinds = []packageKind{
+	{name: "npm", kind: runconfig.NPX, bases: []string{"https://registry.npmjs.org"}, idle: []string{"-y", "--yes"}},
+	{name: "pypi", kind: runconfig.UVX, bases: []string{"https://pypi.org", "https://pypi.org/simple"}},
+	{name: "go", kind: runconfig.Go, bases: []string{"https://proxy.golang.org"}},
 	{
-		name: "npm", scheme: "npx://", bases: []string{"https://registry.npmjs.org"},
-		valid: regexp.MustCompile(`^(@[a-z0-9~][a-z0-9._~-]{0,213}/)?[A-Za-z0-9~][A-Za-z0-9._~-]{0,213}$`),
-		idle:  []string{"-y", "--yes"},
-	},
-	{
-		name: "pypi", scheme: "uvx://", bases: []string{"https://pypi.org", "https://pypi.org/simple"},
-		valid: regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?(\[[A-Za-z0-9,._-]{1,100}\])?$`),
-	},
-	{
-		name: "go", scheme: "go://", bases: []string{"https://proxy.golang.org"},
-		valid: regexp.MustCompile(`^[a-z0-9][a-z0-9-]*(\.[a-z0-9-]+)+(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*){1,20}$`),
-	},
-	{
-		name: "oci", bases: []string{"https://docker.io", "https://index.docker.io", "https://ghcr.io"},
-		valid: regexp.MustCompile(`^[a-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[a-f0-9]{64})?$`),
-		idle:  []string{"run", "-i", "--interactive", "-t", "--rm", "--init"}, env: []string{"-e", "--env"},
+		name: "oci", kind: runconfig.Image, bases: []string{"https://docker.io", "https://index.docker.io", "https://ghcr.io"},
+		idle: []string{"run", "-i", "--interactive", "-t", "--rm", "--init"}, env: []string{"-e", "--env"},
 	},
 }
 
@@ -52,50 +41,50 @@ func packageKindOf(name string) *packageKind {
 	return &packageKinds[at]
 }
 
-// A version has a number in front: what has not is a tag, as latest, which is
-// another version each time. Images have tags.
-var (
-	packageVersion = regexp.MustCompile(`^v?[0-9][0-9A-Za-z.+_!-]{0,126}$`)
-	imageTag       = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+_!-]{0,127}$`)
-)
+// packageVersion is a version: it has a number in front. What has not is a tag, as
+// latest, which is another version each time. Images have tags.
+var packageVersion = regexp.MustCompile(`^v?[0-9][0-9A-Za-z.+_!-]{0,126}$`)
 
-// run returns how a package is run, as Entry.Run has it.
+// run returns how a package is run, as Entry.Run has it. That its name is one, and no
+// option, path or URL, keeps a registry from naming something else in its place.
 func (k *packageKind) run(name, version string) (string, error) {
-	if len(name) > 500 || !k.valid.MatchString(name) {
-		return "", fmt.Errorf("%.100q is no name of a package of %s", name, k.name)
+	s := runconfig.Source{Kind: k.kind, Name: name, Version: version}
+	if k.kind == runconfig.Image && version != "" { // whose tag is of its name
+		s.Version = ""
+		if last := name[strings.LastIndexByte(name, '/')+1:]; !strings.ContainsAny(last, ":@") {
+			s.Name += ":" + version
+		}
 	}
-	form := packageVersion
-	if k.scheme == "" {
-		form = imageTag
+	if err := checkVersion(s.Version); err != nil {
+		return "", err
 	}
-	switch {
-	case version == "":
-		return k.scheme + name, nil
-	case !form.MatchString(version):
-		return "", fmt.Errorf("%.60q is no version of a package", version)
-	case k.scheme != "":
-		return k.scheme + name + "@" + version, nil
+	if is, err := parseRun(s.String()); err != nil || is.Kind != s.Kind || is.Version != s.Version {
+		return "", fmt.Errorf("%.100q is no name of a package of %s", s.Name, k.name)
 	}
-	if rest := name[strings.LastIndexByte(name, '/')+1:]; strings.ContainsAny(rest, ":@") {
-		return name, nil // which has its tag
+	return s.String(), nil
+}
+
+func checkVersion(version string) error {
+	if version != "" && !packageVersion.MatchString(version) {
+		return fmt.Errorf("%.60q is no version of a package", version)
 	}
-	return name + ":" + version, nil
+	return nil
+}
+
+// parseRun reads Entry.Run. What is no package and no URL is an image.
+func parseRun(run string) (runconfig.Source, error) {
+	s, err := runconfig.ParseSource(run)
+	if err != nil {
+		return s, err
+	}
+	return s.AsImage()
 }
 
 // checkRun refuses what is neither a package nor an image, by Entry.Run.
 func checkRun(run string) error {
-	for i := range packageKinds {
-		k := &packageKinds[i]
-		name, ok := strings.CutPrefix(run, k.scheme)
-		if !ok || k.scheme == "" && strings.Contains(run, "://") {
-			continue
-		}
-		version := ""
-		if at := strings.LastIndexByte(name, '@'); at > 0 && k.scheme != "" {
-			name, version = name[:at], name[at+1:]
-		}
-		_, err := k.run(name, version)
+	s, err := parseRun(run)
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%.100q is neither a package nor an image", run)
+	return checkVersion(s.Version)
 }

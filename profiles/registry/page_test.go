@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"hutch/profiles/runconfig"
 )
 
 func page(t *testing.T) string {
@@ -55,8 +57,8 @@ func TestPageTellsAll(t *testing.T) {
 		t.Errorf("the page tells of %q; an entry has %q", told, members)
 	}
 	for _, k := range packageKinds {
-		if !strings.Contains(page(t), "\n.BI "+k.scheme) && k.scheme != "" {
-			t.Errorf("the page has no %s", k.scheme)
+		if k.kind != runconfig.Image && !strings.Contains(page(t), "\n.BI "+string(k.kind)+"://") {
+			t.Errorf("the page has no %s", k.kind)
 		}
 	}
 	for _, k := range Kinds {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"hutch/profiles/runconfig"
 )
 
 // An extension is what ToolHive adds to a server, in the same words in a
@@ -76,9 +78,6 @@ func readToolhive(key string, text []byte) (*Entry, error) {
 		if err := e.listensOn(s.TargetPort); err != nil {
 			return named(key, err)
 		}
-		if err := checkRun(s.Image); err != nil {
-			return named(key, err)
-		}
 	}
 	e.add(&s.extension)
 	return e, nil
@@ -89,8 +88,8 @@ func (e *Entry) listensOn(port int) error {
 	switch {
 	case port < 0 || port > 65535:
 		return fmt.Errorf("target_port %d is no port", port)
-	case port == 0 || e.Transport == Stdio:
-	case e.Transport == SSE:
+	case port == 0 || e.Transport == runconfig.Stdio:
+	case e.Transport == runconfig.SSE:
 		e.URL = fmt.Sprintf("http://127.0.0.1:%d/sse", port)
 	default:
 		e.URL = fmt.Sprintf("http://127.0.0.1:%d/mcp", port)

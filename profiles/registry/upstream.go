@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hutch/aggd/rawjson"
+	"hutch/profiles/runconfig"
 )
 
 // A serverJSON is what hutch reads of the registry's server.json, of its schema
@@ -171,7 +172,7 @@ func (e *Entry) byPackage(p *packageJSON) error {
 		return err
 	}
 	e.Run, e.Transport, e.Args, e.Env = run, transport, args, inputs(p.Env)
-	if transport != Stdio {
+	if transport != runconfig.Stdio {
 		e.URL = p.Transport.URL
 	}
 	e.runtime(kind, p.Runtime)
@@ -205,7 +206,7 @@ func (e *Entry) byRemote(r *transportJSON) error {
 		return err
 	}
 	switch {
-	case transport == Stdio:
+	case transport == runconfig.Stdio:
 		return errors.New("a remote does not speak stdio")
 	case hostOf(r.URL) == "":
 		return fmt.Errorf("%.100q is no URL like https://host/path", r.URL)
@@ -217,12 +218,12 @@ func (e *Entry) byRemote(r *transportJSON) error {
 // transportOf returns the transport of that name.
 func transportOf(name string) (string, error) {
 	switch name {
-	case Stdio, SSE, Streamable:
+	case runconfig.Stdio, runconfig.SSE, runconfig.Streamable:
 		return name, nil
 	case "streamable": // before 2025-09
-		return Streamable, nil
+		return runconfig.Streamable, nil
 	}
-	return "", fmt.Errorf("transport %.40q is none of %s, %s and %s", name, Stdio, SSE, Streamable)
+	return "", fmt.Errorf("transport %.40q is none of %s, %s and %s", name, runconfig.Stdio, runconfig.SSE, runconfig.Streamable)
 }
 
 func arguments(list []argumentJSON) ([]Argument, error) {
