@@ -38,7 +38,7 @@ var layers = []struct {
 	{"cmd/aggd", []string{"aggd/..."}},
 	{"cmd/locald", []string{"aggd/..."}},
 	{"cmd/guest", []string{"relay/...", "fs/accept"}},
-	{"cmd/hutch", []string{"cmd/hutch/...", "fs/...", "mcpd/ledger", "mcpd/policy", "mcpd/query/sqltext", "mcpd/redact", "profiles", "profiles/reference", "profiles/registry"}},
+	{"cmd/hutch", []string{"cmd/hutch/...", "fs/...", "mcpd/ledger", "mcpd/policy", "mcpd/query/sqltext", "mcpd/redact", "profiles", "profiles/reference", "profiles/registry", "profiles/runconfig"}},
 	{"cmd/hutch/hostmcp", []string{"aggd/jsonrpc", "aggd/rawjson", "fs/..."}},
 	{"cmd/hutchd/telemetry", []string{"aggd/trace", "fs", "mcpd", "mcpd/ledger"}},
 	{"cmd/hutchd/gateway", []string{"cmd/hutchd/telemetry", "relay", "relay/agent", "mcpd/...", "profiles", "profiles/permission", "aggd/...", "fs/...", "profiles/secrets"}},

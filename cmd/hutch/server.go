@@ -13,6 +13,7 @@ import (
 
 	"hutch/fs"
 	"hutch/profiles"
+	"hutch/profiles/runconfig"
 )
 
 // A serverVerb is what hutch server does to servers, with the flags that go with it.
@@ -135,11 +136,14 @@ func mustServe(c *tree, name string) error {
 	if err != nil {
 		return noServer(c, dir, err)
 	}
-	switch state, _, _ := strings.Cut(status, "\n"); state {
-	case "stopped", "stopping", "policy_stopped", "error", "removing", "unauthenticated":
-		return fmt.Errorf("%w: server %q does not run, it is %s: hutch server start has it run", fs.ErrBusy, name, state)
+	word, _, _ := strings.Cut(status, "\n")
+	switch state := runconfig.State(word); {
+	case state.Live(), state == runconfig.Starting, state == runconfig.Unknown:
+		return nil
+	case state == runconfig.Unauthenticated:
+		return fmt.Errorf("%w: server %q takes no token that there is: hutch server login %s gets one", fs.ErrBusy, name, name)
 	}
-	return nil
+	return fmt.Errorf("%w: server %q does not run, it is %s: hutch server start has it run", fs.ErrBusy, name, word)
 }
 
 // eachServer has a verb do something to the folder of every server that its
