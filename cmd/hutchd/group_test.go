@@ -107,8 +107,10 @@ compositeTools:
 // that it was sent last.
 type moody struct {
 	*shifter
-	hangs atomic.Bool
-	key   atomic.Pointer[string]
+	hangs     atomic.Bool
+	calls     atomic.Int32 // that came
+	cancelled atomic.Int32 // that it was told are
+	key       atomic.Pointer[string]
 }
 
 func newMoody(t *testing.T) *moody {
@@ -120,9 +122,15 @@ func newMoody(t *testing.T) *moody {
 		m.key.Store(&key)
 		text, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(text))
-		if m.hangs.Load() && bytes.Contains(text, []byte(`"tools/call"`)) {
-			<-r.Context().Done()
-			return
+		if bytes.Contains(text, []byte(`"notifications/cancelled"`)) {
+			m.cancelled.Add(1)
+		}
+		if bytes.Contains(text, []byte(`"tools/call"`)) {
+			m.calls.Add(1)
+			if m.hangs.Load() {
+				<-r.Context().Done()
+				return
+			}
 		}
 		m.shifter.ServeHTTP(w, r)
 	}))
@@ -224,4 +232,74 @@ compositeTools:
 	poll(t, "a server that wants tokens to say so", func() bool {
 		return strings.Contains(s.read("groups/dev/mcp/servers"), "token_exchange: who calls brings no token")
 	})
+}
+
+// TestGroupGone has who called a composite tool go away while a step is under way: its
+// server is told that it is cancelled, and no other step begins.
+func TestGroupGone(t *testing.T) {
+	t.Parallel()
+	one, two := newMoody(t), newMoody(t)
+	one.hangs.Store(true)
+	s := serve(t, false)
+	for name, m := range map[string]*moody{"one": one, "two": two} {
+		s.mkdir("servers/" + name)
+		s.write("servers/"+name+"/ctl", "run "+m.URL+"\n")
+	}
+	s.groupOf("dev", `
+compositeTools:
+- name: both
+  description: d
+  steps:
+  - {id: x, tool: one.add, onError: {action: continue}}
+  - {id: y, tool: two.add, dependsOn: [x]}
+`, "one", "two")
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{%s}}`
+	session := func(name string) string {
+		s.mkdir("groups/dev/mcp/sessions/" + name)
+		return "groups/dev/mcp/sessions/" + name
+	}
+	older := func(name string) string {
+		dir := session(name)
+		s.write(dir+"/in", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n")
+		s.write(dir+"/in", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"both"}}`+"\n")
+		return dir
+	}
+	newer := func(name, capabilities string) string {
+		dir := session(name)
+		s.write(dir+"/in", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"both",`+fmt.Sprintf(meta, capabilities)+"}}\n")
+		return dir
+	}
+	cancel := func(dir string) {
+		s.write(dir+"/in", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`+"\n")
+	}
+	remove := func(dir string) {
+		if err := s.client().Remove(dir); err != nil {
+			t.Error(err)
+		}
+	}
+	for i, c := range []struct {
+		what  string
+		begin func() (end func())
+	}{
+		{"a call's file is closed", func() func() {
+			f := s.open("groups/dev/tools/both/call", os.O_RDWR)
+			ended := make(chan struct{})
+			go func() { f.WriteAt([]byte("{}\n"), 0); close(ended) }()
+			return func() { f.Close(); <-ended }
+		}},
+		{"a session is removed", func() func() { dir := older("a"); return func() { remove(dir) } }},
+		{"a call is cancelled", func() func() { dir := older("b"); return func() { cancel(dir) } }},
+		{"a newer session is removed", func() func() { dir := newer("c", ""); return func() { remove(dir) } }},
+		{"a newer call is cancelled", func() func() { dir := newer("d", ""); return func() { cancel(dir) } }},
+		{"a newer session that can be asked is removed", func() func() { dir := newer("e", `"elicitation":{}`); return func() { remove(dir) } }},
+		{"a newer call that can be asked is cancelled", func() func() { dir := newer("f", `"elicitation":{}`); return func() { cancel(dir) } }},
+	} {
+		end := c.begin()
+		poll(t, "the step: "+c.what, func() bool { return one.calls.Load() == int32(i+1) })
+		end()
+		poll(t, "the server to be told: "+c.what, func() bool { return one.cancelled.Load() == int32(i+1) })
+	}
+	if n := two.calls.Load(); n != 0 {
+		t.Errorf("%d steps began after who called had gone", n)
+	}
 }
