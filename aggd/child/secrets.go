@@ -61,8 +61,10 @@ func (c *Child) told() []wire.Server {
 }
 
 // resolve returns servers with the secrets that they refer to. One whose secrets
-// cannot be had has a fault, and costs the others nothing but the wait. faulty has
-// those stay as they are that have their secrets.
+// cannot be had has a fault, and costs the others nothing but the wait. One whose
+// secrets cannot be had just now keeps those that it has, but for a Renewed token: who
+// renews that knows how long it is good. faulty has those stay as they are that have
+// their secrets.
 func (c *Child) resolve(ctx context.Context, defined []wire.Server, faulty bool) []wire.Server {
 	ctx, cancel := context.WithTimeout(ctx, resolveTime)
 	defer cancel()
@@ -79,7 +81,7 @@ func (c *Child) resolve(ctx context.Context, defined []wire.Server, faulty bool)
 			switch {
 			case err == nil:
 				told[i] = is
-			case known && !isFaulty(was) && !fs.Is(err, fs.ErrNotExist): // just now
+			case known && !isFaulty(was) && !s.Renewed && !fs.Is(err, fs.ErrNotExist): // just now
 				told[i] = was
 			default:
 				s.Headers, s.BearerToken, s.Fault = nil, "", err.Error()
@@ -120,14 +122,33 @@ func (c *Child) mend(ctx context.Context, r *run) {
 		case <-ctx.Done():
 			return
 		}
+		was := c.told()
 		if c.define(ctx, c.definitions, true) != nil {
 			return
 		}
 		told := c.told()
-		r.request(c.ids.Add(1), wire.Refresh, wire.RefreshParams{Servers: told})
+		id := c.ids.Add(1)
+		if line, err := encode(id, wire.Refresh, wire.RefreshParams{Servers: told}); err == nil {
+			r.exchange(ctx, id, wire.Call{}, line) // those that are faulty still are its error
+		}
+		r.mended(was, told)
 		pause = min(2*pause, lastMend)
 		if !slices.ContainsFunc(told, isFaulty) {
 			pause = firstMend
+		}
+	}
+}
+
+// mended tells that those servers may have lists which are faulty no more: nobody has
+// asked for them before.
+func (r *run) mended(was, told []wire.Server) {
+	for _, s := range told {
+		faulty := func(b wire.Server) bool { return b.Name == s.Name && isFaulty(b) }
+		if isFaulty(s) || !slices.ContainsFunc(was, faulty) {
+			continue
+		}
+		for _, l := range wire.Lists {
+			r.notified(wire.Notification{Server: s.Name, Method: l.Changed})
 		}
 	}
 }

@@ -114,4 +114,9 @@ func TestSecretsLater(t *testing.T) {
 	if got := <-asked; got != "Bearer late late" {
 		t.Errorf("it is first asked with %q", got)
 	}
+	for n := range r.notes { // nobody has asked for its lists before
+		if n.Server == "s" && n.Method == wire.Tools.Changed {
+			break
+		}
+	}
 }
