@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -43,19 +44,26 @@ const maxExchanged = 1000
 // An Exchanger exchanges tokens, and keeps those that it got, by the callers', until
 // shortly before they end. Its methods may be called concurrently.
 type Exchanger struct {
-	cfg Exchange
-	net *Client // makes the requests; it has no server and no tokens
+	cfg  Exchange
+	host string  // of the token URL
+	net  *Client // makes the requests; it has no server and no tokens
 
 	mu     sync.Mutex // guards bySum
 	bySum  map[[sha256.Size]byte]*exchanged
 	lately uint64 // counts uses
 }
 
+// An Exchanged is a token for a server.
+type Exchanged struct {
+	Token string
+	Due   time.Time // another is given from then on
+	End   time.Time // nobody takes it from then on; zero, as Due: it was not said
+}
+
 // An exchanged is the token for a caller's.
 type exchanged struct {
 	turn chan struct{} // holds a token: whoever has it reads or replaces what follows
-	got  string
-	due  time.Time // it is not used from then on
+	got  Exchanged
 
 	used uint64 // the last use; guarded by the mu of Exchanger
 }
@@ -64,33 +72,41 @@ type exchanged struct {
 // be.
 func NewExchanger(cfg Exchange) (*Exchanger, error) {
 	if err := CheckURL(cfg.TokenURL); err != nil {
-		return nil, fmt.Errorf("%w: token_url: %w", fs.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: the token URL: %w", fs.ErrInvalid, err)
+	}
+	u, err := url.Parse(cfg.TokenURL)
+	if err != nil {
+		return nil, err
 	}
 	c := &Client{net: newTransport([]string{cfg.TokenURL}), patience: answerTime}
-	return &Exchanger{cfg: cfg, net: c, bySum: make(map[[sha256.Size]byte]*exchanged)}, nil
+	return &Exchanger{cfg: cfg, host: u.Host, net: c, bySum: make(map[[sha256.Size]byte]*exchanged)}, nil
 }
 
-// Token returns the token for the server of who calls with the token subject. Nothing
-// that it returns as an error has a token in it.
-func (x *Exchanger) Token(ctx context.Context, subject string) (string, error) {
+// Token returns the token for the server of who calls with the token subject: another
+// than refused, which the server does not take; "": none. Nothing that it returns as an
+// error has a token in it.
+func (x *Exchanger) Token(ctx context.Context, subject, refused string) (Exchanged, error) {
 	if subject == "" {
-		return "", ErrNoSubject
+		return Exchanged{}, ErrNoSubject
 	}
 	e := x.of(sha256.Sum256([]byte(subject)))
 	if err := take(ctx, e.turn); err != nil {
-		return "", err
+		return Exchanged{}, err
 	}
 	defer func() { <-e.turn }()
-	if e.got != "" && time.Now().Before(e.due) {
+	if e.got.Token != refused && time.Now().Before(e.got.Due) {
 		return e.got, nil
 	}
 	t, err := x.exchange(ctx, subject)
-	if err != nil {
-		return "", fmt.Errorf("token exchange: %w", err)
+	if err == nil && t.AccessToken == refused {
+		err = fmt.Errorf("%w: it gives the token again that the server refuses", fs.ErrPermission)
 	}
-	e.got, e.due = t.AccessToken, time.Time{} // of one that does not say when it ends nobody knows
-	if life := time.Until(t.Expiry); !t.Expiry.IsZero() {
-		e.due = t.Expiry.Add(-min(maxMargin, life/4))
+	if err != nil {
+		return Exchanged{}, fmt.Errorf("token exchange at %s: %w", x.host, err)
+	}
+	e.got = Exchanged{Token: t.AccessToken, End: t.Expiry} // of one that does not say when it ends nobody knows
+	if !t.Expiry.IsZero() {
+		e.got.Due = t.Expiry.Add(-min(maxMargin, time.Until(t.Expiry)/4))
 	}
 	return e.got, nil
 }
@@ -144,7 +160,11 @@ func (x *Exchanger) exchange(ctx context.Context, subject string) (*oauth2.Token
 	}
 	t, err := set.Token(context.WithValue(ctx, oauth2.HTTPClient, x.net.client(ctx)))
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		return nil, fmt.Errorf("%w: %s", fs.ErrPermission, said(refused.ErrorCode, refused.ErrorDescription, fmt.Sprintf("HTTP %d", refused.Response.StatusCode)))
+		kind := fs.ErrPermission
+		if refused.Response.StatusCode >= http.StatusInternalServerError {
+			kind = fs.ErrIO
+		}
+		return nil, fmt.Errorf("%w: %s", kind, said(refused.ErrorCode, refused.ErrorDescription, fmt.Sprintf("HTTP %d", refused.Response.StatusCode)))
 	}
 	switch {
 	case err != nil:

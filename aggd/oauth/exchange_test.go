@@ -59,8 +59,8 @@ func TestExchange(t *testing.T) {
 	for i := range 40 {
 		all.Go(func() {
 			subject := fmt.Sprintf("good-%d", i%2)
-			if got, err := x.Token(t.Context(), subject); err != nil || got != "for-"+subject {
-				t.Errorf("for %s: %q, %v", subject, got, err)
+			if got, err := x.Token(t.Context(), subject, ""); err != nil || got.Token != "for-"+subject {
+				t.Errorf("for %s: %q, %v", subject, got.Token, err)
 			}
 		})
 	}
@@ -68,12 +68,15 @@ func TestExchange(t *testing.T) {
 	if n := asked.Load(); n != 2 {
 		t.Errorf("asked %d times for two callers", n)
 	}
-	if _, err := x.Token(t.Context(), ""); !errors.Is(err, ErrNoSubject) {
+	if _, err := x.Token(t.Context(), "", ""); !errors.Is(err, ErrNoSubject) {
 		t.Errorf("without a token: %v", err)
 	}
-	_, err := x.Token(t.Context(), "s3cret")
+	_, err := x.Token(t.Context(), "s3cret", "")
 	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "invalid_grant, not this one") || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("refused: %v", err)
+	}
+	if _, err := x.Token(t.Context(), "good-1", "for-good-1"); err == nil || !strings.Contains(err.Error(), "gives the token again that the server refuses") || asked.Load() != 4 {
+		t.Errorf("refused by the server: %v, asked %d times", err, asked.Load())
 	}
 	for i := range maxExchanged + 10 {
 		x.of([32]byte{byte(i), byte(i >> 8), 1})
@@ -90,7 +93,7 @@ func TestExchangeEnds(t *testing.T) {
 		at, asked := exchangeAt(t, life)
 		x := newExchanger(t, at)
 		for range 2 {
-			if _, err := x.Token(t.Context(), "good"); err != nil {
+			if _, err := x.Token(t.Context(), "good", ""); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -98,12 +101,12 @@ func TestExchangeEnds(t *testing.T) {
 			t.Errorf("%d s: asked %d times", life, n)
 		}
 		for _, e := range x.bySum {
-			if left := time.Until(e.due); life > 0 && (left > 3600*time.Second-maxMargin || left < 3000*time.Second) {
+			if left := time.Until(e.got.Due); life > 0 && (left > 3600*time.Second-maxMargin || left < 3000*time.Second) {
 				t.Errorf("it is used for %v", left)
 			}
-			e.due = time.Now()
+			e.got.Due = time.Now()
 		}
-		x.Token(t.Context(), "good")
+		x.Token(t.Context(), "good", "")
 		if n := asked.Load(); n != want+1 {
 			t.Errorf("%d s: asked %d times after its end", life, n)
 		}
@@ -122,8 +125,8 @@ func TestExchangeRefused(t *testing.T) {
 			fmt.Fprint(w, answer)
 		}))
 		x := newExchanger(t, s.URL)
-		if got, err := x.Token(t.Context(), "good"); err == nil {
-			t.Errorf("%s: %q", answer, got)
+		if got, err := x.Token(t.Context(), "good", ""); err == nil {
+			t.Errorf("%s: %q", answer, got.Token)
 		}
 		s.Close()
 	}

@@ -135,6 +135,9 @@ func (f *faults) exchange(here []string, x *Exchange) {
 	if x.ClientSecret != "" && x.ClientSecretEnv != "" {
 		f.add(here, "want one of clientSecret and clientSecretEnv")
 	}
+	if strings.ContainsAny(x.SubjectToken, "\r\n\x00") || len(x.SubjectToken) > maxLong {
+		f.add(at(here, "subjectToken"), "it has a line's end in it, or more than %d bytes", maxLong)
+	}
 }
 
 // format is what a prefix may be beside the name of the workload.

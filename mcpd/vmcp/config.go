@@ -98,7 +98,8 @@ type Header struct {
 // Ref returns the value, or the reference to it that package secrets resolves.
 func (h *Header) Ref() string { return ref(h.Value, h.Env) }
 
-// An Exchange gets a token for a server in exchange for the caller's (RFC 8693).
+// An Exchange gets a token for a server in exchange for the caller's, or for
+// SubjectToken where the caller brings none (RFC 8693). That key is hutch's own.
 type Exchange struct {
 	TokenURL            string   `yaml:"tokenUrl"`
 	ClientID            string   `yaml:"clientId"`
@@ -106,6 +107,7 @@ type Exchange struct {
 	ClientSecretEnv     string   `yaml:"clientSecretEnv"`
 	Audience            string   `yaml:"audience"`
 	Scopes              []string `yaml:"scopes"`
+	SubjectToken        string   `yaml:"subjectToken"`
 	SubjectTokenType    string   `yaml:"subjectTokenType"`
 	SubjectProviderName string   `yaml:"subjectProviderName"`
 }

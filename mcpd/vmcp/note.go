@@ -57,8 +57,13 @@ func (c *Config) Notes() []string {
 		if s.Header != nil && s.Header.Value != "" && !isRef(s.Header.Value) {
 			f.add(at(path, "headerInjection", "headerValue"), "the value stands in the file: if it is a secret, store it and write secret:NAME")
 		}
-		if s.Exchange != nil && s.Exchange.ClientSecret != "" && !isRef(s.Exchange.ClientSecret) {
-			f.add(at(path, "tokenExchange", "clientSecret"), "the secret stands in the file: store it and write secret:NAME")
+		if s.Exchange == nil {
+			return
+		}
+		for key, value := range map[string]string{"clientSecret": s.Exchange.ClientSecret, "subjectToken": s.Exchange.SubjectToken} {
+			if value != "" && !isRef(value) {
+				f.add(at(path, "tokenExchange", key), "the secret stands in the file: store it and write secret:NAME")
+			}
 		}
 	})
 	return f.texts()

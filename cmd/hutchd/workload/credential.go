@@ -84,8 +84,14 @@ func (s *Server) saveTokens(text string) error {
 	return s.w.s.Secrets.Store.SetOwn(tokensOf(s.Name), text)
 }
 
-// resolve is the gateway's Resolve, with the token of a login.
+// resolve is the gateway's Resolve, with the token of a login, and those that are
+// exchanged.
 func (s *Server) resolve(ctx context.Context, value string) (string, error) {
+	if g, err := s.w.Group(s.group()); err == nil {
+		if token, is, err := g.exchangedFor(ctx, s.Gateway, value); is {
+			return token, err
+		}
+	}
 	if value != loginToken {
 		return s.Gateway.Resolve(ctx, value)
 	}
@@ -139,6 +145,12 @@ func (s *Server) inUse() (*credential, string) {
 // renew has a server be shown another token than the one of a wire.TokenHash, which it
 // refuses, or the newest where that is "". It is the caller's turn.
 func (s *Server) renew(ctx context.Context, refused string) error {
+	if x := s.exchange(); x != nil {
+		if x.refuse(refused) {
+			return s.Configure(ctx)
+		}
+		return nil
+	}
 	k, token := s.inUse()
 	if k == nil || refused != "" && refused != wire.TokenHash(token) { // it is being told another
 		return nil
@@ -170,7 +182,8 @@ func (s *Server) wantsLogin(why error) error {
 // the server refuses it. It is the caller's turn.
 func (s *Server) freshen() error {
 	k, _ := s.inUse()
-	if k == nil {
+	x := s.exchange()
+	if k == nil && x == nil {
 		return nil
 	}
 	ctx, cancel := context.WithCancelCause(s.Context())
@@ -180,6 +193,9 @@ func (s *Server) freshen() error {
 	refused := ""
 	if st, err := s.MCP.Status(ctx, s.Name); err == nil {
 		refused = st.Refused
+	}
+	if x != nil {
+		return s.renew(ctx, refused)
 	}
 	due, retrying := k.Due(), s.told() == runconfig.AuthRetrying
 	late := !due.IsZero() && !time.Now().Before(due)

@@ -40,6 +40,8 @@ type Group struct {
 	said   map[*wire.List][]string // what there was to decide about names
 	wrong  map[string]error        // composite tools that cannot be offered
 	news   bool                    // a renew is about to begin
+
+	exchanges map[string]*exchange // by the server that is shown their tokens
 }
 
 // groupFile is a group's config in its folder.
@@ -57,7 +59,7 @@ func (w *Workloads) newGroup(name string) *Group {
 		LedgerLimit: func() int64 { return records },
 		State:       func() ledger.Row { return ledger.Row{"state": g.state()} },
 		Servers:     func(*profiles.Profile) []wire.Server { return g.servers() },
-		Endpoint:    mcpd.Config{Guard: g.breakers.Begin},
+		Endpoint:    mcpd.Config{Guard: g.breakers.Begin, Changed: g.heard, Resolve: g.resolve},
 	})
 	g.read("")
 	return g
@@ -225,6 +227,7 @@ func (g *Group) read(text string) error {
 	g.text, g.bad = text, err
 	if err == nil {
 		g.config, g.said, g.wrong = c, make(map[*wire.List][]string), make(map[string]error)
+		g.endExchanges()
 	}
 	g.mu.Unlock()
 	if err == nil {

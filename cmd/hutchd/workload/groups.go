@@ -114,6 +114,9 @@ func (w *Workloads) RemoveGroup(ctx context.Context, name string) error {
 		}
 	}
 	g.Gateway.Close()
+	g.mu.Lock()
+	g.endExchanges()
+	g.mu.Unlock()
 	return os.RemoveAll(leaving(g.Gateway))
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 
-	"hutch/aggd/oauth"
 	"hutch/aggd/wire"
 	"hutch/fs"
 	"hutch/mcpd/vmcp"
@@ -25,7 +24,7 @@ func (g *Group) servers() (list []wire.Server) {
 	}
 	for _, b := range c.Backends {
 		if !taken[b.Name] {
-			list = append(list, backend(c, b))
+			list = append(list, g.backend(c, b))
 		}
 	}
 	return list
@@ -38,8 +37,10 @@ func (g *Group) member(c *vmcp.Config, s *Server) wire.Server {
 	if state := s.told(); !state.Live() {
 		b.Wrong = fs.Text(notServed(s.Name, state)) // another definition than when it runs: what was connected ends
 	}
-	if by := c.Strategy(s.Name); by.Type == vmcp.TokenExchange && s.Config().Server().IsRemote() {
-		b.Wrong = noToken(by.Exchange)
+	if s.Config().Server().IsRemote() {
+		if _, err := g.exchange(s.Name); err != nil {
+			b.Wrong = err.Error()
+		}
 	}
 	return wire.Server{
 		Name: s.Name, Enabled: true, Source: "groups", Keep: true, Pin: wire.PinNone, CallTimeout: wire.Duration(c.Timeout(s.Name)),
@@ -52,44 +53,38 @@ func program(server string, b profiles.Box) wire.Program {
 	return wire.Program{Command: "server " + server, Sandbox: b.Text()}
 }
 
-// noToken is what is wrong with a server that is to have a token for that of who calls.
-func noToken(x *vmcp.Exchange) string {
-	_, err := oauth.NewExchanger(oauth.Exchange{
-		TokenURL: x.TokenURL, ClientID: x.ClientID, Audience: x.Audience, Scopes: x.Scopes, SubjectType: x.SubjectTokenType,
-	})
-	if err == nil {
-		err = fmt.Errorf("%w, and nobody can yet who calls a group", oauth.ErrNoSubject)
-	}
-	return "token_exchange: " + err.Error()
-}
-
 // notServed is the error for who wants a session of a server that does not run.
 func notServed(server string, state runconfig.State) error {
 	return fmt.Errorf("%w: server %s does not run (%s): start it, by echo start >servers/%[2]s/ctl", fs.ErrBusy, server, state)
 }
 
 // backend returns a remote server that is no member.
-func backend(c *vmcp.Config, b vmcp.Backend) wire.Server {
+func (g *Group) backend(c *vmcp.Config, b vmcp.Backend) wire.Server {
 	d := wire.Server{Name: b.Name, URL: b.URL, Enabled: true, Source: "groups", Keep: true, CallTimeout: wire.Duration(c.Timeout(b.Name))}
 	if b.Transport == "sse" {
 		d.Type = "sse"
 	}
-	s := c.Strategy(b.Name)
+	x, err := g.exchange(b.Name)
 	switch {
-	case s.Type == vmcp.TokenExchange:
-		d.URL, d.Program = "", program(b.Name, profiles.Box{Wrong: noToken(s.Exchange)})
+	case err != nil:
+		d.URL, d.Program = "", program(b.Name, profiles.Box{Wrong: err.Error()})
 	case b.CABundlePath != "":
 		d.URL, d.Program = "", program(b.Name, profiles.Box{Wrong: "caBundlePath cannot be had: the authorities that the machine trusts count"})
+	case x != nil:
+		return exchanged(d)
 	}
-	return withHeader(d, s)
+	return withHeader(d, c.Strategy(b.Name))
 }
 
-// asGroup returns a remote server with the header that the config of its group has for
-// it: its own endpoint sends that.
+// asGroup returns a remote server with the header or the token that the config of its
+// group has for it: its own endpoint sends that.
 func (s *Server) asGroup(d wire.Server) wire.Server {
 	g, err := s.w.Group(s.group())
 	if err != nil {
 		return d
+	}
+	if x, _ := g.exchange(s.Name); x != nil {
+		return exchanged(d)
 	}
 	return withHeader(d, g.Config().Strategy(s.Name))
 }

@@ -1,0 +1,216 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"hutch/aggd/oauth"
+	"hutch/aggd/wire"
+	"hutch/cmd/hutchd/gateway"
+	"hutch/mcpd/vmcp"
+)
+
+// An exchange is what a remote server of a group is shown: tokens that are given in
+// exchange for the one that the group's config has.
+type exchange struct {
+	tokens  *oauth.Exchanger
+	subject string // the token that is exchanged, or the reference to it
+	again   func() // has the server be shown what is due
+
+	mu      sync.Mutex // guards what follows
+	shown   oauth.Exchanged
+	refused string      // that the server does not take; "": none
+	tried   time.Time   // when another was asked for last, since one was refused
+	next    *time.Timer // does again
+}
+
+// exchangeToken, with the name of a server, stands for the token that was exchanged.
+const exchangeToken = "exchange:"
+
+// exchange returns what has the tokens of a remote server, nil if the config has none
+// exchanged for it. Its error says what is missing.
+func (g *Group) exchange(server string) (*exchange, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.config.Strategy(server)
+	if s.Type != vmcp.TokenExchange {
+		return nil, nil
+	}
+	if x := g.exchanges[server]; x != nil {
+		return x, nil
+	}
+	by := s.Exchange
+	is := oauth.Exchange{TokenURL: by.TokenURL, ClientID: by.ClientID, Audience: by.Audience, Scopes: by.Scopes, SubjectType: by.SubjectTokenType}
+	if ref := by.SecretRef(); ref != "" {
+		is.Secret = func(ctx context.Context) (string, error) { return hidden(ctx, g.Gateway, ref) }
+	}
+	tokens, err := oauth.NewExchanger(is)
+	if err == nil && by.SubjectToken == "" {
+		err = fmt.Errorf("%w, and the config of group %s has none: give its tokenExchange a subjectToken", oauth.ErrNoSubject, g.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("token_exchange: %w", err)
+	}
+	x := &exchange{tokens: tokens, subject: by.SubjectToken, again: func() { g.showAgain(server) }}
+	g.exchanges[server] = x
+	return x, nil
+}
+
+// hidden returns what a reference stands for, or a value itself: a secret in any case.
+func hidden(ctx context.Context, gw *gateway.Gateway, value string) (string, error) {
+	is, err := gw.Resolve(ctx, value)
+	if err == nil {
+		gw.Hide(is)
+	}
+	return is, err
+}
+
+// exchanged returns a remote server that is shown the tokens of an exchange.
+func exchanged(d wire.Server) wire.Server {
+	d.BearerToken, d.Renewed = exchangeToken+d.Name, true
+	return d
+}
+
+// exchangedFor returns the token that a value of a server's definition stands for; is is
+// false if it stands for none.
+func (g *Group) exchangedFor(ctx context.Context, gw *gateway.Gateway, value string) (token string, is bool, err error) {
+	server, is := strings.CutPrefix(value, exchangeToken)
+	if !is {
+		return "", false, nil
+	}
+	x, err := g.exchange(server)
+	if x == nil || err != nil { // the config has changed
+		return "", true, err
+	}
+	token, err = x.token(ctx, gw)
+	return token, true, err
+}
+
+// token returns the token for the server. The one that it is shown does while another
+// cannot be had, until it ends.
+func (x *exchange) token(ctx context.Context, gw *gateway.Gateway) (string, error) {
+	x.mu.Lock()
+	was, refused := x.shown, x.refused
+	x.mu.Unlock()
+	subject, err := hidden(ctx, gw, x.subject)
+	var is oauth.Exchanged
+	if err == nil {
+		is, err = x.tokens.Token(ctx, subject, refused)
+	}
+	if err != nil {
+		if was.Token == "" || was.Token == refused || !time.Now().Before(was.End) {
+			return "", err
+		}
+		is = was
+	}
+	gw.Hide(is.Token)
+	x.show(is)
+	return is.Token, nil
+}
+
+// show notes what the server is shown, and has it be shown another when that is due.
+func (x *exchange) show(is oauth.Exchanged) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.shown = is
+	x.stop()
+	if !is.Due.IsZero() {
+		x.next = time.AfterFunc(max(time.Until(is.Due), soonest), x.again)
+	}
+}
+
+// stop has the token be what it is. Its caller holds mu.
+func (x *exchange) stop() {
+	if x.next != nil {
+		x.next.Stop()
+	}
+}
+
+// end has nothing more be asked for.
+func (x *exchange) end() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.stop()
+}
+
+// refuse notes that the server does not take the token of a wire.TokenHash, and reports
+// whether another is to be had: that is so once in a while.
+func (x *exchange) refuse(hash string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if hash == "" || hash != wire.TokenHash(x.shown.Token) || time.Since(x.tried) < soonest {
+		return false
+	}
+	x.refused, x.tried = x.shown.Token, time.Now()
+	return true
+}
+
+// showAgain has a server be shown what its exchange gives now. It does not wait for that.
+func (g *Group) showAgain(server string) {
+	if s, err := g.w.Server(server); err == nil && s.group() == g.Name {
+		s.regrouped()
+		return
+	}
+	g.renew()
+}
+
+// endExchanges forgets all tokens. Its caller holds mu.
+func (g *Group) endExchanges() {
+	for _, x := range g.exchanges {
+		x.end()
+	}
+	g.exchanges = make(map[string]*exchange)
+}
+
+// resolve is the gateway's Resolve, with the tokens of exchanges.
+func (g *Group) resolve(ctx context.Context, value string) (string, error) {
+	if token, is, err := g.exchangedFor(ctx, g.Gateway, value); is {
+		return token, err
+	}
+	return g.Gateway.Resolve(ctx, value)
+}
+
+// heard has servers that only the config names be shown another token than one that they
+// refuse. It does not wait for that.
+func (g *Group) heard() {
+	g.mu.Lock()
+	var list []*exchange
+	var names []string
+	if g.serves {
+		for _, b := range g.config.Backends {
+			if x := g.exchanges[b.Name]; x != nil {
+				list, names = append(list, x), append(names, b.Name)
+			}
+		}
+	}
+	g.mu.Unlock()
+	if len(list) == 0 {
+		return
+	}
+	g.Later(func(ctx context.Context) error {
+		for i, x := range list {
+			if st, err := g.MCP.Status(ctx, names[i]); err == nil && x.refuse(st.Refused) {
+				g.renew()
+			}
+		}
+		return nil
+	})
+}
+
+// exchange returns what has the tokens that the server is shown by its group's config,
+// nil if there is none.
+func (s *Server) exchange() *exchange {
+	c := s.Config()
+	if c == nil || !c.Server().IsRemote() {
+		return nil
+	}
+	g, err := s.w.Group(s.group())
+	if err != nil {
+		return nil
+	}
+	x, _ := g.exchange(s.Name)
+	return x
+}
