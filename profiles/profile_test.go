@@ -162,6 +162,7 @@ func TestParseRefuses(t *testing.T) {
 		{"[mcpServers.a]\n", "line 1: server a has no command and no url: give it one of them"},
 		{"\n\n[mcpServers.a]\nurl = \"http://a\"\ncommand = \"x\"", "line 3: server a has both a command and a url: remove one"},
 		{"[mcpServers.a]\nserver = \"b\"\nread = [\"/x\"]", "line 3: server a is servers/b, whose config says what it is, and has read: remove one"},
+		{"[mcpServers.a]\nserver = \"groups/b\"", `line 2: server a is a group, "b", which a profile cannot have: say each of its members`},
 		{"[mcpServers.a]\nserver = \"../b\"", `line 2: server "../b" of server a has other characters`},
 		{"[mcpServers.a]\nurl = \"ftp://a\"", `line 2: url "ftp://a" of server a is no URL`},
 		{"[mcpServers.a]\nurl = \"http://a\"\nargs = []", "line 3: server a has a url, and args goes with a command"},

@@ -196,6 +196,9 @@ func (s *Server) byCommand(says map[string]any, at key) error {
 // config says.
 func (s *Server) bySession(says map[string]any, at key) error {
 	s.Sandboxed = false
+	if name, ok := strings.CutPrefix(s.Session, "groups/"); ok {
+		return at.with("server").faultf("server %s is a group, %.64q, which a profile cannot have: say each of its members, with server = \"NAME\"", s.Name, name)
+	}
 	if err := CheckServerName(s.Session); err != nil {
 		return at.with("server").faultf("server %.64q of server %s %v", s.Session, s.Name, err)
 	}
