@@ -112,7 +112,7 @@ outgoingAuth:
 	}
 	const subject = ", subjectToken: 'secret:mine'"
 	s.mkdir("servers/near")
-	s.write("servers/near/config", fmt.Sprintf(`{"remote_url":"%s/mcp"}`, tr.URL))
+	s.write("servers/near/config", fmt.Sprintf(`{"remote_url":"%s/mcp","tools_filter":["greet","gone"],"tools_override":{"lost":{"name":"found"}}}`, tr.URL))
 	s.groupOf("dev", config(""), "near")
 	s.write("groups/dev/ctl", "start\n")
 	s.has("groups/dev/mcp/servers", "token_exchange: who calls brings no token, and the config of group dev has none: give its tokenExchange a subjectToken")
@@ -130,6 +130,7 @@ outgoingAuth:
 		}
 	}
 	greets()
+	s.has("servers/near/status", "\nnote 'tools_filter.1: near has no tool \"gone\"'\n", "\nnote 'tools_override.lost: near has no such tool'\n")
 	if want := "the-subject-token hutch the-client-secret notes"; tr.seen != want || tr.count() != 2 {
 		t.Errorf("asked with %q, %d times; want %q, once for each", tr.seen, tr.count(), want)
 	}

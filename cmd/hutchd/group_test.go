@@ -58,6 +58,9 @@ compositeTools:
   steps:
   - {id: add, tool: left.get-sum, arguments: {a: "{{.params.n}}", b: 1}}
   - {id: say, tool: right.echo, dependsOn: [add], arguments: {message: "{{.steps.add.output.text}}"}}
+- name: none
+  description: Calls what is not there.
+  steps: [{id: x, tool: left.nothing}, {id: y, tool: nobody.echo}]
 `, "left", "right")
 	dir := "groups/dev/"
 	sum := func(tool, want string) {
@@ -69,7 +72,9 @@ compositeTools:
 	sum("get-sum", "5")
 	sum("left_sum", "5")
 	s.has(dir+"status", "serving\n", "member left running circuit closed\n", "member right running circuit closed\n", "composite both\n",
-		`"echo" of left: left out: right comes first with the name "echo"`)
+		`"echo" of left: left out: right comes first with the name "echo"`,
+		`line 17: compositeTools.1.steps.0.tool: left has no tool "nothing"`,
+		`line 17: compositeTools.1.steps.1.tool: the group has no server of "nobody.echo"`)
 	if text := s.use(dir+"tools/both", `{"n":4}`); !strings.Contains(text, "4 and 1 is 5") {
 		t.Errorf("both: %s", text)
 	}

@@ -15,7 +15,8 @@ import (
 
 // Arrange returns what clients are to know of a list of the servers' items, each by
 // the name that the configuration gives it, and a line for each thing that it had to
-// decide: what lost its name to another, and what an override names that is not there.
+// decide: what lost its name to another, and what an override, a filter or a step of a
+// composite tool names that is not there.
 // The same items in any order give the same names. It is an mcpd.Arrange but for those
 // lines.
 //
@@ -176,8 +177,8 @@ func put(obj []byte, name string, value []byte) []byte {
 	return rawjson.Splice(obj, at, at, member)
 }
 
-// missing notes the overrides and filters that are about no tool of a server which has
-// some; one that has none may be on its way.
+// missing notes the overrides, filters and steps that are about no tool of a server
+// which has some; one that has none may be on its way.
 func (n *namer) missing(items []wire.Item) {
 	has := make(map[string]map[string]bool)
 	for _, it := range items {
@@ -192,16 +193,29 @@ func (n *namer) missing(items []wire.Item) {
 		if tools == nil {
 			continue
 		}
+		filter, overrides := toolPath(i, "filter"), toolPath(i, "overrides")
+		if n.c.alone != "" {
+			filter, overrides = []string{"tools_filter"}, []string{"tools_override"}
+		}
 		for tool := range w.Overrides {
 			if !tools[tool] {
-				f.add(toolPath(i, "overrides", tool), "%s has no such tool", w.Workload)
+				f.add(at(overrides, tool), "%s has no such tool", w.Workload)
 			}
 		}
 		for j, tool := range w.Filter {
 			if !tools[n.works[w.Workload].ownName(tool)] {
-				f.add(toolPath(i, "filter", strconv.Itoa(j)), "%s has no tool %.80q", w.Workload, tool)
+				f.add(at(filter, strconv.Itoa(j)), "%s has no tool %.80q", w.Workload, tool)
 			}
 		}
 	}
+	n.c.eachCall(func(path []string, tool string) {
+		server, name, ok := Split(tool, func(server string) bool { return has[server] != nil })
+		if w := n.works[server]; w != nil {
+			name = w.ownName(name)
+		}
+		if ok && !has[server][name] {
+			f.add(path, "%s has no tool %.80q", server, name)
+		}
+	})
 	n.said = f.texts()
 }

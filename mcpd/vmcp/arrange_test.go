@@ -72,6 +72,8 @@ func TestArrange(t *testing.T) {
 			offers("a.x", "a.y", "a.z", "b.x"), "a_x=a.x a_zz=a.z b_x=b.x", ""},
 		{"filter of nothing", `{aggregation: {tools: [{workload: a, filter: [q], overrides: {w: {name: v}}}]}}`, wire.Tools,
 			offers("a.x", "b.x"), "b_x=b.x", "line 1: aggregation.tools.0.filter.0: a has no tool \"q\"\nline 1: aggregation.tools.0.overrides.w: a has no such tool"},
+		{"steps of nothing", `{aggregation: {tools: [{workload: a, overrides: {x: {name: z}}}]}, compositeTools: [{name: c, description: d, steps: [{id: s, tool: a.z}, {id: t, tool: a.q}, {id: u, tool: c.q}, {id: v, type: forEach, collection: "[]", step: {tool: b.x.y}}]}]}`, wire.Tools,
+			offers("a.x", "b.x"), "a_z=a.x b_x=b.x", "line 1: compositeTools.0.steps.1.tool: a has no tool \"q\"\nline 1: compositeTools.0.steps.3.step.tool: b has no tool \"x.y\""},
 		{"what is hidden takes no name", `{aggregation: {conflictResolution: manual, tools: [{workload: a, excludeAll: true}]}}`, wire.Tools,
 			offers("a.x", "b.x"), "x=b.x", ""},
 		{"deny", `{aggregation: {defaultToolVisibility: deny, tools: [{workload: a}]}}`, wire.Tools, offers("a.x", "b.x"), "a_x=a.x", ""},

@@ -1,6 +1,7 @@
 package vmcp
 
 import (
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -75,6 +76,35 @@ func isRef(value string) bool {
 	return ok && (kind == "secret" || kind == "env" || kind == "file" || kind == "vault")
 }
 
+// eachCall calls do with every tool that a step of a composite tool calls, and the path
+// to it.
+func (c *Config) eachCall(do func(path []string, tool string)) {
+	for i, d := range c.CompositeTools {
+		for j, s := range d.Steps {
+			here := []string{"compositeTools", strconv.Itoa(i), "steps", strconv.Itoa(j)}
+			if s.Step != nil {
+				here, s = at(here, "step"), *s.Step
+			}
+			if s.Tool != "" {
+				do(at(here, "tool"), s.Tool)
+			}
+		}
+	}
+}
+
+// Split returns the server of the tool that a step calls SERVER.TOOL, the one of the
+// longest name that there is, and what the step calls the tool there.
+func Split(tool string, is func(server string) bool) (server, name string, ok bool) {
+	for at := len(tool); ; {
+		if at = strings.LastIndexByte(tool[:at], '.'); at < 0 {
+			return "", "", false
+		}
+		if is(tool[:at]) {
+			return tool[:at], tool[at+1:], true
+		}
+	}
+}
+
 // Strangers returns a line for each place that names a server which the group does not
 // have.
 func (c *Config) Strangers(has func(server string) bool) []string {
@@ -96,5 +126,10 @@ func (c *Config) Strangers(has func(server string) bool) []string {
 	for name := range c.Outgoing.Backends {
 		see(name, "outgoingAuth", "backends", name)
 	}
+	c.eachCall(func(path []string, tool string) {
+		if _, _, ok := Split(tool, has); !ok {
+			f.add(path, "the group has no server of %.80q, which is to be SERVER.TOOL", tool)
+		}
+	})
 	return f.texts()
 }

@@ -265,14 +265,8 @@ func (g *Group) apply(c *vmcp.Config) {
 
 // find returns the server and the own name of the tool that a step calls SERVER.TOOL.
 func (g *Group) find(c *vmcp.Config, tool string) (server, own string, ok bool) {
-	for at := len(tool); ; {
-		if at = strings.LastIndexByte(tool[:at], '.'); at < 0 {
-			return "", "", false
-		}
-		if server = tool[:at]; g.has(c, server) {
-			return server, c.Tool(server, tool[at+1:]), true
-		}
-	}
+	server, name, ok := vmcp.Split(tool, func(server string) bool { return g.has(c, server) })
+	return server, c.Tool(server, name), ok
 }
 
 // has says whether a server is a member, or one that only the config names.

@@ -150,7 +150,12 @@ func (s *Server) begin(ctx context.Context, c *runconfig.Config, look bool) erro
 	server := c.Server()
 	arrange := vmcp.Alone(s.Name, server.Tools, overrides(server))
 	s.MCP.SetArrange(func(list *wire.List, items []wire.Item) []wire.Item {
-		arranged, _ := arrange.Arrange(list, items)
+		arranged, said := arrange.Arrange(list, items)
+		if list == wire.Tools {
+			s.mu.Lock()
+			s.said = said
+			s.mu.Unlock()
+		}
 		return arranged
 	})
 	if err := s.authenticate(ctx, c); err != nil {

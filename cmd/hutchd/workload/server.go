@@ -41,6 +41,7 @@ type Server struct {
 	state  runconfig.State         // what it was told to be
 	why    error                   // it is in error
 	abort  context.CancelCauseFunc // ends a start under way; nil: there is none
+	said   []string                // what there was to decide about names of tools
 
 	logins    context.Context // of a login: ends with endLogins
 	endLogins context.CancelCauseFunc
@@ -234,7 +235,7 @@ func (s *Server) State() runconfig.State { state, _ := s.look(); return state }
 func (s *Server) Status() string {
 	state, why := s.look()
 	s.mu.Lock()
-	since, c := s.since, s.config
+	since, c, said := s.since, s.config, s.said
 	s.mu.Unlock()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nsince %s\n", state, since.UTC().Format(time.RFC3339Nano))
@@ -265,6 +266,12 @@ func (s *Server) Status() string {
 	fmt.Fprintf(&b, "tools %d\nsessions %d\n", len(s.MCP.Items(wire.Tools)), s.MCP.Sessions())
 	for _, u := range c.Unused() {
 		fmt.Fprintf(&b, "unused %s\n", fs.QuoteLine(u.String()))
+	}
+	if !state.Live() {
+		said = nil
+	}
+	for _, note := range said {
+		fmt.Fprintf(&b, "note %s\n", fs.QuoteLine(note))
 	}
 	return b.String()
 }
