@@ -172,8 +172,11 @@ func (c *Config) With(s *Server) (*Config, error) {
 // set, too.
 func (c *Config) Set(path, value string) (*Config, error) {
 	names := strings.Split(path, ".")
-	if parent := slices.IndexFunc(anyNames, func(p string) bool { return strings.HasPrefix(path, p+".") }); parent >= 0 {
-		names = append(strings.Split(anyNames[parent], "."), strings.TrimPrefix(path, anyNames[parent]+"."))
+	for _, f := range fields {
+		of, open := strings.CutSuffix(f.path, ".*") // whose members have any names, with dots or not
+		if member, ok := strings.CutPrefix(path, of+"."); ok && open && f.use == acts {
+			names = append(strings.Split(of, "."), member)
+		}
 	}
 	if slices.Contains(names, "") {
 		return nil, fmt.Errorf("%w: config: %.64q is no path of a field like image or env_vars.NAME", fs.ErrInvalid, path)
@@ -200,9 +203,6 @@ func (c *Config) Set(path, value string) (*Config, error) {
 	}
 	return next, err
 }
-
-// anyNames are the fields whose members have any names, with dots or not.
-var anyNames = []string{"env_vars", "container_labels", "header_forward.add_plaintext_headers", "header_forward.add_headers_from_secret", "remote_auth_config.oauth_params"}
 
 // tidy indents text as ToolHive does where the config was that tidy before.
 func (c *Config) tidy(text []byte) []byte {

@@ -1,6 +1,7 @@
 package runconfig
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -26,49 +27,29 @@ type field struct {
 }
 
 // fields are those of version 0.1.0, and hutch, which is ours.
-var fields = []field{
-	{"schema_version", acts, ""},
-	{"name", acts, ""},
-	{"image", acts, ""},
-	{"remote_url", acts, ""},
-	{"cmd_args", acts, ""},
-	{"transport", acts, ""},
-	{"target_port", acts, ""},
-	{"env_vars", acts, ""},
-	{"secrets", acts, ""},
-	{"permission_profile_name_or_path", acts, ""},
-	{"permission_profile", acts, ""},
-	{"volumes", acts, ""},
-	{"group", acts, ""},
-	{"tools_filter", acts, ""},
-	{"tools_override", acts, ""},
-	{"tools_override.*.name", acts, ""},
-	{"tools_override.*.description", acts, ""},
-	{"container_labels", acts, ""},
-	{"header_forward", parts, ""},
-	{"header_forward.add_plaintext_headers", acts, ""},
-	{"header_forward.add_headers_from_secret", acts, ""},
-	{"remote_auth_config", parts, ""},
-	{"remote_auth_config.client_id", acts, ""},
-	{"remote_auth_config.client_secret", acts, ""},
-	{"remote_auth_config.client_secret_file", acts, ""},
-	{"remote_auth_config.scopes", acts, ""},
-	{"remote_auth_config.scope_param_name", acts, ""},
-	{"remote_auth_config.issuer", acts, ""},
-	{"remote_auth_config.authorize_url", acts, ""},
-	{"remote_auth_config.token_url", acts, ""},
-	{"remote_auth_config.resource", acts, ""},
-	{"remote_auth_config.oauth_params", acts, ""},
-	{"remote_auth_config.callback_port", acts, ""},
-	{"remote_auth_config.timeout", acts, ""},
-	{"remote_auth_config.bearer_token", acts, ""},
-	{"remote_auth_config.bearer_token_file", acts, ""},
-	{"registry_server_name", acts, ""},
-	{"hutch", parts, ""},
-	{"hutch.health_check", acts, ""},
-	{"hutch.ram", acts, ""},
-	{"hutch.disk", acts, ""},
+var fields = append(fieldsOf("", reflect.TypeFor[says]())[1:], unheeded...)
 
+// fieldsOf returns the field at a path, whose value has a type, and those below it.
+func fieldsOf(path string, t reflect.Type) []field {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	all := []field{{path: path}}
+	switch t.Kind() {
+	case reflect.Map:
+		all = append(all, fieldsOf(path+".*", t.Elem())...)
+	case reflect.Struct:
+		all[0].use = parts
+		for member := range t.Fields() {
+			name, _, _ := strings.Cut(member.Tag.Get("json"), ",")
+			all = append(all, fieldsOf(strings.TrimPrefix(path+"."+name, "."), member.Type)...)
+		}
+	}
+	return all
+}
+
+// unheeded are the fields that the type says has not.
+var unheeded = []field{
 	{"remote_auth_config.use_pkce", same, ""},
 	{"remote_auth_config.skip_browser", same, ""},
 	{"isolate_network", same, ""},
