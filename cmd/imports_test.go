@@ -44,7 +44,7 @@ var layers = []struct {
 	{"cmd/hutchd/gateway", []string{"cmd/hutchd/telemetry", "relay", "relay/agent", "mcpd/...", "profiles", "profiles/permission", "aggd/...", "fs/...", "profiles/secrets"}},
 	{"cmd/hutchd/workload", []string{"cmd/hutchd/gateway", "cmd/hutchd/sandbox", "mcpd", "mcpd/ledger", "mcpd/policy", "mcpd/vmcp", "profiles/...", "aggd/oauth", "aggd/programs", "aggd/wire", "fs", "aggd/guard", "aggd/rawjson", "vmm/image"}},
 	{"cmd/hutchd/sandbox", []string{"cmd/hutchd/gateway", "cmd/hutchd/telemetry", "vmm/...", "relay/...", "mcpd/...", "profiles", "aggd/...", "fs/...", "profiles/secrets"}},
-	{"cmd/hutchd/tree", []string{"cmd/hutchd/gateway", "cmd/hutchd/sandbox", "cmd/hutchd/workload", "cmd/hutchd/telemetry", "vmm", "vmm/pack", "profiles/clients", "profiles/registry", "profiles/runconfig", "mcpd/...", "aggd/...", "fs/...", "profiles/secrets"}},
+	{"cmd/hutchd/tree", []string{"cmd/hutchd/gateway", "cmd/hutchd/sandbox", "cmd/hutchd/workload", "cmd/hutchd/telemetry", "vmm", "vmm/pack", "profiles/clients", "profiles/reference", "profiles/registry", "profiles/runconfig", "mcpd/...", "aggd/...", "fs/...", "profiles/secrets"}},
 	{"cmd/hutchd", []string{"cmd/hutchd/...", "vmm/...", "profiles", "aggd/confine", "fs/..."}},
 }
 

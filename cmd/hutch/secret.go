@@ -12,6 +12,7 @@ import (
 
 	"hutch/fs"
 	"hutch/mcpd/redact"
+	"hutch/profiles/reference"
 )
 
 // maxSecret is how many bytes a secret has at most, with its last newline.
@@ -51,7 +52,7 @@ func setSecret(ctx context.Context, c *tree, args []string) error {
 
 // secretFile returns the file of the secret called name.
 func secretFile(name string) (string, error) {
-	return path.Join("secrets", name), fs.CheckWord("secret", name)
+	return path.Join("secrets", name), reference.CheckName(name)
 }
 
 func readSecret(ctx context.Context, name string, in *os.File) (value []byte, err error) {

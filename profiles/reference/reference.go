@@ -86,11 +86,17 @@ func ParseTarget(text string) (r Reference, variable string, err error) {
 	if checkVariable(variable) != nil {
 		return r, "", fmt.Errorf("%w: target %.80q is not the name of a variable", fs.ErrInvalid, variable)
 	}
-	r, ok, err := Parse(name)
-	if err == nil && !ok {
-		r, err = Reference{Stored, name}, CheckName(name)
-	}
+	r, err = ParseNamed(name)
 	return r, variable, err
+}
+
+// ParseNamed reads a reference, or the name of a secret in the store.
+func ParseNamed(text string) (Reference, error) {
+	r, ok, err := Parse(text)
+	if err == nil && !ok {
+		r, err = Reference{Stored, text}, CheckName(text)
+	}
+	return r, err
 }
 
 // CheckName says why no secret can be called name: it is 1 to 64 letters, digits,

@@ -189,10 +189,7 @@ func (s *says) auth(v *Server) (fault *Fault) {
 // readReference reads a reference, or the name of a secret that is stored. The text
 // may be a secret: its error does not tell it.
 func readReference(path, text string) (reference.Reference, *Fault) {
-	r, ok, err := reference.Parse(text)
-	if err == nil && !ok {
-		r, err = reference.Reference{Scheme: reference.Stored, Name: text}, reference.CheckName(text)
-	}
+	r, err := reference.ParseNamed(text)
 	if err != nil {
 		return r, faultf(path, "is no name of a secret and no reference like env:NAME, file:/PATH or vault:MOUNT/PATH/KEY")
 	}

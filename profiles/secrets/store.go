@@ -102,7 +102,7 @@ func (s *Store) Get(name string) (string, error) {
 
 // Set makes value the secret called name. It is on the disk when Set returns.
 func (s *Store) Set(name, value string) error {
-	if err := errors.Join(CheckName(name), CheckValue(value)); err != nil {
+	if err := errors.Join(reference.CheckName(name), CheckValue(value)); err != nil {
 		return err
 	}
 	return s.change(func(all contents) error { return all.put(name, value) })
@@ -206,6 +206,3 @@ func (s *Store) write(all contents) error {
 		return w.Close()
 	})
 }
-
-// CheckName says why no secret can be called name.
-func CheckName(name string) error { return reference.CheckName(name) }

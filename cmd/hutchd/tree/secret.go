@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"hutch/fs"
+	"hutch/profiles/reference"
 	"hutch/profiles/secrets"
 )
 
@@ -28,7 +29,7 @@ func enterSecret(c call, name string) (at, error) {
 // secretAt is where the secret called name is, or is to be.
 func secretAt(c call, name string) at { return at{s: c.At.s, name: "secrets/" + name} }
 
-func newSecret(c call, name string) (at, error) { return secretAt(c, name), secrets.CheckName(name) }
+func newSecret(c call, name string) (at, error) { return secretAt(c, name), reference.CheckName(name) }
 
 func dropSecret(c call, name string) error {
 	err := c.At.s.Secrets.Store.Forget(name)
