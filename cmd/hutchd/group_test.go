@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"hutch/fs/need"
 )
 
 // groupOf makes a group of servers that are there.
@@ -306,5 +308,38 @@ compositeTools:
 	}
 	if n := two.calls.Load(); n != 0 {
 		t.Errorf("%d steps began after who called had gone", n)
+	}
+}
+
+// TestGroupExample tries the config in the manual page that has a composite tool.
+func TestGroupExample(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../mcpd/vmcp/vmcp.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config string
+	for _, part := range strings.Split(string(page), "\n.EX\n")[1:] {
+		if text, _, _ := strings.Cut(part, ".EE"); strings.Contains(text, "compositeTools:") {
+			config = text
+		}
+	}
+	need.Everything(t)
+	s := serve(t, false)
+	s.groupOf("notes", config)
+	for _, name := range []string{"everything", "memory"} {
+		if out, err := s.command("hutch", "server", "run", "-group", "notes", name).CombinedOutput(); err != nil {
+			t.Fatalf("hutch server run: %v: %s", err, out)
+		}
+	}
+	out, err := s.command("hutch", "call", "-json", "groups/notes", "remember_sum", `{"a": 2, "b": 3}`).CombinedOutput()
+	if want := `"structuredContent":{"new":1,"said":"The sum of 2 and 3 is 5."}`; err != nil || !strings.Contains(string(out), want) {
+		t.Errorf("hutch call: %v: %s, want %s", err, out, want)
+	}
+	if text := s.use("groups/notes/tools/memory_read_graph", "{}"); !strings.Contains(text, "sum of 2 and 3") {
+		t.Errorf("the graph is %s", text)
+	}
+	if text := s.read("groups/notes/status"); strings.Contains(text, "\nnote ") {
+		t.Errorf("the status is %s", text)
 	}
 }
