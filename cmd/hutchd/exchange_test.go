@@ -165,6 +165,12 @@ outgoingAuth:
 	greets() // by itself
 
 	s.write("servers/near/ctl", "stop\n")
+	tr.does(400, `{"error":"invalid_grant"}`, 3600)
+	s.write("groups/dev/config", config(subject))
+	if err := s.tryWrite("servers/near/ctl", "start\n"); err == nil || !strings.Contains(s.why(), "invalid_grant") {
+		t.Errorf("a start without a token: %v, %s", err, s.why())
+	}
+	tr.does(0, "", 3600)
 	s.write("secrets/mine", "another-subject")
 	s.write("servers/near/ctl", "start\n")
 	greets()

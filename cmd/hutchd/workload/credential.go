@@ -87,10 +87,11 @@ func (s *Server) saveTokens(text string) error {
 // resolve is the gateway's Resolve, with the token of a login, and those that are
 // exchanged.
 func (s *Server) resolve(ctx context.Context, value string) (string, error) {
-	if g, err := s.w.Group(s.group()); err == nil {
-		if token, is, err := g.exchangedFor(ctx, s.Gateway, value); is {
-			return token, err
+	if value == exchangeToken+s.Name { // that of another server is not for this one
+		if x := s.exchange(); x != nil {
+			return x.token(ctx, s.Gateway)
 		}
+		return "", nil // the config has changed
 	}
 	if value != loginToken {
 		return s.Gateway.Resolve(ctx, value)

@@ -74,21 +74,6 @@ func exchanged(d wire.Server) wire.Server {
 	return d
 }
 
-// exchangedFor returns the token that a value of a server's definition stands for; is is
-// false if it stands for none.
-func (g *Group) exchangedFor(ctx context.Context, gw *gateway.Gateway, value string) (token string, is bool, err error) {
-	server, is := strings.CutPrefix(value, exchangeToken)
-	if !is {
-		return "", false, nil
-	}
-	x, err := g.exchange(server)
-	if x == nil || err != nil { // the config has changed
-		return "", true, err
-	}
-	token, err = x.token(ctx, gw)
-	return token, true, err
-}
-
 // token returns the token for the server. The one that it is shown does while another
 // cannot be had, until it ends.
 func (x *exchange) token(ctx context.Context, gw *gateway.Gateway) (string, error) {
@@ -167,10 +152,15 @@ func (g *Group) endExchanges() {
 
 // resolve is the gateway's Resolve, with the tokens of exchanges.
 func (g *Group) resolve(ctx context.Context, value string) (string, error) {
-	if token, is, err := g.exchangedFor(ctx, g.Gateway, value); is {
-		return token, err
+	server, is := strings.CutPrefix(value, exchangeToken)
+	if !is {
+		return g.Gateway.Resolve(ctx, value)
 	}
-	return g.Gateway.Resolve(ctx, value)
+	x, err := g.exchange(server)
+	if x == nil || err != nil { // the config has changed
+		return "", err
+	}
+	return x.token(ctx, g.Gateway)
 }
 
 // heard has servers that only the config names be shown another token than one that they

@@ -158,8 +158,10 @@ func (s *Server) begin(ctx context.Context, c *runconfig.Config, look bool) erro
 		}
 		return arranged
 	})
-	if err := s.authenticate(ctx, c); err != nil {
-		return err
+	if s.exchange() == nil {
+		if err := s.authenticate(ctx, c); err != nil {
+			return err
+		}
 	}
 	if err := s.Configure(ctx); err != nil {
 		return err
