@@ -67,7 +67,7 @@ func toolArguments(args []string) (string, error) {
 func callTool(ctx context.Context, c *tree, dir, tool, line string) ([]byte, error) {
 	f, err := c.open(path.Join(dir, fs.FileName(tool), "call"), os.O_RDWR)
 	if isMissing(err) {
-		names, _ := folders(c, dir)
+		names, _ := things(c, dir)
 		return nil, fmt.Errorf("%w%s; hutch 9p ls %s lists the tools", err, meant(tool, names, ""), dir)
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,6 +64,19 @@ func TestForgetSecrets(t *testing.T) {
 	err := forgetSecrets(t.Context(), c, []string{"a"})
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "hutch secret ls") {
 		t.Error(err)
+	}
+}
+
+// A folder is told by what it is of, whatever that is called.
+func TestThings(t *testing.T) {
+	_, c := serve(t, t.Context())
+	for _, thing := range []string{"a/b", "100%", "plain"} {
+		if err := c.mkdir("store/"+fs.FileName(thing), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := things(c, "store"); !slices.Equal(got, []string{"100%", "a/b", "plain"}) || err != nil {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 

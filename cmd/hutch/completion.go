@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"hutch/profiles/registry"
 )
 
 // completions are scripts for shells. Each asks us, by completion words, what
@@ -118,35 +116,34 @@ func (c *command) argument(ctx context.Context, before []string) []string {
 		return nil
 	}
 	switch word = strings.Trim(word, "[]…"); {
-	case word == "VM":
-		return names(ctx, "vm")
 	case word == "OF":
 		return endpoints(ctx)
-	case word == "TOOL":
-		return tools(ctx, before[0])
-	case word == "SERVER":
-		return names(ctx, "servers")
-	case word == "ID":
-		return names(ctx, "asks")
-	case word == "SECRET":
-		return secretNames(ctx)
-	case word == "IMAGE":
-		return names(ctx, "images")
-	case word == "ENTRY":
-		return entries(ctx)
-	case word == "CLIENT":
-		return names(ctx, "clients")
 	case word == "WHAT":
 		return givable(ctx)
+	case word == "TOOL":
+		return tools(ctx, before[0])
+	case word == "SECRET":
+		return ask(ctx, "secrets", files)
 	case strings.Contains(word, "|"):
 		return strings.Split(word, "|")
 	}
-	return nil
+	return names(ctx, namedIn[word])
 }
 
-// names returns the folders of dir in the tree; none if they are not to be
-// had soon.
+// namedIn are the folders with what words of the table of commands stand for.
+var namedIn = map[string]string{"VM": "vm", "SERVER": "servers", "ID": "asks", "IMAGE": "images", "CLIENT": "clients", "ENTRY": "registry/servers"}
+
+// names returns what has a folder in dir of the tree; nothing of "".
 func names(ctx context.Context, dir string) []string {
+	if dir == "" {
+		return nil
+	}
+	return ask(ctx, dir, things)
+}
+
+// ask returns what list finds in dir of the tree; nothing if that is not to be had
+// soon.
+func ask(ctx context.Context, dir string, list func(*tree, string) ([]string, error)) []string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	c, err := dial(ctx)
@@ -154,44 +151,8 @@ func names(ctx context.Context, dir string) []string {
 		return nil
 	}
 	defer c.Close()
-	list, _ := folders(c, dir)
-	return list
-}
-
-// entries returns the names of the entries of the registry.
-func entries(ctx context.Context) []string {
-	list := names(ctx, "registry/servers")
-	for i, file := range list {
-		list[i] = registry.NameOf(file)
-	}
-	return list
-}
-
-// secretNames returns the names of the secrets.
-func secretNames(ctx context.Context) (list []string) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	c, err := dial(ctx)
-	if err != nil {
-		return nil
-	}
-	defer c.Close()
-	entries, _ := c.readDir("secrets")
-	for _, e := range entries {
-		list = append(list, e.Name)
-	}
-	return list
-}
-
-// folders returns the names of the folders in dir.
-func folders(c *tree, dir string) (list []string, err error) {
-	entries, err := c.readDir(dir)
-	for _, e := range entries {
-		if e.Mode.IsDir() {
-			list = append(list, e.Name)
-		}
-	}
-	return list, err
+	found, _ := list(c, dir)
+	return found
 }
 
 // startingWith returns those of list that begin so.

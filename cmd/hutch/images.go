@@ -81,7 +81,7 @@ func imageName(ref string) string {
 		name = strings.TrimSuffix(name, end)
 	}
 	return strings.TrimLeft(strings.Map(func(r rune) rune {
-		if r < 0x80 && (r == '.' || r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z') {
+		if !fs.NotIn("._-")(r) {
 			return r
 		}
 		return '-'

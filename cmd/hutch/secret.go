@@ -100,9 +100,9 @@ func readHidden(ctx context.Context, fd int) ([]byte, error) {
 }
 
 func listSecrets(_ context.Context, c *tree, _ []string) error {
-	entries, err := c.readDir("secrets")
-	for _, e := range entries {
-		fmt.Println(e.Name)
+	names, err := files(c, "secrets")
+	for _, name := range names {
+		fmt.Println(name)
 	}
 	return err
 }

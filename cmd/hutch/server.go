@@ -212,7 +212,7 @@ func serverName(ref string) string {
 	ref, _, _ = strings.Cut(ref, ":")
 	ref, _, _ = strings.Cut(ref, "[")
 	name := strings.Map(func(r rune) rune {
-		if r < 0x80 && !fs.NotIn("-_")(r) {
+		if !fs.NotIn("-_")(r) {
 			return r
 		}
 		return '-'

@@ -101,7 +101,7 @@ func readServer(c *tree, name string) serverLine {
 	}
 	if n, _ := strconv.Atoi(said["tools"]); n > 0 {
 		s.Since = said["since"]
-		s.Tools, _ = folders(c, path.Join(dir, "tools"))
+		s.Tools, _ = things(c, path.Join(dir, "tools"))
 	}
 	if vm := said["vm"]; vm != "" && state != "stopped" {
 		if text, err := readFile(c, path.Join("vm", vm, "status")); err == nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path"
 	"strings"
@@ -126,4 +127,29 @@ func copyStreams(ctx context.Context, c *tree, dir string, flags int, to map[str
 	}
 	copying.Wait()
 	return result
+}
+
+// folders returns the names of the folders in dir, and files those of all else.
+func folders(c *tree, dir string) ([]string, error) { return namesIn(c, dir, true) }
+func files(c *tree, dir string) ([]string, error)   { return namesIn(c, dir, false) }
+
+func namesIn(c *tree, dir string, ofFolders bool) (list []string, err error) {
+	entries, err := c.readDir(dir)
+	for _, e := range entries {
+		if e.Mode.IsDir() == ofFolders {
+			list = append(list, e.Name)
+		}
+	}
+	return list, err
+}
+
+// things returns what the folders in dir are called for, by fs.FileName.
+func things(c *tree, dir string) ([]string, error) {
+	list, err := folders(c, dir)
+	for i, name := range list {
+		if thing, err := url.PathUnescape(name); err == nil {
+			list[i] = thing
+		}
+	}
+	return list, err
 }
