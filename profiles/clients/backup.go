@@ -85,31 +85,25 @@ func (h *Home) Restore(ctx context.Context, client string, force bool) error {
 	if err != nil {
 		return err
 	}
-	f, err := h.find(c, false)
-	if err != nil {
-		return err
-	}
-	defer f.close()
-	unlock, err := f.lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	b, err := h.backup(c)
+	return h.locked(ctx, c, false, func(f *file) error { return h.restore(f, force) })
+}
+
+func (h *Home) restore(f *file, force bool) error {
+	b, err := h.backup(f.c)
 	if err != nil {
 		return err
 	}
 	if b == nil {
-		return fmt.Errorf("%w: nothing to restore: hutch has not changed %s", fs.ErrNotExist, c.shown())
+		return fmt.Errorf("%w: nothing to restore: hutch has not changed %s", fs.ErrNotExist, f.c.shown())
 	}
-	text, err := os.ReadFile(h.backupText(c))
+	text, err := os.ReadFile(h.backupText(f.c))
 	if err != nil {
 		return err
 	}
 	if err := f.restore(b, text, force); err != nil {
 		return err
 	}
-	return errors.Join(os.Remove(h.backupInfo(c)), os.Remove(h.backupText(c)))
+	return errors.Join(os.Remove(h.backupInfo(f.c)), os.Remove(h.backupText(f.c)))
 }
 
 // restore puts what was kept in the place of what is there.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -201,11 +200,11 @@ func (v version) writable(c *Client) error {
 func (f *file) unchanged(was version) error {
 	is, err := f.folder.Lstat(f.name)
 	switch {
-	case errors.Is(err, iofs.ErrNotExist) && was.info == nil:
+	case errors.Is(err, os.ErrNotExist) && was.info == nil:
 		return nil
 	case err == nil && was.info != nil && fs.SameFile(was.info, is):
 		return nil
-	case err == nil || errors.Is(err, iofs.ErrNotExist):
+	case err == nil || errors.Is(err, os.ErrNotExist):
 		return errChanged
 	}
 	return err
@@ -227,6 +226,18 @@ const attempts = 10
 // no other hutch does. Nothing is written if that is what was there. With fill
 // the file's folder is made, where the client is there and that is not.
 func (h *Home) change(ctx context.Context, c *Client, fill bool, edit func(text []byte) ([]byte, error)) error {
+	return h.locked(ctx, c, fill, func(f *file) (err error) {
+		for range attempts {
+			if err = h.changeOnce(ctx, f, edit); !errors.Is(err, errChanged) {
+				return err
+			}
+		}
+		return fmt.Errorf("%w: %s: %w: end who writes it, and try again", fs.ErrBusy, c.shown(), err)
+	})
+}
+
+// locked does something to a client's file while no other hutch does. Fill is that of find.
+func (h *Home) locked(ctx context.Context, c *Client, fill bool, do func(*file) error) error {
 	f, err := h.find(c, fill)
 	if err != nil {
 		return err
@@ -237,13 +248,7 @@ func (h *Home) change(ctx context.Context, c *Client, fill bool, edit func(text 
 		return err
 	}
 	defer unlock()
-	for range attempts {
-		err = h.changeOnce(ctx, f, edit)
-		if !errors.Is(err, errChanged) {
-			return err
-		}
-	}
-	return fmt.Errorf("%w: %s: %w: end who writes it, and try again", fs.ErrBusy, c.shown(), err)
+	return do(f)
 }
 
 func (h *Home) changeOnce(ctx context.Context, f *file, edit func(text []byte) ([]byte, error)) error {
