@@ -69,7 +69,7 @@ func TestSamples(t *testing.T) {
 					path += " guard"
 				}
 				unused = append(unused, path)
-				if u.Why == "" || !strings.HasPrefix(u.String(), u.Path+": ") {
+				if u.Why == "" || !strings.HasPrefix(u.String(), u.Path+": ") || strings.Contains(u.String(), "more open") != u.Guard {
 					t.Errorf("no reason for %s", u)
 				}
 			}

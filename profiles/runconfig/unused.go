@@ -19,7 +19,12 @@ type Unused struct {
 	Guard bool
 }
 
-func (u Unused) String() string { return u.Path + ": " + u.Why }
+func (u Unused) String() string {
+	if u.Guard {
+		return u.Path + ": the server is more open here than it says: " + u.Why
+	}
+	return u.Path + ": " + u.Why
+}
 
 // Unused returns the fields that hutch does not act upon, in the order of the text,
 // and then those that mean something else here than their words say.

@@ -13,7 +13,10 @@ import (
 
 // definition returns a server as its endpoint's aggregator is to have it.
 func definition(s *runconfig.Server, t permission.Terms) (wire.Server, error) {
-	d := wire.Server{Name: s.Name, Enabled: true, Source: "servers", Keep: true, Health: wire.Duration(pingTime)}
+	d := wire.Server{Name: s.Name, Enabled: true, Source: "servers", Keep: true}
+	if !s.NoHealth {
+		d.Health = wire.Duration(pingTime)
+	}
 	if s.IsRemote() {
 		return remote(d, s)
 	}
