@@ -82,21 +82,6 @@ func CheckGuest(name string) error {
 	return nil
 }
 
-// MountsOf returns the words for a list of mounts.
-func MountsOf(list []Mount) (Mounts, error) {
-	var all Mounts
-	for _, m := range list {
-		word := m.Host + ":" + m.Guest
-		if m.ReadOnly {
-			word += ":ro"
-		}
-		if err := all.add(fs.Quote(word)); err != nil {
-			return "", err
-		}
-	}
-	return all, nil
-}
-
 // Within says whether name is dir or below it.
 func Within(dir, name string) bool {
 	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
