@@ -208,6 +208,12 @@ func (n *namer) missing(items []wire.Item) {
 			}
 		}
 	}
+	n.missed(&f, has)
+	n.said = f.texts()
+}
+
+// missed notes the steps that call what is no tool of a server, by those that each has.
+func (n *namer) missed(f *faults, has map[string]map[string]bool) {
 	n.c.eachCall(func(path []string, tool string) {
 		server, name, ok := Split(tool, func(server string) bool { return has[server] != nil })
 		if w := n.works[server]; w != nil {
@@ -217,5 +223,4 @@ func (n *namer) missing(items []wire.Item) {
 			f.add(path, "%s has no tool %.80q", server, name)
 		}
 	})
-	n.said = f.texts()
 }
