@@ -263,63 +263,6 @@ func TestNotHere(t *testing.T) {
 	}
 }
 
-// TestRestore has a restore put back what was, unless others would lose by it.
-func TestRestore(t *testing.T) {
-	before := []byte("{ \"mcpServers\" : { } }")
-	h, path := newHome(t, "cursor", before)
-	ctx := t.Context()
-	if err := h.Restore(ctx, "cursor", false); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
-	}
-	os.Chmod(path, 0o640)
-	for _, s := range []Server{dev, {"hutch", []string{"mcp"}}} {
-		if err := h.Add(ctx, "cursor", s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ours := read(t, path)
-	os.WriteFile(path, append(ours, '\n'), 0o640)
-	if err := h.Restore(ctx, "cursor", false); !errors.Is(err, fs.ErrBusy) {
-		t.Error(err)
-	}
-	os.Truncate(path, int64(len(ours)))
-	os.Chmod(path, 0o600)
-	if err := h.Restore(ctx, "cursor", false); err != nil {
-		t.Error(err)
-	}
-	if info, _ := os.Stat(path); string(read(t, path)) != string(before) || info.Mode() != 0o640 {
-		t.Errorf("%v: %s", info.Mode(), read(t, path))
-	}
-	if err := h.Restore(ctx, "cursor", false); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("restored twice:", err)
-	}
-	// force
-	if err := h.Add(ctx, "cursor", dev); err != nil {
-		t.Fatal(err)
-	}
-	os.WriteFile(path, []byte("{}"), 0o640)
-	if err := h.Restore(ctx, "cursor", true); err != nil || string(read(t, path)) != string(before) {
-		t.Error(err)
-	}
-}
-
-// TestBackupIsOfTheFirst has what stands between two times that hutch was in a
-// file be what is restored.
-func TestBackupIsOfTheFirst(t *testing.T) {
-	h, path := newHome(t, "codex", []byte("a = 1\n"))
-	ctx := t.Context()
-	if err := errors.Join(h.Add(ctx, "codex", dev), h.Remove(ctx, "codex", dev.Words)); err != nil {
-		t.Fatal(err)
-	}
-	os.WriteFile(path, []byte("a = 2\n"), 0o644)
-	if err := errors.Join(h.Add(ctx, "codex", dev), h.Add(ctx, "codex", Server{"x", []string{"mcp"}}), h.Restore(ctx, "codex", false)); err != nil {
-		t.Fatal(err)
-	}
-	if got := read(t, path); string(got) != "a = 2\n" {
-		t.Errorf("%q", got)
-	}
-}
-
 // TestAtOnce has many write one file, and none lose what another wrote.
 func TestAtOnce(t *testing.T) {
 	h, _ := newHome(t, "zed", nil)
