@@ -79,7 +79,7 @@ func entryInfo(c *tree, asJSON bool, args []string) error {
 	name := args[0]
 	text, err := readFile(c, path.Join("registry/servers", fs.FileName(name), "info"))
 	if isMissing(err) {
-		return fmt.Errorf("%w: no entry %q; hutch registry search finds them", fs.ErrNotExist, name)
+		return fmt.Errorf("%w; hutch registry search finds them", err) // which names what is meant
 	}
 	if err != nil {
 		return err
