@@ -75,7 +75,14 @@ func TestServer(t *testing.T) {
 	if text := s.read("servers/all/status"); !strings.HasPrefix(text, "stopped\n") {
 		t.Errorf("the status is %s", text)
 	}
+	s.write("servers/all/config", "{") // which does not count
 	s.write("servers/all/ctl", "restart\n")
+	if err := s.tryWrite("servers/all/ctl", "allow a.example\n"); err == nil || !strings.Contains(err.Error(), "mend it first") {
+		t.Errorf("it is allowed more: %v", err)
+	}
+	if text := s.read("servers/all/status"); !strings.HasPrefix(text, "running\n") { // as before
+		t.Errorf("the status is %s", text)
+	}
 	s.sumBy("all")
 	if err := s.client().Remove("servers/all"); err != nil {
 		t.Fatal(err)

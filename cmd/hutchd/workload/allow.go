@@ -18,7 +18,7 @@ func (s *Server) Allow(ctx context.Context, hosts []string) error {
 	more := func(c *runconfig.Config) (*runconfig.Config, error) { return allow(c, hosts) }
 	runs := s.wanted()
 	if runs {
-		if _, err := more(s.Config()); err != nil { // and it runs on
+		if _, err := s.next(more); err != nil { // and it runs on
 			return err
 		}
 		if err := s.Stop(ctx); err != nil {

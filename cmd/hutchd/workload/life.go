@@ -96,8 +96,11 @@ func (s *Server) wantedPath() string { return filepath.Join(s.dir, wantedFile) }
 // start is Start where it is the caller's turn. Look has it look for a newer version of
 // its package, where that may be.
 func (s *Server) start(ctx context.Context, look bool) error {
+	if s.wanted() {
+		return nil
+	}
 	c, err := s.ready()
-	if err != nil || s.wanted() {
+	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -160,26 +160,32 @@ func (s *Server) change(ctx context.Context, f func(*runconfig.Config) (*runconf
 	})
 }
 
-// make gives the server the config that f makes of the one in force, unless that does
-// not count, or another was written that does not: it would be lost.
+// make gives the server the config that f makes of the one in force.
 func (s *Server) make(f func(*runconfig.Config) (*runconfig.Config, error)) error {
+	c, err := s.next(f)
+	if err != nil {
+		return err
+	}
+	return s.store(string(c.Text()))
+}
+
+// next returns the config that f makes of the one in force, unless that does not count,
+// or another was written that does not: it would be lost.
+func (s *Server) next(f func(*runconfig.Config) (*runconfig.Config, error)) (*runconfig.Config, error) {
 	c := s.Config()
 	if bad := s.ConfigErr(); bad != nil {
-		return fmt.Errorf("%s: what was last written to config does not count, and would be lost: mend it first: %w", s, bad)
+		return nil, fmt.Errorf("%s: what was last written to config does not count, and would be lost: mend it first: %w", s, bad)
 	}
 	if c == nil {
 		c = runconfig.Empty()
 	}
 	c, err := f(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if name := c.Server().Group; name != "" {
-		if _, err := s.w.Group(name); err != nil {
-			return noGroup(name)
-		}
-	}
-	return s.store(string(c.Text()))
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	return c, s.w.checkGroup(c.Server().Group)
 }
 
 // store writes a config down, and takes it in.
