@@ -75,6 +75,7 @@ func (w *Workloads) MakeServer(name string) (*Server, error) {
 	dir := w.serverDir(name)
 	err := errors.Join(os.MkdirAll(filepath.Join(dir, "log"), 0o700), os.WriteFile(filepath.Join(dir, madeFile), nil, 0o600))
 	if err != nil {
+		os.RemoveAll(dir)
 		return nil, err
 	}
 	s := w.newServer(name)
