@@ -62,7 +62,7 @@ func (u *upstream) examine(ctx context.Context, c *conn) {
 	if u.def.served != nil {
 		u.def.served.stop()
 	}
-	c.end(err)
+	c.fail(err) // watch sees to the rest
 }
 
 // occupied reports whether a request is under way, streams of news apart.

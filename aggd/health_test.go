@@ -1,7 +1,10 @@
 package aggd
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +39,26 @@ func TestHealth(t *testing.T) {
 	}
 	if st := h.status("s"); st.State != wire.Connected || st.Error != "" {
 		t.Errorf("in the end: %+v", st)
+	}
+}
+
+// TestHealthHTTP has a server of HTTP answer no more: its session is given back, once.
+func TestHealthHTTP(t *testing.T) {
+	var given atomic.Int32
+	m := &mute{streamableFake: streamableFake{sessions: map[string]bool{}}}
+	m.see = func(r *http.Request) {
+		if r.Method == http.MethodDelete {
+			given.Add(1)
+		}
+	}
+	web := httptest.NewServer(m)
+	defer web.Close()
+	h := start(t, Config{}, wire.Server{Name: "s", Type: "streamable-http", URL: web.URL, Keep: true, Health: wire.Duration(20 * time.Millisecond)})
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), `"echo"`)
+	m.silent.Store(true)
+	h.told(`"method":"` + wire.Lost + `"`)
+	if n := given.Load(); n != 1 {
+		t.Errorf("the session was given back %d times", n)
 	}
 }
 

@@ -133,14 +133,14 @@ func TestServedNowhere(t *testing.T) {
 	wants(t, h.rpc("", "s", "tools/call", `{"name":"x"}`), "redirected to another server, http://elsewhere.invalid")
 }
 
-// A mute server answers, until it is silent.
+// A mute server answers, until it is silent but to the end of a session.
 type mute struct {
 	streamableFake
 	silent atomic.Bool
 }
 
 func (m *mute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if m.silent.Load() {
+	if m.silent.Load() && r.Method != http.MethodDelete {
 		io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
 		return
