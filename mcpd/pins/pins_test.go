@@ -186,6 +186,20 @@ func TestBounds(t *testing.T) {
 	j.holds(nil, `a {}`, `b {}`)
 }
 
+// TestHalfWritten finds what a service was writing when it was killed.
+func TestHalfWritten(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{".new-1", "x"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	New(dir)
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "x" {
+		t.Errorf("there is %v, %v", left, err)
+	}
+}
+
 // A file that cannot be read approves nothing, whatever it is.
 func TestDamaged(t *testing.T) {
 	good := `{"tool":"a","digest":"` + DigestOf([]byte(`{}`)).String() + `","says":{}}` + "\n"

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"hutch/fs"
 )
 
 // A Store keeps what was approved of servers' tools. Its methods may be called
@@ -51,8 +53,12 @@ type held struct {
 // A sum is of a tool's text as it came.
 type sum [sha256.Size]byte
 
-// New returns the Store whose files are in dir, which is made when it is needed.
-func New(dir string) *Store { return &Store{dir: dir, servers: make(map[string]*server)} }
+// New returns the Store whose files are in dir, which is made when it is needed. What
+// was half written there goes: nobody else may be writing.
+func New(dir string) *Store {
+	fs.Sweep(dir)
+	return &Store{dir: dir, servers: make(map[string]*server)}
+}
 
 // A Tool is one that a server offers: its own name there, and the object that
 // tells of it.
