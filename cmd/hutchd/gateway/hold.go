@@ -2,8 +2,8 @@ package gateway
 
 import "sync"
 
-// A Held is what an exec, a session and a connection have in common: clients keep
-// them, and with them whose they are.
+// A Held is what a sandbox, an exec, a session and a connection have in common: clients
+// keep them, and with them whose they are.
 type Held struct {
 	Keep   func() (done func()) // keeps whose it is; nil: that stays anyway
 	Unheld func()               // what is to be done when the last of them has let go; nil: nothing

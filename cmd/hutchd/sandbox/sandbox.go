@@ -32,6 +32,7 @@ import (
 type Sandbox struct {
 	*vmm.VM
 	*gateway.Gateway // whose endpoint begins and ends with the machine
+	gateway.Held
 
 	service *Service
 
@@ -47,7 +48,6 @@ type Sandbox struct {
 	makingConnections int                       // how many are being made
 	causes            map[string]string         // the trace ids of the calls that take or drop a snapshot now, by its name
 	folders           map[string]*folder.Folder // nil: the VM is gone
-	holders           int                       // clients that keep it: an anonymous VM goes with the last
 
 	lastExec, lastTCP atomic.Uint64 // the numbers of the last anonymous ones
 
@@ -71,6 +71,7 @@ func newSandbox(s *Service, m *vmm.VM) *Sandbox {
 		execs: map[string]*Exec{}, causes: map[string]string{}, connections: map[string]*TCP{}, folders: map[string]*folder.Folder{},
 		conns: map[uint32]int{},
 	}
+	v.Unheld = v.unheld
 	v.Gateway = gateway.New(&s.Service, gateway.Config{
 		Kind: gateway.VM, Name: m.Name, Dir: m.Dir(),
 		Profile:     func() string { return m.Config().Profile },
@@ -263,19 +264,10 @@ func (v *Sandbox) ErrText() string {
 	return text
 }
 
-// Hold keeps an anonymous VM until done is called; with the last it goes.
-func (v *Sandbox) Hold() (done func()) {
-	v.mu.Lock()
-	v.holders++
-	v.mu.Unlock()
-	return func() {
-		v.mu.Lock()
-		v.holders--
-		gone := v.holders == 0 && v.Anonymous()
-		v.mu.Unlock()
-		if gone {
-			v.service.Later(v.Discard)
-		}
+// unheld is called when the last of those that keep the VM has let go.
+func (v *Sandbox) unheld() {
+	if v.Anonymous() {
+		v.service.Later(v.Discard)
 	}
 }
 
