@@ -35,13 +35,24 @@ func (c *Child) define(ctx context.Context, servers func() []wire.Server, faulty
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.defined, c.servers = defined, told
-	if slices.ContainsFunc(told, isFaulty) {
+	if lacking(defined, told) {
 		select {
 		case c.faulty <- struct{}{}:
 		default:
 		}
 	}
 	return nil
+}
+
+// lacking says whether secrets of servers could not be had. What is wrong with how a
+// server is defined is so until it is defined anew.
+func lacking(defined, told []wire.Server) bool {
+	for i := range told {
+		if isFaulty(told[i]) && !isFaulty(defined[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 func isFaulty(s wire.Server) bool { return s.Fault != "" }
@@ -133,7 +144,7 @@ func (c *Child) mend(ctx context.Context, r *run) {
 		}
 		r.mended(was, told)
 		pause = min(2*pause, lastMend)
-		if !slices.ContainsFunc(told, isFaulty) {
+		if len(c.faulty) == 0 { // all is mended
 			pause = firstMend
 		}
 	}

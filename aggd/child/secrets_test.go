@@ -100,6 +100,24 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
+// TestFaults tries again what secrets may mend, and not what is defined wrongly.
+func TestFaults(t *testing.T) {
+	for fault, want := range map[string]int{"": 1, "its image is no image": 0} {
+		v := &vault{err: fs.ErrTimedOut}
+		if fault != "" {
+			v.err = nil
+		}
+		c := &Child{cfg: Config{Resolve: v.resolve}, defining: make(chan struct{}, 1), faulty: make(chan struct{}, 1)}
+		s := wire.Server{Name: "s", BearerToken: "ref", Fault: fault}
+		if err := c.define(t.Context(), func() []wire.Server { return []wire.Server{s} }, false); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(c.faulty); n != want {
+			t.Errorf("fault %q: it is tried again %d times, want %d", fault, n, want)
+		}
+	}
+}
+
 // TestSecretsLater has the secret of a server be there only after the aggregator was
 // told of it: a text that is a reference is told to nobody meanwhile.
 func TestSecretsLater(t *testing.T) {
