@@ -171,6 +171,7 @@ func answerRoots(h *host, stop <-chan struct{}) {
 }
 
 func TestEverything(t *testing.T) {
+	t.Parallel()
 	nodejs, program := need.Everything(t)
 	for _, capabilities := range []string{`{}`, `{"sampling":{},"elicitation":{},"roots":{"listChanged":true}}`} {
 		t.Run("stdio "+capabilities, func(t *testing.T) {

@@ -117,6 +117,7 @@ func TestServed(t *testing.T) {
 
 // TestServedNowhere has programs that do not listen, and one that leads elsewhere.
 func TestServedNowhere(t *testing.T) {
+	t.Parallel()
 	all := &sites{serve: func() http.Handler { return &sseFake{endpoint: "http://elsewhere.invalid/messages"} }}
 	never := listening("streamable-http", "/mcp")
 	never.Command = "never"
@@ -151,6 +152,7 @@ func (m *mute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestServedSilent has a program listen and not answer, from its start and later: it is
 // ended, though another session is with it.
 func TestServedSilent(t *testing.T) {
+	t.Parallel()
 	var all sites
 	all.serve = func() http.Handler {
 		m := &mute{streamableFake: streamableFake{sessions: map[string]bool{}}}

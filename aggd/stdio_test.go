@@ -120,6 +120,7 @@ func TestOfCall(t *testing.T) {
 }
 
 func TestBadStarts(t *testing.T) {
+	t.Parallel()
 	silent := stdioServer(t, "silent", "silent")
 	silent.ConnectTimeout = wire.Duration(200 * time.Millisecond)
 	deaf := stdioServer(t, "deaf", "deaf")

@@ -393,6 +393,7 @@ func TestRefresh(t *testing.T) {
 
 // TestHangingChild has a child that neither answers nor ends.
 func TestHangingChild(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "hang")
 	if err := os.Symlink(self(t), path); err != nil {
 		t.Fatal(err)

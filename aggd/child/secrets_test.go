@@ -121,6 +121,7 @@ func TestFaults(t *testing.T) {
 // TestSecretsLater has the secret of a server be there only after the aggregator was
 // told of it: a text that is a reference is told to nobody meanwhile.
 func TestSecretsLater(t *testing.T) {
+	t.Parallel()
 	v := &vault{err: fmt.Errorf("%w: no answer", fs.ErrTimedOut)}
 	s, asked := web(t)
 	c, r := begin(t, Config{Servers: []wire.Server{s, fake(t, "t")}, Resolve: v.resolve})

@@ -200,6 +200,7 @@ func TestHostGone(t *testing.T) {
 }
 
 func TestClientGone(t *testing.T) {
+	t.Parallel()
 	r := begin(t)
 	r.start(t, "exec sleep 1000")
 	r.start(t, "trap '' TERM; while :; do sleep 1000; done")
