@@ -42,6 +42,15 @@ func (cs *clues) add(c clue) {
 	cs.of[p] = append(slices.Clip(cs.of[p]), c)
 }
 
+// addValues adds values that are secrets, in all their forms.
+func (cs *clues) addValues(values []string) {
+	for _, v := range values {
+		for _, form := range forms(v) {
+			cs.addValue(form)
+		}
+	}
+}
+
 // addValue adds a text that is a secret.
 func (cs *clues) addValue(text string) {
 	if !slices.ContainsFunc(cs.of[pair(text[0], text[1])], func(c clue) bool { return c.text == text && c.look == nil }) {

@@ -5,6 +5,7 @@
 package redact
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,48 +24,64 @@ const redacted = "[redacted]"
 // are secrets that were encoded otherwise (in hex, compressed) or taken apart.
 // The zero Redactor knows no values.
 type Redactor struct {
-	mu    sync.Mutex // held by Add
-	clues atomic.Pointer[clues]
+	clues atomic.Pointer[clues] // lasting, and what passing has
+
+	mu      sync.Mutex // guards what follows
+	lasting *clues     // nil: patterns
+	passing []string   // the oldest first
 }
 
 // Add makes values known as secrets, also as they look quoted in JSON, in a URL
 // and in base64. Values of less than six bytes are ignored.
 func (r *Redactor) Add(values ...string) {
-	if len(values) == 0 {
-		return
+	if len(values) > 0 {
+		r.change(func(cs *clues) { cs.addValues(values) })
 	}
+}
+
+// maxPassing is how many values a Redactor knows that are secrets for a while.
+const maxPassing = 64
+
+// AddPassing makes a value known as Add does that is a secret for a while, as a token
+// is that another one follows: of such values the newest 64 are known.
+func (r *Redactor) AddPassing(value string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	more := *r.current()
-	for _, v := range values {
-		for _, form := range forms(v) {
-			more.addValue(form)
-		}
-	}
-	r.clues.Store(&more)
+	r.passing = append(slices.DeleteFunc(r.passing, func(v string) bool { return v == value }), value)
+	r.passing = r.passing[max(0, len(r.passing)-maxPassing):]
+	r.arrange()
 }
 
 // Spare has texts be left as they are, though one names a secret by its form: as a
 // reference to a secret does.
 func (r *Redactor) Spare(texts ...string) {
-	if len(texts) == 0 {
-		return
+	if len(texts) > 0 {
+		r.change(func(cs *clues) {
+			for _, text := range texts {
+				cs.spare(text)
+			}
+		})
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	more := *r.current()
-	for _, text := range texts {
-		more.spare(text)
-	}
-	r.clues.Store(&more)
 }
 
-func (r *Redactor) current() *clues {
-	if cs := r.clues.Load(); cs != nil {
-		return cs
-	}
-	return patterns
+// change changes the clues that last.
+func (r *Redactor) change(f func(*clues)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	more := *cmp.Or(r.lasting, patterns)
+	f(&more)
+	r.lasting = &more
+	r.arrange()
 }
+
+// arrange has texts be read by what is known now. Its caller holds mu.
+func (r *Redactor) arrange() {
+	all := *cmp.Or(r.lasting, patterns)
+	all.addValues(r.passing)
+	r.clues.Store(&all)
+}
+
+func (r *Redactor) current() *clues { return cmp.Or(r.clues.Load(), patterns) }
 
 // Redact returns s without secrets.
 func (r *Redactor) Redact(s string) string {

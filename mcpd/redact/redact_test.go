@@ -3,6 +3,7 @@ package redact
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -270,6 +271,30 @@ func TestKnown(t *testing.T) {
 }
 
 // TestSpare has references to secrets be shown, and what only begins like one not.
+// TestPassing gives a Redactor more tokens than it keeps: the newest stay known, and so
+// does what is no token.
+func TestPassing(t *testing.T) {
+	var r Redactor
+	r.AddPassing("first-token")
+	r.Add("lasting-value")
+	token := func(i int) string { return fmt.Sprintf("plain text %03d", i) }
+	for i := range 10 * maxPassing {
+		r.AddPassing(token(i))
+		r.AddPassing("used again") // is as new as the last
+	}
+	margin := r.current().margin
+	for text, known := range map[string]bool{
+		"first-token": false, token(9*maxPassing - 1): false, token(9*maxPassing + 1): true, token(10*maxPassing - 1): true, "used again": true, "lasting-value": true,
+	} {
+		if got := r.Redact(text); (got != text) != known {
+			t.Errorf("Redact(%q) = %q", text, got)
+		}
+	}
+	if r.AddPassing(strings.Repeat("long", 1000)); r.current().margin <= margin {
+		t.Error("a long token is not looked for")
+	}
+}
+
 func TestSpare(t *testing.T) {
 	var r Redactor
 	refs := []string{"secret:gh", "vault:kv/app/token", "env:GH_TOKEN"}

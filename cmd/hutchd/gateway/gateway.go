@@ -158,6 +158,9 @@ func (g *Gateway) Close() {
 // Hide has values never be written to the ledger.
 func (g *Gateway) Hide(values ...string) { g.red.Add(values...) }
 
+// HideToken is Hide for a token that another one follows, see redact.AddPassing.
+func (g *Gateway) HideToken(token string) { g.red.AddPassing(token) }
+
 // Hides returns a text without what is never to be written.
 func (g *Gateway) Hides(text string) string { return g.red.Redact(text) }
 

@@ -108,7 +108,7 @@ func (s *Server) resolve(ctx context.Context, value string) (string, error) {
 // that is another.
 func (s *Server) show(k *credential, token string) bool {
 	if token != "" {
-		s.Hide(token)
+		s.HideToken(token)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -91,7 +91,7 @@ func (x *exchange) token(ctx context.Context, gw *gateway.Gateway) (string, erro
 		}
 		is = was
 	}
-	gw.Hide(is.Token)
+	gw.HideToken(is.Token)
 	x.show(is)
 	return is.Token, nil
 }
