@@ -53,6 +53,15 @@ type Guard struct {
 	nets    []netip.Prefix
 }
 
+// Public lists none: it refuses every address that is not public.
+var Public = new(Guard)
+
+// IsLocal tells whether a host is this machine, by an address or localhost.
+func IsLocal(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.IsLoopback() || strings.EqualFold(host, "localhost")
+}
+
 // New reads a list of hosts, addresses and CIDRs that may be reached though
 // they are not public. *.corp is every name below corp.
 func New(list []string) (*Guard, error) {

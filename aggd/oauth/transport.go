@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -39,21 +38,18 @@ func newTransport(urls []string) transport {
 	for _, text := range urls {
 		if u, err := url.Parse(text); err == nil {
 			t.named[u.Hostname()] = true
-			t.inside = t.inside || isLoopback(u.Hostname())
+			t.inside = t.inside || guard.IsLocal(u.Hostname())
 		}
 	}
 	return t
 }
 
-// onlyPublic refuses every address that is not public.
-var onlyPublic, _ = guard.New(nil)
-
 func (t *transport) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
-	if err == nil && (t.named[host] || t.inside && isLoopback(host)) {
+	if err == nil && (t.named[host] || t.inside && guard.IsLocal(host)) {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
-	return onlyPublic.Dial(ctx, network, address)
+	return guard.Public.Dial(ctx, network, address)
 }
 
 // client returns a client whose requests end with ctx. What the environment says of
@@ -124,7 +120,7 @@ func CheckURL(text string) error {
 		return fmt.Errorf("%q is no URL", fs.Shorten(text))
 	case u.User != nil:
 		return errors.New("the URL has a login in it")
-	case u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())):
+	case u.Scheme != "https" && !(u.Scheme == "http" && guard.IsLocal(u.Hostname())):
 		return fmt.Errorf("%q is not https", fs.Shorten(text))
 	case u.Fragment != "":
 		return fmt.Errorf("%q has a # in it", fs.Shorten(text))
@@ -133,12 +129,6 @@ func CheckURL(text string) error {
 }
 
 func isUnprintable(r rune) bool { return r <= ' ' || r > '~' }
-
-// isLoopback tells whether a host is this machine, by an address or localhost.
-func isLoopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.IsLoopback() || strings.EqualFold(host, "localhost")
-}
 
 // origin returns the scheme, host and port of a URL.
 func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }

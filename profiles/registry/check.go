@@ -229,7 +229,7 @@ func checkURL(text string, away bool) error {
 		return fmt.Errorf("%.100q is no URL", text)
 	case u.User != nil:
 		return errors.New("it has a login in it")
-	case u.Scheme != "https" && (away || u.Scheme != "http" || !loopback(u.Hostname())):
+	case u.Scheme != "https" && (away || u.Scheme != "http" || !guard.IsLocal(u.Hostname())):
 		return fmt.Errorf("%.100q is not https", text)
 	case !away:
 		return nil
@@ -239,20 +239,12 @@ func checkURL(text string, away bool) error {
 		return fmt.Errorf("%.100q is this machine", text)
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
-		return onlyPublic.Check(a)
+		return guard.Public.Check(a)
 	}
 	if _, err := guard.Host(host); err != nil {
 		return err
 	}
 	return nil
-}
-
-var onlyPublic, _ = guard.New(nil)
-
-// loopback tells whether a host is this machine, by an address or localhost.
-func loopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
 // hostOf returns the host of a URL whose port may be a variable.

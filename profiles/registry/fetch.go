@@ -121,7 +121,7 @@ func (f fetcher) client(o Origin) *http.Client {
 		if host, _, err := net.SplitHostPort(address); err == nil && host == u.Hostname() {
 			return new(net.Dialer).DialContext(ctx, network, address)
 		}
-		return onlyPublic.Dial(ctx, network, address)
+		return guard.Public.Dial(ctx, network, address)
 	}
 	return &http.Client{
 		Timeout: answerLimit,
@@ -132,7 +132,7 @@ func (f fetcher) client(o Origin) *http.Client {
 				return fmt.Errorf("more than %d redirects", maxRedirects)
 			case req.URL.Host == u.Host && req.URL.Scheme == u.Scheme:
 				return nil
-			case req.URL.Scheme != "https" || req.URL.Hostname() == u.Hostname() && loopback(u.Hostname()):
+			case req.URL.Scheme != "https" || req.URL.Hostname() == u.Hostname() && guard.IsLocal(u.Hostname()):
 				return fmt.Errorf("%w: redirected to %s://%s", guard.ErrRefused, req.URL.Scheme, req.URL.Host)
 			}
 			return nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"hutch/aggd/guard"
 	"hutch/fs"
 )
 
@@ -66,7 +67,7 @@ func (o Origin) checkURL() error {
 		return fmt.Errorf("%w: the URL of a registry has a login in it: leave it out", fs.ErrInvalid)
 	case o.Kind == "api" && u.RawQuery != "":
 		return fmt.Errorf("%w: the URL of an API ends before the ?", fs.ErrInvalid)
-	case u.Scheme == "https", u.Scheme == "http" && loopback(u.Hostname()):
+	case u.Scheme == "https", u.Scheme == "http" && guard.IsLocal(u.Hostname()):
 		return nil
 	}
 	return fmt.Errorf("%w: %q is not https, which only a registry on this machine need not be", fs.ErrInvalid, fs.Shorten(o.Where))
@@ -79,5 +80,5 @@ func (o Origin) away() bool {
 		return false
 	}
 	u, err := url.Parse(o.Where)
-	return err != nil || !loopback(u.Hostname())
+	return err != nil || !guard.IsLocal(u.Hostname())
 }

@@ -19,7 +19,7 @@ const (
 )
 
 // A field is a row of the table of what a RunConfig says. A * stands for any name
-// of a member.
+// of a member, or the rest of one.
 type field struct {
 	path string
 	use  use
@@ -87,16 +87,7 @@ var unheeded = []field{
 	{"runtime_config", kept, "packages run with the programs of the image host"},
 	{"remote_auth_config.headers", kept, "write them in header_forward"},
 	{"remote_auth_config.env_vars", kept, "a remote server has no environment"},
-	{"remote_auth_config.cached_refresh_token_ref", kept, "log in anew"},
-	{"remote_auth_config.cached_token_expiry", kept, "log in anew"},
-	{"remote_auth_config.cached_client_id", kept, "log in anew"},
-	{"remote_auth_config.cached_client_secret_ref", kept, "log in anew"},
-	{"remote_auth_config.cached_secret_expiry", kept, "log in anew"},
-	{"remote_auth_config.cached_reg_token_ref", kept, "log in anew"},
-	{"remote_auth_config.cached_cimd_client_id", kept, "log in anew"},
-	{"remote_auth_config.cached_reg_client_uri", kept, "log in anew"},
-	{"remote_auth_config.cached_token_auth_method", kept, "log in anew"},
-	{"remote_auth_config.cached_dcr_callback_port", kept, "log in anew"},
+	{"remote_auth_config.cached_*", kept, "log in anew"},
 
 	{"oidc_config", guards, "callers are users of the tree"},
 	{"authz_config", guards, "write Cedar policies in a profile, as policy(5) tells"},
@@ -147,7 +138,10 @@ func findField(path []string) *field {
 
 func (f *field) is(path []string) bool {
 	names := strings.Split(f.path, ".")
-	return slices.EqualFunc(names, path, func(a, b string) bool { return a == "*" || a == b })
+	return slices.EqualFunc(names, path, func(a, b string) bool {
+		beginning, open := strings.CutSuffix(a, "*")
+		return a == b || open && strings.HasPrefix(b, beginning)
+	})
 }
 
 // spelled returns how a field is spelled that differs from the path in case only,

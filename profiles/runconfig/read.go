@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 
+	"hutch/aggd/guard"
 	"hutch/fs"
 	"hutch/profiles"
 	"hutch/profiles/permission"
@@ -238,9 +238,7 @@ func checkURL(path, text string) *Fault {
 	if err != nil || u.Hostname() == "" || u.User != nil {
 		return faultf(path, "is no URL like https://HOST/PATH")
 	}
-	a, err := netip.ParseAddr(u.Hostname())
-	local := u.Hostname() == "localhost" || err == nil && a.IsLoopback()
-	if u.Scheme != "https" && !(u.Scheme == "http" && local) {
+	if u.Scheme != "https" && !(u.Scheme == "http" && guard.IsLocal(u.Hostname())) {
 		return faultf(path, "does not begin with https://: others could read what is sent")
 	}
 	return nil

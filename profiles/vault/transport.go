@@ -66,17 +66,14 @@ type dialer struct {
 	net.Dialer
 }
 
-// public refuses every address that is not public. Its list is right.
-var public, _ = guard.New(nil)
-
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if address != d.named && !d.inside.Load() {
-		return public.Dial(ctx, network, address)
+		return guard.Public.Dial(ctx, network, address)
 	}
 	c, err := d.DialContext(ctx, network, address)
 	if err == nil && address == d.named {
 		at, _ := netip.ParseAddrPort(c.RemoteAddr().String())
-		d.inside.Store(public.Check(at.Addr()) != nil)
+		d.inside.Store(guard.Public.Check(at.Addr()) != nil)
 	}
 	return c, err
 }
