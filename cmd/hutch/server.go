@@ -25,7 +25,7 @@ type serverVerb struct {
 // serverVerbs is the table of what hutch server does.
 func serverVerbs() map[string]verb[serverVerb] {
 	return map[string]verb[serverVerb]{
-		"run":     {1, -1, serverVerb{"name group e secret bearer header tools permissions transport port v l keep", runServer}},
+		"run":     {1, -1, serverVerb{"name group e secret bearer header tools permissions transport port v ram disk l keep", runServer}},
 		"ls":      {0, 0, serverVerb{"format a group l", listServers}},
 		"start":   {1, -1, serverVerb{"", followed("start")}},
 		"stop":    {1, -1, serverVerb{"", toldServers("stop")}},
@@ -47,6 +47,7 @@ type serverFlags struct {
 	port                                int
 	env, secrets, mounts, labels        []string
 	headers                             [][2]string
+	sizes                               map[string]string // of its sandbox, by their names
 	all, follow, keep, device           bool
 }
 
@@ -64,6 +65,15 @@ func defineServer(flags *flag.FlagSet) action {
 	flags.Func("header", "run: send it this `header`, where it is spoken to by HTTP: 'NAME: VALUE', and VALUE may be a reference as secret:NAME; may come several times", f.addHeader)
 	flags.StringVar(&f.tools, "tools", "", "run: only these `tools`: NAME,…")
 	flags.Func("v", "run: show it this `folder` of the host: HOST:GUEST, or HOST:GUEST:ro; may come several times", addTo(&f.mounts))
+	for name, of := range map[string]string{"ram": "memory", "disk": "storage"} {
+		flags.Func(name, "run: a `size` that its "+of+" has at most, as 1GiB", func(size string) error {
+			if f.sizes == nil {
+				f.sizes = make(map[string]string)
+			}
+			f.sizes[name] = size
+			return nil
+		})
+	}
 	flags.Func("l", "run: with this `label`: K=V; ls: only those that have it; may come several times", f.addLabel)
 	flags.BoolVar(&f.keep, "keep", false, "run, import: leave what was made where it fails")
 	flags.BoolVar(&f.all, "a", false, "ls: those that are stopped, too")

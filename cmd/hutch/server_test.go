@@ -24,7 +24,7 @@ func TestServerConfig(t *testing.T) {
 	f := serverFlags{
 		group: "g", permissions: "network", transport: "sse", port: 80, env: []string{"A=b=c", "E="}, secrets: []string{"s,target=S"},
 		mounts: []string{"/a:/b:ro"}, labels: []string{"team=docs"}, tools: "a,b", bearer: "env:T",
-		headers: [][2]string{{"X-Team", "docs: a"}, {"X-Key", "secret:k"}},
+		headers: [][2]string{{"X-Team", "docs: a"}, {"X-Key", "secret:k"}}, sizes: map[string]string{"ram": "1GiB"},
 	}
 	indented, err := f.config()
 	if err != nil {
@@ -35,7 +35,7 @@ func TestServerConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"container_labels":{"team":"docs"},"env_vars":{"A":"b=c","E":""},"group":"g",` +
-		`"header_forward":{"add_headers_from_secret":{"X-Key":"secret:k"},"add_plaintext_headers":{"X-Team":"docs: a"}},"permission_profile_name_or_path":"network",` +
+		`"header_forward":{"add_headers_from_secret":{"X-Key":"secret:k"},"add_plaintext_headers":{"X-Team":"docs: a"}},"hutch":{"ram":"1GiB"},"permission_profile_name_or_path":"network",` +
 		`"remote_auth_config":{"bearer_token":"env:T,target=bearer_token"},` +
 		`"secrets":["s,target=S"],"target_port":80,"tools_filter":["a","b"],"transport":"sse","volumes":["/a:/b:ro"]}`
 	if text.String() != want {

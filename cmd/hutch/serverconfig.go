@@ -26,6 +26,7 @@ func (f *serverFlags) remote(ref string, args []string) error {
 		said bool
 	}{
 		{"-e", len(f.env) > 0}, {"-secret", len(f.secrets) > 0}, {"-v", len(f.mounts) > 0}, {"-permissions", f.permissions != ""}, {"-port", f.port != 0},
+		{"-ram", f.sizes["ram"] != ""}, {"-disk", f.sizes["disk"] != ""},
 		{"-transport stdio", f.transport == "stdio"}, {"an argument", len(args) > 0},
 	} {
 		if flag.said {
@@ -65,6 +66,7 @@ func (f *serverFlags) config() ([]byte, error) {
 		{"container_labels", f.labels != nil, tableOf(f.labels)},
 		{"secrets", f.secrets != nil, f.secrets},
 		{"volumes", volumes != nil, volumes},
+		{"hutch", f.sizes != nil, f.sizes},
 	} {
 		if field.said {
 			config[field.name] = field.value
