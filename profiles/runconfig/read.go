@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"hutch/aggd/guard"
+	"hutch/aggd/rawjson"
 	"hutch/fs"
 	"hutch/profiles"
 	"hutch/profiles/permission"
@@ -152,7 +153,7 @@ func (s *says) headers(v *Server) *Fault {
 }
 
 func (s *says) auth(v *Server) (fault *Fault) {
-	if s.Auth == nil {
+	if text, err := rawjson.Encode(s.Auth); err == nil && isNothing(text) {
 		return nil
 	}
 	a := s.Auth
