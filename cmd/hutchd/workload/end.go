@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"hutch/cmd/hutchd/sandbox"
 	"hutch/fs"
 )
 
@@ -28,7 +27,7 @@ func (w *Workloads) Open() error {
 		var errs []error
 		for _, v := range w.s.List() {
 			if at, ok := placeOf(v.Config().Profile); ok {
-				errs = append(errs, gone(w.recover(ctx, v, at)))
+				errs = append(errs, gone(w.use(ctx, at, w.recover)))
 			}
 		}
 		return errors.Join(errs...)
@@ -39,16 +38,15 @@ func (w *Workloads) Open() error {
 	return nil
 }
 
-func (w *Workloads) recover(ctx context.Context, v *sandbox.Sandbox, at place) error {
-	return w.use(ctx, at, func(own *box) error {
-		switch {
-		case own.text != "": // it was started meanwhile
-			return nil
-		case w.ownerless(at):
-			return w.drop(ctx, at, own)
-		}
-		return w.rest(ctx, at, own)
-	})
+// recover ends a sandbox that the hutchd before has left, if it was not started meanwhile.
+func (w *Workloads) recover(ctx context.Context, at place, own *box) error {
+	switch {
+	case own.text != "":
+		return nil
+	case w.ownerless(at):
+		return w.drop(ctx, at, own)
+	}
+	return w.rest(ctx, at, own)
 }
 
 // ownerless says whether nobody has what a sandbox was for.
@@ -64,13 +62,13 @@ func (w *Workloads) ownerless(at place) bool {
 }
 
 // use does f when it is the caller's turn with a place.
-func (w *Workloads) use(ctx context.Context, at place, f func(*box) error) error {
+func (w *Workloads) use(ctx context.Context, at place, f func(context.Context, place, *box) error) error {
 	own, err := w.take(ctx, at)
 	if err != nil {
 		return err
 	}
 	defer own.give()
-	return f(own)
+	return f(ctx, at, own)
 }
 
 // gone is nil where a VM has ended or is gone by itself, else err.
@@ -146,9 +144,7 @@ func (w *Workloads) each(ctx context.Context, wanted func(place) bool, f func(co
 	all.SetLimit(atOnce)
 	for _, at := range places {
 		if wanted(at) {
-			all.Go(func() error {
-				return w.use(ctx, at, func(own *box) error { return f(ctx, at, own) })
-			})
+			all.Go(func() error { return w.use(ctx, at, f) })
 		}
 	}
 	return all.Wait()

@@ -31,10 +31,8 @@ type Group struct {
 	turn     chan struct{} // holds a token: whoever has it begins, ends or changes the group
 	renewing sync.Mutex    // held by the one that gives the endpoint its members
 
-	mu     sync.Mutex // guards what follows
-	text   string     // of config, as it was written
-	config *vmcp.Config
-	bad    error // why text does not count; nil: it does
+	written[*vmcp.Config] // whose mu guards what follows
+
 	serves bool
 	since  time.Time
 	said   map[*wire.List][]string // what there was to decide about names
@@ -174,27 +172,6 @@ func (g *Group) renew() {
 		}
 		return err
 	})
-}
-
-// Config returns the config that is in force.
-func (g *Group) Config() *vmcp.Config {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.config
-}
-
-// ConfigText returns the config as it was last written.
-func (g *Group) ConfigText() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.text
-}
-
-// ConfigErr says why the config as it was last written does not count.
-func (g *Group) ConfigErr() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.bad
 }
 
 // SetConfig makes text the group's config, from now on. One that does not count is kept

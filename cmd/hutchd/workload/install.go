@@ -121,7 +121,7 @@ func (w *Workloads) install(ctx context.Context, g *gateway.Gateway, c *runconfi
 		w.forgetInstalled(at)
 		err = p.run(ctx, w, v, g, tool, `rm -rf "${1%/*}"; `+p.script)
 	}
-	killed := w.use(context.WithoutCancel(ctx), at, func(own *box) error { return w.rest(context.WithoutCancel(ctx), at, own) })
+	killed := w.use(context.WithoutCancel(ctx), at, w.rest)
 	if err = errors.Join(err, killed); err != nil {
 		return err
 	}

@@ -234,8 +234,7 @@ func (s *Server) end(ctx context.Context) error {
 
 // rest stops the server's sandbox.
 func (s *Server) rest(ctx context.Context) error {
-	at := ofServer(s.Name)
-	return s.w.use(ctx, at, func(own *box) error { return s.w.rest(ctx, at, own) })
+	return s.w.use(ctx, ofServer(s.Name), s.w.rest)
 }
 
 // errStopped ends a start that somebody stops.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"hutch/aggd/oauth"
@@ -34,14 +33,12 @@ type Server struct {
 	changed chan struct{} // wakes watch
 	heard   chan struct{} // wakes a start
 
-	mu     sync.Mutex // guards what follows
-	text   string     // of config, as it was written
-	config *runconfig.Config
-	bad    error                   // why text does not count; nil: it does
-	state  runconfig.State         // what it was told to be
-	why    error                   // it is in error
-	abort  context.CancelCauseFunc // ends a start under way; nil: there is none
-	said   []string                // what there was to decide about names of tools
+	written[*runconfig.Config] // whose mu guards what follows
+
+	state runconfig.State         // what it was told to be
+	why   error                   // it is in error
+	abort context.CancelCauseFunc // ends a start under way; nil: there is none
+	said  []string                // what there was to decide about names of tools
 
 	logins    context.Context // of a login: ends with endLogins
 	endLogins context.CancelCauseFunc
@@ -102,27 +99,6 @@ func (s *Server) servers(p *profiles.Profile) []wire.Server {
 		d = s.asGroup(d)
 	}
 	return []wire.Server{d}
-}
-
-// Config returns what the server is, nil if nothing was said yet.
-func (s *Server) Config() *runconfig.Config {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.config
-}
-
-// ConfigText returns the config as it was last written.
-func (s *Server) ConfigText() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text
-}
-
-// ConfigErr says why the config as it was last written does not count.
-func (s *Server) ConfigErr() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.bad
 }
 
 // SetConfig makes text the server's config. One that does not parse is kept as it

@@ -120,8 +120,7 @@ func (w *Workloads) RemoveServer(ctx context.Context, name string) error {
 	if err := s.take(ctx); err != nil {
 		return err
 	}
-	at := ofServer(name)
-	if err := w.use(ctx, at, func(own *box) error { return w.drop(ctx, at, own) }); err != nil {
+	if err := w.use(ctx, ofServer(name), w.drop); err != nil {
 		s.give()
 		return err
 	}
