@@ -33,12 +33,11 @@ done`
 // asked over HTTP, whose headers come by the channel.
 func secretService(t *testing.T, ref string) (*service, <-chan string) {
 	t.Helper()
-	headers := make(chan string)
+	headers := make(chan string, 1000)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case headers <- r.Header.Get("Authorization"):
-		case <-r.Context().Done():
-		case <-t.Context().Done():
+		default: // nobody waits for so many
 		}
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
@@ -178,9 +177,6 @@ func TestVaultSecret(t *testing.T) {
 		t.Errorf("while the vault is sealed the server says %s", got)
 	}
 	v.Seal(false)
-	awaitHeader(t, headers, "Bearer vault-token-1234") // it is tried again by itself
-	s.write("vm/dev/mcp/ctl", "reload\n")
-	if got := s.tellsToken(); !strings.Contains(got, "it is vault-token-1234.") {
-		t.Errorf("the server has %s", got)
-	}
+	awaitHeader(t, headers, "Bearer vault-token-1234") // they are tried again by themselves
+	poll(t, "the server to have the token", func() bool { return strings.Contains(s.tellsToken(), "it is vault-token-1234.") })
 }
