@@ -98,12 +98,9 @@ func redirect(req *http.Request, via []*http.Request) error {
 // do makes a request with the server's headers. One that is refused for its token is
 // made once more, if there is another.
 func (p *httpPeer) do(ctx context.Context, method, target string, body []byte, header http.Header) (*http.Response, error) {
-	if p.def.bearer == nil {
-		return p.try(ctx, method, target, body, header, p.def.BearerToken)
-	}
-	token := p.def.bearer.get()
+	token := p.token()
 	resp, err := p.try(ctx, method, target, body, header, token)
-	if err != nil || resp.StatusCode != http.StatusUnauthorized {
+	if p.def.bearer == nil || err != nil || resp.StatusCode != http.StatusUnauthorized {
 		return resp, err
 	}
 	token, ok := p.def.bearer.another(ctx, token)
@@ -112,6 +109,14 @@ func (p *httpPeer) do(ctx context.Context, method, target string, body []byte, h
 	}
 	resp.Body.Close()
 	return p.try(ctx, method, target, body, header, token)
+}
+
+// token returns the token that the server is shown; "": there is none.
+func (p *httpPeer) token() string {
+	if p.def.bearer == nil {
+		return p.def.BearerToken
+	}
+	return p.def.bearer.get()
 }
 
 func (p *httpPeer) try(ctx context.Context, method, target string, body []byte, header http.Header, token string) (*http.Response, error) {

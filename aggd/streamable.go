@@ -243,7 +243,8 @@ func (t *streamable) close() {
 	if header.Get(sessionHeader) != "" && !errors.Is(t.c.cause, errSession) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if resp, err := t.peer.do(ctx, http.MethodDelete, t.peer.def.URL, nil, header); err == nil {
+		// Not by do: whose token is refused does not wait here for another.
+		if resp, err := t.peer.try(ctx, http.MethodDelete, t.peer.def.URL, nil, header, t.peer.token()); err == nil {
 			resp.Body.Close()
 		}
 	}
