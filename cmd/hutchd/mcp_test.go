@@ -20,7 +20,7 @@ import (
 func mcpclient(t *testing.T) string { return testProgram(t, "mcpclient") }
 
 // testProgram builds a program of testdata for any guest.
-func testProgram(t *testing.T, name string) string {
+func testProgram(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	cmd := exec.Command("go", "build", "-o", path, "./testdata/"+name)

@@ -163,7 +163,7 @@ func TestServerUnstarted(t *testing.T) {
 func TestServerStuck(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false)
-	s.everythingServer("all")
+	s.imageServer("all")
 	var pid int
 	for line := range strings.Lines(s.read("vm/server-all/status")) {
 		fmt.Sscanf(line, "pid %d", &pid)

@@ -13,19 +13,20 @@ import (
 func TestServerOfVMs(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false)
-	s.everythingServer("all")
+	s.imageServer("all")
 	s.write("profiles/default.toml", "[mcpServers.x]\nserver = \"all\"\n")
-	sum := func(vm string) string { return s.call(vm, "x__get-sum", `{"a":2,"b":3}`) }
+	where := func(vm string) {
+		t.Helper()
+		wantText(t, s.call(vm, "x__where", "{}"), "/srv 77:78")
+	}
 	for _, vm := range []string{"one", "two"} {
 		s.vm(vm)
-		if text := sum(vm); !strings.Contains(text, "5") {
-			t.Errorf("the sum is %s", text)
-		}
+		where(vm)
 	}
 	if text := s.read("servers/all/log/audit"); !strings.Contains(text, `"vm one"`) || !strings.Contains(text, `"vm two"`) {
 		t.Errorf("the server's calls are %s", text)
 	}
-	if text := s.read("vm/one/log/mcp"); !strings.Contains(text, `"x__get-sum"`) {
+	if text := s.read("vm/one/log/mcp"); !strings.Contains(text, `"x__where"`) {
 		t.Errorf("the VM's calls are %s", text)
 	}
 	if text := s.read("status"); strings.Count(text, "server-") != 1 {
@@ -33,14 +34,12 @@ func TestServerOfVMs(t *testing.T) {
 	}
 	s.write("servers/all/ctl", "stop\n")
 	for range 2 {
-		if why := s.cannotUse("vm/one/mcp/tools/x__get-sum", `{"a":2,"b":3}`); !strings.Contains(why, "server all does not run (stopped): start it, by echo start >servers/all/ctl") {
+		if why := s.cannotUse("vm/one/mcp/tools/x__where", "{}"); !strings.Contains(why, "server all does not run (stopped): start it, by echo start >servers/all/ctl") {
 			t.Errorf("of a server that is stopped the call says %s", why)
 		}
 	}
 	s.write("servers/all/ctl", "start\n")
-	if text := sum("one"); !strings.Contains(text, "5") {
-		t.Errorf("the sum is %s", text)
-	}
+	where("one")
 }
 
 // cannotUse calls the tool of a directory, which has to fail, and returns why.
@@ -64,8 +63,6 @@ func TestServerOfVMThatIsNot(t *testing.T) {
 	s.write("profiles/default.toml", "[mcpServers.x]\nserver = \"all\"\n")
 	s.vm("dev")
 	poll(t, "the reason", func() bool { return strings.Contains(s.read("vm/dev/mcp/servers"), "file does not exist: server all") })
-	s.everythingServer("all")
-	if text := s.call("dev", "x__get-sum", `{"a":2,"b":3}`); !strings.Contains(text, "5") {
-		t.Errorf("the sum is %s", text)
-	}
+	s.imageServer("all")
+	wantText(t, s.call("dev", "x__where", "{}"), "/srv 77:78")
 }

@@ -61,7 +61,7 @@ func (s *service) everythingOver(transport, mode, port string) {
 
 // serveImages returns a registry with images of a server: serve:1, which runs it, and
 // serve:2 with another user, folder and words.
-func serveImages(t *testing.T) (registry string) {
+func serveImages(t testing.TB) (registry string) {
 	t.Helper()
 	program, err := os.ReadFile(testProgram(t, "serve"))
 	if err != nil {
@@ -77,6 +77,13 @@ func serveImages(t *testing.T) (registry string) {
 	}))
 	imagetest.Push(t, registry+"/nothing:1", imagetest.With(t, img, func(c *v1.ConfigFile) { c.Config.Entrypoint, c.Config.Cmd = nil, nil }))
 	return registry
+}
+
+// imageServer makes a server of servers/ that is an image, and starts it.
+func (s *service) imageServer(name string) {
+	s.t.Helper()
+	s.mkdir("servers/" + name)
+	s.write("servers/"+name+"/ctl", "run "+serveImages(s.t)+"/serve:1\n")
 }
 
 // where has a server of the images tell where it runs.
