@@ -172,7 +172,7 @@ func (p *pack) run(ctx context.Context, w *Workloads, v *sandbox.Sandbox, g *gat
 	said := programs.NewComplaints(g.Of(), g.AggLog())
 	how := ""
 	env := p.environment()
-	env["PATH"] = path.Dir(tool) + ":" + beside
+	env["PATH"] = path.Dir(tool) + ":" + programs.DefaultPath
 	task, err := v.StartProgram(ctx, fmt.Sprintf("install-%d", w.s.NextID()), sandbox.Given{Env: env}, programs.Start{
 		Server:  g.Of(),
 		Program: wire.Program{Command: "sh", Args: []string{"-c", "exec >&2\n" + script, "sh", p.folder(), p.what, p.name}},

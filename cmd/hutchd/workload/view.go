@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"hutch/aggd/programs"
 	"hutch/aggd/wire"
 	"hutch/profiles"
 	"hutch/vmm/image"
@@ -75,9 +76,6 @@ func folderOf(path, real string) string {
 	return dir
 }
 
-// beside are the PATH of a guest without hutch's own folder.
-const beside = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 // find returns where the host has the program of a command, "" if nowhere: by the
 // PATH that it is given, or that of a guest, or else that of hutchd, by which a
 // person means it.
@@ -85,12 +83,9 @@ func find(p wire.Program) string {
 	if strings.Contains(p.Command, "/") {
 		return p.Command
 	}
-	for _, path := range []string{p.Env["PATH"], beside, os.Getenv("PATH")} {
-		for _, dir := range filepath.SplitList(path) {
-			file := filepath.Join(dir, p.Command)
-			if info, err := os.Stat(file); err == nil && filepath.IsAbs(file) && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-				return file
-			}
+	for _, path := range []string{p.Env["PATH"], programs.DefaultPath, os.Getenv("PATH")} { // a guest's is the second
+		if file := programs.Find(p.Command, path); file != "" {
+			return file
 		}
 	}
 	return ""
