@@ -27,7 +27,7 @@ func (w *Workloads) Open() error {
 		var errs []error
 		for _, v := range w.s.List() {
 			if at, ok := placeOf(v.Config().Profile); ok {
-				errs = append(errs, gone(w.use(ctx, at, w.recover)))
+				errs = append(errs, unlessGone(w.use(ctx, at, w.recover)))
 			}
 		}
 		return errors.Join(errs...)
@@ -71,8 +71,8 @@ func (w *Workloads) use(ctx context.Context, at place, f func(context.Context, p
 	return f(ctx, at, own)
 }
 
-// gone is nil where a VM has ended or is gone by itself, else err.
-func gone(err error) error {
+// unlessGone is nil where a VM has ended or is gone by itself, else err.
+func unlessGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrBusy) {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (w *Workloads) drop(ctx context.Context, at place, own *box) error {
 	if err == nil && v.Config().Profile == at.profile() {
 		err = v.Destroy(ctx)
 	}
-	if err = gone(err); err != nil {
+	if err = unlessGone(err); err != nil {
 		return err
 	}
 	w.s.Profiles.Withdraw(at.profile())
@@ -113,7 +113,7 @@ func (w *Workloads) rest(ctx context.Context, at place, _ *box) error {
 	if err == nil && v.Running() {
 		err = v.Kill(ctx)
 	}
-	return gone(err)
+	return unlessGone(err)
 }
 
 // Close ends the servers, and then stops all sandboxes. None is started after it.

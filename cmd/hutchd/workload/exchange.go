@@ -16,6 +16,7 @@ import (
 // An exchange is what a remote server of a group is shown: tokens that are given in
 // exchange for the one that the group's config has.
 type exchange struct {
+	server  string
 	tokens  *oauth.Exchanger
 	subject string // the token that is exchanged, or the reference to it
 	again   func() // has the server be shown what is due
@@ -54,7 +55,7 @@ func (g *Group) exchange(server string) (*exchange, error) {
 	if err != nil {
 		return nil, fmt.Errorf("token_exchange: %w", err)
 	}
-	x := &exchange{tokens: tokens, subject: by.SubjectToken, again: func() { g.showAgain(server) }}
+	x := &exchange{server: server, tokens: tokens, subject: by.SubjectToken, again: func() { g.showAgain(server) }}
 	g.exchanges[server] = x
 	return x, nil
 }
@@ -168,11 +169,10 @@ func (g *Group) resolve(ctx context.Context, value string) (string, error) {
 func (g *Group) heard() {
 	g.mu.Lock()
 	var list []*exchange
-	var names []string
 	if g.serves {
 		for _, b := range g.config.Backends {
 			if x := g.exchanges[b.Name]; x != nil {
-				list, names = append(list, x), append(names, b.Name)
+				list = append(list, x)
 			}
 		}
 	}
@@ -181,8 +181,8 @@ func (g *Group) heard() {
 		return
 	}
 	g.Later(func(ctx context.Context) error {
-		for i, x := range list {
-			if st, err := g.MCP.Status(ctx, names[i]); err == nil && x.refuse(st.Refused) {
+		for _, x := range list {
+			if st, err := g.MCP.Status(ctx, x.server); err == nil && x.refuse(st.Refused) {
 				g.renew()
 			}
 		}
