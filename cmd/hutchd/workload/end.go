@@ -24,13 +24,13 @@ func (w *Workloads) Open() error {
 		return fmt.Errorf("servers: %w", err)
 	}
 	w.s.Later(func(ctx context.Context) error {
-		var errs []error
+		var left []place
 		for _, v := range w.s.List() {
 			if at, ok := placeOf(v.Config().Profile); ok {
-				errs = append(errs, unlessGone(w.use(ctx, at, w.recover)))
+				left = append(left, at)
 			}
 		}
-		return errors.Join(errs...)
+		return w.each(ctx, left, w.recover)
 	})
 	for _, s := range w.Servers() {
 		s.resume()
@@ -83,7 +83,7 @@ func unlessGone(err error) error {
 // wait for that.
 func (w *Workloads) Forget(vm string) {
 	w.s.Later(func(ctx context.Context) error {
-		return w.each(ctx, func(at place) bool { return at.kind == ofVM && at.owner == vm }, w.drop)
+		return w.each(ctx, w.places(func(at place) bool { return at.kind == ofVM && at.owner == vm }), w.drop)
 	})
 }
 
@@ -129,23 +129,25 @@ func (w *Workloads) Close(ctx context.Context) error {
 		closing.Go(g.Gateway.Close)
 	}
 	closing.Wait()
-	return w.each(ctx, func(place) bool { return true }, w.rest)
+	return w.each(ctx, w.places(func(place) bool { return true }), w.rest)
 }
 
 // atOnce is how many sandboxes are ended at the same time.
 const atOnce = 16
 
-// each does f with the sandboxes of the places that are wanted.
-func (w *Workloads) each(ctx context.Context, wanted func(place) bool, f func(context.Context, place, *box) error) error {
+// places returns the places of sandboxes that are wanted.
+func (w *Workloads) places(wanted func(place) bool) []place {
 	w.mu.Lock()
-	places := slices.Collect(maps.Keys(w.boxes))
-	w.mu.Unlock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Collect(maps.Keys(w.boxes)), func(at place) bool { return !wanted(at) })
+}
+
+// each does f with the sandboxes of places.
+func (w *Workloads) each(ctx context.Context, places []place, f func(context.Context, place, *box) error) error {
 	var all errgroup.Group
 	all.SetLimit(atOnce)
 	for _, at := range places {
-		if wanted(at) {
-			all.Go(func() error { return w.use(ctx, at, f) })
-		}
+		all.Go(func() error { return w.use(ctx, at, f) })
 	}
 	return all.Wait()
 }
