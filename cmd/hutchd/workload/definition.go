@@ -18,7 +18,7 @@ func definition(s *runconfig.Server, t permission.Terms) (wire.Server, error) {
 		d.Health = wire.Duration(pingTime)
 	}
 	if s.IsRemote() {
-		return remote(d, s)
+		return remote(d, s), nil
 	}
 	b, err := boxOf(s, t)
 	if err != nil {
@@ -39,7 +39,7 @@ func definition(s *runconfig.Server, t permission.Terms) (wire.Server, error) {
 }
 
 // remote adds where a server is that runs elsewhere, and what it is sent.
-func remote(d wire.Server, s *runconfig.Server) (wire.Server, error) {
+func remote(d wire.Server, s *runconfig.Server) wire.Server {
 	d = withHeaders(d, s)
 	d.URL = s.Source.Name
 	if s.Transport == runconfig.SSE {
@@ -50,7 +50,7 @@ func remote(d wire.Server, s *runconfig.Server) (wire.Server, error) {
 	} else if s.Auth != nil && s.Auth.Bearer.Scheme != "" {
 		d.BearerToken = s.Auth.Bearer.String()
 	}
-	return d, nil
+	return d
 }
 
 // boxOf returns the sandbox of a server.
