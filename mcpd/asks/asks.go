@@ -108,9 +108,8 @@ func Open(path string, ended func(id uint64)) (*Table, error) {
 	case err != nil:
 		return nil, err
 	}
-	t.last, err = strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: the number of the last ask: %w", fs.ErrInvalid, path, err)
+	if t.last, err = strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err != nil {
+		return nil, fmt.Errorf("%w: %s has %.40q in place of the number of the last ask: write one there that none had, or remove it", fs.ErrInvalid, path, text)
 	}
 	return t, nil
 }
@@ -161,7 +160,7 @@ func (t *Table) add(q Question) (*Ask, string) {
 	case len(t.waiting) >= MaxAll:
 		return nil, fmt.Sprintf("%d questions wait already", len(t.waiting))
 	}
-	if err := fs.WriteFile(t.path, strconv.AppendUint(nil, t.last+1, 10), false); err != nil {
+	if err := fs.WriteFile(t.path, strconv.AppendUint(nil, t.last+1, 10), true); err != nil {
 		return nil, "a question cannot be kept: " + fs.Text(err)
 	}
 	t.last++

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -168,6 +169,12 @@ func TestNumbers(t *testing.T) {
 	second, _ := ask(t, t.Context(), open(t, path), Question{})
 	if first.ID != 1 || second.ID != 2 {
 		t.Errorf("numbers %d and %d", first.ID, second.ID)
+	}
+	if err := os.WriteFile(path, []byte("2x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path, nil); err == nil || !strings.HasSuffix(err.Error(), `asks has "2x\n" in place of the number of the last ask: write one there that none had, or remove it`) {
+		t.Error(err)
 	}
 }
 
