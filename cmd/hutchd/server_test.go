@@ -143,13 +143,17 @@ func TestServerUnstarted(t *testing.T) {
 	if err := <-started; err == nil {
 		t.Error("it started")
 	}
-	half := filepath.Join(s.state(), "servers", "mute", ".new-1") // a config that was being written
-	if err := os.WriteFile(half, nil, 0o600); err != nil {
-		t.Fatal(err)
+	halves := []string{filepath.Join(s.state(), "servers", "mute", ".new-1"), filepath.Join(s.state(), ".new-1")} // a config, and a number
+	for _, half := range halves {
+		if err := os.WriteFile(half, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s.start()
-	if _, err := os.Stat(half); err == nil {
-		t.Error("what was half written is left")
+	for _, half := range halves {
+		if _, err := os.Stat(half); err == nil {
+			t.Errorf("%s is left", half)
+		}
 	}
 	if text := s.read("servers/mute/status"); !strings.HasPrefix(text, "stopped\n") {
 		t.Errorf("the status is %s", text)

@@ -80,9 +80,10 @@ type Counters struct {
 	Refused atomic.Int64 // connections of guests for which there was no room
 }
 
-// Open opens the state folder. Sandboxes whose machines still run are served
-// from then on.
+// Open opens the state folder, which nobody else uses. Sandboxes whose machines still
+// run are served from then on.
 func Open(cfg Config) (*Service, error) {
+	fs.Sweep(cfg.State)
 	s := &Service{
 		cfg: cfg,
 		Service: gateway.Service{
