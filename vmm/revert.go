@@ -166,5 +166,5 @@ func (v *VM) sweep() {
 	if err := v.foundUndoing(); err != nil {
 		v.seen.err = err
 	}
-	v.t.litter = slices.Concat(v.t.litter, replica.Leftovers(v.path("snap")), replica.Leftovers(v.path(pinsFolder)), replica.Leftovers(v.dir))
+	v.t.litter = slices.Concat(v.t.litter, replica.Leftovers(v.path("snap")), replica.Leftovers(v.dir))
 }
