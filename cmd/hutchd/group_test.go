@@ -192,6 +192,13 @@ compositeTools:
 		}
 	}
 
+	for range 8 {
+		s.write("servers/two/ctl", "restart\n")
+		if text := s.names("groups/dev/tools"); !strings.Contains(text, "two_add") {
+			t.Fatalf("a server was started again, and the group has only %s", text)
+		}
+	}
+
 	one.hangs.Store(true)
 	for range 2 {
 		if text := call("one_add"); !strings.Contains(text, "timed out") {

@@ -174,6 +174,22 @@ func (g *Group) renew() {
 	})
 }
 
+// settleTime is how long settle takes at most.
+const settleTime = 10 * time.Second
+
+// settle returns when the endpoint, if it has begun, has what its members offer now, or a
+// while after. A renew that is under way may be of what they were before.
+func (g *Group) settle(ctx context.Context) {
+	if !g.Serves() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	if g.Configure(ctx) == nil { // renew tells of what is wrong
+		g.MCP.Settled(ctx)
+	}
+}
+
 // SetConfig makes text the group's config, from now on. One that does not count is kept
 // as it was written, and the one before stays in force: the error says why.
 func (g *Group) SetConfig(ctx context.Context, text string) error {

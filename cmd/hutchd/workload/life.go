@@ -77,9 +77,20 @@ func (s *Server) enter(on runconfig.Event, why error) error {
 // have to be had first.
 const startTime = 5 * time.Minute
 
-// Start starts the server. It returns when the server has said what it has, and
-// fails with the reason when it does not.
+// Start starts the server. It returns when the server has said what it has, and its
+// group, if that is served, has it too, and fails with the reason when it does not.
 func (s *Server) Start(ctx context.Context) error {
+	if err := s.startNow(ctx); err != nil {
+		return err
+	}
+	if g, err := s.w.Group(s.group()); err == nil {
+		g.settle(ctx)
+	}
+	return nil
+}
+
+// startNow is Start without its group.
+func (s *Server) startNow(ctx context.Context) error {
 	return s.do(ctx, func(ctx context.Context) error {
 		err := s.start(ctx, true)
 		if err != nil && !errors.Is(err, oauth.ErrLogin) { // after which it is to run still
