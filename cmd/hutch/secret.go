@@ -109,8 +109,8 @@ func listSecrets(_ context.Context, c *tree, _ []string) error {
 
 func forgetSecrets(ctx context.Context, c *tree, names []string) error {
 	return forAll(ctx, names, func(name string) error {
-		file, err := secretFile(name)
-		if err != nil {
+		file := path.Join("secrets", name)
+		if err := fs.CheckWord("secret", name); err != nil { // not by what its name looks like: it is to go
 			return err
 		}
 		return missing(c, file, c.remove(file), fmt.Sprintf("no secret %q; hutch secret ls lists them", name))

@@ -12,6 +12,7 @@ import (
 
 	"hutch/aggd/jsonrpc"
 	"hutch/mcpd/composite"
+	"hutch/mcpd/redact"
 )
 
 // longest is the most time that anything can be given.
@@ -121,6 +122,8 @@ func (f *faults) header(here []string, h *Header) {
 		f.add(at(here, "headerName"), "%s cannot be set: the connection makes it", h.Name)
 	case (h.Value == "") == (h.Env == ""):
 		f.add(here, "want one of headerValue and headerValueEnv")
+	case namesByValue(h.Ref()):
+		f.add(at(here, "headerValue"), secretAsName)
 	case strings.ContainsAny(h.Value+h.Env, "\r\n\x00") || len(h.Value)+len(h.Env) > maxLong:
 		f.add(at(here, "headerValue"), "it has a line's end in it, or more than %d bytes", maxLong)
 	}
@@ -135,9 +138,23 @@ func (f *faults) exchange(here []string, x *Exchange) {
 	if x.ClientSecret != "" && x.ClientSecretEnv != "" {
 		f.add(here, "want one of clientSecret and clientSecretEnv")
 	}
+	if namesByValue(x.SecretRef()) {
+		f.add(at(here, "clientSecret"), secretAsName)
+	}
+	if namesByValue(x.SubjectToken) {
+		f.add(at(here, "subjectToken"), secretAsName)
+	}
 	if strings.ContainsAny(x.SubjectToken, "\r\n\x00") || len(x.SubjectToken) > maxLong {
 		f.add(at(here, "subjectToken"), "it has a line's end in it, or more than %d bytes", maxLong)
 	}
+}
+
+const secretAsName = "it has a secret where the name of one is to be: store it with hutch secret set NAME, and write secret:NAME"
+
+// namesByValue reports whether a reference has a secret, by its look, in place of a name.
+func namesByValue(ref string) bool {
+	_, name, _ := strings.Cut(ref, ":")
+	return isRef(ref) && new(redact.Redactor).Redact(name) != name
 }
 
 // format is what a prefix may be beside the name of the workload.

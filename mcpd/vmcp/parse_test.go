@@ -109,6 +109,10 @@ func TestRefused(t *testing.T) {
 		{strategy("type: header_injection\n    headerInjection: {headerName: Mcp-Session-Id, headerValue: x}"), "headerName: Mcp-Session-Id cannot be set"},
 		{strategy("type: header_injection\n    headerInjection: {headerName: A}"), "want one of headerValue and headerValueEnv"},
 		{strategy("type: header_injection\n    headerInjection: {headerName: A, headerValue: \"x\\r\\nB: y\"}"), "a line's end"},
+		{strategy("type: header_injection\n    headerInjection: {headerName: A, headerValue: 'secret:ghp_0123456789abcdefghij'}"), "headerValue: it has a secret where the name of one is to be: store it"},
+		{strategy("type: header_injection\n    headerInjection: {headerName: A, headerValueEnv: ghp_0123456789abcdefghij}"), "headerValue: it has a secret where"},
+		{strategy("type: token_exchange\n    tokenExchange: {tokenUrl: 'https://x/', clientSecret: 'secret:ghp_0123456789abcdefghij', subjectToken: x}"), "clientSecret: it has a secret where"},
+		{strategy("type: token_exchange\n    tokenExchange: {tokenUrl: 'https://x/', subjectToken: 'env:ghp_0123456789abcdefghij'}"), "subjectToken: it has a secret where"},
 		{strategy("type: token_exchange\n    tokenExchange: {tokenUrl: 'https://u:p@x/'}"), "line 4: outgoingAuth.default.tokenExchange.tokenUrl"},
 
 		{"aggregation: {conflictResolution: chance}", `line 1: aggregation.conflictResolution: "chance": it is one of prefix, priority, manual`},

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"hutch/fs"
+	"hutch/mcpd/redact"
 )
 
 // Where a secret can be kept.
@@ -59,6 +60,8 @@ func Parse(text string) (r Reference, ok bool, err error) {
 			err = fmt.Errorf("%w: a reference has at most %d bytes: %.40q…", fs.ErrInvalid, maxLength, text)
 		case strings.ContainsFunc(text, unicode.IsControl):
 			err = fmt.Errorf("%w: reference %q has a control character in it", fs.ErrInvalid, text)
+		case looksSecret(name):
+			err = errSecret
 		default:
 			if err = s.check(name); err != nil {
 				err = fmt.Errorf("%.80s: %w", text, err)
@@ -80,10 +83,12 @@ func Is(text string) bool {
 // reference, or the name of a secret in the store.
 func ParseTarget(text string) (r Reference, variable string, err error) {
 	name, variable, found := strings.Cut(text, ",target=")
-	if !found {
+	switch {
+	case !found && looksSecret(name):
+		return r, "", errSecret
+	case !found:
 		return r, "", fmt.Errorf("%w: %.80q does not say what is to hold the secret: write NAME,target=VARIABLE", fs.ErrInvalid, text)
-	}
-	if checkVariable(variable) != nil {
+	case checkVariable(variable) != nil:
 		return r, "", fmt.Errorf("%w: target %.80q is not the name of a variable", fs.ErrInvalid, variable)
 	}
 	r, err = ParseNamed(name)
@@ -100,8 +105,20 @@ func ParseNamed(text string) (Reference, error) {
 }
 
 // CheckName says why no secret can be called name: it is 1 to 64 letters, digits,
-// dots, underscores and dashes, of which the first is no dot.
-func CheckName(name string) error { return fs.CheckWord("secret", name) }
+// dots, underscores and dashes, of which the first is no dot, and it does not look
+// like a secret itself. The error does not tell such a name.
+func CheckName(name string) error {
+	if looksSecret(name) {
+		return errSecret
+	}
+	return fs.CheckWord("secret", name)
+}
+
+// errSecret is the error of what has a secret's value where its name is to be.
+var errSecret = fmt.Errorf("%w: this looks like a secret, and not like the name of one: store it with hutch secret set NAME, and write that NAME", fs.ErrInvalid)
+
+// looksSecret tells whether the name of a secret looks like a well-known kind of key.
+func looksSecret(name string) bool { return new(redact.Redactor).Redact(name) != name }
 
 func checkVariable(name string) error {
 	if name == "" || strings.ContainsFunc(name, fs.NotIn("_")) || name[0] >= '0' && name[0] <= '9' {

@@ -65,6 +65,27 @@ func TestParseTarget(t *testing.T) {
 	}
 }
 
+// A secret that stands where its name is to be is refused, and not told.
+func TestSecretIsNoName(t *testing.T) {
+	for _, secret := range []string{"ghp_zbcdefghijklmnopqrstuvwxyz0123456789", "sk-0123456789abcdef", "eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl"} {
+		_, _, asReference := Parse("secret:" + secret)
+		_, _, asVariable := Parse("env:" + secret)
+		_, _, asTarget := ParseTarget(secret + ",target=bearer_token")
+		_, _, targetless := ParseTarget(secret)
+		_, asNamed := ParseNamed(secret)
+		for _, err := range []error{CheckName(secret), asReference, asVariable, asTarget, targetless, asNamed} {
+			if err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "hutch secret set NAME") {
+				t.Errorf("%s: %v", secret, err)
+			}
+		}
+	}
+	for _, name := range []string{"github-token", "password", "API_KEY", "npm_token", "bearer.token", "-token", "sk-prod", "token_2026"} {
+		if err := CheckName(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // FuzzParse looks for a text that is a reference and means two things.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"secret:gh", "env:A", "file:/a/b", "vault:a/b/c", "file:///x", "a,target=B"} {

@@ -106,12 +106,12 @@ func (s *says) permissions(v *Server) *Fault {
 
 func (s *says) secrets(v *Server) *Fault {
 	for i, text := range s.Secrets {
+		if hideWords(text) != text {
+			return secretf(fmt.Sprintf("secrets[%d]", i), "holds what looks like a secret, where its name is to be: keep it with hutch secret set NAME")
+		}
 		r, variable, err := reference.ParseTarget(text)
 		if err != nil {
 			return faultf(fmt.Sprintf("secrets[%d]", i), "is not NAME,target=VARIABLE, where NAME is a name of a secret or a reference as env:NAME")
-		}
-		if mayBeSecret("", r.Name) {
-			return secretf(fmt.Sprintf("secrets[%d]", i), "holds what looks like a secret, where its name is to be: keep it with hutch secret set NAME")
 		}
 		v.Secrets = append(v.Secrets, Secret{r, variable})
 	}

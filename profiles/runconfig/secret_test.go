@@ -30,6 +30,9 @@ func TestSecrets(t *testing.T) {
 		remote(`"remote_auth_config":{"client_secret":"` + value + `"}`):                               "remote_auth_config.client_secret holds",
 		remote(`"remote_auth_config":{"ClientSecret":"` + value + `"}`):                                "remote_auth_config.ClientSecret holds",
 		remote(`"remote_auth_config":{"oauth_params":{"client_secret":"` + value + `"}}`):              "oauth_params.client_secret holds",
+		remote(`"remote_auth_config":{"bearer_token":"` + bearer + `,target=bearer_token"}`):           `remote_auth_config.bearer_token holds what looks like a secret: write "NAME,target=bearer_token"`,
+		remote(`"remote_auth_config":{"client_secret":"secret:` + bearer + `,target=x"}`):              "remote_auth_config.client_secret holds what looks like a secret",
+		remote(`"remote_auth_config":{"client_secret":"secret:` + bearer + `"}`):                       "remote_auth_config.client_secret holds what looks like a secret",
 		remote(`"header_forward":{"add_plaintext_headers":{"Authorization":"Bearer ` + value + `"}}`):  "write the name of a secret in header_forward.add_headers_from_secret",
 		remote(`"header_forward":{"add_headers_from_secret":{"Authorization":"` + bearer + `"}}`):      "holds a secret, not its name",
 	} {
