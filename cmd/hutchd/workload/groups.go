@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -140,13 +139,8 @@ func (w *Workloads) unmake(g *Group) ([]*Server, error) {
 }
 
 // members returns the servers of a group, sorted by name. Its caller holds mu.
-func (w *Workloads) members(group string) (list []*Server) {
-	for _, name := range slices.Sorted(maps.Keys(w.servers)) {
-		if s := w.servers[name]; s.group() == group {
-			list = append(list, s)
-		}
-	}
-	return list
+func (w *Workloads) members(group string) []*Server {
+	return slices.DeleteFunc(byName(w.servers), func(s *Server) bool { return s.group() != group })
 }
 
 // regroup gives groups that are served the members that they have now, as those are. It
@@ -162,13 +156,9 @@ func (w *Workloads) regroup(names ...string) {
 // checkGroup refuses a group that is not there. Its caller holds mu.
 func (w *Workloads) checkGroup(name string) error {
 	if name != "" && w.groups[name] == nil {
-		return noGroup(name)
+		return fmt.Errorf("%w: group %s is not there: make it first, by mkdir groups/%[2]s", fs.ErrInvalid, name)
 	}
 	return nil
-}
-
-func noGroup(name string) error {
-	return fmt.Errorf("%w: group %s is not there: make it first, by mkdir groups/%[2]s", fs.ErrInvalid, name)
 }
 
 // group returns the name of the group that the server is in.
