@@ -237,16 +237,16 @@ func (k *Key) wants() string {
 func unknown(k key, known []string) *fault {
 	name := k[len(k)-1]
 	for _, other := range known {
-		if near(strings.ToLower(name), strings.ToLower(other)) {
+		if Near(strings.ToLower(name), strings.ToLower(other)) {
 			return k.faultf("unknown key %.64q: did you mean %q?", k, other)
 		}
 	}
 	return k.faultf("unknown key %.64q: remove it; known here are %s", k, strings.Join(known, " "))
 }
 
-// near tells whether one letter more, less or different makes b of a, or two
+// Near tells whether one letter more, less or different makes b of a, or two
 // that changed places.
-func near(a, b string) bool {
+func Near(a, b string) bool {
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		a, b = a[1:], b[1:]
 	}

@@ -168,8 +168,9 @@ func (c *Config) With(s *Server) (*Config, error) {
 
 // Set returns the config with another value of the field at a path, as image or
 // env_vars.DEBUG. A text, a number and a flag are written as they are, lists and
-// objects in JSON; "" takes the field away. Fields that hutch does not act upon can be
-// set, too.
+// objects in JSON, and a list of one text as that text; "" takes the field away. Fields
+// that hutch does not act upon can be set, too, but none that it does not know: such a
+// name may be another's, misspelled.
 func (c *Config) Set(path, value string) (*Config, error) {
 	names := strings.Split(path, ".")
 	for _, f := range fields {
@@ -182,8 +183,13 @@ func (c *Config) Set(path, value string) (*Config, error) {
 		return nil, fmt.Errorf("%w: config: %.64q is no path of a field like image or env_vars.NAME", fs.ErrInvalid, path)
 	}
 	quoted := rawjson.Quote(value)
-	if value == "" {
+	switch {
+	case value == "":
 		quoted = nil
+	case !isKnown(names):
+		return nil, fmt.Errorf("%w: config: %s is not known%s", fs.ErrInvalid, hideWords(fmt.Sprintf("%.64q", path)), meant(names))
+	case isList(names) && (value[0] != '[' || !json.Valid([]byte(value))):
+		return Decode(c.tidy(put(c.text, slices.Concat([]byte("["), quoted, []byte("]")), names)))
 	}
 	next, err := Decode(c.tidy(put(c.text, quoted, names)))
 	if value == "" || !json.Valid([]byte(value)) {

@@ -169,6 +169,12 @@ func TestSet(t *testing.T) {
 		{"target_port", "81", `"target_port":81`},
 		{"transport", "sse", `"transport":"sse"`},
 		{"tools_filter", `["x"]`, `"tools_filter":["x"]`},
+		{"tools_filter", "echo", `"tools_filter":["echo"]`},
+		{"tools_filter", "7", `"tools_filter":["7"]`},
+		{"secrets", "s,target=S", `"secrets":["s,target=S"]`},
+		{"secrets", "", `"tools_filter":["7"]`},
+		{"odd", "", `"transport":"sse"`}, // what is not known can be taken away
+		{"oidc_config.issuer", "https://a.example", `"oidc_config":{"issuer":"https://a.example"}`},
 		{"hutch.health_check", "false", `"hutch":{"health_check":false}`},
 		{"hutch.ram", "1GiB", `"hutch":{"health_check":false,"ram":"1GiB"}`},
 		{"hutch.disk", "5000000", `"disk":"5000000"`},
@@ -181,7 +187,7 @@ func TestSet(t *testing.T) {
 		{"env_vars.my.key", "", `"env_vars":{"N":"12"}`},
 		{"header_forward.add_plaintext_headers.X-A", "1", `"header_forward":{"add_plaintext_headers":{"X-A":"1"}}`},
 		{"permission_profile", `{"name":"x"}`, `"permission_profile":{"name":"x"}`},
-		{"permission_profile", "", `"odd":1.50,"env_vars"`},
+		{"permission_profile", "", `"npx://a","env_vars"`},
 	} {
 		next, err := c.Set(s.path, s.value)
 		if err != nil {
@@ -202,7 +208,10 @@ func TestSet(t *testing.T) {
 		{"schema_version", "v9", "schema_version is"},
 		{"permission_profile", `{"read":["/"]}`, `permission_profile.read[0] "/" has /, which no server sees`},
 		{"volumes", `["x:/y"]`, `volumes[0] "x:/y" has the path "x"`},
-		{"invented.password", "12345678", "holds what looks like a secret"},
+		{"invented.password", "12345678", `"invented.password" is not known; server(5)`},
+		{"tool_filter", `["echo"]`, "did you mean tools_filter?"}, {"tols_filter", "echo", "did you mean tools_filter?"}, {"ram", "1GiB", "did you mean hutch.ram?"},
+		{"hutch.rma", "1GiB", "did you mean hutch.ram?"}, {"tools_override.echo.nme", "x", "is not known"}, {"Image", "x", "did you mean image?"},
+		{"volumes", "x:/y", `volumes[0] "x:/y" has the path "x"`},
 	} {
 		if next, err := c.Set(s.path, s.value); err == nil || !strings.Contains(err.Error(), s.want) {
 			t.Errorf("%s %q: %v, %v", s.path, s.value, next, err)

@@ -1,9 +1,12 @@
 package runconfig
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
+
+	"hutch/profiles"
 )
 
 // A use is what hutch does with a field.
@@ -158,4 +161,37 @@ func spelled(path []string) string {
 		}
 	}
 	return ""
+}
+
+// isKnown says whether hutch knows the field at a path, or that it is in.
+func isKnown(path []string) bool {
+	for n := range path {
+		f := findField(path[:n+1])
+		if f == nil || !slices.ContainsFunc(fields, func(g field) bool { return strings.HasPrefix(g.path, f.path+".") }) {
+			return f != nil
+		}
+	}
+	return true
+}
+
+// isList says whether the field at a path is a list of texts.
+func isList(path []string) bool {
+	takes := func(value string) bool {
+		return json.Unmarshal(put([]byte("{}"), []byte(value), path), new(says)) == nil
+	}
+	return takes(`["x"]`) && !takes(`"x"`)
+}
+
+// meant asks whether the field was meant whose path, or its last name, is nearest to a
+// path that leads to none.
+func meant(path []string) string {
+	typed := strings.ToLower(strings.Join(path, "."))
+	for _, near := range []func(a, b string) bool{func(a, b string) bool { return a == b }, profiles.Near} {
+		for _, f := range fields {
+			if last := f.path[strings.LastIndexByte(f.path, '.')+1:]; last != "*" && (near(typed, f.path) || near(typed, last)) {
+				return ": did you mean " + f.path + "?"
+			}
+		}
+	}
+	return "; server(5) has those that there are"
 }
