@@ -123,6 +123,9 @@ func (s *Server) Editable() error {
 
 // Set changes a field of the config, or takes it away where value is "".
 func (s *Server) Set(ctx context.Context, path, value string) error {
+	if path == "name" && value != "" && value != s.Name {
+		return fmt.Errorf("%w: %s: a server is called as its folder is, which cannot be renamed: make another", fs.ErrInvalid, s)
+	}
 	return s.change(ctx, func(c *runconfig.Config) (*runconfig.Config, error) { return c.Set(path, value) })
 }
 
