@@ -188,7 +188,7 @@ func (c *Config) Set(path, value string) (*Config, error) {
 		quoted = nil
 	case !isKnown(names):
 		return nil, fmt.Errorf("%w: config: %s is not known%s", fs.ErrInvalid, hideWords(fmt.Sprintf("%.64q", path)), meant(names))
-	case isList(names) && (value[0] != '[' || !json.Valid([]byte(value))):
+	case isList(names) && !(strings.ContainsAny(value[:1], "[{") && json.Valid([]byte(value))):
 		return Decode(c.tidy(put(c.text, slices.Concat([]byte("["), quoted, []byte("]")), names)))
 	}
 	next, err := Decode(c.tidy(put(c.text, quoted, names)))
