@@ -52,7 +52,14 @@ func tellVM(c *tree, vm, message string) error {
 
 // vmDir returns the directory of a VM, and imageDir that of an image. A name
 // that would lead elsewhere is none.
-func vmDir(name string) (string, error)    { return entryOf("vm", "a VM", name) }
+func vmDir(name string) (string, error) {
+	dir, err := entryOf("vm", "a VM", name)
+	if server, found := strings.CutPrefix(name, "servers/"); found && err != nil {
+		err = fmt.Errorf("%w: hutch server starts, stops and removes servers, as hutch server stop %s; hutch ps lists the VMs of their sandboxes", err, server)
+	}
+	return dir, err
+}
+
 func imageDir(name string) (string, error) { return entryOf("images", "an image", name) }
 
 func entryOf(dir, kind, name string) (string, error) {
@@ -83,6 +90,12 @@ func noVM(c *tree, vm string, err error) error {
 	for _, dir := range []string{"servers", "groups"} {
 		if _, err := c.stat(path.Join(dir, vm)); err == nil {
 			say = fmt.Sprintf("no vm %q, but there is %s/%[1]s", vm, dir)
+		}
+	}
+	if status, err := readFile(c, path.Join("servers", vm, "status")); err == nil {
+		say += "; hutch server starts, stops and removes it"
+		if box := pairs(status)["vm"]; box != "" {
+			say += ", and its sandbox is the VM " + box
 		}
 	}
 	return missing(c, path.Join("vm", vm), err, say)

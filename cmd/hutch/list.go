@@ -189,7 +189,7 @@ func printListed(list []listed, asJSON bool) error {
 
 // calls prints the MCP calls of a VM, server or group from the first on, until it is interrupted.
 func calls(ctx context.Context, c *tree, args []string) error {
-	dir, err := placeOf(args[0])
+	dir, err := placeIn(c, args[0])
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,28 @@ func placeOf(what string) (dir string, err error) {
 	return "", fmt.Errorf("%w: %q has no MCP sessions: want servers/NAME, groups/NAME or vm/NAME", fs.ErrInvalid, what)
 }
 
+// placeIn is placeOf of something that is there. A VM that is the sandbox of a server is told
+// of by its bare name, since what is asked of the server is not asked of it, and refused
+// where a server is called so, too.
+func placeIn(c *tree, what string) (dir string, err error) {
+	dir, err = placeOf(what)
+	if err != nil || strings.Contains(what, "/") {
+		return dir, err
+	}
+	status, _ := readFile(c, path.Join(dir, "status")) // where there is no VM, its user tells
+	owner := pairs(status)["owner"]
+	if owner == "" {
+		return dir, nil
+	}
+	if _, err := c.stat(path.Join("servers", what)); err == nil {
+		return "", fmt.Errorf("%w: %s is a server, and a VM, the sandbox of %s: write servers/%[2]s or vm/%[2]s", fs.ErrInvalid, what, owner)
+	}
+	if strings.HasPrefix(owner, "servers/") {
+		fmt.Fprintf(os.Stderr, "hutch: VM %s is the sandbox of a server: what is asked of that is in %s\n", what, owner)
+	}
+	return dir, nil
+}
+
 // noPlace tells that there is nothing at a place, if that is why err is.
 func noPlace(c *tree, dir string, err error) error {
 	switch name := path.Base(dir); path.Dir(dir) {
@@ -46,7 +68,7 @@ func noPlace(c *tree, dir string, err error) error {
 // endpoint returns the place of what has MCP sessions. It fails if that cannot have one
 // now.
 func endpoint(c *tree, what string) (dir string, err error) {
-	if dir, err = placeOf(what); err != nil {
+	if dir, err = placeIn(c, what); err != nil {
 		return dir, err
 	}
 	switch name := path.Base(dir); path.Dir(dir) {

@@ -231,8 +231,22 @@ func serverName(ref string) string {
 		name = strings.ReplaceAll(name, "__", "_")
 	}
 	name = strings.Trim(name[:min(len(name), 64)], "-_")
+	if found && !strings.HasPrefix(scheme, "http") {
+		name = withoutKind(name)
+	}
 	if profiles.CheckServerName(name) != nil {
 		return ""
+	}
+	return name
+}
+
+// withoutKind returns the name of a package without that it is a server, as server-X is
+// the VM of server X.
+func withoutKind(name string) string {
+	for _, kind := range []string{"mcp-server-", "server-"} {
+		if rest, ok := strings.CutPrefix(name, kind); ok && profiles.CheckServerName(rest) == nil {
+			return rest
+		}
 	}
 	return name
 }

@@ -8,7 +8,8 @@ import (
 
 func TestServerName(t *testing.T) {
 	for ref, want := range map[string]string{
-		"everything": "everything", "io.github.a/forge": "forge", "npx://@scope/server-x": "server-x", "npx://@scope/server-x@1.2.3": "server-x",
+		"everything": "everything", "io.github.a/forge": "forge", "npx://@scope/server-x": "x", "npx://@scope/server-x@1.2.3": "x",
+		"uvx://mcp-server-fetch": "fetch", "npx://server-local": "server-local", "npx://server-": "server", "server-x": "server-x", "https://server-a.example/": "server-a-example",
 		"npx://a": "a", "uvx://tool[cli]@1": "tool", "go://github.com/a/b/cmd/c@v1": "c", "ghcr.io/a/b:v1@sha256:00": "b", "localhost:5000/a": "a",
 		"https://mcp.example.com:8443/v1/mcp": "mcp-example-com", "https://mcp.example.com/": "mcp-example-com", "npx://a__b": "a_b",
 		"npx://builtin": "", "local": "", "npx://": "", "": "", "npx://a_": "a",

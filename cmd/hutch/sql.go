@@ -49,7 +49,7 @@ func sql(ctx context.Context, c *tree, mode string, args []string) error {
 	}
 	dir, err := ".", error(nil)
 	if of != "" {
-		dir, err = placeOf(of)
+		dir, err = placeIn(c, of)
 	}
 	if err != nil {
 		return err

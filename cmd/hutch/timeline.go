@@ -45,7 +45,7 @@ func defineTimeline(flags *flag.FlagSet) action {
 	}
 	asJSON := flags.Bool("json", false, "print a JSON object a line")
 	return connected(func(ctx context.Context, c *tree, args []string) error {
-		dir, err := placeOf(args[0])
+		dir, err := placeIn(c, args[0])
 		if err != nil {
 			return err
 		}

@@ -62,6 +62,14 @@ func TestServerCommand(t *testing.T) {
 	if text := s.use("servers/everything/tools/get-env", `{}`); !strings.Contains(text, "of-the-test") {
 		t.Errorf("its environment is %s", text)
 	}
+	s.refused(`no vm "everything", but there is servers/everything; hutch server starts, stops and removes it, and its sandbox is the VM server-everything`, "stop", "everything")
+	s.refused("hutch server starts, stops and removes servers, as hutch server stop everything", "stop", "servers/everything")
+	if out := s.hutch("timeline", "server-everything"); !strings.Contains(out, "hutch: VM server-everything is the sandbox of a server: what is asked of that is in servers/everything\n") {
+		t.Errorf("the timeline of a sandbox is %s", out)
+	}
+	s.hutch("9p", "mkdir", "servers/server-everything")
+	s.refused("write servers/server-everything or vm/server-everything", "timeline", "server-everything")
+	s.hutch("server", "rm", "server-everything")
 	if text := s.hutch("server", "export", "everything") + s.read("servers/everything/log/audit"); strings.Contains(text, "of-the-test") {
 		t.Errorf("the secret is in %s", text)
 	}
