@@ -64,7 +64,7 @@ func defineServer(flags *flag.FlagSet) action {
 	flags.StringVar(&f.bearer, "bearer", "", "run: `secret` that a remote server wants as bearer token: NAME, or a reference as env:NAME")
 	flags.Func("header", "run: send it this `header`, where it is spoken to by HTTP: 'NAME: VALUE', and VALUE may be a reference as secret:NAME; may come several times", f.addHeader)
 	flags.StringVar(&f.tools, "tools", "", "run: only these `tools`: NAME,…")
-	flags.Func("v", "run: show it this `folder` of the host: HOST:GUEST, or HOST:GUEST:ro; may come several times", addTo(&f.mounts))
+	flags.Func("v", "run: show it this `folder` of the host: HOST:GUEST, HOST:GUEST:ro, or DIR at the same place, which it may write; may come several times", addTo(&f.mounts))
 	for name, of := range map[string]string{"ram": "memory", "disk": "storage"} {
 		flags.Func(name, "run: a `size` that its "+of+" has at most, as 1GiB", func(size string) error {
 			if f.sizes == nil {

@@ -61,7 +61,7 @@ func (f *faults) backends() {
 			f.add(at(here, "name"), "%.64q is there twice", b.Name)
 		}
 		seen[b.Name] = true
-		f.oneOf(b.Transport, at(here, "transport"), "sse", "streamable-http")
+		f.oneOf(b.Transport, at(here, "transport"), "", "sse", "streamable-http")
 		f.oneOf(b.Type, at(here, "type"), "", "entry")
 		f.web(b.URL, at(here, "url"))
 		if p := b.CABundlePath; p != "" && (!path.IsAbs(p) || path.Clean(p) != p || strings.ContainsRune(p, 0)) {

@@ -49,7 +49,7 @@ type Config struct {
 type Backend struct {
 	Name         string            `yaml:"name"`
 	URL          string            `yaml:"url"`
-	Transport    string            `yaml:"transport"` // "sse", "streamable-http"
+	Transport    string            `yaml:"transport"` // "sse", "streamable-http"; "": the latter
 	Type         string            `yaml:"type"`      // "" or "entry"
 	CABundlePath string            `yaml:"caBundlePath"`
 	Metadata     map[string]string `yaml:"metadata"`

@@ -56,7 +56,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
-	for _, text := range []string{"", "# nothing\n", "{}", "name: x\n"} {
+	for _, text := range []string{"", "# nothing\n", "{}", "name: x\n", "backends: [{name: a, url: 'https://x'}]"} {
 		c := parsed(t, text)
 		f := c.Operational.Failures
 		got := fmt.Sprintln(c.Aggregation.Conflicts, c.Aggregation.ConflictsConfig.PrefixFormat, f.Mode, time.Duration(f.Interval), time.Duration(f.Timeout),
