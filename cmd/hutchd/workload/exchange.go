@@ -23,6 +23,7 @@ type exchange struct {
 
 	mu      sync.Mutex // guards what follows
 	shown   oauth.Exchanged
+	of      string      // the hash of the subject that it was given for
 	refused string      // that the server does not take; "": none
 	tried   time.Time   // when another was asked for last, since one was refused
 	next    *time.Timer // does again
@@ -76,10 +77,10 @@ func exchanged(d wire.Server) wire.Server {
 }
 
 // token returns the token for the server. The one that it is shown does while another
-// cannot be had, until it ends.
+// cannot be had, until it ends or the subject is another.
 func (x *exchange) token(ctx context.Context, gw *gateway.Gateway) (string, error) {
 	x.mu.Lock()
-	was, refused := x.shown, x.refused
+	was, of, refused := x.shown, x.of, x.refused
 	x.mu.Unlock()
 	subject, err := hidden(ctx, gw, x.subject)
 	var is oauth.Exchanged
@@ -87,21 +88,24 @@ func (x *exchange) token(ctx context.Context, gw *gateway.Gateway) (string, erro
 		is, err = x.tokens.Token(ctx, subject, refused)
 	}
 	if err != nil {
-		if was.Token == "" || was.Token == refused || !time.Now().Before(was.End) {
+		if was.Token == "" || was.Token == refused || !time.Now().Before(was.End) || subject != "" && wire.TokenHash(subject) != of {
 			return "", err
 		}
 		is = was
+	} else {
+		of = wire.TokenHash(subject)
 	}
 	gw.HideToken(is.Token)
-	x.show(is)
+	x.show(is, of)
 	return is.Token, nil
 }
 
-// show notes what the server is shown, and has it be shown another when that is due.
-func (x *exchange) show(is oauth.Exchanged) {
+// show notes what the server is shown, given for the subject of a hash, and has it be
+// shown another when that is due.
+func (x *exchange) show(is oauth.Exchanged, of string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.shown = is
+	x.shown, x.of = is, of
 	x.stop()
 	if !is.Due.IsZero() {
 		x.next = time.AfterFunc(max(time.Until(is.Due), soonest), x.again)
