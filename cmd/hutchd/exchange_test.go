@@ -87,6 +87,13 @@ func (tr *trader) does(status int, answer string, life int) {
 	clear(tr.good)
 }
 
+// says has the next request of a token be answered.
+func (tr *trader) says(status int, answer string) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.status, tr.answer = status, answer
+}
+
 func (tr *trader) count() int {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -161,6 +168,10 @@ outgoingAuth:
 			})
 		}
 	}
+	s.has("servers/near/log/server", "token exchange at ")
+	poll(t, "the group to say what its member lacks", func() bool {
+		return strings.Contains(s.read("groups/dev/mcp/servers"), "server near is unhealthy: ")
+	})
 	tr.does(0, "", 3600)
 	greets() // by itself
 
@@ -177,6 +188,11 @@ outgoingAuth:
 	if !strings.HasPrefix(tr.seen, "another-subject ") {
 		t.Errorf("asked with %q", tr.seen)
 	}
+	tr.says(400, `{"error":"invalid_grant"}`) // and the tokens that were given count on
+	s.write("secrets/mine", "a-third-subject")
+	if err := s.tryWrite("servers/near/ctl", "restart\n"); err == nil || !strings.Contains(s.why(), "invalid_grant") {
+		t.Errorf("a start with a subject that is refused, when another was not: %v, %s", err, s.why())
+	}
 	tr.Listener.Close()
 	s.write("groups/dev/config", config(subject))
 	poll(t, "what cannot be reached to be said", func() bool { return strings.Contains(s.read("groups/dev/mcp/servers"), "connection refused") })
@@ -188,7 +204,7 @@ outgoingAuth:
 			return nil
 		}
 		text, _ := os.ReadFile(path)
-		for _, secret := range []string{"exchanged-token-", "the-subject-token", "another-subject", "the-client-secret"} {
+		for _, secret := range []string{"exchanged-token-", "the-subject-token", "another-subject", "a-third-subject", "the-client-secret"} {
 			if strings.Contains(string(text), secret) {
 				t.Errorf("%s has %s", path, secret)
 			}

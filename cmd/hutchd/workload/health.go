@@ -54,6 +54,20 @@ func (s *Server) observe() {
 	}
 }
 
+// lacking says why a server that is to run offers nothing; "" if it does, or a call may
+// have it do so.
+func (s *Server) lacking(state runconfig.State) string {
+	if state != runconfig.Unhealthy {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+	defer cancel()
+	if st, err := s.MCP.Status(ctx, s.Name); err == nil && !st.Connected && st.ToolCount == 0 {
+		return s.Hides(st.Error)
+	}
+	return ""
+}
+
 // look returns the state, and what is wrong: what the server was told and, if it is
 // to run, what is so.
 func (s *Server) look() (runconfig.State, error) {

@@ -67,6 +67,7 @@ func (s *Server) enter(on runconfig.Event, why error) error {
 	if why != nil {
 		text = fs.Text(why)
 		s.LastErr.Set(why)
+		fmt.Fprintf(s.AggLog(), "%s: %s: %s\n", s.Name, next, s.Hides(text))
 	}
 	s.Tell(ledger.VMs, s.NewEvent(string(next), text))
 	s.w.regroup(s.group())

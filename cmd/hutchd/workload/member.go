@@ -5,7 +5,6 @@ import (
 	"maps"
 
 	"hutch/aggd/wire"
-	"hutch/fs"
 	"hutch/mcpd/vmcp"
 	"hutch/profiles"
 	"hutch/profiles/runconfig"
@@ -35,7 +34,9 @@ func (g *Group) servers() (list []wire.Server) {
 func (g *Group) member(c *vmcp.Config, s *Server) wire.Server {
 	b := profiles.Box{Server: s.Name}
 	if state := s.told(); !state.Live() {
-		b.Wrong = fs.Text(notServed(s.Name, state)) // another definition than when it runs: what was connected ends
+		b.Wrong = notServed(s.Name, state).Error() // another definition than when it runs: what was connected ends
+	} else if why := s.lacking(state); why != "" {
+		b.Wrong = fmt.Sprintf("server %s is %s: %s", s.Name, state, why)
 	}
 	if s.Config().Server().IsRemote() {
 		if _, err := g.exchange(s.Name); err != nil {
@@ -55,7 +56,7 @@ func program(server string, b profiles.Box) wire.Program {
 
 // notServed is the error for who wants a session of a server that does not run.
 func notServed(server string, state runconfig.State) error {
-	return fmt.Errorf("%w: server %s does not run (%s): start it, by echo start >servers/%[2]s/ctl", fs.ErrBusy, server, state)
+	return fmt.Errorf("server %s does not run (%s): start it, by echo start >servers/%[1]s/ctl", server, state)
 }
 
 // backend returns a remote server that is no member.

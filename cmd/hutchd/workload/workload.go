@@ -81,11 +81,11 @@ func (w *Workloads) Start(ctx context.Context, g *gateway.Gateway, s programs.St
 
 func (w *Workloads) start(ctx context.Context, g *gateway.Gateway, s programs.Start) (programs.Task, error) {
 	b, err := profiles.ParseBox(s.Sandbox)
-	if err == nil && b.Wrong != "" {
-		err = errors.New(b.Wrong)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("sandbox of server %s: %w", s.Server, err)
+	case b.Wrong != "":
+		return nil, errors.New(b.Wrong)
 	}
 	at := place{ofVM, g.Of(), s.Server}
 	switch {
