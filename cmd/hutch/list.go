@@ -91,8 +91,8 @@ func detail(c *tree, l listed) []listed {
 	dir := path.Join("vm", l.VM)
 	if text, err := readFile(c, path.Join(dir, "status")); err == nil {
 		said := pairs(text)
-		l.Uptime, l.Memory = said["uptime"], said["memory"]
-		l.RAM = limitOf(said["ram"])
+		l.Uptime = said["uptime"]
+		l.Memory, l.RAM = memoryOf(said["memory"], said["ram"])
 		l.CPU = percent(said["cpu"], said["since"], time.Now())
 	}
 	list := []listed{l}
@@ -118,14 +118,15 @@ func onLine(cmd string) string {
 	return strings.Join(words, " ")
 }
 
-// limitOf returns the limit that a line of status tells: "71.5MiB of 512MiB
-// by cgroup", "512MiB not enforced: why".
-func limitOf(line string) string {
-	if _, rest, ok := strings.Cut(line, " of "); ok {
-		line = rest
+// memoryOf returns the memory that a machine takes, and the limit of it that the line ram
+// of a status tells: "71.5MiB of 512MiB by cgroup", "512MiB not enforced: why". What counts
+// for the limit goes before what the processes have.
+func memoryOf(memory, ram string) (used, limit string) {
+	if counts, rest, ok := strings.Cut(ram, " of "); ok {
+		memory, ram = counts, rest
 	}
-	limit, _, _ := strings.Cut(line, " ")
-	return limit
+	limit, _, _ = strings.Cut(ram, " ")
+	return memory, limit
 }
 
 // percent returns what part of a processor a machine has used since it began.

@@ -1,0 +1,16 @@
+package main
+
+import "testing"
+
+func TestMemoryOf(t *testing.T) {
+	for _, c := range []struct{ memory, ram, used, limit string }{
+		{"99.0MiB", "41.1MiB of 64MiB by cgroup", "41.1MiB", "64MiB"},
+		{"99.0MiB", "512MiB not enforced: no control groups", "99.0MiB", "512MiB"},
+		{"99.0MiB", "", "99.0MiB", ""},
+		{"", "", "", ""},
+	} {
+		if used, limit := memoryOf(c.memory, c.ram); used != c.used || limit != c.limit {
+			t.Errorf("of %q and %q: %s / %s", c.memory, c.ram, used, limit)
+		}
+	}
+}
