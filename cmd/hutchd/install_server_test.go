@@ -71,6 +71,9 @@ func TestServerInstalled(t *testing.T) {
 	if text := s.teller(); !strings.Contains(text, "1.0.0 has "+token) {
 		t.Errorf("it tells %s", text)
 	}
+	if log := s.read("servers/t/log/server"); strings.Count(log, "the fetch of node") > 2 {
+		t.Errorf("it was installed twice, and what is to be known of its node is said more often: %s", log)
+	}
 	asked = npm().took(name)
 	s.write("servers/t/ctl", "restart\n")
 	if now := npm().took(name); now != asked {

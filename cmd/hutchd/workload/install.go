@@ -41,7 +41,6 @@ func (s *Server) install(ctx context.Context, c *runconfig.Server, look bool) er
 	if !ok {
 		return nil
 	}
-	defer s.tellNode(p)
 	was := s.w.installation(ofServer(s.Name))
 	there := p.same(was) && was.What == p.what && s.w.has(ofServer(s.Name), p.program)
 	if there && !(p.moves && look) {
@@ -51,6 +50,9 @@ func (s *Server) install(ctx context.Context, c *runconfig.Server, look bool) er
 	err := s.w.install(ctx, s.Gateway, c, p, was)
 	switch {
 	case err == nil:
+		if !there {
+			s.tellNode(p)
+		}
 		return nil
 	case there && ctx.Err() == nil:
 		asker{g: s.Gateway, server: s.Name}.tell("server.outdated", "what is installed is run, as no newer can be had: "+s.Hides(fs.Text(err)))
