@@ -79,9 +79,33 @@ func TestServerInstalled(t *testing.T) {
 	if now := npm().took(name); now != asked {
 		t.Errorf("the registry is asked %d times more for a version that is there", now-asked)
 	}
-	s.write("servers/t/ctl", "stop\nset image npx://no-such-package\n")
+	s.write("servers/t/ctl", "stop\nset image npx://@test/none@1.0.0\n")
+	s.cannotStart("t", "@test/none has no program")
+	for _, c := range []struct{ set, want string }{
+		{`secrets '["nosuch,target=TOKEN"]'`, "variable TOKEN: "},
+		{"volumes '[\"/nosuch:/data\"]'", "mount /nosuch: no such file or directory: make that folder first"},
+		{"volumes '[\"" + t.TempDir() + ":/usr\"]'", "mount at /usr: the guest sees /usr of this machine there"},
+	} {
+		s.write("servers/t/ctl", "set image npx://@test/none@1.0.0\nset "+c.set+"\n")
+		asked = npm().took("@test/none")
+		s.cannotStart("t", c.want)
+		if now := npm().took("@test/none"); now != asked {
+			t.Errorf("%s is found after the install", c.want)
+		}
+		s.write("servers/t/ctl", "set secrets\nset volumes\n")
+	}
+	s.write("servers/t/ctl", "set image npx://no-such-package\n")
 	if err := s.tryWrite("servers/t/ctl", "start\n"); err == nil || !strings.Contains(s.read("servers/t/err"), "npm package no-such-package@latest") {
 		t.Errorf("a package that is not there: %v, %s", err, s.read("servers/t/err"))
+	}
+}
+
+// cannotStart has a server fail to start, for a reason.
+func (s *service) cannotStart(name, why string) {
+	s.t.Helper()
+	err := s.tryWrite("servers/"+name+"/ctl", "start\n")
+	if text := s.read("servers/" + name + "/err"); err == nil || !strings.Contains(text, why) {
+		s.t.Errorf("a start that is to fail for %q: %v, %s", why, err, text)
 	}
 }
 

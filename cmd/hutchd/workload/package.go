@@ -83,7 +83,11 @@ const fs = require("fs"), path = require("path"), [dir, name] = process.argv.sli
 const at = path.join(dir, "lib/node_modules", name), bin = JSON.parse(fs.readFileSync(path.join(at, "package.json"))).bin || {};
 const programs = typeof bin === "string" ? { [base]: bin } : bin, all = [...new Set(Object.values(programs))];
 const file = all.length === 1 ? all[0] : programs[base];
-if (!file) throw new Error(name + " has no program of its name: " + Object.keys(programs).join(" "));
+if (!file) {
+	const names = Object.keys(programs);
+	console.error(name + (names.length ? " has no program of its name: " + names.join(" ") : " has no program: it is none to run as a server"));
+	process.exit(1);
+}
 fs.mkdirSync(path.join(dir, "server"), { recursive: true });
 fs.rmSync(path.join(dir, "server", base), { force: true });
 fs.symlinkSync(path.join(at, file), path.join(dir, "server", base));
