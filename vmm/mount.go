@@ -45,7 +45,7 @@ func (v *VM) mounts(c Config, d Driver, img image.Image) ([]Mount, error) {
 		m := &list[i]
 		host, err := filepath.EvalSymlinks(m.Host)
 		if err != nil {
-			return nil, fmt.Errorf("mount %s: %w", m.Host, cmp.Or(errors.Unwrap(err), err))
+			return nil, fmt.Errorf("mount %s: %w: make that folder first, or mount another", m.Host, cmp.Or(errors.Unwrap(err), err))
 		}
 		m.Host = host
 		if st, err := os.Stat(m.Host); err != nil || !st.IsDir() {

@@ -17,6 +17,7 @@ import (
 	"hutch/fs"
 	"hutch/mcpd/ledger"
 	"hutch/profiles"
+	"hutch/profiles/permission"
 	"hutch/profiles/runconfig"
 )
 
@@ -46,6 +47,9 @@ func (s *Server) install(ctx context.Context, c *runconfig.Server, look bool) er
 	if there && !(p.moves && look) {
 		return nil
 	}
+	if err := s.check(ctx, c); err != nil {
+		return err
+	}
 	s.Tell(ledger.VMs, s.NewEvent("installing", p.what))
 	err := s.w.install(ctx, s.Gateway, c, p, was)
 	switch {
@@ -59,6 +63,44 @@ func (s *Server) install(ctx context.Context, c *runconfig.Server, look bool) er
 		return nil
 	}
 	return fmt.Errorf("%s: %w", &p, err)
+}
+
+// check says why the server could not be started when its package is installed: a secret
+// is not there, or a folder that it is to see cannot be shown.
+func (s *Server) check(ctx context.Context, c *runconfig.Server) error {
+	for _, secret := range c.Secrets {
+		if _, err := s.Resolve(ctx, secret.Reference.String()); err != nil {
+			return fmt.Errorf("variable %s: %w", secret.Variable, err)
+		}
+	}
+	p, err := s.w.s.Profiles.Get(s.ProfileName())
+	if err != nil {
+		return err
+	}
+	b, err := boxOf(c, permission.TermsOf(p))
+	if err != nil {
+		return err
+	}
+	return s.w.use(ctx, ofServer(s.Name), func(ctx context.Context, at place, own *box) error {
+		return s.w.check(ctx, at, own, b)
+	})
+}
+
+// check says why the sandbox of a place could not be started as b says. It is arranged so
+// then, until it is made ready for something else.
+func (w *Workloads) check(ctx context.Context, at place, own *box, b profiles.Box) error {
+	v, err := w.s.Lookup(at.vm())
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case err == nil && v.Config().Profile != at.profile():
+		return nil // which ready has an error for
+	}
+	own.text = ""
+	if v, err = w.arrange(ctx, v, at, b); err != nil {
+		return err
+	}
+	return v.Check(ctx)
 }
 
 // installation returns what a sandbox has.
