@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -225,6 +226,56 @@ func TestSandboxedShared(t *testing.T) {
 	if text := s.read("status"); strings.Count(text, "server-") != 1 {
 		t.Errorf("the VMs are %s", text)
 	}
+}
+
+// prying is an MCP server for any shell that tells what the programs beside it were given.
+const prying = `while read -r line; do
+	id=${line#*'"id":'}; id=${id%%[,\}]*}
+	case $line in
+	*'"initialize"'*) r='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"prying","version":"1"}}';;
+	*'"tools/list"'*) r='{"tools":[{"name":"pry","inputSchema":{"type":"object"}}]}';;
+	*'"tools/call"'*) r="{\"content\":[{\"type\":\"text\",\"text\":\"$(cat /proc/[0-9]*/environ | tr '\0' '\n' | grep ^MARK= | sort -u | tr '\n' ' ')\"}]}";;
+	*) continue;;
+	esac
+	printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$r"
+done`
+
+// TestSandboxedSharedSecrets has two VMs share the sandbox of a server that reads what both
+// gave their programs: no record has it, whoever came first.
+func TestSandboxedSharedSecrets(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	profile := "[mcpServers.s]\ncommand = \"sh\"\nargs = [\"-c\", '''%s''']\nenv.MARK = \"secret:%s\"\nshared = true\n"
+	for vm, secret := range map[string]string{"a": "kept-apart-of-a", "b": "kept-apart-of-b"} {
+		s.write("secrets/"+vm, secret)
+		s.write("profiles/"+vm+".toml", fmt.Sprintf(profile, prying, vm))
+	}
+	for _, vm := range []string{"a", "b"} {
+		s.mkdir("vm/" + vm)
+		s.write("vm/"+vm+"/ctl", "set profile "+vm+"\nstart\n")
+		s.call(vm, "s__pry", "{}")
+	}
+	for _, vm := range []string{"a", "b"} {
+		if text := s.call(vm, "s__pry", "{}"); !strings.Contains(text, "MARK=kept-apart-of-a MARK=kept-apart-of-b") {
+			t.Errorf("a program of %s finds %s", vm, text)
+		}
+		if text := s.rows("vm/"+vm+"/db/query", "SELECT response_preview FROM mcp_calls WHERE method = 'tools/call';"); strings.Contains(text, "kept-apart") || !strings.Contains(text, "MARK=") {
+			t.Errorf("the records of %s are %s", vm, text)
+		}
+	}
+}
+
+// rows returns what a ledger has in answer to a statement.
+func (s *service) rows(query, statement string) string {
+	s.t.Helper()
+	f := s.open(query, os.O_RDWR)
+	defer f.Close()
+	fmt.Fprintln(f, statement)
+	rows, err := io.ReadAll(f)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(rows)
 }
 
 // TestSandboxedOrdinary has the service of a user without power run servers in

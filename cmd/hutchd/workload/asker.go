@@ -35,6 +35,7 @@ type asker struct {
 
 	profile string   // of whoever has the server
 	private []string // as that has them
+	given   []string // values of its program's environment
 
 	installs bool // what runs is no server yet, but installs one
 }
@@ -51,7 +52,8 @@ func (w *Workloads) asker(g *gateway.Gateway, server string, b profiles.Box) ask
 	return a
 }
 
-// ask has a sandbox know who has a program in it.
+// ask has a sandbox know who has a program in it. What each of them gives its program the
+// others' programs can read there, so that no record of theirs may have it either.
 func (w *Workloads) ask(at place, a asker) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,6 +65,12 @@ func (w *Workloads) ask(at place, a asker) {
 		b.askers = make(map[*gateway.Gateway]asker)
 	}
 	maps.DeleteFunc(b.askers, func(g *gateway.Gateway, _ asker) bool { return g.Context().Err() != nil })
+	for g, other := range b.askers {
+		if g != a.g {
+			g.Hide(a.given...)
+			a.g.Hide(other.given...)
+		}
+	}
 	b.askers[a.g] = a
 }
 

@@ -97,6 +97,9 @@ func (w *Workloads) start(ctx context.Context, g *gateway.Gateway, s programs.St
 		at = place{kind: common, server: s.Server}
 	}
 	a := w.asker(g, s.Server, b)
+	for _, value := range s.Env {
+		a.given = append(a.given, profiles.Parts(value)...)
+	}
 	if err := a.check(b, s.Program); err != nil {
 		return nil, err
 	}
