@@ -62,8 +62,8 @@ func TestComposite(t *testing.T) {
 		t.Errorf("the result is %s", got)
 	}
 	for name, want := range map[string]string{
-		"over": `tool \"one.big\": MCP request blocked by policy`, "gone": `tool \"one.gone\": tool not found: one__gone`,
-		"lost": `tool \"three.echo\": tool not found`, "dies": "it takes too long: 100ms are over",
+		"over": `tool \"one.big\": MCP request blocked by policy`, "gone": `tool \"one.gone\": there is no such tool`,
+		"lost": `tool \"three.echo\": there is no such tool`, "dies": "it takes too long: 100ms are over",
 	} {
 		if got := string(g.ok("tools/call", `{"name":"`+name+`"}`)); !strings.Contains(got, want) || !strings.Contains(got, `"isError":true`) {
 			t.Errorf("%s: %s, want %s", name, got, want)

@@ -107,6 +107,8 @@ func (m *making) call(ctx context.Context, tool string, args json.RawMessage) (j
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case c.verdict.rule == policy.RuleUnregistered:
+		return nil, errors.New("there is no such tool") // err names it as no config does
 	case err != nil:
 		return nil, err
 	}
