@@ -3,6 +3,7 @@ package tree
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"hutch/fs"
@@ -57,6 +58,9 @@ func given(c call, what string, must bool) (clients.Server, error) {
 	var known []string
 	for _, g := range givens {
 		if g.named != nil {
+			if !slash && g.named(c, what) == nil {
+				return clients.Server{}, fmt.Errorf("%w: %s is nothing that clients use: did you mean %s/%[2]s?", fs.ErrInvalid, fs.QuoteLine(what), g.what)
+			}
 			g.what += "/NAME"
 		}
 		known = append(known, g.what)
@@ -114,10 +118,16 @@ func addToClient(c call, args []string) error {
 	return c.At.s.told(c, "add", s.Name, c.At.s.clients.Add(c.Ctx, c.At.client, s))
 }
 
+// removeFromClient takes what was given, or the name that the client has for it.
 func removeFromClient(c call, args []string) error {
 	s, err := given(c, args[0], false)
 	if err != nil {
-		return err
+		has, _ := c.At.s.clients.Status(c.Ctx, c.At.client)
+		i := slices.IndexFunc(has.Servers, func(s clients.Server) bool { return s.Name == args[0] })
+		if i < 0 {
+			return err
+		}
+		s = has.Servers[i]
 	}
 	return c.At.s.told(c, "remove", args[0], c.At.s.clients.Remove(c.Ctx, c.At.client, s.Words))
 }
