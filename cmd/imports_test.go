@@ -26,7 +26,7 @@ var layers = []struct {
 	{"profiles/clients", []string{"fs"}},
 	{"profiles/runconfig", []string{"aggd/guard", "aggd/rawjson", "fs", "mcpd/redact", "profiles", "profiles/permission", "profiles/reference"}},
 	{"profiles/permission", []string{"aggd/guard", "aggd/rawjson", "aggd/wire", "fs", "profiles"}},
-	{"profiles/registry/...", []string{"aggd/guard", "aggd/rawjson", "fs", "profiles/runconfig"}},
+	{"profiles/registry/...", []string{"aggd/guard", "aggd/rawjson", "fs", "profiles", "profiles/runconfig"}},
 	{"profiles/reference", []string{"fs", "mcpd/redact"}},
 	{"profiles/secrets", []string{"fs", "profiles/reference", "profiles/vault"}},
 	{"profiles/vault/...", []string{"aggd/guard", "fs"}},

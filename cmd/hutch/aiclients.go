@@ -145,7 +145,11 @@ func tellClient(c *tree, name, message string) error {
 		return err
 	}
 	err = writeFile(c, dir+"/ctl", message+"\n")
-	return missing(c, dir, err, fmt.Sprintf("no AI client %q; hutch client ls -a lists them", name))
+	if !isMissing(err) {
+		return err
+	}
+	known, _ := folders(c, "clients")
+	return missing(c, dir, err, fmt.Sprintf("no AI client %q%s; hutch client ls -a lists them", name, meant(name, known, "")))
 }
 
 // givable are what an AI client can be given.

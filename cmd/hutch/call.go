@@ -67,8 +67,7 @@ func toolArguments(args []string) (string, error) {
 func callTool(ctx context.Context, c *tree, dir, tool, line string) ([]byte, error) {
 	f, err := c.open(path.Join(dir, fs.FileName(tool), "call"), os.O_RDWR)
 	if isMissing(err) {
-		names, _ := things(c, dir)
-		return nil, fmt.Errorf("%w%s; hutch 9p ls %s lists the tools", err, meant(tool, names, ""), dir)
+		return nil, noTool(c, dir, tool, err)
 	}
 	if err != nil {
 		return nil, err
@@ -78,6 +77,22 @@ func callTool(ctx context.Context, c *tree, dir, tool, line string) ([]byte, err
 		return nil, err
 	}
 	return io.ReadAll(f)
+}
+
+// noTool adds to why there is no such tool which was meant; not where the server that it
+// would be of is told as failed.
+func noTool(c *tree, dir, tool string, err error) error {
+	if strings.Contains(fs.Text(err), "see mcp/servers") {
+		return err
+	}
+	names, _ := things(c, dir)
+	best := ""
+	for _, name := range names {
+		if strings.HasSuffix(name, "_"+tool) { // said without its server
+			best = name
+		}
+	}
+	return fmt.Errorf("%w%s; hutch 9p ls %s lists the tools", err, meant(tool, names, best), dir)
 }
 
 // printResult prints the texts of a tool's result, or all of it where it has other

@@ -61,7 +61,11 @@ func noPlace(c *tree, dir string, err error) error {
 	case "servers":
 		return noServer(c, dir, err)
 	default:
-		return missing(c, dir, err, fmt.Sprintf("no group %q; hutch 9p mkdir groups/%[1]s makes it", name))
+		if !isMissing(err) {
+			return err
+		}
+		known, _ := folders(c, "groups")
+		return missing(c, dir, err, fmt.Sprintf("no group %q%s; hutch 9p mkdir groups/%[1]s makes it", name, meant(name, known, "")))
 	}
 }
 

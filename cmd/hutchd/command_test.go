@@ -133,6 +133,7 @@ func TestCommands(t *testing.T) {
 		{"registry info filesystem", `(?s)^name +filesystem\n.*argument +folder \(required\) a folder.*\nsignature +none: `, "0"},
 		{"registry info io.example/x", `^hutch: file does not exist: registry entry "io.example/x"; hutch registry search finds them\n$`, "1"},
 		{"registry info Memory", `did you mean memory\?; hutch registry search`, "1"},
+		{"registry info memry", `did you mean memory\?; hutch registry search`, "1"},
 		{"registry source file nosuch.json", `^hutch: file does not exist: .*/nosuch.json`, "1"},
 		{"registry source builtin", "^$", "0"},
 		{"registry refresh", "^$", "0"},

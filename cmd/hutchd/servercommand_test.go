@@ -100,6 +100,10 @@ func TestServerCommand(t *testing.T) {
 	if out := s.hutch("completion", "words", "call", "servers/everything", "get-s"); !strings.Contains(out, "get-sum\n") {
 		t.Errorf("of its tools are known %s", out)
 	}
+	s.refused("get-sum: did you mean everything_get-sum?", "call", "groups/default", "get-sum")
+	s.refused(`no group "defalt": did you mean default?`, "call", "groups/defalt", "get-sum")
+	s.refused(`no AI client "codx": did you mean codex?`, "client", "add", "codx", "servers/everything")
+	s.refused("did you mean servers/everything?", "client", "add", "codex", "everything")
 	s.refused("MCP error", "call", "groups/default", "everything_get-sum", `{"a":"two"}`)
 	saved := filepath.Join(s.dir, "saved.json")
 	s.hutch("server", "export", "everything", saved)
@@ -138,6 +142,7 @@ func (s *service) refusals() {
 		s.t.Errorf("the secret that was refused is kept in %s", out)
 	}
 	s.hutch("server", "rm", "secretive")
+	s.refused(`no registry entry "memry": did you mean memory; as an image: `, "server", "run", "memry")
 	s.refused("no name can be made of", "server", "run", "npx://builtin")
 	s.refused("-e does not go with ls", "server", "-e", "A=b", "ls")
 	s.refused("-e does not go with a URL", "server", "-e", "A=b", "run", "https://127.0.0.1:1/mcp")

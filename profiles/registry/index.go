@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hutch/fs"
+	"hutch/profiles"
 )
 
 // An index has the entries of all sources. It does not change.
@@ -36,12 +37,12 @@ func newIndex(sources []*source) *index {
 	return x
 }
 
-// near names the entries that end in name, or are called so in other case, as the
-// end of an error; "" if there are none.
+// near names the entries that end in name, or are called so in other case or nearly so,
+// as the end of an error; "" if there are none.
 func (x *index) near(name string) string {
 	var list []string
 	for _, e := range x.entries {
-		if key := nameKey(e.Name); key == nameKey(name) || strings.HasSuffix(key, "/"+nameKey(name)) {
+		if key := nameKey(e.Name); key == nameKey(name) || strings.HasSuffix(key, "/"+nameKey(name)) || profiles.Near(key, nameKey(name)) {
 			list = append(list, e.Name)
 		}
 	}

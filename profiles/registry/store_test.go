@@ -53,7 +53,7 @@ func TestSources(t *testing.T) {
 	if e, err := s.Lookup("memory"); err != nil || e.Source != "builtin" {
 		t.Errorf("%+v, %v", e, err)
 	}
-	for _, name := range []string{"Memory", "b", "none"} {
+	for _, name := range []string{"Memory", "memry", "b", "none"} {
 		if _, err := s.Lookup(name); !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "did you mean") != (name != "none") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -45,7 +45,7 @@ func (s *Server) Run(ctx context.Context, ref string, args []string) error {
 type run struct {
 	runconfig.Server
 	registry *registry.Store
-	unnamed  bool     // the source was a name, of which there is no entry
+	unnamed  error    // the source was a name, of which there is no entry
 	unseen   []string // files of the host among the arguments that the sandbox does not have
 }
 
@@ -66,7 +66,7 @@ func (r *run) take(source runconfig.Source, args []string) error {
 			if wrong != nil {
 				return fmt.Errorf("%w, and %w", err, wrong)
 			}
-			source, r.unnamed = image, true
+			source, r.unnamed = image, err
 		}
 	}
 	r.forget("")
@@ -129,8 +129,9 @@ func (r *run) explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case r.unnamed:
-		return fmt.Errorf("%w (no registry has %s, which was taken for an image)", err, r.Source)
+	case r.unnamed != nil:
+		none := strings.TrimPrefix(r.unnamed.Error(), fs.ErrNotExist.Error()+": ")
+		return fmt.Errorf("no %s; as an image: %w", strings.TrimSuffix(none, "?"), err)
 	case len(r.unseen) > 0 && !strings.Contains(err.Error(), notShown):
 		var mounts []permission.Mount
 		for _, path := range r.unseen {
