@@ -2,14 +2,17 @@ package aggd
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	"hutch/aggd/wire"
 )
 
-// renewTime is how long a request that the server refuses waits for another token.
-const renewTime = 20 * time.Second
+const (
+	renewTime  = 20 * time.Second // that a request that the server refuses waits for another token
+	renewPause = 10 * time.Second // after that, in which no request waits for another than the same
+)
 
 // A bearer is the token of a server that the host replaces while connections use it.
 type bearer struct {
@@ -18,6 +21,9 @@ type bearer struct {
 	mu      sync.Mutex // guards what follows
 	token   string
 	refused bool
+	sought  string        // than which another was asked for last
+	asked   time.Time     // when that was
+	waits   bool          // it is not answered yet
 	change  chan struct{} // closed when the host has said again which it is
 }
 
@@ -37,7 +43,7 @@ func (b *bearer) set(token string) (other bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	other = token != b.token
-	b.token, b.refused = token, b.refused && !other
+	b.token, b.refused, b.waits = token, b.refused && !other, false
 	close(b.change)
 	b.change = make(chan struct{})
 	return other
@@ -49,21 +55,51 @@ func (b *bearer) another(ctx context.Context, refused string) (token string, ok 
 	b.mu.Lock()
 	token, change := b.token, b.change
 	b.refused = b.refused || token == refused
-	b.mu.Unlock()
-	if token != refused {
-		return token, true
+	due := token == refused && (b.sought != refused || time.Since(b.asked) >= renewPause)
+	if due {
+		b.sought, b.asked, b.waits = refused, time.Now(), true
 	}
-	b.tell()
+	waits := b.waits
+	b.mu.Unlock()
+	switch {
+	case token != refused:
+		return token, true
+	case !waits:
+		return "", false
+	case due:
+		b.tell()
+	}
 	pause(renewTime, change, ctx.Done())
 	token = b.get()
 	return token, token != refused
+}
+
+// took notes whether the server took a token, if that is still the one.
+func (b *bearer) took(token string, good bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if token == b.token {
+		b.refused = !good
+	}
+}
+
+// again says when another token is asked for.
+func (b *bearer) again() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	left := max(renewPause-time.Since(b.asked), time.Second).Round(time.Second)
+	return fmt.Sprintf("the server refuses its token, and another is asked for in %v at the soonest", left)
 }
 
 // describe has a status say which token the server refuses.
 func (b *bearer) describe(st *wire.Status) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.refused {
-		st.Refused = wire.TokenHash(b.token)
+	if !b.refused {
+		return
+	}
+	st.Refused = wire.TokenHash(b.token)
+	if st.Error == "" {
+		st.Error = "the server refuses its token"
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"hutch/aggd/wire"
 )
@@ -59,6 +60,21 @@ func TestRenewedToken(t *testing.T) {
 	refused("two")
 	h.refresh(s) // it has no other
 	wants(t, h.await(answer), "HTTP 401")
+	for range 3 { // and is not asked for one each time
+		began := time.Now()
+		wants(t, h.rpc("", "s", "tools/call", `{"name":"z"}`), "HTTP 401 Unauthorized: who are you? (the server refuses its token, and another is asked for in")
+		if took := time.Since(began); took > renewPause/2 {
+			t.Errorf("it took %v to say so", took)
+		}
+	}
+	if got := h.status("s").Error; got != "the server refuses its token" {
+		t.Errorf("its status says %q", got)
+	}
+	wanted.Store("two")
+	wants(t, h.rpc("", "s", "tools/call", `{"name":"z"}`), `"echo":{"name":"z"}`)
+	if st := h.status("s"); st.Error != "" || st.Refused != "" {
+		t.Errorf("of a token that is good again: %q, %q", st.Error, st.Refused)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.made != 1 {

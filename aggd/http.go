@@ -31,6 +31,7 @@ const (
 type httpError struct {
 	status int
 	text   string          // the start of the body
+	more   string          // what a user is to know beside
 	rpc    jsonrpc.Message // the body, where it is an answer of JSON-RPC with an error
 }
 
@@ -44,9 +45,9 @@ func (e *httpError) Unwrap() error {
 
 func (e *httpError) Error() string {
 	if e.text == "" {
-		return fmt.Sprintf("HTTP %d %s", e.status, http.StatusText(e.status))
+		return fmt.Sprintf("HTTP %d %s%s", e.status, http.StatusText(e.status), e.more)
 	}
-	return fmt.Sprintf("HTTP %d %s: %s", e.status, http.StatusText(e.status), e.text)
+	return fmt.Sprintf("HTTP %d %s: %s%s", e.status, http.StatusText(e.status), e.text, e.more)
 }
 
 // answers reports whether the body is the answer to q.
@@ -100,15 +101,23 @@ func redirect(req *http.Request, via []*http.Request) error {
 func (p *httpPeer) do(ctx context.Context, method, target string, body []byte, header http.Header) (*http.Response, error) {
 	token := p.token()
 	resp, err := p.try(ctx, method, target, body, header, token)
-	if p.def.bearer == nil || err != nil || resp.StatusCode != http.StatusUnauthorized {
+	b := p.def.bearer
+	if b == nil || err != nil {
 		return resp, err
 	}
-	token, ok := p.def.bearer.another(ctx, token)
-	if !ok {
-		return resp, nil
+	if resp.StatusCode == http.StatusUnauthorized {
+		next, ok := b.another(ctx, token)
+		if !ok {
+			return resp, nil
+		}
+		resp.Body.Close()
+		token = next
+		if resp, err = p.try(ctx, method, target, body, header, token); err != nil {
+			return nil, err
+		}
 	}
-	resp.Body.Close()
-	return p.try(ctx, method, target, body, header, token)
+	b.took(token, resp.StatusCode != http.StatusUnauthorized)
+	return resp, nil
 }
 
 // token returns the token that the server is shown; "": there is none.
@@ -177,6 +186,9 @@ func plain(err error) error {
 // may be an answer of JSON-RPC.
 func (p *httpPeer) failure(resp *http.Response) *httpError {
 	e := &httpError{status: resp.StatusCode}
+	if p.def.bearer != nil && e.status == http.StatusUnauthorized {
+		e.more = " (" + p.def.bearer.again() + ")"
+	}
 	limit, kind := 300, contentType(resp)
 	if kind == "application/json" {
 		limit = p.limit()

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -25,6 +26,7 @@ type trader struct {
 	mu     sync.Mutex // guards what follows
 	answer string     // in the place of a token; "": a token
 	status int
+	deaf   bool            // no token counts
 	life   int             // of tokens, in seconds
 	given  int             // tokens
 	good   map[string]bool // tokens
@@ -46,7 +48,7 @@ func newTrader(t *testing.T) *trader {
 
 func (tr *trader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	tr.mu.Lock()
-	good := tr.good[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
+	good := !tr.deaf && tr.good[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
 	tr.mu.Unlock()
 	switch {
 	case r.URL.Path == "/token":
@@ -92,6 +94,12 @@ func (tr *trader) says(status int, answer string) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.status, tr.answer = status, answer
+}
+
+func (tr *trader) setDeaf(deaf bool) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.deaf = deaf
 }
 
 func (tr *trader) count() int {
@@ -174,6 +182,20 @@ outgoingAuth:
 	})
 	tr.does(0, "", 3600)
 	greets() // by itself
+
+	tr.setDeaf(true)
+	for _, tool := range []string{"near_greet", "far_greet"} {
+		for range 3 {
+			began := time.Now()
+			text := s.cannotUse("groups/dev/tools/"+tool, `{"name":"you"}`)
+			if took := time.Since(began); took > 8*time.Second || !strings.Contains(text, "HTTP 401 Unauthorized (the server refuses its token, and another is asked for in") {
+				t.Errorf("%s, which takes no token, after %v: %s", tool, took, text)
+			}
+		}
+	}
+	s.has("groups/dev/mcp/servers", "the server refuses its token")
+	tr.setDeaf(false)
+	greets()
 
 	s.write("servers/near/ctl", "stop\n")
 	tr.does(400, `{"error":"invalid_grant"}`, 3600)

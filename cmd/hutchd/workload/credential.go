@@ -201,7 +201,10 @@ func (s *Server) freshen() error {
 	due, retrying := k.Due(), s.told() == runconfig.AuthRetrying
 	late := !due.IsZero() && !time.Now().Before(due)
 	if !late && !retrying && refused == "" || (late || retrying) && time.Since(k.tried) < soonest {
-		return nil
+		if refused == "" {
+			return nil
+		}
+		return s.Configure(ctx) // who waits for a token waits no longer
 	}
 	err := s.renew(ctx, refused)
 	switch {

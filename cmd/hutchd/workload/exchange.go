@@ -126,15 +126,18 @@ func (x *exchange) end() {
 	x.stop()
 }
 
-// refuse notes that the server does not take the token of a wire.TokenHash, and reports
-// whether another is to be had: that is so once in a while.
+// refuse notes that the server does not take the token of a wire.TokenHash, once in a
+// while, and reports whether that is the one that it is shown: who waits for another is
+// to be told which it is, be it the same.
 func (x *exchange) refuse(hash string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if hash == "" || hash != wire.TokenHash(x.shown.Token) || time.Since(x.tried) < soonest {
+	if hash == "" || hash != wire.TokenHash(x.shown.Token) {
 		return false
 	}
-	x.refused, x.tried = x.shown.Token, time.Now()
+	if time.Since(x.tried) >= soonest {
+		x.refused, x.tried = x.shown.Token, time.Now()
+	}
 	return true
 }
 
