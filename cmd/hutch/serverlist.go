@@ -105,7 +105,8 @@ func readServer(c *tree, name string) serverLine {
 	}
 	if vm := said["vm"]; vm != "" && state != "stopped" {
 		if text, err := readFile(c, path.Join("vm", vm, "status")); err == nil {
-			s.Memory = pairs(text)["memory"]
+			said := pairs(text)
+			s.Memory, _ = memoryOf(said["memory"], said["ram"])
 		}
 	}
 	var config struct {
