@@ -92,7 +92,7 @@ func (c *command) parse(args []string) (action, []string, error) {
 		flags.PrintDefaults()
 		return nil, nil, err
 	case err != nil:
-		return nil, nil, misuse(c.usage() + "\nhutch: " + err.Error() + "; hutch help " + c.name + " has its flags")
+		return nil, nil, misuse(c.usage() + "\nhutch: " + err.Error() + "; hutch help " + c.name + " has its flags, and -- ends them")
 	case len(args) < c.min || c.max >= 0 && len(args) > c.max:
 		return nil, nil, misuse(c.usage())
 	}

@@ -30,7 +30,7 @@ func serverVerbs() map[string]verb[serverVerb] {
 		"start":   {1, -1, serverVerb{"", followed("start")}},
 		"stop":    {1, -1, serverVerb{"", toldServers("stop")}},
 		"restart": {1, -1, serverVerb{"", followed("restart")}},
-		"set":     {2, -1, serverVerb{"", setServer}},
+		"set":     {1, -1, serverVerb{"", setServer}},
 		"rm":      {1, -1, serverVerb{"", eachServer(func(_ context.Context, c *tree, dir string) error { return c.remove(dir) })}},
 		"logs":    {1, 2, serverVerb{"f", serverLog}},
 		"export":  {1, 2, serverVerb{"", exportServer}},
@@ -43,9 +43,9 @@ func serverVerbs() map[string]verb[serverVerb] {
 // serverFlags are those of hutch server.
 type serverFlags struct {
 	name, group, permissions, transport string
-	format, bearer, tools               string
+	format, bearer                      string
 	port                                int
-	env, secrets, mounts, labels        []string
+	env, secrets, mounts, labels, tools []string
 	headers                             [][2]string
 	sizes                               map[string]string // of its sandbox, by their names
 	all, follow, keep, device           bool
@@ -63,7 +63,7 @@ func defineServer(flags *flag.FlagSet) action {
 	flags.Func("secret", "run: with a secret in a variable: `NAME,target=VARIABLE`; may come several times", addTo(&f.secrets))
 	flags.StringVar(&f.bearer, "bearer", "", "run: `secret` that a remote server wants as bearer token: NAME, or a reference as env:NAME")
 	flags.Func("header", "run: send it this `header`, where it is spoken to by HTTP: 'NAME: VALUE', and VALUE may be a reference as secret:NAME; may come several times", f.addHeader)
-	flags.StringVar(&f.tools, "tools", "", "run: only these `tools`: NAME,…")
+	flags.Func("tools", "run: only these `tools`: NAME,…", f.setTools)
 	flags.Func("v", "run: show it this `folder` of the host: HOST:GUEST, HOST:GUEST:ro, or DIR at the same place, which it may write; may come several times", addTo(&f.mounts))
 	for name, of := range map[string]string{"ram": "memory", "disk": "storage"} {
 		flags.Func(name, "run: a `size` that its "+of+" has at most, as 1GiB", func(size string) error {
@@ -117,10 +117,20 @@ func (f *serverFlags) addVariable(kv string) error {
 
 func (f *serverFlags) addHeader(line string) error {
 	name, value, said := strings.Cut(line, ":")
-	if name = strings.TrimSpace(name); name == "" || !said {
-		return errors.New("want NAME: VALUE")
+	if name = strings.TrimSpace(name); name == "" || !said || strings.ContainsFunc(name, fs.NotIn("!#$%&'*+-.^_`|~")) {
+		return errors.New("want 'NAME: VALUE'")
 	}
 	f.headers = append(f.headers, [2]string{name, strings.TrimSpace(value)})
+	return nil
+}
+
+func (f *serverFlags) setTools(names string) error {
+	f.tools = strings.Split(names, ",")
+	for i, name := range f.tools {
+		if f.tools[i] = strings.TrimSpace(name); f.tools[i] == "" || strings.ContainsAny(f.tools[i], " \t\n") {
+			return errors.New("want NAME,… with commas between")
+		}
+	}
 	return nil
 }
 
@@ -180,6 +190,9 @@ func toldServers(message string) func(context.Context, *tree, *serverFlags, []st
 // setServer sets a field of a server's config: to a text or JSON, or where several words
 // are said, to their list. Without one it is taken away.
 func setServer(_ context.Context, c *tree, _ *serverFlags, args []string) error {
+	if len(args) < 2 {
+		return misused("server", "set: write SERVER PATH [VALUE…], as "+fs.QuoteLine(args[0])+" tools_filter echo")
+	}
 	dir, err := serverDir(args[0])
 	if err != nil {
 		return err

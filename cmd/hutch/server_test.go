@@ -24,7 +24,7 @@ func TestServerName(t *testing.T) {
 func TestServerConfig(t *testing.T) {
 	f := serverFlags{
 		group: "g", permissions: "network", transport: "sse", port: 80, env: []string{"A=b=c", "E="}, secrets: []string{"s,target=S"},
-		mounts: []string{"/a:/b:ro"}, labels: []string{"team=docs"}, tools: "a,b", bearer: "env:T",
+		mounts: []string{"/a:/b:ro"}, labels: []string{"team=docs"}, tools: []string{"a", "b"}, bearer: "env:T",
 		headers: [][2]string{{"X-Team", "docs: a"}, {"X-Key", "secret:k"}}, sizes: map[string]string{"ram": "1GiB"},
 	}
 	indented, err := f.config()

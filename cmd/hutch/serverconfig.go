@@ -60,7 +60,7 @@ func (f *serverFlags) config() ([]byte, error) {
 		{"target_port", f.port != 0, f.port},
 		{"permission_profile_name_or_path", permissions != "", permissions},
 		{"env_vars", f.env != nil, tableOf(f.env)},
-		{"tools_filter", f.tools != "", strings.Split(f.tools, ",")},
+		{"tools_filter", f.tools != nil, f.tools},
 		{"remote_auth_config", f.bearer != "", map[string]string{"bearer_token": f.bearer + ",target=bearer_token"}},
 		{"header_forward", f.headers != nil, headersOf(f.headers)},
 		{"container_labels", f.labels != nil, tableOf(f.labels)},
@@ -176,20 +176,24 @@ func importServer(ctx context.Context, c *tree, f *serverFlags, args []string) e
 				return err
 			}
 		}
-		return tellTaken(c, dir)
+		return tellStatus(c, dir, takenTexts)
 	})
 }
 
-// takenTexts are how it is told what a line of a server's status has of its config.
-var takenTexts = map[string]string{
-	"folder": "it sees the folder %s as %s (%s)",
-	"file":   "it gets what is in the file %s",
-	"unused": "not used: %s",
-}
+// takenTexts are how it is told what of this machine a server's config gives to it, and
+// which fields hutch does not act upon, by lines of the server's status; notedTexts likewise
+// what of it is not as somebody thought.
+var (
+	takenTexts = map[string]string{
+		"folder": "it sees the folder %s as %s (%s)",
+		"file":   "it gets what is in the file %s",
+		"unused": "not used: %s",
+	}
+	notedTexts = map[string]string{"note": "%s"}
+)
 
-// tellTaken tells on standard error which folders and files of this machine a server's
-// config gives to it, and which fields hutch does not act upon.
-func tellTaken(c *tree, dir string) error {
+// tellStatus tells on standard error what lines of a server's status are, by texts.
+func tellStatus(c *tree, dir string, texts map[string]string) error {
 	status, err := readFile(c, path.Join(dir, "status"))
 	if err != nil {
 		return err
@@ -199,7 +203,7 @@ func tellTaken(c *tree, dir string) error {
 		if err != nil || len(words) == 0 {
 			continue
 		}
-		if text, ok := takenTexts[words[0]]; ok && len(words) == 1+strings.Count(text, "%s") {
+		if text, ok := texts[words[0]]; ok && len(words) == 1+strings.Count(text, "%s") {
 			var what []any
 			for _, w := range words[1:] {
 				what = append(what, w)

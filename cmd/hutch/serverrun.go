@@ -33,7 +33,10 @@ func runServer(ctx context.Context, c *tree, f *serverFlags, args []string) erro
 			return err
 		}
 		err := tellFollowed(ctx, c, dir, "run "+fs.QuoteAll(args))
-		if status, _ := readFile(c, path.Join(dir, "status")); err == nil || !strings.HasPrefix(status, "unauthenticated\n") {
+		if err == nil {
+			return tellStatus(c, dir, notedTexts)
+		}
+		if status, _ := readFile(c, path.Join(dir, "status")); !strings.HasPrefix(status, "unauthenticated\n") {
 			return err
 		}
 		if wrong := login(c, dir, "login", os.Stderr); wrong != nil { // else it has started

@@ -59,6 +59,10 @@ func TestServerCommand(t *testing.T) {
 		t.Errorf("hutch server run prints %s", out)
 	}
 	s.sumBy("everything")
+	if out := s.hutch("server", "-name", "few", "-tools", "echo,ecko", "run", "everything"); !strings.Contains(out, "hutch: tools_filter.1: few has no tool \"ecko\"\n") {
+		t.Errorf("of a tool that is not there hutch server run says %s", out)
+	}
+	s.hutch("server", "rm", "few")
 	if text := s.use("servers/everything/tools/get-env", `{}`); !strings.Contains(text, "of-the-test") {
 		t.Errorf("its environment is %s", text)
 	}
@@ -143,6 +147,10 @@ func (s *service) refusals() {
 	}
 	s.hutch("server", "rm", "secretive")
 	s.refused(`no registry entry "memry": did you mean memory; as an image: `, "server", "run", "memry")
+	s.refused("set: write SERVER PATH [VALUE…], as kept tools_filter echo", "server", "set", "kept")
+	s.refused("has its flags, and -- ends them", "server", "set", "kept", "cmd_args", "--foo")
+	s.refused("want 'NAME: VALUE'", "server", "-header", "X-Key=secret:k", "run", "https://127.0.0.1:1/mcp")
+	s.refused("want NAME,… with commas between", "server", "-tools", "a b", "run", "npx://x")
 	s.refused("no name can be made of", "server", "run", "npx://builtin")
 	s.refused("-e does not go with ls", "server", "-e", "A=b", "ls")
 	s.refused("-e does not go with a URL", "server", "-e", "A=b", "run", "https://127.0.0.1:1/mcp")
