@@ -104,7 +104,7 @@ func (c *Child) Refresh(ctx context.Context, servers []wire.Server) error {
 	err := c.define(ctx, func() []wire.Server {
 		c.host.Rotate(ctx)
 		return c.host.Define(servers)
-	}, false)
+	})
 	if err != nil || c.absent() {
 		return err
 	}

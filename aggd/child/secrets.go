@@ -2,8 +2,11 @@ package child
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,8 +15,10 @@ import (
 )
 
 const (
-	// resolveTime is how long the secrets of servers may take to be had.
+	// resolveTime is how long the secrets of servers may take to be had, and promptTime
+	// how long others wait for those of one that has had none yet.
 	resolveTime = 15 * time.Second
+	promptTime  = 2 * time.Second
 
 	// A server whose secrets cannot be had is tried again after so long, each time
 	// twice as long as before.
@@ -21,9 +26,12 @@ const (
 	lastMend  = time.Minute
 )
 
+// errWaits is the fault of a server whose secrets are being asked for.
+var errWaits = fmt.Errorf("%w: it waits for its secrets or its token, which did not come within %v", fs.ErrTimedOut, promptTime)
+
 // define has servers say what there is from then on, and reads the secrets of those
-// that the aggregator reaches itself: of all, or only of those that were faulty.
-func (c *Child) define(ctx context.Context, servers func() []wire.Server, faulty bool) error {
+// that the aggregator reaches itself.
+func (c *Child) define(ctx context.Context, servers func() []wire.Server) error {
 	select {
 	case c.defining <- struct{}{}:
 		defer func() { <-c.defining }()
@@ -31,17 +39,22 @@ func (c *Child) define(ctx context.Context, servers func() []wire.Server, faulty
 		return context.Cause(ctx)
 	}
 	defined := servers()
-	told := c.resolve(ctx, defined, faulty)
+	told := c.resolve(ctx, defined)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.defined, c.servers = defined, told
-	if lacking(defined, told) {
+	c.lack()
+	return nil
+}
+
+// lack has servers be tried again whose secrets could not be had. Its caller holds mu.
+func (c *Child) lack() {
+	if lacking(c.defined, c.servers) {
 		select {
 		case c.faulty <- struct{}{}:
 		default:
 		}
 	}
-	return nil
 }
 
 // lacking says whether secrets of servers could not be had. What is wrong with how a
@@ -56,6 +69,11 @@ func lacking(defined, told []wire.Server) bool {
 }
 
 func isFaulty(s wire.Server) bool { return s.Fault != "" }
+
+// waiting says whether a server has the fault that its secrets are asked for.
+func waiting(told []wire.Server) bool {
+	return slices.ContainsFunc(told, func(s wire.Server) bool { return strings.HasSuffix(s.Fault, errWaits.Error()) })
+}
 
 // definitions returns the servers as they are defined.
 func (c *Child) definitions() []wire.Server {
@@ -72,36 +90,77 @@ func (c *Child) told() []wire.Server {
 }
 
 // resolve returns servers with the secrets that they refer to. One whose secrets
-// cannot be had has a fault, and costs the others nothing but the wait. One whose
-// secrets cannot be had just now keeps those that it has, but for a Renewed token: who
-// renews that knows how long it is good. faulty has those stay as they are that have
-// their secrets.
-func (c *Child) resolve(ctx context.Context, defined []wire.Server, faulty bool) []wire.Server {
-	ctx, cancel := context.WithTimeout(ctx, resolveTime)
-	defer cancel()
+// cannot be had has a fault, and costs the others nothing but the wait, which is
+// short where it has had none: mend waits longer for them. One whose secrets cannot be
+// had just now keeps those that it has, but for a Renewed token: who renews that knows
+// how long it is good.
+func (c *Child) resolve(ctx context.Context, defined []wire.Server) []wire.Server {
 	told := make([]wire.Server, len(defined))
 	var all sync.WaitGroup
 	for i, s := range defined {
 		was, known := c.before(s)
-		if faulty && known && !isFaulty(was) {
-			told[i] = was
-			continue
+		has, limit, late := known && !isFaulty(was), promptTime, errWaits
+		if has {
+			limit, late = resolveTime, errSilent
 		}
 		all.Go(func() {
-			is, err := c.cfg.Resolve.Server(ctx, s)
-			switch {
-			case err == nil:
-				told[i] = is
-			case known && !isFaulty(was) && !s.Renewed && !fs.Is(err, fs.ErrNotExist): // just now
+			var err error
+			told[i], err = c.withSecrets(ctx, s, limit, late)
+			if err != nil && has && !s.Renewed && !fs.Is(err, fs.ErrNotExist) { // just now
 				told[i] = was
-			default:
-				s.Headers, s.BearerToken, s.Fault = nil, "", err.Error()
-				told[i] = s
 			}
 		})
 	}
 	all.Wait()
 	return told
+}
+
+// errSilent is the fault of a server whose secrets cannot be had in time.
+var errSilent = fmt.Errorf("%w: no answer within %v", fs.ErrTimedOut, resolveTime)
+
+// withSecrets returns a server with its secrets, or with a fault and what that is. late is
+// why, where limit has passed.
+func (c *Child) withSecrets(ctx context.Context, s wire.Server, limit time.Duration, late error) (wire.Server, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
+	defer cancel()
+	is, err := c.cfg.Resolve.Server(ctx, s)
+	if err == nil {
+		return is, nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) && context.Cause(ctx) == late { // of who does not say the cause
+		err = late
+	}
+	s.Headers, s.BearerToken, s.Fault = nil, "", err.Error()
+	return s, err
+}
+
+// remedy reads the secrets again of the servers that have a fault. Nobody waits for that,
+// so they may be defined anew meanwhile.
+func (c *Child) remedy(ctx context.Context) {
+	c.mu.Lock()
+	defined, told := c.defined, slices.Clone(c.servers)
+	c.mu.Unlock()
+	var all sync.WaitGroup
+	for i, s := range defined {
+		if isFaulty(told[i]) {
+			all.Go(func() { told[i], _ = c.withSecrets(ctx, s, resolveTime, errSilent) })
+		}
+	}
+	all.Wait()
+	if ctx.Err() != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := slices.Clone(c.servers)
+	for i, s := range c.defined {
+		at := slices.IndexFunc(defined, func(d wire.Server) bool { return reflect.DeepEqual(d, s) })
+		if at >= 0 && isFaulty(now[i]) {
+			now[i] = told[at]
+		}
+	}
+	c.servers = now
+	c.lack()
 }
 
 // before returns what the aggregator was told of a server, if that was defined as it
@@ -128,13 +187,16 @@ func (c *Child) mend(ctx context.Context, r *run) {
 		case <-ctx.Done():
 			return
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		}
 		was := c.told()
-		if c.define(ctx, c.definitions, true) != nil {
+		if !waiting(was) { // others do not wait for those, and they are waited for longer here
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return
+			}
+		}
+		c.remedy(ctx)
+		if ctx.Err() != nil {
 			return
 		}
 		told := c.told()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"hutch/aggd/wire"
 	"hutch/fs"
@@ -109,7 +110,7 @@ func TestFaults(t *testing.T) {
 		}
 		c := &Child{cfg: Config{Resolve: v.resolve}, defining: make(chan struct{}, 1), faulty: make(chan struct{}, 1)}
 		s := wire.Server{Name: "s", BearerToken: "ref", Fault: fault}
-		if err := c.define(t.Context(), func() []wire.Server { return []wire.Server{s} }, false); err != nil {
+		if err := c.define(t.Context(), func() []wire.Server { return []wire.Server{s} }); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(c.faulty); n != want {
@@ -138,4 +139,37 @@ func TestSecretsLater(t *testing.T) {
 			break
 		}
 	}
+}
+
+// TestSecretsSlow has the secret of a server take long, for which another that is asked
+// meanwhile does not wait.
+func TestSecretsSlow(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	slow := func(ctx context.Context, value string) (string, error) {
+		if value != "ref" {
+			return value, nil
+		}
+		select {
+		case <-release:
+			return "late", nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	s, asked := web(t)
+	c, _ := begin(t, Config{Servers: []wire.Server{s, fake(t, "t")}, Resolve: slow})
+	began := time.Now()
+	if got, err := c.Call(soon(t), wire.Call{Server: "t", Method: "tools/call", Params: []byte(`{}`)}); err != nil {
+		t.Errorf("a server beside it: %s, %v", got.Result, err)
+	}
+	if took := time.Since(began); took > resolveTime/2 {
+		t.Errorf("it waited %v", took)
+	}
+	all, err := c.Servers(soon(t))
+	if err != nil || !strings.Contains(all[0].Error, "it waits for its secrets") {
+		t.Errorf("its state is %+v, %v", all, err)
+	}
+	close(release)
+	await(t, asked, "Bearer late late")
 }

@@ -48,7 +48,7 @@ func (c *Child) launch(ctx context.Context) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = c.define(ctx, c.definitions, false)
+	err = c.define(ctx, c.definitions)
 	if err == nil {
 		err = c.introduce(r)
 	}
