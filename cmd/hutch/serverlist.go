@@ -105,8 +105,8 @@ func readServer(c *tree, name string) serverLine {
 	}
 	if vm := said["vm"]; vm != "" && state != "stopped" {
 		if text, err := readFile(c, path.Join("vm", vm, "status")); err == nil {
-			said := pairs(text)
-			s.Memory, _ = memoryOf(said["memory"], said["ram"])
+			box := pairs(text)
+			s.Memory, _ = memoryOf(box["memory"], box["ram"])
 		}
 	}
 	var config struct {
