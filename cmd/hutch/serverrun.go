@@ -40,7 +40,7 @@ func runServer(ctx context.Context, c *tree, f *serverFlags, args []string) erro
 			return err
 		}
 		if wrong := login(c, dir, "login", os.Stderr); wrong != nil { // else it has started
-			return fmt.Errorf("%w; %w", err, wrong)
+			return fmt.Errorf("%w: it wants a token, and no login got one: %w; -bearer NAME shows it a token that is stored as a secret, -header another header", fs.ErrPermission, wrong)
 		}
 		return nil
 	})

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -273,4 +275,17 @@ func TestServerRunLogin(t *testing.T) {
 		t.Fatalf("hutch server run: %v: %s%s", err, out.Bytes(), said.Bytes())
 	}
 	s.greets("notes")
+}
+
+// TestServerRunRefused has a remote server that wants a token, and says nobody whose, be run:
+// what can be given in place of a login is told, and no login of a server that is gone.
+func TestServerRunRefused(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer web.Close()
+	s := serve(t, false)
+	out, err := s.command("hutch", "server", "-name", "b0", "run", web.URL+"/mcp").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "-bearer") || !strings.Contains(string(out), "-header") || strings.Contains(string(out), "hutch server login b0") {
+		t.Errorf("hutch server run: %v, %s", err, out)
+	}
 }
