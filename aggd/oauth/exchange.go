@@ -166,11 +166,15 @@ func (x *Exchanger) exchange(ctx context.Context, subject string) (*oauth2.Token
 		}
 		return nil, fmt.Errorf("%w: %s", kind, said(refused.ErrorCode, refused.ErrorDescription, fmt.Sprintf("HTTP %d", refused.Response.StatusCode)))
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, x.net.unreached(ctx, err)
+	}
+	issued, _ := t.Extra("issued_token_type").(string)
+	switch {
 	case t.Type() != "Bearer":
 		return nil, fmt.Errorf("%w: the token is of the type %q", fs.ErrUnsupported, fs.Shorten(t.Type()))
+	case issued != "" && issued != accessToken: // RFC 8693, section 2.2.1
+		return nil, fmt.Errorf("%w: an access token was asked for, and one of the type %q given", fs.ErrUnsupported, fs.Shorten(issued))
 	case len(t.AccessToken) > maxCredential || strings.ContainsFunc(t.AccessToken, isUnprintable):
 		return nil, fmt.Errorf("%w: what was given can be no token", fs.ErrInvalid)
 	}

@@ -119,14 +119,24 @@ func TestExchangeRefused(t *testing.T) {
 			t.Errorf("%q: %v", at, err)
 		}
 	}
-	for _, answer := range []string{`{"access_token":"a b","token_type":"Bearer"}`, `{"access_token":"x","token_type":"mac"}`, `{}`, `<html>`} {
+	for answer, want := range map[string]string{
+		`{"access_token":"a b","token_type":"Bearer"}`:                                                               "can be no token",
+		`{"access_token":"x","token_type":"mac"}`:                                                                    `of the type "MAC"`,
+		`{"access_token":"x","token_type":"Bearer","issued_token_type":"urn:ietf:params:oauth:token-type:id_token"}`: `an access token was asked for, and one of the type "urn:ietf:params:oauth:token-type:id_token" given`,
+		`{}`:     "the answer is no token: it has no access_token",
+		`<html>`: "the answer is no token: it is no JSON",
+		`[]`:     "the answer is no token: its fields are not those of RFC 6749",
+		`{"access_token":"x","token_type":"Bearer","expires_in":1e30}`:   "the answer is no token: its expires_in is no whole number of seconds",
+		`{"access_token":"x","token_type":"Bearer","expires_in":1.5}`:    "the answer is no token: its expires_in is no whole number of seconds",
+		`{"access_token":"x","token_type":"Bearer","expires_in":"soon"}`: "the answer is no token: its expires_in is no whole number of seconds",
+	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, answer)
 		}))
 		x := newExchanger(t, s.URL)
-		if got, err := x.Token(t.Context(), "good", ""); err == nil {
-			t.Errorf("%s: %q", answer, got.Token)
+		if got, err := x.Token(t.Context(), "good", ""); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %q, %v", answer, got.Token, err)
 		}
 		s.Close()
 	}

@@ -150,5 +150,27 @@ func (c *Client) unreached(ctx context.Context, err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
-	return err
+	return noToken(err)
+}
+
+// noToken says in words of its own what x/oauth2, whose errors have no types, says of an
+// answer that is no token.
+func noToken(err error) error {
+	text, is := strings.CutPrefix(err.Error(), "oauth2: ")
+	has := func(part string) bool { return strings.Contains(text, part) }
+	switch {
+	case !is:
+		return err
+	case has("missing access_token"):
+		text = "it has no access_token"
+	case has("strconv.") || has("invalid number literal"):
+		text = "its expires_in is no whole number of seconds"
+	case has("cannot unmarshal"):
+		text = "its fields are not those of RFC 6749"
+	case has("cannot parse json"):
+		text = "it is no JSON"
+	default:
+		text = "it cannot be read"
+	}
+	return fmt.Errorf("the answer is no token: %s", text)
 }
