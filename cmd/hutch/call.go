@@ -18,8 +18,11 @@ import (
 
 // defineCall has the command that calls a tool of a VM, a server or a group.
 func defineCall(flags *flag.FlagSet) action {
-	asJSON := flags.Bool("json", false, "print the whole result, in JSON on a line")
+	asJSON := flags.Bool("json", false, "print the whole result, or each tool, in JSON on a line")
 	return connected(func(ctx context.Context, c *tree, args []string) error {
+		if len(args) == 1 {
+			return listTools(c, args[0], *asJSON)
+		}
 		line, err := toolArguments(args[2:])
 		if err != nil {
 			return err
@@ -34,6 +37,49 @@ func defineCall(flags *flag.FlagSet) action {
 		}
 		return printResult(os.Stdout, result, *asJSON)
 	})
+}
+
+// A toolLine is what is told of a tool.
+type toolLine struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"inputSchema"`
+}
+
+// listTools prints the tools that something has, with the first line that each says of
+// itself.
+func listTools(c *tree, of string, asJSON bool) error {
+	dir, err := endpoint(c, of)
+	if err != nil {
+		return err
+	}
+	dir = path.Join(dir, "mcp/tools")
+	names, err := things(c, dir)
+	if err != nil {
+		return err
+	}
+	t := newTable(asJSON, "TOOL", "DESCRIPTION")
+	for _, name := range names {
+		says, err := readFile(c, path.Join(dir, fs.FileName(name), "description"))
+		schema := "null"
+		if err == nil && asJSON {
+			schema, err = readFile(c, path.Join(dir, fs.FileName(name), "schema"))
+		}
+		if isMissing(err) {
+			continue // it went meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		if says = strings.TrimSpace(says); !json.Valid([]byte(schema)) {
+			schema = "null" // it has none
+		}
+		first, _, _ := strings.Cut(says, "\n")
+		if err := t.row(toolLine{name, says, json.RawMessage(schema)}, fs.QuoteLine(name), cut(fs.PlainLine(first), 100)); err != nil {
+			return err
+		}
+	}
+	return t.flush()
 }
 
 // maxArguments is how many bytes the arguments of a call have at most.

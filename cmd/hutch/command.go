@@ -50,7 +50,7 @@ func commands() []command {
 		{"logs", "[FLAGS] VM [NAME]", 1, 2, "print a log of a VM, or what a command in it printed", defineLogs, ending, false},
 		{"timeline", "[FLAGS] OF", 1, 1, "print what happened in a VM, servers/NAME or groups/NAME, in order of time", defineTimeline, ending, false},
 		{"calls", "OF", 1, 1, "print what is asked of a VM, servers/NAME or groups/NAME by MCP, as it is asked", plain(connected(calls)), ending, false},
-		{"call", "[FLAGS] OF TOOL [JSON]", 2, 3, "call a tool of a VM, servers/NAME or groups/NAME; - is our input", defineCall, ending, false},
+		{"call", "[FLAGS] OF [TOOL] [JSON]", 1, 3, "call a tool of a VM, servers/NAME or groups/NAME, or list those that it has; - is our input", defineCall, ending, false},
 		{"forward", "VM [ADDR:]PORT:PORT…", 2, -1, "have ports here lead to ports in a VM, as 8080:80", plain(connected(forward)), ending, false},
 		{"mcp-session", "OF", 1, 1, "be an MCP server on standard input and output that has the tools of a VM, servers/NAME or groups/NAME", plain(connected(mcpSession)), ending, false},
 		{"client", "[FLAGS] ls|add|rm|restore [CLIENT] [WHAT] [NAME]", 1, 4, "have AI clients use hutch's MCP servers: mcp, servers/NAME, groups/NAME or vm/NAME", defineClient, ending, false},

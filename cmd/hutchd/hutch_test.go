@@ -223,6 +223,8 @@ func TestSubcommands(t *testing.T) {
 	hutch(`{"text":"at the end"}`, `"text":"at the end"`, "9p", "rdwr", "vm/dev/mcp/tools/local__echo/call")
 	hutch("", "hi\n", "call", "dev", "local__echo", `{"text":"hi"}`)
 	hutch("{\n\"text\": \"come in\"\n}\n", "come in\n", "call", "vm/dev", "local__echo", "-")
+	hutch("", "\nlocal__echo ", "call", "dev")
+	hutch("", `{"name":"local__echo","description":"`, "call", "-json", "dev")
 	hutch("", `"type":"text","text":"hi"`, "call", "-json", "dev", "local__echo", `{"text":"hi"}`)
 	session := s.command("hutch", "9p", "rdwr", "vm/dev/mcp/tools/local__echo/call")
 	session.Stdin = strings.NewReader("not json\n" + `{"text":"afterwards"}`)
@@ -262,7 +264,7 @@ func TestSubcommands(t *testing.T) {
 		{"hutch: operation not permitted", "9p mkdir junk"},
 		{"hutch: file does not exist: no vm \"none\"", "call none echo"},
 		{"hutch: file does not exist: local__ecko: did you mean local__echo?; hutch 9p ls vm/dev/mcp/tools lists the tools", "call dev local__ecko"},
-		{"usage: hutch call [FLAGS] OF TOOL [JSON]\nhutch: the arguments are no JSON object", "call dev local__echo 7"},
+		{"usage: hutch call [FLAGS] OF [TOOL] [JSON]\nhutch: the arguments are no JSON object", "call dev local__echo 7"},
 		{"file_read: path \"none\": no such file", "call dev file_read {\"path\":\"none\"}"},
 		{"hutch: unknown command", "frob"},
 		{"usage: hutch 9p [FLAGS] ls|read|write|rdwr|mkdir|rm PATH", "9p frob"},
