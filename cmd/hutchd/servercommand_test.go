@@ -144,7 +144,14 @@ func (s *service) refusals() {
 	s.refused("holds what looks like a secret", "server", "-e", "API_TOKEN=hunter2", "run", "npx://x")
 	s.refused("holds what looks like a secret", "server", "-keep", "-name", "secretive", "import", bad(`{"image":"npx://x","env_vars":{"API_TOKEN":"hunter2"}}`))
 	s.refused("holds what looks like a secret", "server", "set", "secretive", "env_vars.API_TOKEN", "hunter2")
-	if out, err := exec.Command("grep", "-rl", "hunter2", filepath.Join(s.dir, "state")).CombinedOutput(); err == nil {
+	const key = "ghp_zbcdefghijklmnopqrstuvwxyz0123456789"
+	s.refused("holds what looks like a secret", "server", "-keep", "-name", "tokened", "-bearer", key, "run", "http://127.0.0.1:1/mcp")
+	s.refused("store it with hutch secret set NAME", "secret", "set", key)
+	if out := s.hutch("9p", "read", "servers/tokened/err") + s.hutch("9p", "read", "servers/tokened/status"); strings.Contains(out, key) {
+		s.t.Errorf("the secret that was refused is told: %s", out)
+	}
+	s.hutch("server", "rm", "tokened")
+	if out, err := exec.Command("grep", "-rlE", "hunter2|"+key, filepath.Join(s.dir, "state")).CombinedOutput(); err == nil {
 		s.t.Errorf("the secret that was refused is kept in %s", out)
 	}
 	s.hutch("server", "rm", "secretive")
