@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"hutch/fs/need"
 )
@@ -261,6 +262,33 @@ func TestSandboxedSharedSecrets(t *testing.T) {
 		}
 		if text := s.rows("vm/"+vm+"/db/query", "SELECT response_preview FROM mcp_calls WHERE method = 'tools/call';"); strings.Contains(text, "kept-apart") || !strings.Contains(text, "MARK=") {
 			t.Errorf("the records of %s are %s", vm, text)
+		}
+	}
+}
+
+// TestSandboxedStuck has the sandboxes of servers hang: VMs that use them, its own or a
+// shared one, end about as soon as they do without.
+func TestSandboxedStuck(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	const table = "[mcpServers.%s]\ncommand = \"sh\"\nargs = [\"-c\", '''%s''']\n"
+	s.write("profiles/default.toml", fmt.Sprintf(table, "own", teller)+fmt.Sprintf(table, "all", teller)+"shared = true\n")
+	for _, vm := range []string{"stop", "kill"} {
+		s.vm(vm)
+		s.call(vm, "own__tell", "{}")
+		s.call(vm, "all__tell", "{}")
+	}
+	for _, box := range []string{"server-stop-own", "server-kill-own", "server-shared-all"} {
+		s.hang(box)
+	}
+	for _, verb := range []string{"stop", "kill"} {
+		call := s.open("vm/"+verb+"/mcp/tools/own__tell/call", os.O_RDWR)
+		defer call.Close()
+		go call.WriteAt([]byte("{}\n"), 0) // which ends with the VM
+		began := time.Now()
+		s.write("vm/"+verb+"/ctl", verb+"\n")
+		if d := time.Since(began); d > 10*time.Second {
+			t.Errorf("%s took %v", verb, d)
 		}
 	}
 }

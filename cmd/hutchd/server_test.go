@@ -163,18 +163,24 @@ func TestServerUnstarted(t *testing.T) {
 	}
 }
 
+// hang has the machine of a VM do nothing any more.
+func (s *service) hang(vm string) {
+	s.t.Helper()
+	var pid int
+	for line := range strings.Lines(s.read("vm/" + vm + "/status")) {
+		fmt.Sscanf(line, "pid %d", &pid)
+	}
+	if pid == 0 || syscall.Kill(pid, syscall.SIGSTOP) != nil {
+		s.t.Fatalf("the machine of %s is process %d", vm, pid)
+	}
+}
+
 // TestServerStuck stops a server whose sandbox does nothing any more.
 func TestServerStuck(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false)
 	s.imageServer("all")
-	var pid int
-	for line := range strings.Lines(s.read("vm/server-all/status")) {
-		fmt.Sscanf(line, "pid %d", &pid)
-	}
-	if pid == 0 || syscall.Kill(pid, syscall.SIGSTOP) != nil {
-		t.Fatalf("the sandbox is process %d", pid)
-	}
+	s.hang("server-all")
 	stopped := make(chan error, 1)
 	began := time.Now()
 	go func() { stopped <- s.tryWrite("servers/all/ctl", "stop\n") }()

@@ -71,18 +71,18 @@ func (p *Program) heard(ctx context.Context) (bool, error) {
 
 // unheard waits until nobody listens at the port that the program is to have.
 func (p *Program) unheard(ctx context.Context) error {
-	return p.await(ctx, leaveTime, false, "another program of its sandbox listens at port %d")
+	return p.awaitPort(ctx, leaveTime, false, "another program of its sandbox listens at port %d")
 }
 
 // listening waits until the program listens at its port, and fails when it ends
 // before that.
 func (p *Program) listening(ctx context.Context) error {
-	return p.await(ctx, listenTime, true, "it does not listen at port %d: target_port has to be the port that it listens at")
+	return p.awaitPort(ctx, listenTime, true, "it does not listen at port %d: target_port has to be the port that it listens at")
 }
 
-// await waits until it is so that somebody listens at the port, or not. Late is what is said
+// awaitPort waits until it is so that somebody listens at the port, or not. Late is what is said
 // when that takes too long.
-func (p *Program) await(ctx context.Context, limit time.Duration, want bool, late string) error {
+func (p *Program) awaitPort(ctx context.Context, limit time.Duration, want bool, late string) error {
 	if p.start.Port == 0 {
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"hutch/aggd/programs"
@@ -17,8 +16,12 @@ import (
 	"hutch/relay/guest"
 )
 
-// How long the guest may take to start, to signal and to remove a program.
-const programTime = 30 * time.Second
+const (
+	// programTime is how long the guest may take to start a program.
+	programTime = 30 * time.Second
+	// killTime is how long it may take to hear that it is to kill one.
+	killTime = time.Second
+)
 
 // A Program is a command of the sandbox whose input and output are descriptors of
 // the host, as those of an MCP server that an aggregator speaks with. It is a
@@ -27,9 +30,10 @@ type Program struct {
 	v      *Sandbox
 	e      *guest.Exec
 	start  programs.Start
-	ctx    context.Context // ends when it has ended, or is given up
+	wanted context.Context // ends when it is given up: the guest does not answer
+	giveUp context.CancelFunc
+	ctx    context.Context // ends when it has ended, too
 	cancel context.CancelFunc
-	pumps  sync.WaitGroup
 	how    string // it has ended, when it has
 	exited chan struct{}
 }
@@ -38,7 +42,8 @@ type Program struct {
 // a Port runs when it listens there.
 func (v *Sandbox) StartProgram(ctx context.Context, name string, given Given, s programs.Start) (*Program, error) {
 	p := &Program{v: v, start: s, exited: make(chan struct{})}
-	p.ctx, p.cancel = context.WithCancel(v.Context())
+	p.wanted, p.giveUp = context.WithCancel(v.Context())
+	p.ctx, p.cancel = context.WithCancel(p.wanted)
 	err := p.unheard(ctx)
 	if err == nil {
 		err = p.begin(ctx, name, given)
@@ -47,9 +52,10 @@ func (v *Sandbox) StartProgram(ctx context.Context, name string, given Given, s 
 		err = fmt.Errorf("%w: %s", fs.ErrNotExist, v.Gateway)
 	}
 	if err != nil {
-		p.cancel()
 		s.In.Close() // which a nil file refuses
 		s.Out.Close()
+		defer p.giveUp()
+		defer context.AfterFunc(ctx, p.giveUp)()
 		p.remove()
 		return nil, v.WhyGone(err)
 	}
@@ -102,26 +108,23 @@ func (p *Program) run() {
 	p.v.programs.Add(1)
 	defer close(p.exited)
 	defer p.v.programs.Add(-1)
-	defer p.cancel()
+	defer p.giveUp()
 	defer context.AfterFunc(p.ctx, func() { p.start.Out.Close() })() // ends a write that nobody reads
-	input := make(chan struct{})
-	go func() { // a read of a pipe ends when that is closed
-		defer close(input)
-		if p.start.In != nil {
-			p.feed()
-		}
-	}()
 	out := p.start.Log
 	if p.start.Out != nil {
 		out = p.start.Out
 	}
-	p.pumps.Go(func() { p.drain("stdout", out) })
-	p.pumps.Go(func() { p.drain("stderr", p.start.Log) })
+	carried := []<-chan struct{}{
+		p.beside(p.feed), // a read of a pipe ends when that is closed
+		p.beside(func() { p.drain("stdout", out) }),
+		p.beside(func() { p.drain("stderr", p.start.Log) }),
+	}
 	line, err := p.e.Wait(p.ctx)
 	p.start.In.Close()
 	stop := time.AfterFunc(lingering, p.cancel) // of what the program has left behind
-	<-input
-	p.pumps.Wait()
+	for _, done := range carried {
+		p.await(done)
+	}
 	stop.Stop()
 	p.start.Out.Close()
 	p.remove()
@@ -131,6 +134,9 @@ func (p *Program) run() {
 
 // feed passes on what is written to the program, and then the end of that.
 func (p *Program) feed() {
+	if p.start.In == nil {
+		return
+	}
 	f, err := p.e.Open(p.ctx, "stdin", os.O_WRONLY)
 	if err != nil {
 		return
@@ -189,33 +195,66 @@ func (p *Program) remove() {
 	if p.e == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), lateness)
-	defer cancel()
-	p.e.Remove(ctx)
+	p.await(p.beside(func() {
+		ctx, cancel := context.WithTimeout(p.v.Context(), lateness)
+		defer cancel()
+		p.e.Remove(ctx)
+	}))
+}
+
+// beside does f, which asks the guest, on a goroutine, and returns what is closed when that
+// is done. The sandbox waits for it.
+func (p *Program) beside(f func()) <-chan struct{} {
+	done := make(chan struct{})
+	if !p.v.Do(func() {
+		defer close(done)
+		f()
+	}) {
+		close(done)
+	}
+	return done
+}
+
+// await waits for what beside does, but for no guest that was given up: to end what it was
+// asked may take as long as its answer.
+func (p *Program) await(done <-chan struct{}) {
+	select {
+	case <-done:
+	case <-p.wanted.Done():
+	}
 }
 
 // Exited is closed when nothing of the program is left.
 func (p *Program) Exited() <-chan struct{} { return p.exited }
 
-// Terminate asks the program to end, by SIGTERM.
+// Terminate asks the program to end, by SIGTERM. It does not wait for the guest to hear
+// of that.
 func (p *Program) Terminate() {
-	ctx, cancel := context.WithTimeout(p.ctx, lateness)
-	defer cancel()
-	if err := p.e.Ctl(ctx, "signal TERM"); err != nil && !errors.Is(err, context.Canceled) {
-		p.v.Trouble("server", fs.Text(err))
-	}
+	p.beside(func() {
+		ctx, cancel := context.WithTimeout(p.ctx, lateness)
+		defer cancel()
+		if err := p.e.Ctl(ctx, "signal TERM"); err != nil && !errors.Is(err, context.Canceled) {
+			p.v.Trouble("server", fs.Text(err))
+		}
+	})
 }
 
 // Kill kills the program with all it started, and waits for its end. A guest that
-// does not do so is not waited for.
+// does not hear of it, or does not do so, is not waited for.
 func (p *Program) Kill() {
-	ctx, cancel := context.WithTimeout(p.ctx, lateness)
-	p.e.Ctl(ctx, "kill")
-	cancel()
-	if !programs.Await(p, lateness) {
-		p.cancel()
-		<-p.exited
+	heard := p.beside(func() {
+		ctx, cancel := context.WithTimeout(p.ctx, lateness)
+		defer cancel()
+		p.e.Ctl(ctx, "kill")
+	})
+	select {
+	case <-heard:
+		programs.Await(p, lateness)
+	case <-p.exited:
+	case <-time.After(killTime):
 	}
+	p.giveUp()
+	<-p.exited
 }
 
 // PID is 0: the program has no process of its own on the host.
