@@ -127,6 +127,17 @@ func imageEnv(img image.Image) []string {
 	return env
 }
 
+// checkImageEnv says which variable of an image is too long for any program to be
+// started with it.
+func checkImageEnv(img image.Image) error {
+	for _, kv := range img.Env {
+		if key, value, _ := strings.Cut(kv, "="); len(value) > maxEnvValue {
+			return fmt.Errorf("image %s: variable %s: %w, and it has %d", img.Name, fs.Shorten(key), errEnvValue, len(value))
+		}
+	}
+	return nil
+}
+
 // maxImageEnv is how many variables an image may set.
 const maxImageEnv = 1000
 

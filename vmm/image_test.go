@@ -57,6 +57,24 @@ func TestStartFromImage(t *testing.T) {
 	wantErr(t, w.table.RemoveImage("tiny"), "file in use: image tiny is used by vm dev")
 }
 
+// TestLongVariable has an image set a variable with which no program starts.
+func TestLongVariable(t *testing.T) {
+	w := newWorld(t)
+	path := filepath.Join(t.TempDir(), "long.tar")
+	imagetest.Save(t, path, imagetest.WithEnv(t, imagetest.Tiny(t), "BIG="+strings.Repeat("x", 128<<10)))
+	if err := w.table.Images().Make("long"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.table.Images().Import(w.limit(), "long", path); err != nil {
+		t.Fatal(err)
+	}
+	v := w.make("dev")
+	if err := v.Set(w.limit(), "image", "long"); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, v.Start(w.limit()), "argument list too long: image long: variable BIG: a variable has at most 130048 bytes, and it has 131072")
+}
+
 // TestImageInUse removes an image that only the machine of a VM still has,
 // not the VM's config: here the profile says another one by now.
 func TestImageInUse(t *testing.T) {

@@ -69,6 +69,9 @@ func (v *VM) prepare(ctx context.Context) (plan, error) {
 	v.change(func(s *seen) { s.Image = c.Image })
 	p, err := v.plan(c)
 	if err == nil {
+		err = checkImageEnv(p.spec.Image)
+	}
+	if err == nil {
 		err = v.fits(ctx, c)
 	}
 	if err != nil {

@@ -109,6 +109,11 @@ func With(t testing.TB, img v1.Image, change func(*v1.ConfigFile)) v1.Image {
 	return img
 }
 
+// WithEnv returns an image that sets a variable, K=V, more.
+func WithEnv(t testing.TB, img v1.Image, kv string) v1.Image {
+	return With(t, img, func(c *v1.ConfigFile) { c.Config.Env = append(c.Config.Env, kv) })
+}
+
 // Tiny returns an image of two layers without any program.
 func Tiny(t testing.TB) v1.Image {
 	t.Helper()
