@@ -107,6 +107,8 @@ func TestRefusedStarts(t *testing.T) {
 		{"frob", fs.ErrInvalid, "frob"},
 		{"user nobody-of-that-name", fs.ErrInvalid, "nobody-of-that-name"},
 		{"user 0:x", fs.ErrInvalid, "x"},
+		{"user 4294967295", fs.ErrInvalid, `user "4294967295": no user or group has the number 4294967295`},
+		{"user 0:4294967295", fs.ErrInvalid, `user "0:4294967295"`},
 		{"tty 0 80", fs.ErrInvalid, "0"},
 		{"tty a b", fs.ErrInvalid, "a"},
 		{"timeout soon", fs.ErrInvalid, "soon"},

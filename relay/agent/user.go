@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"os/user"
 	"strconv"
@@ -40,8 +41,11 @@ func parseLogin(s string) (login, error) {
 		group = g.Gid
 	}
 	gid, err := strconv.ParseUint(group, 10, 32)
-	if err != nil {
+	switch {
+	case err != nil:
 		return login{}, fmt.Errorf("%w: group %q is not known here", fs.ErrInvalid, group)
+	case max(uid, gid) == noUser:
+		return login{}, fmt.Errorf("%w: user %q: no user or group has the number %d", fs.ErrInvalid, s, noUser)
 	}
 	c := &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	if os.Getuid() == 0 {
@@ -51,6 +55,9 @@ func parseLogin(s string) (login, error) {
 	}
 	return login{name: u.Username, home: u.HomeDir, credential: c}, nil
 }
+
+// noUser is the number that stands for none in calls of the kernel.
+const noUser uint64 = math.MaxUint32
 
 // known returns the user with a number, made up if passwd has no such entry.
 func known(uid string) *user.User {
