@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"hutch/aggd/jsonrpc"
+	"hutch/fs"
 	"hutch/mcpd/composite"
 	"hutch/mcpd/policy"
 )
@@ -169,5 +170,8 @@ func TestCompositeAsks(t *testing.T) {
 	}
 	if !strings.Contains(busy, "too many composite tools run at once") {
 		t.Errorf("one too many: %s", busy)
+	}
+	if _, err := st.request(t.Context(), Caller{}, wish{method: "tools/call", member: "name", value: "consent"}); !fs.Is(err, fs.ErrBusy) {
+		t.Errorf("one too many of the tree: %v", err)
 	}
 }

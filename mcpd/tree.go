@@ -219,6 +219,8 @@ func (e *Endpoint) request(ctx context.Context, who Caller, w wish) (json.RawMes
 		return nil, fmt.Errorf("%w: %w", fs.ErrPermission, rerr)
 	case rerr.Code == jsonrpc.CodeTimeout:
 		return nil, fmt.Errorf("%w: %w", fs.ErrTimedOut, rerr)
+	case rerr.Code == jsonrpc.CodeBusy && rerr.Sent == nil: // ours, not a server's
+		return nil, fmt.Errorf("%w: %w", fs.ErrBusy, rerr)
 	}
 	return nil, rerr
 }
