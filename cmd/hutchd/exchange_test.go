@@ -130,6 +130,7 @@ outgoingAuth:
 	s.write("servers/near/config", fmt.Sprintf(`{"remote_url":"%s/mcp","tools_filter":["greet","gone"],"tools_override":{"lost":{"name":"found"}}}`, tr.URL))
 	s.groupOf("dev", config(""), "near")
 	s.write("groups/dev/ctl", "start\n")
+	s.has("groups/dev/status", "\nbackend far failed circuit closed error 'start: token_exchange: who calls brings no token")
 	s.has("groups/dev/mcp/servers", "token_exchange: who calls brings no token, and the config of group dev has none: give its tokenExchange a subjectToken")
 
 	s.write("groups/dev/config", config(subject))
@@ -169,7 +170,7 @@ outgoingAuth:
 		tr.does(c.status, c.answer, 3600)
 		s.write("groups/dev/config", config(subject)) // whoever changes it begins anew
 		want := "token exchange at " + strings.TrimPrefix(tr.URL, "http://") + ": "
-		for _, name := range []string{"groups/dev/mcp/servers", "servers/near/mcp/servers", "servers/near/status"} {
+		for _, name := range []string{"groups/dev/mcp/servers", "groups/dev/status", "servers/near/mcp/servers", "servers/near/status"} {
 			poll(t, name+" to say "+c.want, func() bool {
 				text := s.read(name)
 				return strings.Contains(text, want) && strings.Contains(text, c.want)
@@ -194,8 +195,10 @@ outgoingAuth:
 		}
 	}
 	s.has("groups/dev/mcp/servers", "the server refuses its token")
+	s.has("groups/dev/status", "\nbackend far connected circuit closed error 'the server refuses its token'\n")
 	tr.setDeaf(false)
 	greets()
+	s.has("groups/dev/status", "\nbackend far connected circuit closed\n")
 
 	s.write("servers/near/ctl", "stop\n")
 	tr.does(400, `{"error":"invalid_grant"}`, 3600)

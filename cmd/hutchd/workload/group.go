@@ -281,13 +281,15 @@ func (g *Group) Status() string {
 	notes = slices.Concat(notes, g.said[wire.Tools], g.said[wire.Prompts], c.Notes())
 	wrong := maps.Clone(g.wrong)
 	g.mu.Unlock()
+	ctx, cancel := context.WithTimeout(g.Context(), time.Second) // for the aggregator to answer
+	defer cancel()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nsince %s\n", g.state(), since.UTC().Format(time.RFC3339Nano))
 	for _, s := range g.Members() {
 		fmt.Fprintf(&b, "member %s %s circuit %s\n", s.Name, s.told(), g.breakers.State(s.Name))
 	}
 	for _, backend := range c.Backends {
-		fmt.Fprintf(&b, "backend %s circuit %s\n", backend.Name, g.breakers.State(backend.Name))
+		b.WriteString(g.backendStatus(ctx, backend.Name))
 	}
 	fmt.Fprintf(&b, "tools %d\nsessions %d\n", len(g.MCP.Items(wire.Tools)), g.MCP.Sessions())
 	for _, d := range c.CompositeTools {

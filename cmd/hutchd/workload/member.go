@@ -1,10 +1,12 @@
 package workload
 
 import (
+	"context"
 	"fmt"
 	"maps"
 
 	"hutch/aggd/wire"
+	"hutch/fs"
 	"hutch/mcpd/vmcp"
 	"hutch/profiles"
 	"hutch/profiles/runconfig"
@@ -75,6 +77,21 @@ func (g *Group) backend(c *vmcp.Config, b vmcp.Backend) wire.Server {
 		return exchanged(d)
 	}
 	return withHeader(d, c.Strategy(b.Name))
+}
+
+// backendStatus is the line of a group's status on a server that only its config names.
+func (g *Group) backendStatus(ctx context.Context, server string) string {
+	circuit, st := g.breakers.State(server), wire.Status{State: wire.Stopped}
+	if g.Serves() {
+		var err error
+		if st, err = g.MCP.Status(ctx, server); err != nil {
+			st.State, st.Error = wire.Failed, fs.Text(err)
+		}
+	}
+	if st.Error == "" {
+		return fmt.Sprintf("backend %s %s circuit %s\n", server, st.State, circuit)
+	}
+	return fmt.Sprintf("backend %s %s circuit %s error %s\n", server, st.State, circuit, fs.QuoteLine(g.Hides(st.Error)))
 }
 
 // asGroup returns a remote server with the header or the token that the config of its
