@@ -95,13 +95,28 @@ func detail(c *tree, l listed) []listed {
 		l.Memory, l.RAM = memoryOf(said["memory"], said["ram"])
 		l.CPU = percent(said["cpu"], said["since"], time.Now())
 	}
-	list := []listed{l}
-	execs, _ := folders(c, path.Join(dir, "exec")) // none if the VM went meanwhile
+	commands := make(chan []listed, 1)
+	go func() { commands <- commandsIn(c, l.VM) }() // ends with the connection at the latest
+	select {
+	case list := <-commands:
+		return append([]listed{l}, list...)
+	case <-time.After(guestTime):
+		l.Command = "(the guest does not answer)"
+		return []listed{l}
+	}
+}
+
+// guestTime is how long a guest may take to say what runs in it.
+const guestTime = 2 * time.Second
+
+func commandsIn(c *tree, vm string) (list []listed) {
+	dir := path.Join("vm", vm, "exec")
+	execs, _ := folders(c, dir) // none if the VM went meanwhile
 	for _, name := range execs {
-		cmd, _ := readFile(c, path.Join(dir, "exec", name, "cmd"))
-		state, _ := readFile(c, path.Join(dir, "exec", name, "status"))
+		cmd, _ := readFile(c, path.Join(dir, name, "cmd"))
+		state, _ := readFile(c, path.Join(dir, name, "status"))
 		state, _, _ = strings.Cut(state, "\n")
-		list = append(list, listed{VM: l.VM, State: state, Exec: name, Command: onLine(cmd)})
+		list = append(list, listed{VM: vm, State: state, Exec: name, Command: onLine(cmd)})
 	}
 	return list
 }
