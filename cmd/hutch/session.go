@@ -9,6 +9,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,6 +27,7 @@ type session struct {
 	timeout    string
 	interrupts interrupts
 	cancel     context.CancelCauseFunc
+	deaf       atomic.Bool // the guest has not heard of a signal in time
 }
 
 // errUnheeded is why a session ends at the third interrupt.
@@ -46,7 +48,11 @@ func execute(ctx context.Context, c *tree, vm string, words []string, o *options
 	if err != nil {
 		return err
 	}
-	defer ctl.Close()
+	defer func() {
+		if !s.deaf.Load() { // else the connection's end closes it
+			ctl.Close()
+		}
+	}()
 	s.ctl, s.dir = ctl, path.Join(vm, "exec", n)
 	for _, m := range messages {
 		if err := tell(ctl, m); err != nil {

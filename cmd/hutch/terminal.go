@@ -69,7 +69,19 @@ func (s *session) pass(sig syscall.Signal) {
 		}
 		return
 	}
-	tell(s.ctl, "signal "+unix.SignalName(sig))
+	heard := make(chan struct{})
+	go func() { // ends with the connection at the latest
+		defer close(heard)
+		tell(s.ctl, "signal "+unix.SignalName(sig))
+	}()
+	select {
+	case <-heard:
+	case <-time.After(hearTime):
+		if sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2 {
+			s.deaf.Store(true)
+			s.cancel(signaled(sig))
+		}
+	}
 	switch sig {
 	case syscall.SIGINT:
 		s.interrupts.signal()
@@ -77,6 +89,10 @@ func (s *session) pass(sig syscall.Signal) {
 		s.hangUp()
 	}
 }
+
+// hearTime is how long a guest has to hear of a signal. One that would end the command
+// ends the session then.
+const hearTime = 3 * time.Second
 
 // lastWords is what a command has to end by itself once our terminal is gone.
 const lastWords = 2 * time.Second

@@ -293,6 +293,27 @@ func TestSandboxedStuck(t *testing.T) {
 	}
 }
 
+// TestGuestHangs has hutch ps and hutch exec end where a guest does nothing any more.
+func TestGuestHangs(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	s.vm("dev")
+	run := s.command("hutch", "exec", "dev", "sh", "-c", "echo begun; exec sleep 1000")
+	printing(t, run).untilLine("begun")
+	s.hang("dev")
+	began := time.Now()
+	out, err := s.command("hutch", "ps").CombinedOutput()
+	if d := time.Since(began); err != nil || d > 10*time.Second || !strings.Contains(string(out), "the guest does not answer") {
+		t.Errorf("ps: %v after %v: %s", err, d, out)
+	}
+	began = time.Now()
+	run.Process.Signal(syscall.SIGTERM)
+	run.Wait()
+	if d := time.Since(began); d > 10*time.Second {
+		t.Errorf("exec took %v", d)
+	}
+}
+
 // rows returns what a ledger has in answer to a statement.
 func (s *service) rows(query, statement string) string {
 	s.t.Helper()
