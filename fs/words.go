@@ -63,6 +63,18 @@ func QuoteLine(s string) string {
 	return Quote(s)
 }
 
+// ShellWord returns s as a word that a shell takes for s and nothing else, whoever chose
+// it. What a terminal would not show as it is has the escapes of bash and zsh.
+func ShellWord(s string) string {
+	switch line := QuoteLine(s); {
+	case s != "" && !strings.ContainsFunc(s, NotIn("._/:-")):
+		return s
+	case strings.HasPrefix(line, `"`):
+		return "$'" + strings.ReplaceAll(line[1:len(line)-1], "'", `\'`) + "'"
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
 // LineWords splits a line of words that QuoteLine wrote, with or without its
 // newline. As of strings.SplitN there are n of them at most, the last of which is
 // the rest as it stands; with n < 0, all.

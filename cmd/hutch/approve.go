@@ -58,21 +58,8 @@ func tellHeld(c *tree, w io.Writer, of, dir string, held []string) error {
 	fmt.Fprintf(w, "%s: %s\n", fs.QuoteLine(held[0]), held[2])
 	less(w, "-", was, is)
 	less(w, "+", is, was)
-	_, err = fmt.Fprintf(w, "\thutch approve %s %s %s\n", shellWord(of), shellWord(held[0]), held[1])
+	_, err = fmt.Fprintf(w, "\thutch approve %s %s %s\n", fs.ShellWord(of), fs.ShellWord(held[0]), held[1])
 	return err
-}
-
-// shellWord returns s as a word that a shell takes for s and nothing else: a server
-// chooses the names of its tools. What a terminal would not show as it is has the
-// escapes of bash and zsh.
-func shellWord(s string) string {
-	switch line := fs.QuoteLine(s); {
-	case s != "" && !strings.ContainsFunc(s, fs.NotIn("._/:-")):
-		return s
-	case strings.HasPrefix(line, `"`):
-		return "$'" + strings.ReplaceAll(line[1:len(line)-1], "'", `\'`) + "'"
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // less prints the lines of a text that another has not, but for the digest.

@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"hutch/fs"
 	"hutch/fs/need"
 )
 
@@ -13,7 +14,7 @@ func TestShellWord(t *testing.T) {
 		"one__add": "one__add", "servers/one": "servers/one", "": "''", "a$(id)": "'a$(id)'", "a`id`": "'a`id`'", "it's": `'it'\''s'`,
 		`"a"`: `'"a"'`, "a\n'$b": `$'a\n\'$b'`, "\x1b[2J\u200b\"": `$'\x1b[2J\u200b\"'`, "\xff": `$'\xff'`,
 	} {
-		got := shellWord(s)
+		got := fs.ShellWord(s)
 		if got != want {
 			t.Errorf("%q is %s, want %s", s, got, want)
 		}

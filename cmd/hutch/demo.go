@@ -11,6 +11,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"hutch/fs"
 )
 
 // demo builds everything, brings up a service of its own, and shows a
@@ -193,7 +195,7 @@ func (d *show) mkdir(dir string) {
 }
 
 func (d *show) echo(text, file string) {
-	d.do("echo "+shellWord(text)+" >>"+file, func() error { return writeFile(d.c, file, text+"\n") })
+	d.do("echo "+fs.ShellWord(text)+" >>"+file, func() error { return writeFile(d.c, file, text+"\n") })
 }
 
 // cat prints a file that is not empty.

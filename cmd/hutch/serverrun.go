@@ -61,11 +61,10 @@ func (f *serverFlags) newServer(ctx context.Context, c *tree, name string, be fu
 		return err
 	}
 	if err := be(dir); err != nil {
-		if f.keep {
-			return err
+		if !f.keep {
+			err = errors.Join(err, dropServer(ctx, dir))
 		}
-		told := &fs.Told{Text: asFlags(fs.Text(err)), Err: err}
-		return errors.Join(told, dropServer(ctx, dir))
+		return err
 	}
 	_, err = fmt.Println(name)
 	return err

@@ -132,10 +132,14 @@ func (r *run) explain(err error) error {
 	case r.unnamed != nil:
 		none := strings.TrimPrefix(r.unnamed.Error(), fs.ErrNotExist.Error()+": ")
 		return fmt.Errorf("no %s; as an image: %w", strings.TrimSuffix(none, "?"), err)
-	case len(r.unseen) > 0 && !strings.Contains(err.Error(), notShown):
+	case len(r.unseen) > 0:
+		said := strings.Contains(err.Error(), notShown) // with what has it see them to read
 		var mounts []permission.Mount
 		for _, path := range r.unseen {
-			mounts = append(mounts, permission.Mount{Host: path, Guest: path})
+			mounts = append(mounts, permission.Mount{Host: path, Guest: path, ReadOnly: said})
+		}
+		if said {
+			return fmt.Errorf("%w; %s", err, asFlags(mounts))
 		}
 		return fmt.Errorf("%w ("+notShown+" %s of the host: %s)", err, strings.Join(r.unseen, ", "), r.show(mounts))
 	}
@@ -144,5 +148,15 @@ func (r *run) explain(err error) error {
 
 // show says how the server is shown folders of the host, beside those that it sees.
 func (r *run) show(folders []permission.Mount) string {
-	return setting("volumes", volumes(append(slices.Clip(r.Mounts), folders...))) + ", with :ro if it is only to read"
+	return setting("volumes", volumes(append(slices.Clip(r.Mounts), folders...))) + ", with :ro if it is only to read, " + asFlags(folders)
+}
+
+// asFlags says how hutch server run shows folders, which leaves nothing of a server that
+// does not start.
+func asFlags(folders []permission.Mount) string {
+	text := "or hutch server run with"
+	for _, m := range folders {
+		text += " -v " + fs.ShellWord(m.String())
+	}
+	return text
 }

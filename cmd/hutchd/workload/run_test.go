@@ -3,10 +3,12 @@ package workload
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"hutch/profiles/permission"
 	"hutch/profiles/registry"
 	"hutch/profiles/runconfig"
 )
@@ -152,6 +154,16 @@ func TestRunOther(t *testing.T) {
 	}
 }
 
+// TestAsFlags has a shell read the folders that flags show.
+func TestAsFlags(t *testing.T) {
+	folders := []permission.Mount{{Host: "/b", Guest: "/b"}, {Host: "/it's $(id)", Guest: "/a b", ReadOnly: true}}
+	_, flags, _ := strings.Cut(asFlags(folders), " with ")
+	out, err := exec.Command("sh", "-c", `printf '%s\n' `+flags).Output()
+	if want := "-v\n/b:/b\n-v\n/it's $(id):/a b:ro\n"; err != nil || string(out) != want {
+		t.Errorf("%s is %q, %v", flags, out, err)
+	}
+}
+
 // TestRunHint has who runs a server that does not see a folder be told of that.
 func TestRunHint(t *testing.T) {
 	s, dir := entries(t), t.TempDir()
@@ -168,8 +180,13 @@ func TestRunHint(t *testing.T) {
 		if strings.Contains(text, "does not show "+dir) != want || strings.Contains(text, `set volumes ["/srv:/srv",`) != (want && mounts != "[]") {
 			t.Errorf("with %s: %s", mounts, text)
 		}
-		if said := errors.New("it ended; " + notShown + " " + dir + ": do"); r.explain(said) != said {
-			t.Errorf("said twice: %v", r.explain(said))
+		said := errors.New("it ended; " + notShown + " " + dir + ": do")
+		text, wanted := r.explain(said).Error(), said.Error()
+		if want {
+			wanted += "; or hutch server run with -v " + dir + ":" + dir + ":ro"
+		}
+		if text != wanted {
+			t.Errorf("with %s: what was said becomes %s", mounts, text)
 		}
 	}
 }
