@@ -111,9 +111,6 @@ func TestCompact(t *testing.T) {
 
 // TestListTooLong leaves out what is longest of what is too long together.
 func TestListTooLong(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it computes much, on one goroutine")
-	}
 	a := &aggregator{cfg: Config{}.withDefaults()}
 	item := func(n int) [][]byte { return [][]byte{[]byte(`{"name":"x","a":"` + strings.Repeat("y", n) + `"}`)} }
 	line := a.encodeParts(wire.Tools, []part{{"long", item(maxList * 2 / 3)}, {"short", item(9)}, {"middle", item(maxList / 2)}, {"endless", item(maxList)}, {"last", item(9)}})

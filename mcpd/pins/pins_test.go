@@ -131,9 +131,6 @@ func TestStrict(t *testing.T) {
 
 // A server can offer what it likes: neither the file nor the memory grows.
 func TestBounds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it computes much, on one goroutine")
-	}
 	j := newJudge(t)
 	huge := `"` + strings.Repeat("x", maxText/4) + `"`
 	for i := range 8 {
@@ -318,9 +315,6 @@ func FuzzDefine(f *testing.F) {
 
 // TestDiffer has two definitions of very many members be told apart in time.
 func TestDiffer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it computes much, on one goroutine")
-	}
 	var was, is strings.Builder
 	for i := range 100_000 {
 		fmt.Fprintf(&was, `"a%d":1,`, i)
