@@ -64,6 +64,7 @@ type Child struct {
 
 	defining chan struct{} // holds a token while servers are defined: the last has the newest
 	faulty   chan struct{} // has one where a server's secrets are to be tried again
+	waits    atomic.Bool   // those of one were not had in promptTime: they are tried at once
 
 	mu      sync.Mutex    // guards what follows
 	defined []wire.Server // with references to secrets

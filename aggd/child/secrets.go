@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -70,11 +69,6 @@ func lacking(defined, told []wire.Server) bool {
 
 func isFaulty(s wire.Server) bool { return s.Fault != "" }
 
-// waiting says whether a server has the fault that its secrets are asked for.
-func waiting(told []wire.Server) bool {
-	return slices.ContainsFunc(told, func(s wire.Server) bool { return strings.HasSuffix(s.Fault, errWaits.Error()) })
-}
-
 // definitions returns the servers as they are defined.
 func (c *Child) definitions() []wire.Server {
 	c.mu.Lock()
@@ -130,6 +124,9 @@ func (c *Child) withSecrets(ctx context.Context, s wire.Server, limit time.Durat
 	if errors.Is(err, context.DeadlineExceeded) && context.Cause(ctx) == late { // of who does not say the cause
 		err = late
 	}
+	if errors.Is(err, errWaits) {
+		c.waits.Store(true)
+	}
 	s.Headers, s.BearerToken, s.Fault = nil, "", err.Error()
 	return s, err
 }
@@ -140,9 +137,10 @@ func (c *Child) remedy(ctx context.Context) {
 	c.mu.Lock()
 	defined, told := c.defined, slices.Clone(c.servers)
 	c.mu.Unlock()
+	was := slices.Clone(told)
 	var all sync.WaitGroup
 	for i, s := range defined {
-		if isFaulty(told[i]) {
+		if isFaulty(was[i]) {
 			all.Go(func() { told[i], _ = c.withSecrets(ctx, s, resolveTime, errSilent) })
 		}
 	}
@@ -155,7 +153,7 @@ func (c *Child) remedy(ctx context.Context) {
 	now := slices.Clone(c.servers)
 	for i, s := range c.defined {
 		at := slices.IndexFunc(defined, func(d wire.Server) bool { return reflect.DeepEqual(d, s) })
-		if at >= 0 && isFaulty(now[i]) {
+		if at >= 0 && isFaulty(was[at]) && isFaulty(now[i]) {
 			now[i] = told[at]
 		}
 	}
@@ -188,7 +186,7 @@ func (c *Child) mend(ctx context.Context, r *run) {
 			return
 		}
 		was := c.told()
-		if !waiting(was) { // others do not wait for those, and they are waited for longer here
+		if !c.waits.Swap(false) { // others do not wait for those, and they are waited for longer here
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():
