@@ -237,3 +237,28 @@ outgoingAuth:
 		return nil
 	})
 }
+
+// TestExchangeRevoked starts a server again whose token counts no more: it is shown
+// another.
+func TestExchangeRevoked(t *testing.T) {
+	tr := newTrader(t)
+	s := serve(t, false)
+	s.write("secrets/mine", "the-subject-token")
+	s.mkdir("servers/near")
+	s.write("servers/near/config", fmt.Sprintf(`{"remote_url":"%s/mcp"}`, tr.URL))
+	s.groupOf("dev", fmt.Sprintf(`
+outgoingAuth:
+  default:
+    type: token_exchange
+    tokenExchange: {tokenUrl: '%[1]s/token', clientId: hutch, subjectToken: 'secret:mine'}
+`, tr.URL), "near")
+	s.write("servers/near/ctl", "start\n")
+	s.write("servers/near/ctl", "stop\n")
+	tr.does(0, "", 3600) // what it was given counts no more
+	if err := s.tryWrite("servers/near/ctl", "start\n"); err != nil {
+		t.Errorf("start: %v, %s", err, s.why())
+	}
+	if n := tr.count(); n != 2 {
+		t.Errorf("%d tokens were given, want 2", n)
+	}
+}

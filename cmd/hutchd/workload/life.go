@@ -209,7 +209,7 @@ func (s *Server) connected(ctx context.Context) error {
 		switch {
 		case err == nil && st.Connected:
 			return nil
-		case err == nil && st.Refused != "" && (st.Error == "" || s.exchange() == nil):
+		case err == nil && st.Refused != "" && (st.State == wire.Starting || s.exchange() == nil):
 			if err := s.renew(ctx, st.Refused); err != nil {
 				return err
 			}
