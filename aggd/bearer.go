@@ -11,7 +11,7 @@ import (
 
 const (
 	renewTime  = 20 * time.Second // that a request that the server refuses waits for another token
-	renewPause = 10 * time.Second // after that, in which no request waits for another than the same
+	renewPause = 10 * time.Second // from asking for another than a token until one is asked for again
 )
 
 // A bearer is the token of a server that the host replaces while connections use it.

@@ -270,7 +270,6 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestSpare has references to secrets be shown, and what only begins like one not.
 // TestPassing gives a Redactor more tokens than it keeps: the newest stay known, and so
 // does what is no token.
 func TestPassing(t *testing.T) {
@@ -295,6 +294,7 @@ func TestPassing(t *testing.T) {
 	}
 }
 
+// TestSpare has references to secrets be shown, and what only begins like one not.
 func TestSpare(t *testing.T) {
 	var r Redactor
 	refs := []string{"secret:gh", "vault:kv/app/token", "env:GH_TOKEN"}

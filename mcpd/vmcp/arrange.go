@@ -133,8 +133,11 @@ func (c *Config) shows(w *work, tool string) bool {
 
 // Tool returns the own name of the tool that a composite tool calls SERVER.NAME. It may
 // be one that clients do not know of.
-func (c *Config) Tool(server, name string) string {
-	if w := newNamer(c).works[server]; w != nil {
+func (c *Config) Tool(server, name string) string { return newNamer(c).ownName(server, name) }
+
+// ownName is that of a work, for a server of which nothing may be said.
+func (n *namer) ownName(server, name string) string {
+	if w := n.works[server]; w != nil {
 		return w.ownName(name)
 	}
 	return name
@@ -216,10 +219,7 @@ func (n *namer) missing(items []wire.Item) {
 func (n *namer) missed(f *faults, has map[string]map[string]bool) {
 	n.c.eachCall(func(path []string, tool string) {
 		server, name, ok := Split(tool, func(server string) bool { return has[server] != nil })
-		if w := n.works[server]; w != nil {
-			name = w.ownName(name)
-		}
-		if ok && !has[server][name] {
+		if ok && !has[server][n.ownName(server, name)] {
 			f.add(path, "%s has no tool %.80q", server, name)
 		}
 	})

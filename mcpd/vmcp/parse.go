@@ -90,8 +90,8 @@ func some(list []string) []string {
 	return list
 }
 
-// measure refuses a document that is too deep, has too large a table, or is too large where what aliases stand
-// for is counted as often as it is meant.
+// measure refuses a document that is too deep, has too large a table, or is too large
+// where what aliases stand for is counted as often as it is meant.
 func measure(root *yaml.Node) error {
 	sizes := make(map[*yaml.Node]int)
 	var size func(n *yaml.Node, depth int) (int, error)
