@@ -246,7 +246,6 @@ func (e *Endpoint) Reload(ctx context.Context, servers []wire.Server, p *policy.
 		err = c.Refresh(ctx, servers)
 	}
 	e.changed("")
-	e.cfg.Changed() // a server may have a fault now, of which the aggregator tells no more
 	return err
 }
 

@@ -102,6 +102,13 @@ func (tr *trader) setDeaf(deaf bool) {
 	tr.deaf = deaf
 }
 
+// last is what the last request was made with.
+func (tr *trader) last() string {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.seen
+}
+
 func (tr *trader) count() int {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -147,8 +154,8 @@ outgoingAuth:
 	}
 	greets()
 	s.has("servers/near/status", "\nnote 'tools_filter.1: near has no tool \"gone\"'\n", "\nnote 'tools_override.lost: near has no such tool'\n")
-	if want := "the-subject-token hutch the-client-secret notes"; tr.seen != want || tr.count() != 2 {
-		t.Errorf("asked with %q, %d times; want %q, once for each", tr.seen, tr.count(), want)
+	if want := "the-subject-token hutch the-client-secret notes"; tr.last() != want || tr.count() != 2 {
+		t.Errorf("asked with %q, %d times; want %q, once for each", tr.last(), tr.count(), want)
 	}
 
 	tr.does(0, "", 12) // each server refuses what it had, which costs one call nothing
@@ -210,8 +217,8 @@ outgoingAuth:
 	s.write("secrets/mine", "another-subject")
 	s.write("servers/near/ctl", "start\n")
 	greets()
-	if !strings.HasPrefix(tr.seen, "another-subject ") {
-		t.Errorf("asked with %q", tr.seen)
+	if !strings.HasPrefix(tr.last(), "another-subject ") {
+		t.Errorf("asked with %q", tr.last())
 	}
 	tr.says(400, `{"error":"invalid_grant"}`) // and the tokens that were given count on
 	s.write("secrets/mine", "a-third-subject")
@@ -260,5 +267,10 @@ outgoingAuth:
 	}
 	if n := tr.count(); n != 2 {
 		t.Errorf("%d tokens were given, want 2", n)
+	}
+	s.write("servers/near/ctl", "stop\n")
+	tr.setDeaf(true)
+	if err := s.tryWrite("servers/near/ctl", "start\n"); err == nil {
+		t.Error("a server is started that takes no token")
 	}
 }

@@ -190,3 +190,26 @@ func (s *service) tokensNowhere(a *oauthtest.Server) {
 		}
 	}
 }
+
+// TestLoginMember has a server that runs by a login join a group: it is shown another
+// token still when it refuses the one that it has.
+func TestLoginMember(t *testing.T) {
+	a, _ := notes(t)
+	s := serve(t, false)
+	s.mkdir("servers/notes")
+	s.tryWrite("servers/notes/ctl", "run "+a.MCP+"\n")
+	s.byCode(a, "notes")
+	s.is("notes", "running")
+	s.greets("notes")
+	s.mkdir("groups/db")
+	s.write("groups/db/members", "notes\n")
+	a.Revoke()
+	poll(t, "greeting by another token", func() bool { // a call while the group is told of it fails
+		f := s.open("servers/notes/tools/greet/call", os.O_RDWR)
+		defer f.Close()
+		p := make([]byte, 1<<10)
+		_, err := f.WriteAt([]byte("{\"name\":\"you\"}\n"), 0)
+		n, _ := f.ReadAt(p, 0)
+		return err == nil && strings.Contains(string(p[:n]), "hello you")
+	})
+}

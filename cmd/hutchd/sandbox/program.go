@@ -30,7 +30,7 @@ type Program struct {
 	v      *Sandbox
 	e      *guest.Exec
 	start  programs.Start
-	wanted context.Context // ends when it is given up: the guest does not answer
+	wanted context.Context // ends when it is given up, as when the guest does not answer, and when all is done
 	giveUp context.CancelFunc
 	ctx    context.Context // ends when it has ended, too
 	cancel context.CancelFunc
@@ -224,7 +224,7 @@ func (p *Program) await(done <-chan struct{}) {
 	}
 }
 
-// Exited is closed when nothing of the program is left.
+// Exited is closed when nothing of the program is left, or its guest was given up.
 func (p *Program) Exited() <-chan struct{} { return p.exited }
 
 // Terminate asks the program to end, by SIGTERM. It does not wait for the guest to hear

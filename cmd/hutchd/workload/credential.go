@@ -144,7 +144,7 @@ func (s *Server) inUse() (*credential, string) {
 }
 
 // renew has a server be shown another token than the one of a wire.TokenHash, which it
-// refuses, or the newest where that is "". It is the caller's turn.
+// refuses, or, of a login, the newest where that is "". It is the caller's turn.
 func (s *Server) renew(ctx context.Context, refused string) error {
 	if x := s.exchange(); x != nil {
 		if x.refuse(refused) {
@@ -196,6 +196,11 @@ func (s *Server) freshen() error {
 		refused = st.Refused
 	}
 	if x != nil {
+		if s.told() == runconfig.AuthRetrying { // of a login, whose token it is not shown any more
+			if err := s.enter(runconfig.Well, nil); err != nil {
+				return err
+			}
+		}
 		return s.renew(ctx, refused)
 	}
 	due, retrying := k.Due(), s.told() == runconfig.AuthRetrying

@@ -204,15 +204,18 @@ func overrides(s *runconfig.Server) map[string]vmcp.Override {
 
 // connected waits until the server is connected, and fails when that failed.
 func (s *Server) connected(ctx context.Context) error {
+	refused := "" // by which another token was asked for
 	for {
 		st, err := s.MCP.Status(ctx, s.Name)
 		switch {
 		case err == nil && st.Connected:
 			return nil
-		case err == nil && st.Refused != "" && (st.State == wire.Starting || s.exchange() == nil):
-			if err := s.renew(ctx, st.Refused); err != nil {
+		case err == nil && st.Refused != refused && st.Refused != "":
+			refused = st.Refused
+			if err := s.renew(ctx, refused); err != nil {
 				return err
 			}
+			continue // it may have a fault now, of which the aggregator does not tell
 		case err == nil && st.Error != "":
 			return errors.New(s.Hides(st.Error))
 		}

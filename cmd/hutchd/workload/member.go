@@ -125,6 +125,9 @@ func withHeader(d wire.Server, s vmcp.Strategy) wire.Server {
 // not wait for that.
 func (s *Server) regrouped() {
 	if c := s.Config(); c != nil && c.Server().IsRemote() && s.wanted() {
-		s.Later(s.Configure)
+		s.Later(func(ctx context.Context) error {
+			defer s.wake() // it may have a fault now, of which the aggregator does not tell
+			return s.Configure(ctx)
+		})
 	}
 }

@@ -201,6 +201,9 @@ func (s *Server) decode(text string) error {
 	defer s.mu.Unlock()
 	s.text, s.bad = text, err
 	if err == nil {
+		if s.known != nil && s.known.of == s.config && s.state.Live() {
+			s.known.of = c // of a server that runs only the group is another
+		}
 		s.config = c
 	}
 	return err
