@@ -23,6 +23,7 @@ func (w *Workloads) Open() error {
 	if err := w.load(); err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
+	close(w.opened)
 	w.s.Later(func(ctx context.Context) error {
 		var left []place
 		for _, v := range w.s.List() {

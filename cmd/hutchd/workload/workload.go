@@ -35,6 +35,8 @@ type Workloads struct {
 	dir       string // with a folder for each server
 	groupsDir string // and for each group
 
+	opened chan struct{} // closed when the sandboxes, servers and groups are there
+
 	mu      sync.Mutex // guards what follows
 	boxes   map[place]*box
 	servers map[string]*Server
@@ -61,7 +63,7 @@ type box struct {
 func New(s *sandbox.Service, state string, entries *registry.Store) *Workloads {
 	w := &Workloads{
 		s: s, registry: entries, dir: filepath.Join(state, "servers"), groupsDir: filepath.Join(state, "groups"),
-		boxes: make(map[place]*box), servers: make(map[string]*Server), groups: make(map[string]*Group),
+		opened: make(chan struct{}), boxes: make(map[place]*box), servers: make(map[string]*Server), groups: make(map[string]*Group),
 	}
 	s.Denied = func(v *sandbox.Sandbox, e wire.NetEvent) { w.denied(v.Config().Profile, e) }
 	return w
@@ -80,6 +82,11 @@ func (w *Workloads) Start(ctx context.Context, g *gateway.Gateway, s programs.St
 }
 
 func (w *Workloads) start(ctx context.Context, g *gateway.Gateway, s programs.Start) (programs.Task, error) {
+	select {
+	case <-w.opened: // a VM that is adopted may ask for its servers before
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	b, err := profiles.ParseBox(s.Sandbox)
 	switch {
 	case err != nil:
