@@ -86,6 +86,8 @@ func (s *Server) checkTools() *Fault {
 		o := s.Overrides[tool]
 		path := "tools_override." + tool
 		switch {
+		case hideWords(tool) != tool, hideWords(o.Name) != o.Name:
+			return secretf("tools_override", "has what looks like a secret for the name of a tool")
 		case !isTool(tool):
 			return faultf("tools_override", "has %.64q, which is no name of a tool", tool)
 		case o == Override{}:

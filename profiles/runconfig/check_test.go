@@ -79,6 +79,8 @@ func TestRefused(t *testing.T) {
 		plain(`,"env_vars":{"A":"\u0000"}`):                                                                "env_vars.A has a NUL",
 		plain(`,"cmd_args":["a\u0000"]`):                                                                   "cmd_args[0] has a NUL",
 		plain(`,"tools_filter":[""]`):                                                                      `tools_filter[0] "" is no name`,
+		plain(`,"tools_override":{"ghp_abcdefghijklmnopqrstuvwxyz0123456789":{"name":"x"}}`):               "tools_override has what looks like a secret",
+		plain(`,"tools_override":{"x":{"name":"ghp_abcdefghijklmnopqrstuvwxyz0123456789"}}`):               "tools_override has what looks like a secret",
 		plain(`,"tools_override":{"a":{}}`):                                                                "tools_override.a says no name",
 		plain(`,"tools_override":{"a":{"name":"c"},"b":{"name":"c"}}`):                                     `tools_override.b.name "c" is what "a" is called, too`,
 		plain(`,"header_forward":{"add_plaintext_headers":{"A":"b"}}`):                                     "does not go with transport stdio",
