@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -424,25 +425,28 @@ func TestSetuid(t *testing.T) {
 	}
 }
 
-// TestGrowing packs a file that is written to meanwhile.
-func TestGrowing(t *testing.T) {
+// TestShrinking packs a file that is cut off meanwhile: when more of the archive is
+// out than stands before the file, which is more than a Writer keeps back and cannot be
+// made smaller.
+func TestShrinking(t *testing.T) {
 	from := t.TempDir()
 	name := filepath.Join(from, "f")
-	if err := os.WriteFile(name, bytes.Repeat([]byte("x"), 1<<20), 0o600); err != nil {
+	data := make([]byte, 64<<20)
+	rand.NewChaCha8([32]byte{}).Read(data)
+	if err := os.WriteFile(name, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	out := 0
 	w, err := pack.NewWriter(writerFunc(func(p []byte) (int, error) {
-		return len(p), os.WriteFile(name, []byte("short"), 0o600)
+		if out += len(p); out < 1<<20 {
+			return len(p), nil
+		}
+		return len(p), os.Truncate(name, 5)
 	}), pack.Manifest{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Abandon()
-	// What is written before is not taken at once.
-	if err := w.File("manifest", 8<<20, bytes.NewReader(make([]byte, 8<<20))); err != nil {
-		t.Fatal(err)
-	}
-	os.WriteFile(name, bytes.Repeat([]byte("x"), 64<<20), 0o600)
 	if err := w.Folder(t.Context(), pack.Folder{Name: "work", Dir: from}, func() error { return nil }); !errors.Is(err, fs.ErrBusy) {
 		t.Error(err)
 	}
