@@ -184,10 +184,10 @@ func (c *Config) Set(path, value string) (*Config, error) {
 	}
 	quoted := rawjson.Quote(value)
 	switch {
+	case !isKnown(names) && (value != "" || bytes.Equal(put(c.text, nil, names), c.text)): // one that was kept can go
+		return nil, fmt.Errorf("%w: config: %s is not known%s", fs.ErrInvalid, hideWords(fmt.Sprintf("%.64q", path)), meant(names))
 	case value == "":
 		quoted = nil
-	case !isKnown(names):
-		return nil, fmt.Errorf("%w: config: %s is not known%s", fs.ErrInvalid, hideWords(fmt.Sprintf("%.64q", path)), meant(names))
 	case isList(names) && !(strings.ContainsAny(value[:1], "[{") && json.Valid([]byte(value))):
 		return Decode(c.tidy(put(c.text, slices.Concat([]byte("["), quoted, []byte("]")), names)))
 	}

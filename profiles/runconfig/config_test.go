@@ -211,6 +211,7 @@ func TestSet(t *testing.T) {
 		{"invented.password", "12345678", `"invented.password" is not known; server(5)`},
 		{"tool_filter", `["echo"]`, "did you mean tools_filter?"}, {"tols_filter", "echo", "did you mean tools_filter?"}, {"ram", "1GiB", "did you mean hutch.ram?"},
 		{"hutch.rma", "1GiB", "did you mean hutch.ram?"}, {"tools_override.echo.nme", "x", "is not known"}, {"Image", "x", "did you mean image?"},
+		{"tool_filter", "", "did you mean tools_filter?"},
 		{"tools_filter", `{"a":1}`, "tools_filter takes no object: write a list"},
 		{"volumes", "x:/y", `volumes[0] "x:/y" has the path "x"`},
 	} {
