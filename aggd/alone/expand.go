@@ -8,7 +8,8 @@ import (
 )
 
 // An expander puts variables of the environment into the texts of a file, as
-// Claude's clients do: ${NAME}, and ${NAME:-TEXT} for TEXT where NAME is not set.
+// Claude's clients do: ${NAME}, and ${NAME:-TEXT} for TEXT where NAME is not set; and as
+// editors do, ${env:NAME}.
 // What was put in is not looked through again, and everything else stays.
 type expander struct {
 	env  map[string]string
@@ -81,7 +82,7 @@ func (x *expander) into(where string, text *string) error {
 
 // value returns what stands for ${inside}.
 func (x *expander) value(inside string) (string, error) {
-	name, otherwise, has := strings.Cut(inside, ":-")
+	name, otherwise, has := strings.Cut(strings.TrimPrefix(inside, "env:"), ":-")
 	if value, set := x.env[name]; set {
 		return value, nil
 	}

@@ -124,8 +124,8 @@ func parseServers(table []byte, x *expander) (servers []Server, err error) {
 // An entry is a server as clients write it. They have more for it, which says how
 // they use it and nothing of what it is.
 type entry struct {
-	Type      string `json:"type"`
-	Transport string `json:"transport"` // some clients' type
+	Type      string          `json:"type"`
+	Transport json.RawMessage `json:"transport"` // some clients' type; Cline's object of what is here but disabled
 
 	Command string            `json:"command"`
 	Args    []string          `json:"args"`
@@ -137,13 +137,15 @@ type entry struct {
 	HTTPURL   string            `json:"httpUrl"`   // others'
 	Headers   map[string]string `json:"headers"`
 
-	Disabled bool `json:"disabled"`
+	Disabled bool  `json:"disabled"`
+	Enabled  *bool `json:"enabled"` // others' way to say it
 }
 
-// types are the values of type and transport, and what they mean to the aggregator.
+// types are the values of type and transport in small letters, and what they mean to
+// the aggregator.
 var types = map[string]string{
-	"": "", "stdio": "stdio", "sse": "sse",
-	"http": "http", "streamable-http": "http", "streamable_http": "http", "streamableHttp": "http",
+	"": "", "stdio": "stdio", "local": "stdio", "sse": "sse",
+	"http": "http", "streamable-http": "http", "streamable_http": "http", "streamablehttp": "http",
 }
 
 // parseServer reads one server.
@@ -152,10 +154,15 @@ func parseServer(text []byte, x *expander) (s Server, enabled bool, err error) {
 		return s, true, err
 	}
 	var e entry
-	if err := json.Unmarshal(text, &e); err != nil {
+	err = json.Unmarshal(text, &e)
+	if inner := e.Transport; err == nil && len(inner) > 0 && inner[0] == '{' {
+		e.Transport = nil
+		err = json.Unmarshal(inner, &e)
+	}
+	if err != nil {
 		return s, true, mistyped(err)
 	}
-	if e.Disabled {
+	if e.Disabled || e.Enabled != nil && !*e.Enabled {
 		return s, false, nil
 	}
 	if err := x.entry(&e); err != nil {
@@ -184,10 +191,12 @@ func (e entry) server() (s Server, enabled bool, err error) {
 		}
 	}
 	kind := e.Type
-	if kind == "" {
-		kind = e.Transport
+	if kind == "" && e.Transport != nil {
+		if json.Unmarshal(e.Transport, &kind) != nil {
+			return s, true, errors.New(`"transport" takes a text or an object`)
+		}
 	}
-	means, known := types[kind]
+	means, known := types[strings.ToLower(kind)]
 	switch {
 	case !known:
 		err = fmt.Errorf("type %.40q is not known: write stdio, http or sse", kind)
