@@ -71,7 +71,7 @@ var owners = map[string][]string{
 	"github.com/minio/minio-go/v7":                  {"aggd/storage/s3", "aggd/storage/s3/s3test"},
 	"github.com/ncruces/go-sqlite3":                 {"mcpd/query"},
 	"github.com/pelletier/go-toml/v2":               {"profiles", "profiles/clients"},
-	"github.com/tailscale/hujson":                   {"profiles", "profiles/clients"},
+	"github.com/tailscale/hujson":                   {"aggd/alone", "profiles", "profiles/clients"},
 	"github.com/openbao/openbao/api/v2":             {"profiles/vault"},
 	"github.com/prometheus/":                        {"cmd/hutchd/telemetry"},
 	"go.opentelemetry.io/":                          {"cmd/hutchd/telemetry"},

@@ -29,7 +29,9 @@ func TestFile(t *testing.T) {
 		{`{"mcpServers":{"a":{"command":"c","args":["${HUGE}","${HUGE}"]}}}`, `its servers take more than 131072 bytes together`},
 		{`{"mcpServers":{` + strings.Repeat(`"a":{"disabled":true},`, 1) + many(maxServers+1) + `}}`, `it has more than 512 servers`},
 		{"\ufeff" + `{"mcpServers":{},"other":{"x":1,"x":2}}`, ``},
+		{"// of mine\n{\"mcpServers\": {\"a\": {\"command\": \"c\", /* old */},},} // end", `a: stdio c [] map[] `},
 		{`{"mcpServers": {"a": {"command": "c"} "b": {}}, }`, `invalid JSON: unexpected '"' at byte 38`},
+		{strings.Repeat("/**/[", maxComment/5+1), `invalid JSON: unexpected '/' at byte 0`},
 
 		{`{"mcpServers":{"a":{"command":"c","args":["-x","${HOME}/y"],"env":{"T":"a${TOKEN}b$HOME"},"cwd":"${HOME}"}}}`,
 			`a: stdio c ["-x" "/home/u/y"] map[T:ato kenb$HOME] /home/u`},
