@@ -81,7 +81,7 @@ func (m *making) schema(tool string) json.RawMessage {
 func (m *making) call(ctx context.Context, tool string, args json.RawMessage) (json.RawMessage, error) {
 	server, own, ok := m.cs.Find(tool)
 	if !ok {
-		return nil, errors.New("its server is not one of these")
+		return nil, errors.New("no server that runs here has it")
 	}
 	name, renamed := m.name(server, own)
 	b := rawjson.AppendString([]byte(`{"name":`), name)

@@ -63,6 +63,9 @@ compositeTools:
 - name: none
   description: Calls what is not there.
   steps: [{id: x, tool: left.nothing}, {id: y, tool: nobody.echo}]
+- name: named
+  description: Calls tools by the names that clients have.
+  steps: [{id: x, tool: left_sum, arguments: {a: 2, b: 3}}]
 `, "left", "right")
 	dir := "groups/dev/"
 	sum := func(tool, want string) {
@@ -73,10 +76,11 @@ compositeTools:
 	}
 	sum("get-sum", "5")
 	sum("left_sum", "5")
+	sum("named", "5")
 	s.has(dir+"status", "serving\n", "member left running circuit closed\n", "member right running circuit closed\n", "composite both\n",
 		`"echo" of left: left out: right comes first with the name "echo"`,
 		`line 17: compositeTools.1.steps.0.tool: left has no tool "nothing"`,
-		`line 17: compositeTools.1.steps.1.tool: the group has no server of "nobody.echo"`)
+		`line 17: compositeTools.1.steps.1.tool: the group has no tool "nobody.echo": want SERVER.TOOL, or a name that clients have`)
 	if text := s.use(dir+"tools/both", `{"n":4}`); !strings.Contains(text, "4 and 1 is 5") {
 		t.Errorf("both: %s", text)
 	}

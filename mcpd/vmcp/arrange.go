@@ -131,6 +131,30 @@ func (c *Config) shows(w *work, tool string) bool {
 	return w.shown == nil || w.shown[tool]
 }
 
+// Names returns tools by what a step of a composite tool may call them beside
+// SERVER.TOOL: the names that Arrange gives them and, of those that it leaves out, the
+// ones that they would have. Without composite tools there are none.
+func (c *Config) Names(items []wire.Item) map[string]wire.Item {
+	names := make(map[string]wire.Item)
+	if len(c.CompositeTools) == 0 {
+		return names
+	}
+	whole := *c
+	whole.Aggregation.ExcludeAllTools, whole.Aggregation.Visibility = false, ""
+	whole.Aggregation.Tools = slices.Clone(c.Aggregation.Tools)
+	for i := range whole.Aggregation.Tools {
+		w := &whole.Aggregation.Tools[i]
+		w.ExcludeAll, w.Filter = false, nil
+	}
+	for _, of := range []*Config{&whole, c} { // a name that clients call is the tool that they call by it
+		arranged, _ := of.Arrange(wire.Tools, items)
+		for _, it := range arranged {
+			names[it.Name] = it
+		}
+	}
+	return names
+}
+
 // Tool returns the own name of the tool that a composite tool calls SERVER.NAME. It may
 // be one that clients do not know of.
 func (c *Config) Tool(server, name string) string { return newNamer(c).ownName(server, name) }

@@ -96,6 +96,33 @@ func TestArrange(t *testing.T) {
 	}
 }
 
+// TestNames has steps call tools by the names that clients have, and those that clients
+// do not know of by the ones that they would have.
+func TestNames(t *testing.T) {
+	const tool = `compositeTools: [{name: c, description: d, steps: [{id: s, tool: t}]}], `
+	for _, tt := range []struct{ config, items, want string }{
+		{``, "a.x", ""},
+		{tool + `name: n`, "a.x b.y", "a_x=a.x b_y=b.y"},
+		{tool + `aggregation: {excludeAllTools: true}`, "a.x b.y", "a_x=a.x b_y=b.y"},
+		{tool + `aggregation: {defaultToolVisibility: deny, tools: [{workload: a, filter: [x], overrides: {x: {name: z}, y: {name: w}}}, {workload: b, excludeAll: true}]}`,
+			"a.x a.y b.x c.x", "a_w=a.y a_z=a.x b_x=b.x c_x=c.x"},
+		{tool + `aggregation: {conflictResolution: priority, conflictResolutionConfig: {priorityOrder: [a, b]}, tools: [{workload: a, filter: [y]}]}`,
+			"a.x a.y b.x b.y", "x=b.x y=a.y"}, // x is hidden at the one that comes first
+		{tool + `aggregation: {conflictResolution: priority, conflictResolutionConfig: {priorityOrder: [a, b]}, tools: [{workload: a, filter: [y]}, {workload: b, filter: [y]}]}`,
+			"a.x b.x", "x=a.x"},
+	} {
+		c := parsed(t, "{"+tt.config+"}")
+		var items []wire.Item
+		for name, it := range c.Names(offers(strings.Fields(tt.items)...)) {
+			it.Name = name
+			items = append(items, it)
+		}
+		if got := told(items); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.config, got, tt.want)
+		}
+	}
+}
+
 func TestResources(t *testing.T) {
 	item := func(server, uri string) wire.Item {
 		return wire.Item{Name: jsonrpc.URI(server, uri), Original: uri, Server: server}

@@ -106,8 +106,8 @@ func Split(tool string, is func(server string) bool) (server, name string, ok bo
 }
 
 // Strangers returns a line for each place that names a server which the group does not
-// have.
-func (c *Config) Strangers(has func(server string) bool) []string {
+// have, and for each step that calls what is no tool of it.
+func (c *Config) Strangers(has, calls func(name string) bool) []string {
 	f := faults{c: c}
 	see := func(server string, path ...string) {
 		if !has(server) {
@@ -127,8 +127,8 @@ func (c *Config) Strangers(has func(server string) bool) []string {
 		see(name, "outgoingAuth", "backends", name)
 	}
 	c.eachCall(func(path []string, tool string) {
-		if _, _, ok := Split(tool, has); !ok {
-			f.add(path, "the group has no server of %.80q, which is to be SERVER.TOOL", tool)
+		if !calls(tool) {
+			f.add(path, "the group has no tool %.80q: want SERVER.TOOL, or a name that clients have", tool)
 		}
 	})
 	return f.texts()

@@ -36,6 +36,7 @@ type Group struct {
 	serves bool
 	since  time.Time
 	said   map[*wire.List][]string // what there was to decide about names
+	names  map[string]wire.Item    // tools by what steps call them; nil: none is known yet
 	wrong  map[string]error        // composite tools that cannot be offered
 	news   bool                    // a renew is about to begin
 
@@ -219,7 +220,7 @@ func (g *Group) read(text string) error {
 	g.mu.Lock()
 	g.text, g.bad = text, err
 	if err == nil {
-		g.config, g.said, g.wrong = c, make(map[*wire.List][]string), make(map[string]error)
+		g.config, g.said, g.names, g.wrong = c, make(map[*wire.List][]string), nil, make(map[string]error)
 		g.endExchanges()
 	}
 	g.mu.Unlock()
@@ -247,17 +248,32 @@ func (g *Group) apply(c *vmcp.Config) {
 	})
 	g.MCP.SetArrange(func(list *wire.List, items []wire.Item) []wire.Item {
 		arranged, said := c.Arrange(list, items)
+		var names map[string]wire.Item
+		if list == wire.Tools {
+			names = c.Names(items)
+		}
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if g.config == c {
 			g.said[list] = said
+			if names != nil {
+				g.names = names
+			}
 		}
 		return arranged
 	})
 }
 
-// find returns the server and the own name of the tool that a step calls SERVER.TOOL.
+// find returns the server and the own name of the tool that a step calls by the name
+// that clients have, or SERVER.TOOL.
 func (g *Group) find(c *vmcp.Config, tool string) (server, own string, ok bool) {
+	g.mu.Lock()
+	it, ok := g.names[tool]
+	ok = ok && g.config == c
+	g.mu.Unlock()
+	if ok {
+		return it.Server, it.Original, true
+	}
 	server, name, ok := vmcp.Split(tool, func(server string) bool { return g.has(c, server) })
 	return server, c.Tool(server, name), ok
 }
@@ -279,7 +295,7 @@ func (g *Group) Status() string {
 		notes = append(notes, "the config as it was last written is not in force: "+fs.Text(g.bad))
 	}
 	notes = slices.Concat(notes, g.said[wire.Tools], g.said[wire.Prompts], c.Notes())
-	wrong := maps.Clone(g.wrong)
+	wrong, unknown := maps.Clone(g.wrong), g.names == nil
 	g.mu.Unlock()
 	ctx, cancel := context.WithTimeout(g.Context(), time.Second) // for the aggregator to answer
 	defer cancel()
@@ -298,7 +314,12 @@ func (g *Group) Status() string {
 			notes = append(notes, err.Error())
 		}
 	}
-	notes = append(notes, c.Strangers(func(server string) bool { return g.has(c, server) })...)
+	has := func(server string) bool { return g.has(c, server) }
+	calls := func(tool string) bool {
+		_, _, ok := g.find(c, tool)
+		return ok || unknown && !strings.Contains(tool, ".")
+	}
+	notes = append(notes, c.Strangers(has, calls)...)
 	for _, note := range notes {
 		fmt.Fprintf(&b, "note %s\n", fs.QuoteLine(note))
 	}
