@@ -36,6 +36,9 @@ func Parse(text []byte) (*Config, error) {
 	}
 	c := &Config{root: new(yaml.Node)}
 	err := decode(text, c.root, false)
+	if kind := c.resource(); kind != "" {
+		err = fmt.Errorf("line %d: a config is no resource of Kubernetes, as this %.64q is: take what a VirtualMCPServer has under spec.config; the spec of a VirtualMCPCompositeToolDefinition is an entry of compositeTools", c.line("kind"), kind)
+	}
 	if err == nil {
 		err = measure(c.root)
 	}
@@ -67,8 +70,28 @@ func decode(text []byte, to any, known bool) error {
 	return nil
 }
 
+// resource returns the kind of the resource of Kubernetes that stands in the place of the
+// configuration, or first among others; "": that is none.
+func (c *Config) resource() string {
+	if len(c.root.Content) == 0 {
+		return ""
+	}
+	_, version := child(c.root.Content[0], "apiVersion")
+	_, kind := child(c.root.Content[0], "kind")
+	if version == nil || kind == nil {
+		return ""
+	}
+	return kind.Value
+}
+
 // unknownField is how the library tells of a key that a type does not have.
 var unknownField = regexp.MustCompile(`field (.*) not found in type \S+`)
+
+// outdated are keys of guides that the format does not have any more, and what to say.
+var outdated = map[string]string{
+	"maxRetries":  ": it is retryCount",
+	"failureMode": ": onError of each step says what comes of its failure",
+}
 
 // plainly returns the library's error in words of the configuration.
 func plainly(err error) error {
@@ -77,7 +100,9 @@ func plainly(err error) error {
 		list = all.Errors
 	}
 	for i, text := range list {
-		list[i] = unknownField.ReplaceAllString(text, "nobody knows the key $1")
+		if m := unknownField.FindStringSubmatch(text); m != nil {
+			list[i] = strings.Replace(text, m[0], "nobody knows the key "+m[1]+outdated[m[1]], 1)
+		}
 	}
 	return errors.New(strings.Join(some(list), "\n"))
 }

@@ -87,6 +87,8 @@ func TestRefused(t *testing.T) {
 		{"- a\n", "line 1: cannot unmarshal !!seq"},
 		{"name: a\naggregation:\n  excludeAllTool: true\n", "line 3: nobody knows the key excludeAllTool"},
 		{tool("filtr: [x]"), "line 4: nobody knows the key filtr"},
+		{"compositeTools:\n- failureMode: abort\n  steps:\n  - onError: {action: retry, maxRetries: 3}\n", "line 2: nobody knows the key failureMode: onError of each step says what comes of its failure\nline 4: nobody knows the key maxRetries: it is retryCount"},
+		{"# two\n---\napiVersion: v1\nkind: Group\n---\napiVersion: v1\nkind: Server\n", `line 4: a config is no resource of Kubernetes, as this "Group" is: take what a VirtualMCPServer has under spec.config`},
 		{"compositeTools:\n- name: a\n  stpes: []\n", "line 3: nobody knows the key stpes"},
 		{"metadata: {" + strings.Repeat("k: {}, ", 5001) + "}", "line 1: a table has 5001 keys, at most 5000"},
 		{bomb(8), "stand for more than 200000 values"},
