@@ -25,6 +25,9 @@ type Client struct {
 	key  string // at the top of the file, which has the servers
 	list bool   // they are a list, each with its name; else a table by name
 	says shape
+
+	head  string // what a file has to say at the least, in lines
+	older string // file below home that the client reads as long as file is not there
 }
 
 const (
@@ -42,8 +45,9 @@ var table = []Client{
 	{Name: "claude-code", file: ".claude.json", sign: ".claude", form: &jsonForm, key: "mcpServers", says: typed},
 	{Name: "claude-desktop", file: ".config/Claude/claude_desktop_config.json", mac: "Library/Application Support/Claude/claude_desktop_config.json", form: &jsonForm, key: "mcpServers", says: plain},
 	{Name: "cline", file: code + cline + "settings/cline_mcp_settings.json", mac: macCode + cline + "settings/cline_mcp_settings.json", form: &jsonForm, key: "mcpServers", says: plain},
+	{Name: "cline-cli", file: ".cline/data/settings/cline_mcp_settings.json", sign: ".cline/data", form: &jsonForm, key: "mcpServers", says: plain},
 	{Name: "codex", file: ".codex/config.toml", form: &tomlForm, key: "mcp_servers", says: plain},
-	{Name: "continue", file: ".continue/config.yaml", form: &yamlForm, key: "mcpServers", list: true, says: plain},
+	{Name: "continue", file: ".continue/config.yaml", form: &yamlForm, key: "mcpServers", list: true, says: plain, head: "name: Main Config\nversion: 1.0.0\nschema: v1\n", older: ".continue/config.json"},
 	{Name: "copilot-cli", file: ".copilot/mcp-config.json", form: &jsonForm, key: "mcpServers", says: copilot},
 	{Name: "cursor", file: ".cursor/mcp.json", form: &jsonForm, key: "mcpServers", says: plain},
 	{Name: "factory", file: ".factory/mcp.json", form: &jsonForm, key: "mcpServers", says: typed},

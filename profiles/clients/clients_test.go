@@ -125,6 +125,38 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
+// TestBegun has a file that says nothing say what the client wants of any.
+func TestBegun(t *testing.T) {
+	head := "name: Main Config\nversion: 1.0.0\nschema: v1\nmcpServers:\n  - name: \"dev\"\n"
+	for text, want := range map[string]string{"": head, "\n": "\n" + head, "# mine": "# mine\n" + head, "# mine\r\n": "# mine\r\n" + strings.ReplaceAll(head, "\n", "\r\n")} {
+		h, path := newHome(t, "continue", []byte(text))
+		if err := h.Add(t.Context(), "continue", dev); err != nil || !strings.HasPrefix(string(read(t, path)), want) {
+			t.Errorf("%q: %q, %v", text, read(t, path), err)
+		}
+	}
+}
+
+// TestOlder has no file made by which the client would no longer read its older one.
+func TestOlder(t *testing.T) {
+	h, path := newHome(t, "continue", nil)
+	older := filepath.Join(h.Dir, ".continue/config.json")
+	os.WriteFile(older, []byte("{}"), 0o600)
+	if err := h.Add(t.Context(), "continue", dev); !errors.Is(err, fs.ErrUnsupported) || !strings.Contains(err.Error(), "continue reads ~/.continue/config.json") {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("the file is there")
+	}
+	os.Remove(older)
+	if err := h.Add(t.Context(), "continue", dev); err != nil {
+		t.Error(err)
+	}
+	os.WriteFile(older, []byte("{}"), 0o600)
+	if err := h.Add(t.Context(), "continue", Server{"hutch", []string{"mcp"}}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestOthersStay has every word of a sample stand in what comes of it, in its order.
 func TestOthersStay(t *testing.T) {
 	words := func(file string) []string {

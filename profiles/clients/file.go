@@ -46,6 +46,11 @@ func (h *Home) find(c *Client, fill bool) (*file, error) {
 		if !h.has(c) {
 			return nil, fmt.Errorf("%w: client %s is not here: %s has no %s", fs.ErrNotExist, c.Name, h.Dir, c.mark())
 		}
+		if older := filepath.Join(h.Dir, c.older); fill && c.older != "" {
+			if _, err := os.Lstat(older); err == nil {
+				return nil, fmt.Errorf("%w: %s reads ~/%s, and would not with %s there: move to that first", fs.ErrUnsupported, c.Name, c.older, c.shown())
+			}
+		}
 		if fill {
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				return nil, err

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"hutch/fs"
 )
@@ -131,6 +132,10 @@ func nameOf(entry any) string {
 // put returns the text of a file with a server in it that starts p, instead of
 // the one of that name if there is one.
 func (c *Client) put(text []byte, name string, p program) ([]byte, error) {
+	text, err := c.begun(text)
+	if err != nil {
+		return nil, err
+	}
 	_, there, err := c.find(text, name)
 	if err != nil {
 		return nil, err
@@ -146,6 +151,23 @@ func (c *Client) put(text []byte, name string, p program) ([]byte, error) {
 		return nil, c.unedited(err)
 	}
 	return text, c.check(was, text, name, &p)
+}
+
+// begun returns the text of a file with what the client wants it to say at the
+// least, if it says nothing.
+func (c *Client) begun(text []byte) ([]byte, error) {
+	if c.head == "" {
+		return text, nil
+	}
+	doc, err := c.decode(text)
+	if err != nil || len(doc) > 0 {
+		return text, err
+	}
+	newline := newlineOf(text)
+	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
+		text = slices.Concat(text, []byte(newline))
+	}
+	return slices.Concat(text, []byte(strings.ReplaceAll(c.head, "\n", newline))), nil
 }
 
 // drop returns the text of a file without a server that is in it.
