@@ -113,6 +113,13 @@ func (e *Entry) checkInputs() error {
 			return err
 		}
 	}
+	e.Env = slices.DeleteFunc(e.Env, func(in Input) bool {
+		drop := !in.Required && !variableName.MatchString(in.Name)
+		if drop {
+			e.Notes = append(e.Notes, fmt.Sprintf("%.60q is no name of a variable, and is left out", in.Name))
+		}
+		return drop
+	})
 	for _, kind := range []struct {
 		what string
 		list []Input
@@ -141,7 +148,7 @@ func (in *Input) check(what string) error {
 	if max(len(in.Value), len(in.Default)) > maxText || strings.ContainsRune(in.Value+in.Default, 0) {
 		return fmt.Errorf("the value of %s %s is too long, or has a NUL", what, in.Name)
 	}
-	if !slices.Contains([]string{"", "number", "boolean", "filepath"}, in.Format) {
+	if in.Format != "" && !slices.Contains(formats, in.Format) {
 		return fmt.Errorf("%s %s: format %.40q is not known", what, in.Name, in.Format)
 	}
 	if len(in.Choices) > maxInputs || len(in.Variables) > maxInputs {

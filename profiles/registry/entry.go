@@ -49,10 +49,13 @@ type Input struct {
 	Default     string   `json:"default,omitempty"`
 	Required    bool     `json:"required,omitempty"`
 	Secret      bool     `json:"secret,omitempty"`
-	Format      string   `json:"format,omitempty"` // number, boolean or filepath; "" is any text
+	Format      string   `json:"format,omitempty"` // one of formats; "" is any text
 	Choices     []string `json:"choices,omitempty"`
 	Variables   []Input  `json:"variables,omitempty"` // which have none of their own
 }
+
+// formats are what the value of an input can be beside any text.
+var formats = []string{"number", "boolean", "filepath"}
 
 // An Argument is one of the words that a server is started with, or two: a
 // flag and its value. The name of its Input is what users call it.

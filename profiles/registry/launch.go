@@ -67,7 +67,7 @@ func (e *MissingError) Unwrap() error { return fs.ErrInvalid }
 func (e *Entry) Launch(g Given) (*Launch, error) {
 	f := &filling{given: g, used: map[string]bool{}}
 	l := &Launch{Env: map[string]Setting{}, Headers: map[string]Setting{}}
-	run := f.fill(e.Run, e.Variables)
+	run, _ := f.fill(e.Run, e.Variables)
 	if l.Run = run.Text; run.Secret {
 		f.fail(errors.New("its URL is to have a secret in it, where status and logs would show that"))
 	}
@@ -87,7 +87,8 @@ func (e *Entry) Launch(g Given) (*Launch, error) {
 			l.Headers[in.Name] = s
 		}
 	}
-	l.URL = f.fill(e.URL, e.all()).Text
+	at, _ := f.fill(e.URL, e.all())
+	l.URL = at.Text
 	f.rest(l)
 	l.Paths = f.paths
 	switch {
@@ -118,7 +119,8 @@ func (f *filling) checkFilled(e *Entry, l *Launch) error {
 			host = host[:end]
 		}
 		u, err := url.Parse(l.Run)
-		if err != nil || u.Scheme != scheme || u.Hostname() == "" || u.Host != f.fill(host, e.Variables).Text {
+		filled, _ := f.fill(host, e.Variables)
+		if err != nil || u.Scheme != scheme || u.Hostname() == "" || u.Host != filled.Text {
 			return fmt.Errorf("%w: server %s: with these values %.100q is no URL, or one of another host", fs.ErrInvalid, e.Name, e.Run)
 		}
 	}
@@ -169,15 +171,22 @@ func (f *filling) argument(l *Launch, a *Argument) {
 	}
 }
 
-// input returns the value of an input, if it has one.
+// input returns the value of an input, if it has one. Where it is not required, it
+// has none without what stands in it.
 func (f *filling) input(in Input) (Setting, bool) {
 	if in.Value != "" {
 		if s, ok := f.named(in.Name); ok && s.Text != in.Value {
 			f.fail(fmt.Errorf("%s is set by the registry and cannot be given", in.Name))
 		}
-		s := f.fill(in.Value, in.Variables)
+		s, lacking := f.fill(in.Value, in.Variables)
 		s.Secret = s.Secret || in.Secret
-		return s, true
+		if in.Required {
+			for _, v := range lacking {
+				v.Secret = v.Secret || in.Secret
+				f.lacks(v)
+			}
+		}
+		return s, len(lacking) == 0
 	}
 	s, ok := f.named(in.Name)
 	switch {
@@ -246,12 +255,13 @@ func (f *filling) check(in Input, s Setting) {
 
 var placeholder = regexp.MustCompile(`\{[A-Za-z0-9_.-]+\}`)
 
-// fill puts the values of variables in their place. What is no variable's stays.
-func (f *filling) fill(text string, variables []Input) Setting {
+// fill puts the values of variables in their place, and nothing for those that it
+// returns, which have none. What is no variable's stays. A flag's dashes may be left out.
+func (f *filling) fill(text string, variables []Input) (s Setting, lacking []Input) {
 	secret := false
 	filled := placeholder.ReplaceAllStringFunc(text, func(p string) string {
 		name := p[1 : len(p)-1]
-		at := slices.IndexFunc(variables, func(v Input) bool { return v.Name == name })
+		at := slices.IndexFunc(variables, func(v Input) bool { return v.Name == name || strings.TrimLeft(v.Name, "-") == name })
 		if at < 0 {
 			return p
 		}
@@ -263,11 +273,12 @@ func (f *filling) fill(text string, variables []Input) Setting {
 		s, ok := f.input(v)
 		secret = secret || s.Secret
 		if !ok {
+			lacking = append(lacking, v)
 			return ""
 		}
 		return s.Text
 	})
-	return Setting{Text: filled, Secret: secret}
+	return Setting{Text: filled, Secret: secret}, lacking
 }
 
 // rest sets the variables of the environment that were given and of which the

@@ -59,6 +59,13 @@ func TestLaunch(t *testing.T) {
 		{"remote", "com.example/remote", Given{Values: m{"tenant": "u:p@evil.example/#", "key": "k"}}, "! is no URL"},
 		{"remote", "com.example/remote", Given{Values: m{"tenant": "evil.example/", "key": "k"}}, "! one of another host"},
 		{"remote", "com.example/remote", Given{Values: m{"tenant": "t", "key": "k", "Authorization": "x"}}, "! Authorization is set by the registry"},
+		{"packages", "a/bearer", Given{}, "! server a/bearer needs token (secret)"},
+		{"packages", "a/bearer", Given{Secrets: m{"token": "k"}}, "https://a.example/sse  [] map[] map[Authorization:{Bearer k true}] []"},
+		{"packages", "a/bearer", Given{Secrets: m{"token": "k"}, Values: m{"team": "t"}}, "https://a.example/sse  [] map[] map[Authorization:{Bearer k true} X-Team:{team t false}] []"},
+		{"packages", "a/words", Given{}, "uvx://p  [mcp --context ide more] map[] map[] []"},
+		{"packages", "a/port", Given{}, "npx://p http://localhost:3000/mcp [--port 3000] map[] map[] []"},
+		{"packages", "a/port", Given{Values: m{"--port": "9"}}, "npx://p http://localhost:9/mcp [--port 9] map[] map[] []"},
+		{"packages", "a/inputs", Given{Values: m{"SITE": "x"}}, "npx://p  [] map[SITE:{x false}] map[] []"},
 	} {
 		l, err := entry(t, test.file, test.name).Launch(test.given)
 		got := ""

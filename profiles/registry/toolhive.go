@@ -138,6 +138,10 @@ func (e *Entry) add(x *extension) {
 	if string(e.Permissions) == "null" {
 		e.Permissions = nil
 	}
+	if e.Remote() && len(x.Env) > 0 {
+		e.Notes = append(e.Notes, "its env_vars are left out: a remote server has no environment")
+		x.Env = nil
+	}
 	e.Env = append(e.Env, variablesOf(x.Env)...)
 	if len(e.Args) == 0 && !e.Remote() {
 		for _, word := range x.Args {

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ type serverJSON struct {
 }
 
 type packageJSON struct {
+	OldType         string         `json:"registry_type"` // before 2025-09-16
 	RegistryType    string         `json:"registryType"`
 	RegistryBaseURL string         `json:"registryBaseUrl"`
 	Identifier      string         `json:"identifier"`
@@ -40,6 +42,7 @@ type packageJSON struct {
 }
 
 type transportJSON struct {
+	OldType   string               `json:"transport_type"` // before 2025-09-16
 	Type      string               `json:"type"`
 	URL       string               `json:"url"`
 	Headers   []inputJSON          `json:"headers"`
@@ -79,6 +82,9 @@ const toolhive = "io.github.stacklok"
 // errPassed is returned for what a registry lists and says itself that it does not
 // count: another version is the latest, or it was deleted.
 var errPassed = errors.New("passed over")
+
+// errOld is returned for a server.json that has other names for its members.
+var errOld = errors.New("it is of a schema from before 2025-09-16, which is not read: ask its registry for a later one")
 
 // readUpstream returns the entry that the text of a server.json, or of an
 // answer of the API with one in its member server, makes.
@@ -153,7 +159,10 @@ func (e *Entry) choose(s *serverJSON) (key string, err error) {
 
 func (e *Entry) byPackage(p *packageJSON) error {
 	kind := packageKindOf(p.RegistryType)
-	if kind == nil {
+	switch {
+	case p.OldType != "":
+		return errOld
+	case kind == nil:
 		return fmt.Errorf("packages of type %.40q are not run", p.RegistryType)
 	}
 	if base := strings.TrimSuffix(p.RegistryBaseURL, "/"); base != "" && !slices.Contains(kind.bases, base) {
@@ -167,7 +176,8 @@ func (e *Entry) byPackage(p *packageJSON) error {
 	if err != nil {
 		return err
 	}
-	args, err := arguments(p.Args)
+	own, passed := kind.split(p)
+	args, err := arguments(slices.Concat(passed, p.Args))
 	if err != nil {
 		return err
 	}
@@ -175,8 +185,27 @@ func (e *Entry) byPackage(p *packageJSON) error {
 	if transport != runconfig.Stdio {
 		e.URL = p.Transport.URL
 	}
-	e.runtime(kind, p.Runtime)
+	e.runtime(kind, own)
 	return nil
+}
+
+// split parts the arguments of what runs a package: its own, and those from the first word
+// on that is no option. Npx and uvx would take that for the package to run: publishers who
+// write it there mean it for the package that they tell of.
+func (k *packageKind) split(p *packageJSON) (own, passed []argumentJSON) {
+	if k.env != nil {
+		return p.Runtime, nil
+	}
+	for i, a := range p.Runtime {
+		switch word := cmp.Or(a.Value, a.Default); {
+		case a.Type != "positional" || slices.Contains(k.idle, word):
+		case strings.HasPrefix(word, "-"): // whose value may be the next word
+			return p.Runtime, nil
+		case word != "" && !strings.HasPrefix(word+"@", p.Identifier+"@"):
+			return p.Runtime[:i], p.Runtime[i:]
+		}
+	}
+	return p.Runtime, nil
 }
 
 // runtime takes what the arguments of npx, uvx or docker say of the environment.
@@ -201,6 +230,9 @@ func (e *Entry) runtime(kind *packageKind, args []argumentJSON) {
 }
 
 func (e *Entry) byRemote(r *transportJSON) error {
+	if r.OldType != "" {
+		return errOld
+	}
 	transport, err := transportOf(r.Type)
 	if err != nil {
 		return err
@@ -211,8 +243,24 @@ func (e *Entry) byRemote(r *transportJSON) error {
 	case hostOf(r.URL) == "":
 		return fmt.Errorf("%.100q is no URL like https://host/path", r.URL)
 	}
+	for i := range r.Headers {
+		r.Headers[i].share(r.Variables)
+	}
 	e.Transport, e.Run, e.Headers, e.Variables = transport, r.URL, inputs(r.Headers), variables(r.Variables)
 	return nil
+}
+
+// share gives an input those variables of the URL that its value names, and that are not its
+// own: by the schema they are not for headers, and some publishers have them be.
+func (in *inputJSON) share(of map[string]inputJSON) {
+	for name, v := range of {
+		if _, has := in.Variables[name]; !has && strings.Contains(in.Value, "{"+name+"}") {
+			if in.Variables == nil {
+				in.Variables = map[string]inputJSON{}
+			}
+			in.Variables[name] = v
+		}
+	}
 }
 
 // transportOf returns the transport of that name.
@@ -263,7 +311,7 @@ func (in inputJSON) input() Input {
 		in = v
 	}
 	format := in.Format
-	if format == "string" {
+	if !slices.Contains(formats, format) { // "string" is any text, and so is what nobody can check
 		format = ""
 	}
 	return Input{
