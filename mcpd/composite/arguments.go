@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -133,7 +134,7 @@ func typed(text, name string) (any, error) {
 	case name == "string":
 		return text, nil
 	case name == "boolean":
-		if b, ok := truths[trimmed]; ok {
+		if b, err := strconv.ParseBool(trimmed); err == nil {
 			return b, nil
 		}
 	case name == "integer" && isNumber(trimmed) && !strings.ContainsAny(trimmed, ".eE") && len(trimmed) <= MaxDigits:
@@ -149,6 +150,3 @@ func typed(text, name string) (any, error) {
 	}
 	return nil, fmt.Errorf("%.64q is no %s", text, name)
 }
-
-// truths are the texts of the truth values.
-var truths = map[string]bool{"true": true, "True": true, "TRUE": true, "false": false, "False": false, "FALSE": false}

@@ -37,7 +37,7 @@ func runForEach(ctx context.Context, r *run, s *step) outcome {
 	return gathered(items, rounds)
 }
 
-// items returns the list that a step goes through, and holds it.
+// items returns the list that a step goes through, and holds it. What is null has none.
 func (r *run) items(ctx context.Context, s *step, root map[string]any) ([]any, error) {
 	text, err := r.fill(ctx, s.list, root, MaxMade)
 	if err != nil {
@@ -46,7 +46,7 @@ func (r *run) items(ctx context.Context, s *step, root map[string]any) ([]any, e
 	v, err := decode([]byte(text))
 	items, ok := v.([]any)
 	switch {
-	case err != nil || !ok:
+	case err != nil || !ok && v != nil:
 		return nil, fmt.Errorf("%.64q is no JSON array", text)
 	case len(items) > s.iterations:
 		return nil, fmt.Errorf("%d items, at most %d by maxIterations", len(items), s.iterations)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // An output is an Output that was checked.
@@ -157,22 +158,29 @@ func (f *filling) properties(of map[string]*property) (map[string]any, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%.64s: %w", name, err)
 		}
-		made[name] = v
+		if v != nil {
+			made[name] = v
+		}
 	}
 	return made, nil
 }
 
-// property makes the value of one, or takes its default.
+// property makes the value of one, or takes its default. It is nil where the template
+// has no value: servers leave out what they do not have, or say null.
 func (f *filling) property(p *property) (v any, err error) {
 	if p.properties != nil {
 		v, err = f.properties(p.properties)
 	} else {
 		var text string
-		if text, err = f.text(p.value); err == nil {
+		text, err = f.text(p.value)
+		switch {
+		case isNone(err):
+			err = nil
+		case err == nil && (p.kind == "string" || strings.TrimSpace(text) != "null"):
 			v, err = typed(text, p.kind)
 		}
 	}
-	if err != nil && p.hasFallback && f.ctx.Err() == nil {
+	if (err != nil || v == nil) && p.hasFallback && f.ctx.Err() == nil {
 		return p.fallback, nil
 	}
 	return v, err

@@ -160,6 +160,10 @@ func TestRun(t *testing.T) {
 			arguments: `{"l":[` + strings.Repeat("1,", 100) + `1]}`,
 			want:      `error: composite tool "t": step "e": collection: 101 items, at most 100 by maxIterations`,
 		},
+		"for null": {
+			text: "steps: [{id: n, tool: numbers}, {id: e, type: forEach, dependsOn: [n], collection: '{{json .steps.n.output.z}}', step: {tool: fail}}]",
+			want: `{"completed":0,"count":0,"failed":0,"iterations":[]}`,
+		},
 		"for no list": {text: "steps: [{id: e, type: forEach, collection: '{}', step: {tool: fail}}]", want: `error: composite tool "t": step "e": collection: "{}" is no JSON array`},
 		"output": {
 			text: `steps: [{id: a, tool: numbers}]
@@ -178,14 +182,30 @@ output:
 			want: `{"b":true,"d":12345678901234567891,"e":{"a":1},"f":2.5,"i":12345678901234567890,"l":[1,2],"n":{"w":"completed 1"},"o":{"raw":1.50},"s":"12345678901234567890"}`,
 		},
 		"output of no type": {text: "steps: [{id: a, tool: say}]\noutput: {properties: {n: {type: integer, value: '{{.steps.a.output.text}}'}}}", want: `error: composite tool "t": output: n: "hello" is no integer`},
-		"output of nothing": {text: "steps: [{id: a, tool: say}]\noutput: {properties: {n: {type: string, value: '{{.steps.a.output.nope}}'}}}", want: `error: composite tool "t": output: n: {{.steps.a.output.nope}} has no value`},
+		"output of nothing": {text: "steps: [{id: a, tool: say}]\noutput: {properties: {n: {type: string, value: '{{.steps.a.output.nope}}'}}}", want: `{}`},
+		"output of null": {
+			text: `steps: [{id: a, tool: numbers}]
+output:
+  properties:
+    l: {type: array, value: "{{json .steps.a.output.z}}"}
+    d: {type: array, value: "{{json .steps.a.output.z}}", default: []}
+    n: {type: object, properties: {z: {type: integer, value: "{{.steps.a.output.z}}"}}}
+    s: {type: string, value: "null"}
+    b: {type: boolean, value: "1"}
+    c: {type: boolean, value: "F"}`,
+			want: `{"b":true,"c":false,"d":[],"n":{},"s":"null"}`,
+		},
+		"output that is required": {
+			text: "steps: [{id: a, tool: say}]\noutput: {required: [n], properties: {n: {type: string, value: '{{.steps.a.output.nope}}'}}}",
+			want: `error: composite tool "t": output: n: it is required, and has no value`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &scene{tools: map[string]func(context.Context, string) (string, error){
 				"say": says(text("hello"), nil), "echo": echo, "typed": echo,
 				"fail": says(isError("no luck"), nil), "mute": says(`{"content":[],"isError":true}`, nil),
 				"down": says("", errors.New("gone")), "strange": says("{", nil), "list": says(structured("[1,2]"), nil),
-				"numbers": says(structured(`{"i":12345678901234567890,"f":2.50,"l":[1,2]}`), nil),
+				"numbers": says(structured(`{"i":12345678901234567890,"f":2.50,"l":[1,2],"z":null}`), nil),
 				"blocks": says(`{"content":[{"type":"text","text":"one"},{"type":"image","data":"aaa"},{"type":"audio","data":"x"},
 					{"type":"resource","resource":{"text":"r"}},{"type":"text","text":"two"},{"type":"resource","resource":{"blob":"bbb"}}]}`, nil),
 				"odd": func(_ context.Context, a string) (string, error) {

@@ -76,11 +76,20 @@ func plainly(err error) error {
 }
 
 // A stop is the reason of ours why a template does not go on.
-type stop struct{ text string }
+type stop struct {
+	text string
+	none bool // it writes what has no value
+}
 
 func (s *stop) Error() string { return s.text }
 
-func stopped(format string, args ...any) error { return &stop{fmt.Sprintf(format, args...)} }
+func stopped(format string, args ...any) error { return &stop{text: fmt.Sprintf(format, args...)} }
+
+// isNone says whether a template ended since it writes what has no value.
+func isNone(err error) bool {
+	var own *stop
+	return errors.As(err, &own) && own.none
+}
 
 // A room takes what a template writes, until it is full.
 type room struct {
