@@ -147,7 +147,7 @@ func TestRefused(t *testing.T) {
 		{"SELECT length(printf('%1000000000d', 1))", "a value of more than 65536", fs.ErrInvalid},
 		{"SELECT length(replace(printf('%20000d', 1), ' ', '12345'))", "a value of more than 65536", fs.ErrInvalid},
 		{"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n) SELECT group_concat(x) FROM n", "", nil},
-		{"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n) SELECT randomblob(50000) FROM n ORDER BY 1", "more than 64 MiB of memory", fs.ErrNoSpace},
+		{"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n) SELECT zeroblob(60000) FROM n ORDER BY x", "more than 64 MiB of memory", fs.ErrNoSpace},
 		{"WITH RECURSIVE n(x) AS (SELECT 1 UNION SELECT x+1 FROM n) SELECT count(*) FROM n", "", nil},
 		{"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n) SELECT count(*) FROM n", "more than 5s of work", fs.ErrTimedOut},
 		{"SELECT " + strings.Repeat("(", 2000) + "1" + strings.Repeat(")", 2000), "", fs.ErrInvalid},

@@ -235,7 +235,7 @@ func TestTrouble(t *testing.T) {
 	huge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, page)
 		for {
-			if _, err := io.WriteString(w, strings.Repeat("<Contents><Key>p/a</Key></Contents>", 1000)); err != nil {
+			if _, err := io.WriteString(w, "<Contents><Key>p/"+strings.Repeat("a", 30000)+"</Key></Contents>"); err != nil {
 				return
 			}
 		}
