@@ -2,6 +2,7 @@ package permission
 
 import (
 	"fmt"
+	"slices"
 
 	"hutch/aggd/wire"
 	"hutch/fs"
@@ -91,6 +92,9 @@ func (p *Profile) Notes() []Fault {
 		return nil
 	}
 	out := p.Network.Outbound
+	if slices.Contains(out.Transports, "udp") {
+		notes = append(notes, *faultf("network.outbound.allow_transport", "has udp, over which no server reaches anything"))
+	}
 	switch {
 	case out.All:
 		notes = append(notes, *faultf("network.outbound.insecure_allow_all", "reaches ports 80 and 443 of public hosts, and those in allow_port"))

@@ -48,6 +48,11 @@ func (out *Outbound) check() *Fault {
 	case len(out.Hosts)*len(out.Ports) > maxPairs:
 		return faultf("network.outbound", "has %d hosts times %d ports: at most %d in all", len(out.Hosts), len(out.Ports), maxPairs)
 	}
+	for i, s := range out.Transports {
+		if s != "tcp" && s != "udp" {
+			return faultf(fmt.Sprintf("network.outbound.allow_transport[%d]", i), "%.64q is neither tcp nor udp", s)
+		}
+	}
 	for i, port := range out.Ports {
 		if port < 1 || port > 65535 {
 			return faultf(fmt.Sprintf("network.outbound.allow_port[%d]", i), "is %d: ports are 1 to 65535", port)
@@ -57,6 +62,9 @@ func (out *Outbound) check() *Fault {
 }
 
 func (out *Outbound) patterns() ([]string, *Fault) {
+	if len(out.Transports) > 0 && !slices.Contains(out.Transports, "tcp") {
+		return nil, nil
+	}
 	var all []string
 	add := func(host string) {
 		if !slices.Contains(all, host) {

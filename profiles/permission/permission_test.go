@@ -59,6 +59,9 @@ func TestReach(t *testing.T) {
 		{`{"mode": "default", "outbound": {"allow_host": ["example.com"]}}`, "example.com:443 example.com:80", "example.com:8080 www.example.com:443 example.com.evil.example:443", profiles.NetProxy, ""},
 		{`{"outbound": {"allow_host": [".example.com"]}}`, "example.com:443 www.example.com:443 a.b.example.com:80", "badexample.com:443 com:443", profiles.NetProxy, ""},
 		{`{"outbound": {"allow_host": ["*.example.com"]}}`, "www.example.com:443", "example.com:443", profiles.NetProxy, ""},
+		{`{"outbound": {"allow_host": ["example.com"], "allow_transport": ["tcp"]}}`, "example.com:443", "a.example:443", profiles.NetProxy, ""},
+		{`{"outbound": {"allow_host": ["example.com"], "allow_transport": ["tcp", "udp"]}}`, "example.com:443", "a.example:443", profiles.NetProxy, "allow_transport has udp"},
+		{`{"outbound": {"insecure_allow_all": true, "allow_transport": ["udp"]}}`, "", "example.com:443", profiles.NetNone, "allow_transport has udp"},
 		{`{"outbound": {"allow_host": [".example.com:8443"], "allow_port": [443]}}`, "example.com:8443 www.example.com:8443", "example.com:443", profiles.NetProxy, ""},
 	} {
 		p, err := Parse([]byte(`{"network": ` + c.network + `}`))
@@ -152,6 +155,7 @@ func TestRefused(t *testing.T) {
 		`{"network": {"outbound": {"allow_port": [65536]}}}`:             "is 65536",
 		`{"network": {"outbound": {"allow_port": [1.5]}}}`:               "takes no number",
 		`{"network": {"inbound": {"allow_host": ["a b"]}}}`:              "network.inbound.allow_host[0]",
+		`{"network": {"outbound": {"allow_transport": ["icmp"]}}}`:       `allow_transport[0] "icmp" is neither tcp nor udp`,
 		strings.Repeat(" ", MaxText) + `{}`:                              "at most 65536",
 		strings.Repeat(`{"network":`, 600):                               "nested deeper",
 	} {

@@ -36,6 +36,9 @@ type Outbound struct {
 	All   bool     `json:"insecure_allow_all,omitempty"`
 	Hosts []string `json:"allow_host,omitempty"`
 	Ports []int    `json:"allow_port,omitempty"`
+	// Transports are tcp and udp, of profiles written before ToolHive took the field away.
+	// Where there are some, and no tcp, nothing can be reached.
+	Transports []string `json:"allow_transport,omitempty"`
 }
 
 // Inbound is who may call a server.
