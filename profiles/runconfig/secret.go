@@ -22,7 +22,7 @@ var harmless = []string{
 // mayBeSecret tells whether value may be a secret's, by what it looks like or by the
 // name of what it is the value of; "" is no name.
 func mayBeSecret(name, value string) bool {
-	if value == "" || reference.Is(value) {
+	if value == "" || reference.Is(value) || placeholder.MatchString(value) {
 		return false
 	}
 	if _, _, err := reference.ParseTarget(value); err == nil {
@@ -42,6 +42,13 @@ func mayBeSecret(name, value string) bool {
 	text := fmt.Sprintf("{%s:%s}", rawjson.Quote(name), said)
 	return look.Redact(text) != text
 }
+
+// placeholder is what stands for a value that nobody has put there: registries have
+// some that no variable is for.
+var placeholder = regexp.MustCompile(`^\{[A-Za-z0-9_.-]+\}$`)
+
+// NamesSecret tells whether a value under a name is taken for a secret, whatever it is.
+func NamesSecret(name string) bool { return mayBeSecret(name, "value") }
 
 // lastWord returns the last word of a name, in lower case: of TOKEN_FILE, token-file
 // and tokenFile file.

@@ -60,7 +60,7 @@ func TestSecrets(t *testing.T) {
 	}
 	for _, text := range []string{
 		plain(`,"env_vars":{"GITHUB_TOKEN":"","MAX_TOKENS":"4096","TOKEN_FILE":"/run/x","API_KEY":"secret:k","TOKENIZER":"gpt","TOKEN_URL":"https://a.example/t","PASSWORD_ENV":"PW"}`),
-		plain(`,"cmd_args":["--token-file","/x","--max-tokens=10","--token","env:T","--","-v"]`),
+		plain(`,"cmd_args":["--token-file","/x","--max-tokens=10","--token","env:T","--api_key","{API_KEY}","--","-v"]`),
 		remote(`"remote_auth_config":{"bearer_token":"env:T","client_secret":"cs,target=oauth_secret","token_url":"https://a.example/token"}`),
 		remote(`"remote_auth_config":{"bearer_token":"BEARER_TOKEN_a,target=bearer_token"}`),
 	} {

@@ -177,9 +177,10 @@ func missing(e *registry.Entry, lacks *registry.MissingError) error {
 		if in.Description != "" {
 			what += " (" + fs.PlainLine(fs.Shorten(in.Description)) + ")"
 		}
-		positional := func(a registry.Argument) bool { return a.Name == in.Name && a.Flag == "" }
+		named := func(a registry.Argument) bool { return a.Name == in.Name }
+		positional := func(a registry.Argument) bool { return named(a) && a.Flag == "" }
 		switch {
-		case in.Secret:
+		case in.Secret, runconfig.NamesSecret(in.Name) && !slices.ContainsFunc(e.Args, named): // the config takes it so, too
 			what += ", a secret: " + keep(in.Name)
 		case slices.ContainsFunc(e.Args, positional):
 			what += ": write it behind the name"

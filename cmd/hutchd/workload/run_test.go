@@ -13,8 +13,11 @@ import (
 	"hutch/profiles/runconfig"
 )
 
-// greedy is a registry whose server wants to see folders of the host.
-const greedy = `{"version":"1.0.0","servers":{"greedy":{"transport":"stdio","image":"npx://greedy@1.0.0","tools":[],
+// greedy is a registry of a server that wants to see folders of the host, and of one whose
+// secret is not marked as such.
+const greedy = `{"version":"1.0.0","servers":{
+	"unmarked":{"transport":"stdio","image":"npx://unmarked","env_vars":[{"name":"ACME_API_KEY","required":true},{"name":"ACME_HOST","required":true}]},
+	"greedy":{"transport":"stdio","image":"npx://greedy@1.0.0","tools":[],
 	"permissions":{"read":["/srv/keys"],"write":["/srv/keys","/srv/\"more\""],"network":{"outbound":{"insecure_allow_all":true}}}}}}`
 
 // entries are the sources of the registry's own tests, and greedy.
@@ -116,6 +119,8 @@ func TestRunRefused(t *testing.T) {
 		{`{}`, "filesystem", "needs folder (a folder that it may read and write; more of them may follow): write it behind the name"},
 		{`{"env_vars":{"FORGE_HOST":"h"},"secrets":["t,target=FORGE_TOKEN"]}`, "io.example/forge --mode all", "--mode is one of ro rw"},
 		{`{"env_vars":{"tenant":"t","OTHER":"x"},"secrets":["k,target=key"]}`, "com.example/remote", "OTHER: a remote server has no environment"},
+		{`{}`, "unmarked", "needs ACME_API_KEY, a secret: hutch secret set ACME_API_KEY, and set env_vars.ACME_API_KEY secret:ACME_API_KEY; " +
+			"ACME_HOST: set env_vars.ACME_HOST VALUE"},
 		{`{}`, "greedy", `it wants to see folders of the host, which only you can show it: set volumes ["/srv/keys:/srv/keys","/srv/\"more\":/srv/\"more\""], with :ro`},
 		{`{"volumes":["/a:/b:ro","/srv/keys:/srv/keys"]}`, "greedy", `: set volumes ["/a:/b:ro","/srv/keys:/srv/keys","/srv/\"more\":/srv/\"more\""], with :ro`},
 		{`{"env_vars":{"tenant":"t"}}`, "com.example/remote", "key, a secret: hutch secret set key, and set env_vars.key secret:key"},
