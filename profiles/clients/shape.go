@@ -26,8 +26,9 @@ func typed(name string, p program) []field {
 	return append([]field{{"type", "stdio"}}, plain(name, p)...)
 }
 
-func vibe(name string, p program) []field {
-	return append([]field{{"transport", "stdio"}}, plain(name, p)...)
+// vibe gives the command as a list: Vibe splits a text into words, as a shell does.
+func vibe(_ string, p program) []field {
+	return []field{{"transport", "stdio"}, {"command", []string{p.command}}, {"args", p.args}}
 }
 
 func copilot(name string, p program) []field {
