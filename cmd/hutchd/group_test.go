@@ -66,6 +66,7 @@ compositeTools:
 - name: named
   description: Calls tools by the names that clients have.
   steps: [{id: x, tool: left_sum, arguments: {a: 2, b: 3}}]
+backends: [{name: left, url: "http://127.0.0.1:9/mcp"}]
 `, "left", "right")
 	dir := "groups/dev/"
 	sum := func(tool, want string) {
@@ -79,6 +80,7 @@ compositeTools:
 	sum("named", "5")
 	s.has(dir+"status", "serving\n", "member left running circuit closed\n", "member right running circuit closed\n", "composite both\n",
 		`"echo" of left: left out: right comes first with the name "echo"`,
+		"backends.0: left is a member, which is what counts: the url is not used",
 		`line 17: compositeTools.1.steps.0.tool: left has no tool "nothing"`,
 		`line 17: compositeTools.1.steps.1.tool: the group has no tool "nobody.echo": want SERVER.TOOL, or a name that clients have`)
 	if text := s.use(dir+"tools/both", `{"n":4}`); !strings.Contains(text, "4 and 1 is 5") {

@@ -149,7 +149,7 @@ func (c *Config) Names(items []wire.Item) map[string]wire.Item {
 	for _, of := range []*Config{&whole, c} { // a name that clients call is the tool that they call by it
 		arranged, _ := of.Arrange(wire.Tools, items)
 		for _, it := range arranged {
-			names[it.Name] = it
+			names[it.Name] = wire.Item{Name: it.Name, Original: it.Original, Server: it.Server}
 		}
 	}
 	return names

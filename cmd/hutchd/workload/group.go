@@ -301,10 +301,16 @@ func (g *Group) Status() string {
 	defer cancel()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nsince %s\n", g.state(), since.UTC().Format(time.RFC3339Nano))
+	members := make(map[string]bool)
 	for _, s := range g.Members() {
+		members[s.Name] = true
 		fmt.Fprintf(&b, "member %s %s circuit %s\n", s.Name, s.told(), g.breakers.State(s.Name))
 	}
-	for _, backend := range c.Backends {
+	for i, backend := range c.Backends {
+		if members[backend.Name] {
+			notes = append(notes, fmt.Sprintf("backends.%d: %s is a member, which is what counts: the url is not used", i, backend.Name))
+			continue
+		}
 		b.WriteString(g.backendStatus(ctx, backend.Name))
 	}
 	fmt.Fprintf(&b, "tools %d\nsessions %d\n", len(g.MCP.Items(wire.Tools)), g.MCP.Sessions())
