@@ -88,7 +88,9 @@ func granted(e *registry.Entry) (p *permission.Profile, folders []permission.Mou
 			if err != nil || m.Host == "" {
 				return false
 			}
-			folders = append(folders, m)
+			if !slices.Contains(folders, m) { // it may be both to read and to write
+				folders = append(folders, m)
+			}
 			return true
 		})
 		if len(*list) == 0 {

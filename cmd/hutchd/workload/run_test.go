@@ -122,6 +122,7 @@ func TestRunRefused(t *testing.T) {
 		{`{}`, "unmarked", "needs ACME_API_KEY, a secret: hutch secret set ACME_API_KEY, and set env_vars.ACME_API_KEY secret:ACME_API_KEY; " +
 			"ACME_HOST: set env_vars.ACME_HOST VALUE"},
 		{`{}`, "greedy", `it wants to see folders of the host, which only you can show it: set volumes ["/srv/keys:/srv/keys","/srv/\"more\":/srv/\"more\""], with :ro`},
+		{`{}`, "greedy", "run with -v /srv/keys:/srv/keys -v '/srv/\"more\":/srv/\"more\"'"},
 		{`{"volumes":["/a:/b:ro","/srv/keys:/srv/keys"]}`, "greedy", `: set volumes ["/a:/b:ro","/srv/keys:/srv/keys","/srv/\"more\":/srv/\"more\""], with :ro`},
 		{`{"env_vars":{"tenant":"t"}}`, "com.example/remote", "key, a secret: hutch secret set key, and set env_vars.key secret:key"},
 	} {
