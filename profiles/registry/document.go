@@ -9,8 +9,9 @@ import (
 	"hutch/fs"
 )
 
-// maxEntries is how many entries of a source are kept.
-const maxEntries = 50000
+// maxEntries is how many entries of a source are kept: the MCP registry has 50000
+// names, and more each day.
+const maxEntries = 200000
 
 // maxReasons is how many of the entries that were kept out are told of by name.
 const maxReasons = 20

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	maxBytes     = 32 << 20        // of a file or an answer
-	maxTotal     = 8               // times that, of all pages of an API
-	maxPages     = 2000            // of an API
-	pageSize     = 100             // entries, which is the most that an API gives
-	readLimit    = 5 * time.Minute // for a source
+	maxBytes     = 32 << 20         // of a file or an answer
+	maxTotal     = 8                // times that, of all pages of an API
+	maxPages     = 2000             // of an API
+	pageSize     = 100              // entries, which is the most that an API gives
+	readLimit    = 10 * time.Minute // for a source: the MCP registry has 500 pages, and takes up to half a second for each
 	answerLimit  = 30 * time.Second
 	maxRedirects = 5
 )
