@@ -92,7 +92,7 @@ func (m *meter) spend(units int) error {
 // show makes the text of what an action gives; source is the action.
 func (m *meter) show(source string, v any) (string, error) {
 	if v == nil {
-		return "", &stop{text: fmt.Sprintf("{{%.64s}} has no value", source), none: true}
+		return "", &stop{text: fmt.Sprintf(`{{%.64s}} has no value: write {{or .x ""}} in place of {{.x}} where it may have none`, source), none: true}
 	}
 	return m.text(v)
 }

@@ -115,7 +115,7 @@ func TestRun(t *testing.T) {
 		"no text":      {text: "steps: [{id: a, tool: mute}]", want: `error: composite tool "t": step "a": tool "mute": the tool says that it failed, and not why`},
 		"no value": {
 			text: "steps: [{id: a, tool: say, arguments: {v: '{{.params.nope}}'}}]",
-			want: `error: composite tool "t": step "a": arguments.v: {{.params.nope}} has no value`, calls: "",
+			want: `error: composite tool "t": step "a": arguments.v: {{.params.nope}} has no value: write {{or .x ""}} in place of {{.x}} where it may have none`, calls: "",
 		},
 		"no condition": {
 			text: "steps: [{id: a, tool: say, condition: 'maybe'}]",
