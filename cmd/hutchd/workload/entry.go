@@ -171,9 +171,10 @@ func cutFlag(words []string, a registry.Argument) (value string, rest []string, 
 	return "", words, false
 }
 
-// missing says what an entry needs, and how to give it.
+// missing says what an entry needs, and how to give it: to a server that there is, and to
+// hutch server run, which leaves none.
 func missing(e *registry.Entry, lacks *registry.MissingError) error {
-	var needs []string
+	var needs, flags []string
 	for _, in := range lacks.Inputs {
 		what := in.Name
 		if in.Description != "" {
@@ -184,20 +185,30 @@ func missing(e *registry.Entry, lacks *registry.MissingError) error {
 		switch {
 		case in.Secret, runconfig.NamesSecret(in.Name) && !slices.ContainsFunc(e.Args, named): // the config takes it so, too
 			what += ", a secret: " + keep(in.Name)
+			flags = append(flags, "-e "+in.Name+"="+stored(in.Name))
 		case slices.ContainsFunc(e.Args, positional):
 			what += ": write it behind the name"
 		default:
 			what += ": set env_vars." + fs.Quote(in.Name) + " VALUE"
+			flags = append(flags, "-e "+in.Name+"=VALUE")
 		}
 		needs = append(needs, what)
+	}
+	if len(flags) > 0 {
+		needs = append(needs, "or hutch server run with "+strings.Join(flags, " "))
 	}
 	return fmt.Errorf("%w: entry %s needs %s", fs.ErrInvalid, e.Name, strings.Join(needs, "; "))
 }
 
 // keep says how a server gets a secret as its input called name.
 func keep(name string) string {
-	secret := strings.TrimLeft(name, "-")
-	return fmt.Sprintf("hutch secret set %s, and set env_vars.%s secret:%s", secret, fs.Quote(name), secret)
+	ref := stored(name)
+	return fmt.Sprintf("hutch secret set %s, and set env_vars.%s %s", strings.TrimPrefix(ref, reference.Stored+":"), fs.Quote(name), ref)
+}
+
+// stored returns the reference to the secret for an input called name.
+func stored(name string) string {
+	return reference.Reference{Scheme: reference.Stored, Name: strings.TrimLeft(name, "-")}.String()
 }
 
 // takeArgs takes the words of a launch. A secret cannot be one: every program of

@@ -120,7 +120,7 @@ func TestRunRefused(t *testing.T) {
 		{`{"env_vars":{"FORGE_HOST":"h"},"secrets":["t,target=FORGE_TOKEN"]}`, "io.example/forge --mode all", "--mode is one of ro rw"},
 		{`{"env_vars":{"tenant":"t","OTHER":"x"},"secrets":["k,target=key"]}`, "com.example/remote", "OTHER: a remote server has no environment"},
 		{`{}`, "unmarked", "needs ACME_API_KEY, a secret: hutch secret set ACME_API_KEY, and set env_vars.ACME_API_KEY secret:ACME_API_KEY; " +
-			"ACME_HOST: set env_vars.ACME_HOST VALUE"},
+			"ACME_HOST: set env_vars.ACME_HOST VALUE; or hutch server run with -e ACME_API_KEY=secret:ACME_API_KEY -e ACME_HOST=VALUE"},
 		{`{}`, "greedy", `it wants to see folders of the host, which only you can show it: set volumes ["/srv/keys:/srv/keys","/srv/\"more\":/srv/\"more\""], with :ro`},
 		{`{}`, "greedy", "run with -v /srv/keys:/srv/keys -v '/srv/\"more\":/srv/\"more\"'"},
 		{`{"volumes":["/a:/b:ro","/srv/keys:/srv/keys"]}`, "greedy", `: set volumes ["/a:/b:ro","/srv/keys:/srv/keys","/srv/\"more\":/srv/\"more\""], with :ro`},
