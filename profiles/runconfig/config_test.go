@@ -183,6 +183,8 @@ func TestSet(t *testing.T) {
 		{"env_vars.J", "", `"env_vars":{"my.key":"a b","N":"12"}`},
 		{"port", "8080", `"port":8080`}, // on which hutch does not act
 		{"debug", "true", `"debug":true`},
+		{"max_request_body_size", "1048576", `"max_request_body_size":1048576`},
+		{"proxy_read_timeout", "1m", `"proxy_read_timeout":"1m"`},
 		{"host", "127.0.0.1", `"host":"127.0.0.1"`},
 		{"env_vars.my.key", "", `"env_vars":{"N":"12"}`},
 		{"header_forward.add_plaintext_headers.X-A", "1", `"header_forward":{"add_plaintext_headers":{"X-A":"1"}}`},

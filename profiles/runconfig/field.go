@@ -87,6 +87,8 @@ var unheeded = []field{
 	{"thv_ca_bundle", kept, "the host's certificates hold"},
 	{"jwks_auth_token_file", kept, "callers are users of the tree"},
 	{"endpoint_prefix", kept, "there is no proxy in front of it"},
+	{"max_request_body_size", kept, "there is no proxy in front of it"},
+	{"proxy_read_timeout", kept, "there is no proxy in front of it"},
 	{"runtime_config", kept, "packages run with the programs of the image host"},
 	{"remote_auth_config.headers", kept, "write them in header_forward"},
 	{"remote_auth_config.env_vars", kept, "a remote server has no environment"},
