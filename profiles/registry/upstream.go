@@ -197,8 +197,12 @@ func (k *packageKind) split(p *packageJSON) (own, passed []argumentJSON) {
 		return p.Runtime, nil
 	}
 	for i, a := range p.Runtime {
-		switch word := cmp.Or(a.Value, a.Default); {
-		case a.Type != "positional" || slices.Contains(k.idle, word):
+		word := cmp.Or(a.Value, a.Default)
+		if a.Type == "named" && word == "" {
+			word = a.Name
+		}
+		switch {
+		case a.Type == "named" && word != a.Name || slices.Contains(k.idle, word):
 		case strings.HasPrefix(word, "-"): // whose value may be the next word
 			return p.Runtime, nil
 		case word != "" && !strings.HasPrefix(word+"@", p.Identifier+"@"):
@@ -242,6 +246,14 @@ func (e *Entry) byRemote(r *transportJSON) error {
 		return errors.New("a remote does not speak stdio")
 	case hostOf(r.URL) == "":
 		return fmt.Errorf("%.100q is no URL like https://host/path", r.URL)
+	}
+	for _, p := range placeholder.FindAllString(r.URL, -1) {
+		if _, told := r.Variables[strings.Trim(p, "{}")]; !told {
+			if r.Variables == nil {
+				r.Variables = map[string]inputJSON{}
+			}
+			r.Variables[strings.Trim(p, "{}")] = inputJSON{Required: true} // as nothing but its user can know it
+		}
 	}
 	for i := range r.Headers {
 		r.Headers[i].share(r.Variables)

@@ -34,7 +34,7 @@ func (r *run) takeEntry(e *registry.Entry, transport string, args []string) erro
 		r.Source, err = r.Source.AsImage()
 	}
 	if err == nil {
-		err = errors.Join(r.takeArgs(l), r.takeVariables(l), r.takeHeaders(e, l))
+		err = errors.Join(r.takeArgs(e, l), r.takeVariables(l), r.takeHeaders(e, l))
 	}
 	if err == nil {
 		err = r.takePermissions(e)
@@ -176,6 +176,11 @@ func cutFlag(words []string, a registry.Argument) (value string, rest []string, 
 func missing(e *registry.Entry, lacks *registry.MissingError) error {
 	var needs, flags []string
 	for _, in := range lacks.Inputs {
+		if in.Secret && slices.ContainsFunc(e.Args, func(a registry.Argument) bool {
+			return a.Name == in.Name || slices.ContainsFunc(a.Variables, func(v registry.Input) bool { return v.Name == in.Name })
+		}) {
+			return fmt.Errorf("entry %s: %w", e.Name, secretArg(e))
+		}
 		what := in.Name
 		if in.Description != "" {
 			what += " (" + fs.PlainLine(fs.Shorten(in.Description)) + ")"
@@ -211,13 +216,18 @@ func stored(name string) string {
 	return reference.Reference{Scheme: reference.Stored, Name: strings.TrimLeft(name, "-")}.String()
 }
 
-// takeArgs takes the words of a launch. A secret cannot be one: every program of
-// the machine could read it.
-func (r *run) takeArgs(l *registry.Launch) error {
+// secretArg is the error of an entry that wants a secret as an argument: every program
+// of the machine could read it.
+func secretArg(e *registry.Entry) error {
+	return fmt.Errorf("%w: it wants a secret among its arguments, where others can read it: if a variable can hold it, too, run %s with that", fs.ErrUnsupported, e.Run)
+}
+
+// takeArgs takes the words of a launch, of which none is a secret.
+func (r *run) takeArgs(e *registry.Entry, l *registry.Launch) error {
 	r.Args = nil
 	for _, a := range l.Args {
 		if a.Secret {
-			return fmt.Errorf("%w: it wants a secret among its arguments, where others can read it", fs.ErrUnsupported)
+			return secretArg(e)
 		}
 		r.Args = append(r.Args, a.Text)
 	}

@@ -20,6 +20,10 @@ const greedy = `{"version":"1.0.0","servers":{
 	"greedy":{"transport":"stdio","image":"npx://greedy@1.0.0","tools":[],
 	"permissions":{"read":["/srv/keys"],"write":["/srv/keys","/srv/\"more\""],"network":{"outbound":{"insecure_allow_all":true}}}}}}`
 
+// telling is a server that wants secrets among its arguments.
+const telling = `{"name":"telling","packages":[{"registryType":"npm","identifier":"telling","version":"1.0.0","transport":{"type":"stdio"},"packageArguments":[
+	{"type":"named","name":"--api-token","value":"{token}","variables":{"token":{"isRequired":true,"isSecret":true}}}]}]}`
+
 // entries are the sources of the registry's own tests, and greedy.
 func entries(t *testing.T) *registry.Store {
 	t.Helper()
@@ -28,12 +32,14 @@ func entries(t *testing.T) *registry.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	own := filepath.Join(t.TempDir(), "greedy.json")
-	if err := os.WriteFile(own, []byte(greedy), 0o600); err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	for name, text := range map[string]string{"greedy.json": greedy, "telling.json": telling} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	const others = "../../../profiles/registry/testdata/"
-	for _, file := range []string{others + "server.json", others + "remote.json", others + "toolhive.json", own} {
+	for _, file := range []string{others + "server.json", others + "remote.json", others + "toolhive.json", filepath.Join(dir, "greedy.json"), filepath.Join(dir, "telling.json")} {
 		path, err := filepath.Abs(file)
 		if err != nil {
 			t.Fatal(err)
@@ -119,6 +125,8 @@ func TestRunRefused(t *testing.T) {
 		{`{}`, "filesystem", "needs folder (a folder that it may read and write; more of them may follow): write it behind the name"},
 		{`{"env_vars":{"FORGE_HOST":"h"},"secrets":["t,target=FORGE_TOKEN"]}`, "io.example/forge --mode all", "--mode is one of ro rw"},
 		{`{"env_vars":{"tenant":"t","OTHER":"x"},"secrets":["k,target=key"]}`, "com.example/remote", "OTHER: a remote server has no environment"},
+		{`{}`, "telling", "entry telling: not supported: it wants a secret among its arguments, where others can read it: if a variable can hold it, too, run npx://telling@1.0.0 with that"},
+		{`{"env_vars":{"--api-token":"secret:t"}}`, "telling", "it wants a secret among its arguments"},
 		{`{}`, "unmarked", "needs ACME_API_KEY, a secret: hutch secret set ACME_API_KEY, and set env_vars.ACME_API_KEY secret:ACME_API_KEY; " +
 			"ACME_HOST: set env_vars.ACME_HOST VALUE; or hutch server run with -e ACME_API_KEY=secret:ACME_API_KEY -e ACME_HOST=VALUE"},
 		{`{}`, "greedy", `it wants to see folders of the host, which only you can show it: set volumes ["/srv/keys:/srv/keys","/srv/\"more\":/srv/\"more\""], with :ro`},
