@@ -45,15 +45,13 @@ func packageKindOf(name string) *packageKind {
 // latest, which is another version each time. Images have tags.
 var packageVersion = regexp.MustCompile(`^v?[0-9][0-9A-Za-z.+_!-]{0,126}$`)
 
-// run returns how a package is run, as Entry.Run has it. That its name is one, and no
-// option, path or URL, keeps a registry from naming something else in its place.
-func (k *packageKind) run(name, version string) (string, error) {
+// run returns how a package of the registry at base is run, as Entry.Run has it; base may
+// be "". That its name is one, and no option, path or URL, keeps a registry from naming
+// something else in its place.
+func (k *packageKind) run(name, version, base string) (string, error) {
 	s := runconfig.Source{Kind: k.kind, Name: name, Version: version}
-	if k.kind == runconfig.Image && version != "" { // whose tag is of its name
-		s.Version = ""
-		if last := name[strings.LastIndexByte(name, '/')+1:]; !strings.ContainsAny(last, ":@") {
-			s.Name += ":" + version
-		}
+	if k.kind == runconfig.Image { // whose registry and tag are of its name
+		s.Name, s.Version = imageOf(name, version, base), ""
 	}
 	if err := checkVersion(s.Version); err != nil {
 		return "", err
@@ -62,6 +60,23 @@ func (k *packageKind) run(name, version string) (string, error) {
 		return "", fmt.Errorf("%.100q is no name of a package of %s", s.Name, k.name)
 	}
 	return s.String(), nil
+}
+
+// imageOf returns the reference of an image. Before 2025-10-11 its name could stand without
+// its registry, which is base then: alone it would be that of an image of Docker Hub, where
+// others may have it.
+func imageOf(name, version, base string) string {
+	first, _, path := strings.Cut(name, "/")
+	if host := strings.TrimPrefix(base, "https://"); host == "ghcr.io" && (!path || !strings.ContainsAny(first, ".:")) {
+		name = host + "/" + name
+	}
+	switch last := name[strings.LastIndexByte(name, '/')+1:]; {
+	case version == "" || strings.ContainsAny(last, ":@"):
+		return name
+	case strings.HasPrefix(version, "sha256:"):
+		return name + "@" + version
+	}
+	return name + ":" + version
 }
 
 func checkVersion(version string) error {

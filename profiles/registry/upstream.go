@@ -168,7 +168,7 @@ func (e *Entry) byPackage(p *packageJSON) error {
 	if base := strings.TrimSuffix(p.RegistryBaseURL, "/"); base != "" && !slices.Contains(kind.bases, base) {
 		return fmt.Errorf("its package is in %.100q, and %s packages are got from %s", p.RegistryBaseURL, kind.name, kind.bases[0])
 	}
-	run, err := kind.run(p.Identifier, p.Version)
+	run, err := kind.run(p.Identifier, p.Version, strings.TrimSuffix(p.RegistryBaseURL, "/"))
 	if err != nil {
 		return err
 	}
