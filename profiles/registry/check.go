@@ -179,7 +179,8 @@ func (e *Entry) checkURLs(away bool) error {
 	if e.URL != "" {
 		host := strings.ToLower(hostOf(e.URL))
 		if a, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !a.IsLoopback() && !a.IsUnspecified()) {
-			return fmt.Errorf("it listens at %.100q, which is not in its sandbox", e.URL)
+			e.Notes = append(e.Notes, fmt.Sprintf("it is said to listen at %.100q, which is not in its sandbox: that is left out", e.URL))
+			e.URL = ""
 		}
 	}
 	if o := e.OAuth; o != nil {
@@ -230,7 +231,7 @@ func (e *Entry) checkRemote(away bool) error {
 // checkURL refuses a URL that is not one of a server elsewhere. {NAME} in it
 // stands for what is not known yet.
 func checkURL(text string, away bool) error {
-	u, err := url.Parse(placeholder.ReplaceAllString(text, "x"))
+	u, err := url.Parse(placeholder.ReplaceAllString(portOpen.ReplaceAllString(text, ":1"), "x"))
 	switch {
 	case err != nil || u.Hostname() == "" || len(text) > 2000:
 		return fmt.Errorf("%.100q is no URL", text)
@@ -253,6 +254,9 @@ func checkURL(text string, away bool) error {
 	}
 	return nil
 }
+
+// portOpen is a variable in the place of a port.
+var portOpen = regexp.MustCompile(":" + placeholder.String())
 
 // hostOf returns the host of a URL whose port may be a variable.
 func hostOf(text string) string {

@@ -141,7 +141,6 @@ func TestRefused(t *testing.T) {
 		`{"name": "a", "remotes": [{"type": "stdio", "url": "https://a.example"}]}`:                             "does not speak stdio",
 		`{"name": "a", "remotes": [{"type": "sse", "url": "https://a.example", "headers": [{"name": "A:B"}]}]}`: "no name of a header",
 		`{"name": "a", "remotes": [{"type": "sse", "url": "https://a.example", "headers": [{"name": "A$x"}]}]}`: "no name of a header",
-		`{"name": "a", "packages": [{"registryType": "npm", "identifier": "p", "transport": {"type": "sse", "url": "http://10.0.0.1:80/"}}]}`:     "which is not in its sandbox",
 		`{"name": "a", "remotes": [{"type": "sse", "url": "https://{host}/", "variables": {"host": {"default": "169.254.169.254"}}}]}`:            "is not a public address",
 		`{"name": "a", "remotes": [{"type": "sse", "url": "https://{host}/", "variables": {"host": {"choices": ["a.example", "10.0.0.1"]}}}]}`:    "is not a public address",
 		`{"name": "a", "remotes": [{"type": "sse", "url": "https://{a}{b}/", "variables": {"a": {"default": "local"}, "b": {"value": "host"}}}]}`: "is this machine",

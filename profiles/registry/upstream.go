@@ -31,6 +31,7 @@ type serverJSON struct {
 
 type packageJSON struct {
 	OldType         string         `json:"registry_type"` // before 2025-09-16
+	OlderType       string         `json:"registry_name"` // before 2025-07
 	RegistryType    string         `json:"registryType"`
 	RegistryBaseURL string         `json:"registryBaseUrl"`
 	Identifier      string         `json:"identifier"`
@@ -160,7 +161,7 @@ func (e *Entry) choose(s *serverJSON) (key string, err error) {
 func (e *Entry) byPackage(p *packageJSON) error {
 	kind := packageKindOf(p.RegistryType)
 	switch {
-	case p.OldType != "":
+	case p.OldType+p.OlderType != "":
 		return errOld
 	case kind == nil:
 		return fmt.Errorf("packages of type %.40q are not run", p.RegistryType)
@@ -205,7 +206,9 @@ func (k *packageKind) split(p *packageJSON) (own, passed []argumentJSON) {
 		case a.Type == "named" && word != a.Name || slices.Contains(k.idle, word):
 		case strings.HasPrefix(word, "-"): // whose value may be the next word
 			return p.Runtime, nil
-		case word != "" && !strings.HasPrefix(word+"@", p.Identifier+"@"):
+		case strings.HasPrefix(word+"@", p.Identifier+"@"):
+			return p.Runtime[:i+1], p.Runtime[i+1:]
+		case word != "":
 			return p.Runtime[:i], p.Runtime[i:]
 		}
 	}
@@ -229,8 +232,21 @@ func (e *Entry) runtime(kind *packageKind, args []argumentJSON) {
 			continue
 		}
 		a.Name, a.Value = name, value
-		e.Env = append(e.Env, a.input())
+		in := a.input()
+		if at := slices.IndexFunc(e.Env, func(o Input) bool { return o.Name == name }); at >= 0 {
+			e.Env[at].join(in)
+			continue
+		}
+		e.Env = append(e.Env, in)
 	}
+}
+
+// join adds what is said of the input in another place.
+func (in *Input) join(more Input) {
+	if in.Value == "" && in.Default == "" {
+		in.Value, in.Default, in.Variables = more.Value, more.Default, more.Variables
+	}
+	in.Required, in.Secret = in.Required || more.Required, in.Secret || more.Secret
 }
 
 func (e *Entry) byRemote(r *transportJSON) error {
