@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/tailscale/hujson"
+	"hutch/aggd/rawjson"
 )
 
 // jsonSuffix ends the name of a file in the form of other programs.
@@ -29,11 +29,7 @@ var clientNames = map[string]string{
 // readJSON returns what a file in the form of AI clients says of servers. It
 // may have comments. Its errors are faults.
 func readJSON(at place, text []byte) (*document, error) {
-	if !json.Valid(text) && len(text) <= maxText {
-		if plain, err := hujson.Standardize(text); err == nil {
-			text = plain
-		}
-	}
+	text = rawjson.Plain(text)
 	d := &document{place: at, table: make(map[string]any), lines: make(map[string]int)}
 	r := jsonReader{d: json.NewDecoder(bytes.NewReader(text)), text: text, line: 1, lines: d.lines}
 	r.d.UseNumber()

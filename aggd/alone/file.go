@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"unicode/utf8"
 
-	"github.com/tailscale/hujson"
-
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 )
@@ -23,7 +21,6 @@ import (
 // no longer than 1 MiB with every byte escaped.
 const (
 	maxFile    = 16 << 20  // bytes: clients keep more than servers in theirs
-	maxComment = 1 << 20   // bytes of one with comments: who takes them out calls itself for each level
 	maxServers = 512       // as many programs as may run
 	maxTexts   = 128 << 10 // bytes of all that is said of servers, with variables put in
 )
@@ -74,11 +71,7 @@ func parse(text []byte, env map[string]string) ([]Server, error) {
 	if !utf8.Valid(text) {
 		return nil, rawjson.ErrUTF8
 	}
-	if !json.Valid(text) && len(text) <= maxComment {
-		if plain, err := hujson.Standardize(append(bytes.Clone(text), '\n')); err == nil { // it may end in a comment
-			text = plain
-		}
-	}
+	text = rawjson.Plain(text)
 	var table []byte
 	err := rawjson.Object(text, rawjson.MaxDepth, func(name []byte, start, end int) error {
 		if string(name) != "mcpServers" {

@@ -31,7 +31,7 @@ func TestFile(t *testing.T) {
 		{"\ufeff" + `{"mcpServers":{},"other":{"x":1,"x":2}}`, ``},
 		{"// of mine\n{\"mcpServers\": {\"a\": {\"command\": \"c\", /* old */},},} // end", `a: stdio c [] map[] `},
 		{`{"mcpServers": {"a": {"command": "c"} "b": {}}, }`, `invalid JSON: unexpected '"' at byte 38`},
-		{strings.Repeat("/**/[", maxComment/5+1), `invalid JSON: unexpected '/' at byte 0`},
+		{strings.Repeat("/**/[", 100_000), `invalid JSON: unexpected '/' at byte 0`},
 
 		{`{"mcpServers":{"a":{"command":"c","args":["-x","${HOME}/y"],"env":{"T":"a${TOKEN}b$HOME"},"cwd":"${HOME}"}}}`,
 			`a: stdio c ["-x" "/home/u/y"] map[T:ato kenb$HOME] /home/u`},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"hutch/aggd/rawjson"
 	"hutch/fs"
 )
 
@@ -21,7 +22,8 @@ func readJSON(text []byte) (*hujson.Value, *hujson.Object, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{}\n")
 	}
-	if err := boundJSON(text); err != nil {
+	var n count
+	if err := n.add(rawjson.Measure(text)); err != nil {
 		return nil, nil, err
 	}
 	// The parser wants a newline behind a comment, which not all files end in.
@@ -36,51 +38,6 @@ func readJSON(text []byte) (*hujson.Value, *hujson.Object, error) {
 		return nil, nil, errors.New("no object")
 	}
 	return &v, o, nil
-}
-
-// boundJSON refuses what is too deep or has too many values, by what stands
-// before each but the first: it is to be known before a parser sees it.
-func boundJSON(text []byte) error {
-	var n count
-	depth := 0
-	for i := 0; i < len(text); i++ {
-		values := 0
-		switch text[i] {
-		case '{', '[':
-			depth++
-			values = 1
-		case ',':
-			values = 1
-		case '}', ']':
-			depth--
-		case '"':
-			for i++; i < len(text) && text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
-		case '/':
-			i += max(0, commentLen(text[i:])-1)
-		}
-		if err := n.add(values, depth); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// commentLen returns the length of the comment that text begins with; 0: none.
-func commentLen(text []byte) int {
-	for start, end := range map[string]string{"//": "\n", "/*": "*/"} {
-		if !bytes.HasPrefix(text, []byte(start)) {
-			continue
-		}
-		if n := bytes.Index(text[2:], []byte(end)); n >= 0 {
-			return 2 + n + len(end)
-		}
-		return len(text)
-	}
-	return 0
 }
 
 func decodeJSON(text []byte) (map[string]any, error) {
