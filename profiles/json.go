@@ -31,7 +31,7 @@ var clientNames = map[string]string{
 func readJSON(at place, text []byte) (*document, error) {
 	text = rawjson.Plain(text)
 	d := &document{place: at, table: make(map[string]any), lines: make(map[string]int)}
-	r := jsonReader{d: json.NewDecoder(bytes.NewReader(text)), text: text, line: 1, lines: d.lines}
+	r := jsonReader{liner: liner{text: text, line: 1}, d: json.NewDecoder(bytes.NewReader(text)), lines: d.lines}
 	r.d.UseNumber()
 	if err := r.top(d.table); err != nil {
 		f := &fault{at: at, text: err.Error()}
@@ -47,10 +47,8 @@ func readJSON(at place, text []byte) (*document, error) {
 
 // A jsonReader reads JSON and remembers the lines of its keys.
 type jsonReader struct {
+	liner
 	d     *json.Decoder
-	text  []byte
-	seen  int64 // how much of text line counts
-	line  int
 	lines map[string]int
 	n     int // how many values were read
 
@@ -58,12 +56,7 @@ type jsonReader struct {
 }
 
 // here returns the line where the reader is.
-func (r *jsonReader) here() int {
-	now := min(r.d.InputOffset(), int64(len(r.text)))
-	r.line += bytes.Count(r.text[r.seen:now], []byte("\n"))
-	r.seen = now
-	return r.line
-}
+func (r *jsonReader) here() int { return r.at(int(r.d.InputOffset())) }
 
 // top reads the servers of a file, which may say much else.
 func (r *jsonReader) top(table map[string]any) error {

@@ -1,11 +1,11 @@
 package profiles
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -55,11 +55,42 @@ func readTOML(at place, text []byte) (*document, error) {
 	if err := toml.Unmarshal(text, &d.table); err != nil {
 		return nil, syntax(err, at)
 	}
+	if err := bound(nil, d.table); err != nil {
+		return nil, d.fault(err)
+	}
 	d.lines, d.texts = linesOf(text)
 	if err := d.sameNames(); err != nil {
 		return nil, err
 	}
 	return d, d.onlyCorp()
+}
+
+// maxKey is the length in bytes of the longest way to a value: all that lead there are
+// kept.
+const maxKey = 1 << 10
+
+// bound returns the fault of a value, which stands at, in which one is too deep or has
+// too long a name.
+func bound(at key, value any) *fault {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			k := at.with(name)
+			if n := len(k.String()); len(k) > maxDepth || n > maxKey {
+				return at.faultf("key %.64s… has %d names and %d bytes, at most %d and %d", k, len(k), n, maxDepth, maxKey)
+			}
+			if f := bound(k, v[name]); f != nil {
+				return f
+			}
+		}
+	case []any:
+		for _, one := range v {
+			if f := bound(at, one); f != nil {
+				return f
+			}
+		}
+	}
+	return nil
 }
 
 // at returns where the document says the value of k or, failing that, what
@@ -84,6 +115,7 @@ func linesOf(text []byte) (lines, texts map[string]int) {
 	rows := make(map[string]int)
 	var p unstable.Parser
 	p.Reset(text)
+	l := liner{text: text, line: 1}
 	var table key
 	for p.NextExpression() {
 		e := p.Expression()
@@ -91,7 +123,7 @@ func linesOf(text []byte) (lines, texts map[string]int) {
 		for it := e.Key(); it.Next(); {
 			n := it.Node()
 			if line == 0 {
-				line = p.Shape(n.Raw).Start.Line
+				line = l.at(int(n.Raw.Offset))
 			}
 			here = append(here, string(n.Data))
 		}
@@ -105,7 +137,7 @@ func linesOf(text []byte) (lines, texts map[string]int) {
 			rows[name]++
 		case unstable.KeyValue:
 			here = append(table[:len(table):len(table)], here...)
-			if first := firstLine(&p, e.Value()); first > 0 {
+			if first := l.firstLine(e.Value().Raw); first > 0 {
 				texts[here.String()] = first
 			}
 		default:
@@ -121,17 +153,33 @@ func linesOf(text []byte) (lines, texts map[string]int) {
 	return lines, texts
 }
 
+// A liner finds the lines of places in a text that come one behind another.
+type liner struct {
+	text []byte
+	seen int // how much of text line counts
+	line int
+}
+
+// at returns the line of the byte at an offset, or of the end.
+func (l *liner) at(offset int) int {
+	offset = min(offset, len(l.text))
+	l.line += bytes.Count(l.text[l.seen:offset], []byte("\n"))
+	l.seen = offset
+	return l.line
+}
+
 // firstLine returns the line on which a text of several lines begins, which a
 // line end after its quotes is no part of; 0 for all else.
-func firstLine(p *unstable.Parser, value *unstable.Node) int {
-	raw := string(p.Raw(value.Raw))
-	line := p.Shape(value.Raw).Start.Line
+func (l *liner) firstLine(value unstable.Range) int {
+	raw := l.text[value.Offset:][:value.Length]
 	for _, quotes := range []string{`"""`, "'''"} {
-		if text, ok := strings.CutPrefix(raw, quotes); ok {
-			if strings.HasPrefix(strings.TrimPrefix(text, "\r"), "\n") {
-				line++
-			}
-			return line
+		text, ok := bytes.CutPrefix(raw, []byte(quotes))
+		switch {
+		case !ok:
+		case bytes.HasPrefix(bytes.TrimPrefix(text, []byte("\r")), []byte("\n")):
+			return l.at(int(value.Offset)) + 1
+		default:
+			return l.at(int(value.Offset))
 		}
 	}
 	return 0

@@ -299,3 +299,17 @@ profile dev: dev.d/c.json: security means nothing in a .json, of which only mcpS
 		t.Errorf("err has\n%s\nwant\n%s", got, want)
 	}
 }
+
+// TestLongKeys has ways to values that are too long to keep all that lead there.
+func TestLongKeys(t *testing.T) {
+	for text, want := range map[string]string{
+		"[" + strings.Repeat("a.", 500_000) + "a]\nb = 1":    "has 33 names",
+		strings.Repeat("a.", 500_000) + "a = 1":              "has 33 names",
+		"x = [{" + strings.Repeat("a.", 500_000) + "a = 1}]": "has 33 names",
+		"net." + strings.Repeat("a", 1<<10) + " = 1":         "1028 bytes, at most 32 and 1024",
+	} {
+		if _, err := Parse("p", []byte(text)); err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 300 {
+			t.Errorf("%.20q: %.500v, want %s", text, err, want)
+		}
+	}
+}
