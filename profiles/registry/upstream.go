@@ -65,6 +65,7 @@ type inputJSON struct {
 type argumentJSON struct {
 	Type      string `json:"type"` // positional or named
 	ValueHint string `json:"valueHint"`
+	Fixed     bool   `json:"isFixed"` // of no schema: the hint is the word itself
 	inputJSON
 }
 
@@ -305,6 +306,9 @@ func transportOf(name string) (string, error) {
 func arguments(list []argumentJSON) ([]Argument, error) {
 	var args []Argument
 	for _, a := range list {
+		if a.Fixed && a.Value == "" {
+			a.Value, a.ValueHint = a.ValueHint, ""
+		}
 		arg := Argument{Input: a.input()}
 		switch a.Type {
 		case "named":
