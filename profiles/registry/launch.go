@@ -67,7 +67,12 @@ func (e *MissingError) Unwrap() error { return fs.ErrInvalid }
 func (e *Entry) Launch(g Given) (*Launch, error) {
 	f := &filling{given: g, used: map[string]bool{}}
 	l := &Launch{Env: map[string]Setting{}, Headers: map[string]Setting{}}
-	run, _ := f.fill(e.Run, e.Variables)
+	run, lacking := f.fill(e.Run, e.Variables)
+	for _, v := range lacking {
+		if _, host := e.at(); strings.Contains(host, "{"+v.Name+"}") { // of a path it may be nothing
+			f.lacks(v)
+		}
+	}
 	if l.Run = run.Text; run.Secret {
 		f.fail(errors.New("its URL is to have a secret in it, where status and logs would show that"))
 	}
@@ -110,14 +115,20 @@ func (e *Entry) all() []Input {
 	return list
 }
 
+// at returns the scheme and the host of a remote server's URL, with its port.
+func (e *Entry) at() (scheme, host string) {
+	scheme, host, _ = strings.Cut(e.Run, "://")
+	if end := strings.IndexAny(host, "/?#"); end >= 0 {
+		host = host[:end]
+	}
+	return scheme, host
+}
+
 // checkFilled refuses a launch whose values make another server of it: what stands
 // for the host, or a part of it, ends where the host does.
 func (f *filling) checkFilled(e *Entry, l *Launch) error {
 	if e.Remote() {
-		scheme, host, _ := strings.Cut(e.Run, "://")
-		if end := strings.IndexAny(host, "/?#"); end >= 0 {
-			host = host[:end]
-		}
+		scheme, host := e.at()
 		u, err := url.Parse(l.Run)
 		filled, _ := f.fill(host, e.Variables)
 		if err != nil || u.Scheme != scheme || u.Hostname() == "" || u.Host != filled.Text {

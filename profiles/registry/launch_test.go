@@ -63,6 +63,8 @@ func TestLaunch(t *testing.T) {
 		{"packages", "a/bearer", Given{Secrets: m{"token": "k"}}, "https://a.example/sse  [] map[] map[Authorization:{Bearer k true}] []"},
 		{"packages", "a/bearer", Given{Secrets: m{"token": "k"}, Values: m{"team": "t"}}, "https://a.example/sse  [] map[] map[Authorization:{Bearer k true} X-Team:{team t false}] []"},
 		{"packages", "a/words", Given{}, "uvx://p  [mcp --context ide more] map[] map[] []"},
+		{"packages", "a/optional", Given{}, "! server a/optional needs host: of yours"},
+		{"packages", "a/optional", Given{Values: m{"host": "a.example"}}, "https://a.example/  [] map[] map[] []"},
 		{"packages", "a/fixed", Given{}, "npx://p  [mcp] map[] map[] []"},
 		{"packages", "a/own", Given{}, "npx://p  [--mode=rw] map[] map[] []"},
 		{"packages", "a/twice", Given{}, "a/b:1  [] map[SITE:{here false}] map[] []"},

@@ -64,7 +64,7 @@ func (r *run) takePermissions(e *registry.Entry) error {
 	}
 	p, folders, err := granted(e)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: set permission_profile says yourself what it may, and so does hutch server run with -permissions", err)
 	}
 	shown := func(m permission.Mount) bool {
 		return slices.ContainsFunc(r.Mounts, func(o permission.Mount) bool { return o.Host == m.Host && o.Guest == m.Guest })

@@ -13,9 +13,10 @@ import (
 	"hutch/profiles/runconfig"
 )
 
-// greedy is a registry of a server that wants to see folders of the host, and of one whose
-// secret is not marked as such.
+// greedy is a registry of a server that wants to see folders of the host, of one whose
+// secret is not marked as such, and of one whose permissions are none.
 const greedy = `{"version":"1.0.0","servers":{
+	"every":{"transport":"stdio","image":"npx://every","permissions":{"network":{"outbound":{"allow_host":["*"]}}}},
 	"unmarked":{"transport":"stdio","image":"npx://unmarked","env_vars":[{"name":"ACME_API_KEY","required":true},{"name":"ACME_HOST","required":true}]},
 	"greedy":{"transport":"stdio","image":"npx://greedy@1.0.0","tools":[],
 	"permissions":{"read":["/srv/keys"],"write":["/srv/keys","/srv/\"more\""],"network":{"outbound":{"insecure_allow_all":true}}}}}}`
@@ -127,6 +128,7 @@ func TestRunRefused(t *testing.T) {
 		{`{"env_vars":{"tenant":"t","OTHER":"x"},"secrets":["k,target=key"]}`, "com.example/remote", "OTHER: a remote server has no environment"},
 		{`{}`, "telling", "entry telling: not supported: it wants a secret among its arguments, where others can read it: if a variable can hold it, too, run npx://telling@1.0.0 with that"},
 		{`{"env_vars":{"--api-token":"secret:t"}}`, "telling", "it wants a secret among its arguments"},
+		{`{}`, "every", "insecure_allow_all says that: set permission_profile says yourself what it may, and so does hutch server run with -permissions"},
 		{`{}`, "unmarked", "needs ACME_API_KEY, a secret: hutch secret set ACME_API_KEY, and set env_vars.ACME_API_KEY secret:ACME_API_KEY; " +
 			"ACME_HOST: set env_vars.ACME_HOST VALUE; or hutch server run with -e ACME_API_KEY=secret:ACME_API_KEY -e ACME_HOST=VALUE"},
 		{`{}`, "greedy", `it wants to see folders of the host, which only you can show it: set volumes ["/srv/keys:/srv/keys","/srv/\"more\":/srv/\"more\""], with :ro`},
