@@ -69,12 +69,17 @@ func logNames(c *tree, vm string) string {
 	return "there are " + strings.Join(names, ", ")
 }
 
-// printLog prints a file that grows, whose reads end, from off on.
+// printLog prints a file that grows, whose reads end, from off on. Followed, it is
+// printed until ctx ends, with all that it has got by then.
 func printLog(ctx context.Context, c *tree, w io.Writer, name string, off int64, follow bool) error {
 	for {
+		ended := ctx.Err() // before the read: what came until then is in it
 		n, err := printFrom(c, w, name, off)
-		if err != nil || !follow {
+		switch {
+		case err != nil || !follow:
 			return err
+		case ended != nil:
+			return ended
 		}
 		if off += n; n > 0 {
 			continue
@@ -82,7 +87,6 @@ func printLog(ctx context.Context, c *tree, w io.Writer, name string, off int64,
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
 }
@@ -98,7 +102,7 @@ func printFrom(c *tree, w io.Writer, name string, off int64) (int64, error) {
 	return io.Copy(w, io.NewSectionReader(f, off, 1<<62))
 }
 
-// follow prints on our standard error what a log gets until stop is called, if that
+// follow prints on our standard error all that a log gets until stop is called, if that
 // takes longer than a second.
 func follow(ctx context.Context, c *tree, name string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)

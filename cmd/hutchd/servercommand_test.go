@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"hutch/fs/need"
 )
@@ -228,6 +229,25 @@ func (s *service) callTool(command string, args []string, tool string) {
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "The sum of 2 and 3 is 5") {
 		s.t.Errorf("%s %q: %v: %s", command, args, err, out)
+	}
+}
+
+// TestServerRunSays has servers be run that are refused after more than a second: what
+// their logs, which go with them, got until then is printed.
+func TestServerRunSays(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select { // as long as the command waits for the first time, and some of what it waits for the next
+		case <-time.After(1300 * time.Millisecond):
+		case <-r.Context().Done():
+		}
+		http.Error(w, "nothing here", http.StatusNotFound)
+	}))
+	defer web.Close()
+	s := serve(t, false)
+	out, err := s.command("hutch", "server", "-name", "slow", "run", web.URL+"/mcp").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "slow: error: ") {
+		t.Errorf("hutch server run: %v, %s", err, out)
 	}
 }
 
