@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // A Complaints logs what a program writes to its standard error, as long as there
-// are not too many lines, and keeps the last ones.
+// are not too many lines, and keeps the last ones that say
+// something.
 type Complaints struct {
 	server string
 	log    io.Writer
@@ -30,6 +32,13 @@ const (
 	maxLine  = 4 << 10
 	maxWords = 500
 )
+
+// idle is a line that tells nobody why a program ended, and takes no place among its last
+// words: one of brackets and commas only, a frame of a stack, and what npm and node-gyp
+// say of whatever fails.
+var idle = regexp.MustCompile(`^(npm (error|ERR!)|gyp ERR!)?( stack)?([\s{}()\[\],;^]*|\s+at .*(\(.*\)|:[0-9]+)( \{)?)$` +
+	`|^npm (error|ERR!) (code [0-9]+|command |A complete log |Log files were not written)` +
+	`|^gyp ERR! (System|command|cwd|node -v|node-gyp -v|not ok)\b`)
 
 // NewComplaints returns what logs to log what a server's program complains of.
 func NewComplaints(server string, log io.Writer) *Complaints {
@@ -62,8 +71,10 @@ func (c *Complaints) line(text string) {
 	if text == "" {
 		return
 	}
-	c.tail = append(c.tail, strings.TrimSpace(text))
-	c.tail = c.tail[max(0, len(c.tail)-5):]
+	if !idle.MatchString(text) {
+		c.tail = append(c.tail, strings.TrimSpace(text))
+		c.tail = c.tail[max(0, len(c.tail)-5):]
+	}
 	if !c.lines.Allow() {
 		c.dropped++
 		return

@@ -118,6 +118,41 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
+// TestIdle has what tells of no reason be not among the last words, and be logged.
+func TestIdle(t *testing.T) {
+	const said = `node:internal/modules/cjs/loader:1228
+  throw err;
+  ^
+
+Error: Cannot find module 'x'
+    at node:internal/main/run_main_module:28:49
+    at async Promise.all (index 1)
+    at Function.load (node:internal/modules/cjs/loader:1051:27) {
+  code: 'MODULE_NOT_FOUND'
+},
+gyp ERR! stack Error: not found: make
+gyp ERR! stack     at getNotFoundError (/x/which.js:10:17)
+gyp ERR! System Linux
+gyp ERR! not ok 
+npm error code 1
+npm error path /x
+npm error command failed
+npm error command sh -c node-gyp rebuild
+npm error Log files were not written due to the config logs-max=0
+    at last it ends
+`
+	var log bytes.Buffer
+	c := NewComplaints("s", &log)
+	c.Write([]byte(said))
+	const want = "Error: Cannot find module 'x' / code: 'MODULE_NOT_FOUND' / gyp ERR! stack Error: not found: make / npm error path /x / at last it ends"
+	if words := c.Last(); words != want {
+		t.Errorf("the last words are %q", words)
+	}
+	if got, all := strings.Count(log.String(), "\n"), strings.Count(said, "\n")-1; got != all {
+		t.Errorf("%d lines of %d are logged", got, all)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	r := begin(t)
 	key := r.define("exit")
