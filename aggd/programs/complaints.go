@@ -37,7 +37,7 @@ const (
 // words: one of brackets and commas only, a frame of a stack, and what npm and node-gyp
 // say of whatever fails.
 var idle = regexp.MustCompile(`^(npm (error|ERR!)|gyp ERR!)?( stack)?([\s{}()\[\],;^]*|\s+at .*(\(.*\)|:[0-9]+)( \{)?)$` +
-	`|^npm (error|ERR!) (code [0-9]+|command |A complete log |Log files were not written)` +
+	`|^npm (error|ERR!) (code [0-9]+|404( Note that .*| tarball, .*)?$|command |A complete log |Log files were not written)` +
 	`|^gyp ERR! (System|command|cwd|node -v|node-gyp -v|not ok)\b`)
 
 // NewComplaints returns what logs to log what a server's program complains of.

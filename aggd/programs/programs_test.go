@@ -135,6 +135,9 @@ gyp ERR! stack     at getNotFoundError (/x/which.js:10:17)
 gyp ERR! System Linux
 gyp ERR! not ok 
 npm error code 1
+npm error 404
+npm error 404 Note that you can also install from a
+npm error 404 tarball, folder, http url, or git url.
 npm error path /x
 npm error command failed
 npm error command sh -c node-gyp rebuild

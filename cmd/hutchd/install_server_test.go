@@ -94,6 +94,8 @@ func TestServerInstalled(t *testing.T) {
 		}
 		s.write("servers/t/ctl", "set secrets\nset volumes\n")
 	}
+	s.write("servers/t/ctl", "set image npx://broken\n")
+	s.cannotStart("t", "the part is not there / npm error path /workspace/.hutch/npx/lib/node_modules/broken (exit status 1); denied parts.example.com:443 while the package was installed")
 	s.write("servers/t/ctl", "set image npx://no-such-package\n")
 	if err := s.tryWrite("servers/t/ctl", "start\n"); err == nil || !strings.Contains(s.read("servers/t/err"), "npm package no-such-package@latest") {
 		t.Errorf("a package that is not there: %v, %s", err, s.read("servers/t/err"))

@@ -139,11 +139,18 @@ func (a asker) lacking(told map[string]wire.NetEvent) (text string) {
 			hosts = append(hosts, host)
 		}
 	}
-	if len(hosts) == 0 || a.installs {
+	switch list := strings.Join(hosts, ", "); {
+	case list == "":
 		return text
+	case a.installs:
+		return "; denied " + list + whileInstalled + text
+	default:
+		return fmt.Sprintf("; denied %s: %s%s", list, a.allow(hosts...), text)
 	}
-	return fmt.Sprintf("; denied %s: %s%s", strings.Join(hosts, ", "), a.allow(hosts...), text)
 }
+
+// whileInstalled is behind what an installation was denied, which nobody can allow it.
+const whileInstalled = " while the package was installed, when there are only its registry's hosts"
 
 // maxLacking is how many hosts are said in one line.
 const maxLacking = 8
@@ -287,7 +294,7 @@ func (a asker) why(host string, e wire.NetEvent) string {
 	case !named(host) || !mayAllow(e):
 		return text + ": " + e.Reason
 	case a.installs:
-		return text + " while the package was installed, when there are only its registry's hosts"
+		return text + whileInstalled
 	}
 	return text + ": " + a.allow(host)
 }

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"hutch/aggd/programs"
 	"hutch/aggd/wire"
@@ -160,10 +161,10 @@ func (w *Workloads) install(ctx context.Context, g *gateway.Gateway, c *runconfi
 	}
 	w.ask(at, a)
 	if p.same(was) {
-		err = p.run(ctx, w, v, g, tool, p.script)
+		err = p.run(ctx, w, v, a, tool, p.script)
 	} else {
 		w.forgetInstalled(at)
-		err = p.run(ctx, w, v, g, tool, `rm -rf "${1%/*}"; `+p.script)
+		err = p.run(ctx, w, v, a, tool, `rm -rf "${1%/*}"; `+p.script)
 	}
 	killed := w.use(context.WithoutCancel(ctx), at, w.rest)
 	if err = errors.Join(err, killed); err != nil {
@@ -201,9 +202,9 @@ func (p *pack) find(a asker, c *runconfig.Server) (tool string, mounts []profile
 	return tool, mounts, nil
 }
 
-// run runs the script in the sandbox, and fails with its last words. What it writes
-// is in the server's log.
-func (p *pack) run(ctx context.Context, w *Workloads, v *sandbox.Sandbox, g *gateway.Gateway, tool, script string) error {
+// run runs the script in the sandbox, and fails with its last words and what it was
+// denied. What it writes is in the server's log.
+func (p *pack) run(ctx context.Context, w *Workloads, v *sandbox.Sandbox, a asker, tool, script string) error {
 	in, err := os.Open(os.DevNull)
 	if err != nil {
 		return err
@@ -213,12 +214,12 @@ func (p *pack) run(ctx context.Context, w *Workloads, v *sandbox.Sandbox, g *gat
 		in.Close()
 		return err
 	}
-	said := programs.NewComplaints(g.Of(), g.AggLog())
-	how := ""
+	said := programs.NewComplaints(a.server, a.g.AggLog())
+	how, began := "", time.Now()
 	env := p.environment()
 	env["PATH"] = path.Dir(tool) + ":" + programs.DefaultPath
 	task, err := v.StartProgram(ctx, fmt.Sprintf("install-%d", w.s.NextID()), sandbox.Given{Env: env}, programs.Start{
-		Server:  g.Of(),
+		Server:  a.server,
 		Program: wire.Program{Command: "sh", Args: []string{"-c", "exec >&2\n" + script, "sh", p.folder(), p.what, p.name}},
 		In:      in, Out: out, Log: said, Gone: func(text string) { how = text },
 	})
@@ -232,7 +233,7 @@ func (p *pack) run(ctx context.Context, w *Workloads, v *sandbox.Sandbox, g *gat
 		return context.Cause(ctx)
 	}
 	if how != "exit status 0" {
-		return fmt.Errorf("%w: %s (%s)", fs.ErrIO, said.Last(), how)
+		return fmt.Errorf("%w: %s (%s)%s", fs.ErrIO, said.Last(), how, a.lacking(w.told(ofServer(a.server), began)))
 	}
 	return nil
 }
