@@ -35,9 +35,9 @@ const installationFile = "installed.json"
 // somebody asks to look.
 //
 // What installs it, and what the package does meanwhile, has the network of the
-// package's registry, but nothing of the server's: no variables, no secrets, and none
-// of the folders that it may see. The machine ends before the server starts, which
-// has its own network alone.
+// package's registry, and of the server's only the variables that hold no secret, by
+// which a package may be told what to leave out: no secrets, and none of the folders that
+// it may see. The machine ends before the server starts, which has its own network alone.
 func (s *Server) install(ctx context.Context, c *runconfig.Server, look bool) error {
 	p, ok := packOf(c.Source)
 	if !ok {
@@ -216,7 +216,7 @@ func (p *pack) run(ctx context.Context, w *Workloads, v *sandbox.Sandbox, a aske
 	}
 	said := programs.NewComplaints(a.server, a.g.AggLog())
 	how, began := "", time.Now()
-	env := p.environment()
+	env := p.environment(a.own.Env)
 	env["PATH"] = path.Dir(tool) + ":" + programs.DefaultPath
 	task, err := v.StartProgram(ctx, fmt.Sprintf("install-%d", w.s.NextID()), sandbox.Given{Env: env}, programs.Start{
 		Server:  a.server,

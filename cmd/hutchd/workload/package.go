@@ -3,6 +3,7 @@ package workload
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"hutch/aggd/wire"
+	"hutch/profiles/reference"
 	"hutch/profiles/runconfig"
 )
 
@@ -67,9 +69,10 @@ func packOf(s runconfig.Source) (p pack, ok bool) {
 
 // The scripts that install a package anew, or bring what is there up to date. That of
 // npm makes a link to the program that npx starts: the only one that the package has,
-// or that of its name.
+// or that of its name. What would fetch a browser is told not to, as that could only fail.
 const (
-	npmScript = `if [ -e "$1/whole" ]; then
+	npmScript = `export PUPPETEER_SKIP_DOWNLOAD="${PUPPETEER_SKIP_DOWNLOAD-1}" PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD="${PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD-1}"
+if [ -e "$1/whole" ]; then
 	newest=$(npm view --json --loglevel=error --logs-max=0 --fetch-retry-mintimeout=1000 -- "$2" version) || exit
 	node -e '
 const [at, newest] = process.argv.slice(1);
@@ -129,7 +132,7 @@ func (p *pack) from(variable, otherwise string) {
 // network is what may be reached while the package is installed. Its hosts may be of
 // the inside: a mirror is, and so is what stands for the registry in some networks.
 func (p *pack) network() wire.Network {
-	n := wire.Network{Allow: p.hosts}
+	n := wire.Network{Allow: p.hosts, Advice: "nothing: while a package is installed it has its registry's hosts only"}
 	for _, at := range p.hosts {
 		host, _, _ := net.SplitHostPort(at)
 		n.Private = append(n.Private, host)
@@ -137,10 +140,16 @@ func (p *pack) network() wire.Network {
 	return n
 }
 
-// environment is what the tool gets that installs the package, beside what all
-// programs get. Nothing of the server's is among it.
-func (p *pack) environment() map[string]string {
-	env := environment()
+// environment is what the tool gets that installs the package: what all programs get and,
+// of the server's own variables, said, those that hold no secret.
+func (p *pack) environment(said map[string]string) map[string]string {
+	env := make(map[string]string)
+	for name, value := range said {
+		if !reference.Is(value) {
+			env[name] = value
+		}
+	}
+	maps.Copy(env, environment())
 	for _, name := range p.given {
 		if v := os.Getenv(name); v != "" {
 			env[name] = v

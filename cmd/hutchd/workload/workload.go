@@ -293,7 +293,8 @@ func (w *Workloads) config(name string, b profiles.Box) (string, error) {
 func profileOf(name string, b profiles.Box) (*profiles.Profile, error) {
 	p := &profiles.Profile{Name: name, Network: b.Network, Security: policy.Config{Default: policy.Block}}
 	at, _ := placeOf(name)
-	p.Network.Profile, p.Network.Advice = "of server "+at.server, "see the log of server "+at.server+", which has what to add"
+	p.Network.Profile = "of server " + at.server
+	p.Network.Advice = cmp.Or(b.Network.Advice, "see the log of server "+at.server+", which has what to add")
 	var err error
 	p.Policy, err = policy.New(p.Security)
 	return p, err
