@@ -58,6 +58,9 @@ func listTools(c *tree, of string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	if err := tellStatus(c, path.Dir(path.Dir(dir)), notedTexts); err != nil { // which lists are missing
+		return err
+	}
 	t := newTable(asJSON, "TOOL", "DESCRIPTION")
 	for _, name := range names {
 		says, err := readFile(c, path.Join(dir, fs.FileName(name), "description"))

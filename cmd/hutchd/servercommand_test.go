@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -248,6 +250,44 @@ func TestServerRunSays(t *testing.T) {
 	out, err := s.command("hutch", "server", "-name", "slow", "run", web.URL+"/mcp").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "slow: error: ") {
 		t.Errorf("hutch server run: %v, %s", err, out)
+	}
+}
+
+// TestServerUnlisted runs a server whose tools cannot be listed, in a group with one that has
+// some: why is told by both, and by the command that lists them.
+func TestServerUnlisted(t *testing.T) {
+	t.Parallel()
+	good := newShifter(t, `{"name":"add","inputSchema":{"type":"object"}}`)
+	bad := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		var q struct {
+			ID     json.RawMessage
+			Method string
+		}
+		if json.Unmarshal(text, &q); q.Method == "tools/list" {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"fetch failed"}}`, q.ID)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(text))
+		good.ServeHTTP(w, r)
+	}))
+	defer bad.Close()
+	s := serve(t, false)
+	const why = "tools/list: "
+	if out := s.hutch("server", "-name", "bad", "run", bad.URL+"/mcp"); !strings.Contains(out, "hutch: "+why) || !strings.Contains(out, "fetch failed") {
+		t.Errorf("hutch server run prints %s", out)
+	}
+	s.hutch("server", "-name", "good", "run", good.URL+"/mcp")
+	s.has("servers/bad/status", "running\n", "\nnote '"+why)
+	if out := s.hutch("call", "servers/bad"); !strings.Contains(out, "hutch: "+why) {
+		t.Errorf("hutch call prints %s", out)
+	}
+	if out := s.hutch("call", "groups/default"); !strings.Contains(out, "hutch: bad: "+why) || !strings.Contains(out, "good_add") {
+		t.Errorf("hutch call prints %s", out)
+	}
+	if out := s.hutch("call", "servers/good"); strings.Contains(out, "hutch: ") {
+		t.Errorf("hutch call prints %s", out)
 	}
 }
 

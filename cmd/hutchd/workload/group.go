@@ -305,6 +305,9 @@ func (g *Group) Status() string {
 	for _, s := range g.Members() {
 		members[s.Name] = true
 		fmt.Fprintf(&b, "member %s %s circuit %s\n", s.Name, s.told(), g.breakers.State(s.Name))
+		if why := s.unlisted(); why != "" {
+			notes = append(notes, s.Name+": "+why)
+		}
 	}
 	for i, backend := range c.Backends {
 		if members[backend.Name] {

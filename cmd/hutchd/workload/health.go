@@ -68,6 +68,20 @@ func (s *Server) lacking(state runconfig.State) string {
 	return ""
 }
 
+// unlisted says which of its lists the server that runs does not give, and why; "" if
+// it gives them all.
+func (s *Server) unlisted() string {
+	if !s.told().Live() {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+	defer cancel()
+	if st, err := s.MCP.Status(ctx, s.Name); err == nil && st.State == wire.Connected {
+		return s.Hides(st.Error) // what else may be wrong ends the connection
+	}
+	return ""
+}
+
 // look returns the state, and what is wrong: what the server was told and, if it is
 // to run, what is so.
 func (s *Server) look() (runconfig.State, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -257,6 +258,9 @@ func (s *Server) Status() string {
 	}
 	if !state.Live() {
 		said = nil
+	}
+	if why := s.unlisted(); why != "" {
+		said = append(slices.Clip(said), why)
 	}
 	for _, note := range said {
 		fmt.Fprintf(&b, "note %s\n", fs.QuoteLine(note))
