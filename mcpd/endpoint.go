@@ -78,6 +78,9 @@ type Config struct {
 	Event func(Alert)
 	// Trouble is told when the aggregator or a server dies. It must not block.
 	Trouble func(kind, text string)
+	// Stopped says whether somebody stopped a server: its end is no death. It must not
+	// block. Nil: nobody does.
+	Stopped func(server string) bool
 	// Changed is told when a kept server or the aggregator may be in another state
 	// than before. It must not block.
 	Changed func()
@@ -220,6 +223,9 @@ func (cfg Config) withDefaults() Config {
 	}
 	if cfg.Trouble == nil {
 		cfg.Trouble = func(string, string) {}
+	}
+	if cfg.Stopped == nil {
+		cfg.Stopped = func(string) bool { return false }
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	cfg.AggLog = cmp.Or(cfg.AggLog, io.Discard)

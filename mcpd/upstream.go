@@ -16,7 +16,9 @@ import (
 func (e *Endpoint) notified(n wire.Notification) {
 	switch n.Method {
 	case wire.Lost:
-		e.cfg.Trouble("server.died", e.redact(fmt.Sprintf("%s: %s", n.Server, rawjson.GetString(n.Params, "reason"))))
+		if !e.cfg.Stopped(n.Server) {
+			e.cfg.Trouble("server.died", e.redact(fmt.Sprintf("%s: %s", n.Server, rawjson.GetString(n.Params, "reason"))))
+		}
 	case wire.StateChanged:
 		e.cfg.Changed()
 	case wire.Tools.Changed, wire.Resources.Changed, wire.Prompts.Changed:

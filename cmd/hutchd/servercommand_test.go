@@ -289,6 +289,12 @@ func TestServerUnlisted(t *testing.T) {
 	if out := s.hutch("call", "servers/good"); strings.Contains(out, "hutch: ") {
 		t.Errorf("hutch call prints %s", out)
 	}
+	s.hutch("server", "rm", "bad")
+	s.hutch("server", "stop", "good")
+	poll(t, "the names", func() bool { return !strings.Contains(s.names("groups/default/mcp/tools"), "good_add") })
+	if strings.Contains(s.log(), "server.died") {
+		t.Error("what somebody ended is told as a death")
+	}
 }
 
 // TestServerInterrupted interrupts the command that runs a server which says nothing:

@@ -58,7 +58,7 @@ func (w *Workloads) newGroup(name string) *Group {
 		LedgerLimit: func() int64 { return records },
 		State:       func() ledger.Row { return ledger.Row{"state": g.state()} },
 		Servers:     func(*profiles.Profile) []wire.Server { return g.servers() },
-		Endpoint:    mcpd.Config{Guard: g.breakers.Begin, Changed: g.heard, Resolve: g.resolve},
+		Endpoint:    mcpd.Config{Guard: g.breakers.Begin, Changed: g.heard, Resolve: g.resolve, Stopped: g.stopped},
 	})
 	g.read("")
 	return g

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"hutch/aggd/wire"
 	"hutch/fs"
@@ -49,6 +50,15 @@ func (g *Group) member(c *vmcp.Config, s *Server) wire.Server {
 		Name: s.Name, Enabled: true, Source: "groups", Keep: true, Pin: wire.PinNone, CallTimeout: wire.Duration(c.Timeout(s.Name)),
 		Program: program(s.Name, b),
 	}
+}
+
+// stopped says whether a server is one that was a member and was stopped, or removed: the
+// session of it ended by that.
+func (g *Group) stopped(server string) bool {
+	if s, err := g.w.Server(server); err == nil {
+		return !s.told().Live()
+	}
+	return !slices.ContainsFunc(g.Config().Backends, func(b vmcp.Backend) bool { return b.Name == server })
 }
 
 // program is what stands in the place of a server's program.
