@@ -145,6 +145,9 @@ func TestRefused(t *testing.T) {
 		if e.Decision != c.decision || e.Rule != c.rule || e.Status != c.status || e.Reason == "" {
 			t.Errorf("%.80q: %+v, want %s by %s", c.request, e, c.decision, c.rule)
 		}
+		if strings.HasPrefix(c.request, "GET https:") && (e.Host != "127.0.0.1" || e.Port != 443) {
+			t.Errorf("%.80q: the event tells of %s port %d", c.request, e.Host, e.Port)
+		}
 		if strings.HasPrefix(c.request, "CONNECT") && !strings.HasPrefix(answer, fmt.Sprintf("HTTP/1.1 %d hutch: ", c.status)) {
 			t.Errorf("the first line does not tell why: %q", answer)
 		}
