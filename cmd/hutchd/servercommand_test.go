@@ -159,6 +159,10 @@ func (s *service) refusals() {
 	}
 	s.hutch("server", "rm", "secretive")
 	s.refused(`no registry entry "memry": did you mean memory; as an image: `, "server", "run", "memry")
+	s.refused("; a package has npx://, uvx:// or go:// before its name", "server", "run", "memry")
+	if out := s.hutch("images"); strings.Contains(out, "memry") {
+		s.t.Errorf("of an image that was not pulled there is left %s", out)
+	}
 	s.refused("set: write SERVER PATH [VALUE…], as kept tools_filter echo", "server", "set", "kept")
 	s.refused("has its flags, and -- ends them", "server", "set", "kept", "cmd_args", "--foo")
 	s.refused("want 'NAME: VALUE'", "server", "-header", "X-Key=secret:k", "run", "https://127.0.0.1:1/mcp")

@@ -14,36 +14,50 @@ import (
 )
 
 // Fetch returns the name of the image that was pulled as ref. If there is none, it is
-// pulled; when ctx ends, the pull goes on, and the next Fetch of ref waits for it.
+// pulled; when ctx ends, the pull goes on, and the next Fetch of ref waits for it. Of a
+// pull that brings nothing, as where there is no such image, no image is left.
 func (s *Store) Fetch(ctx context.Context, ref string) (string, error) {
 	r, err := parseReference(ref)
 	if err != nil {
 		return "", err
 	}
-	name, j, err := s.fetchOf(r)
+	name, j, made, err := s.fetchOf(r)
 	if err == nil && j != nil {
 		err = j.wait(ctx)
+	}
+	if err != nil && made {
+		s.dropEmpty(name)
 	}
 	return name, err
 }
 
 // fetchOf returns the image of a reference, with the pull that fills it, if it has no
-// files yet.
-func (s *Store) fetchOf(r name.Reference) (string, *job, error) {
+// files yet, and whether it was made for that.
+func (s *Store) fetchOf(r name.Reference) (found string, j *job, made bool, err error) {
 	s.fetchMu.Lock()
 	defer s.fetchMu.Unlock()
-	name, j, whole, err := s.pulled(r.Name())
+	found, j, whole, err := s.pulled(r.Name())
 	if err != nil || whole || j != nil {
-		return name, j, err
+		return found, j, false, err
 	}
-	if name == "" {
-		name = s.free(r)
-		if err := s.Make(name); err != nil {
-			return "", nil, err
+	if found == "" {
+		found, made = s.free(r), true
+		if err := s.Make(found); err != nil {
+			return "", nil, false, err
 		}
 	}
-	j, err = s.beginPull(name, r)
-	return name, j, err
+	j, err = s.beginPull(found, r)
+	return found, j, made, err
+}
+
+// dropEmpty removes an image whose pull has failed before it was known what is in it: there
+// is nothing that the next pull could go on with.
+func (s *Store) dropEmpty(name string) {
+	s.fetchMu.Lock() // the next Fetch does not pull into it meanwhile
+	defer s.fetchMu.Unlock()
+	if r, err := load(s.path(name)); err == nil && r.State == failed && len(r.Layers) == 0 {
+		s.Remove(name, func() error { return nil }) // if it is pulled again, it is busy
+	}
 }
 
 // Find returns the image that was pulled as ref, is being pulled, or failed to be, and

@@ -145,4 +145,7 @@ func TestFetchRefused(t *testing.T) {
 		}
 		t.Log(fs.Text(err))
 	}
+	if left, err := b.List(); err != nil || len(left) > 1 { // beside the host
+		t.Errorf("there is left %q, %v", left, err)
+	}
 }

@@ -131,7 +131,7 @@ func (r *run) explain(err error) error {
 		return nil
 	case r.unnamed != nil:
 		none := strings.TrimPrefix(r.unnamed.Error(), fs.ErrNotExist.Error()+": ")
-		return fmt.Errorf("no %s; as an image: %w", strings.TrimSuffix(none, "?"), err)
+		return fmt.Errorf("no %s; as an image: %w; a package has npx://, uvx:// or go:// before its name", strings.TrimSuffix(none, "?"), err)
 	case len(r.unseen) > 0:
 		said := strings.Contains(err.Error(), notShown) // with what has it see them to read
 		var mounts []permission.Mount
