@@ -3,8 +3,23 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 )
+
+// TestGoneWith tells how a server that is gone can be told something, where that was said.
+func TestGoneWith(t *testing.T) {
+	for text, more := range map[string]bool{
+		"denied a.example:443: echo allow a.example:443 >servers/x/ctl": true,
+		"server y does not run: echo start >servers/y/ctl":              false,
+		"the server died (exit status 1)":                               false,
+	} {
+		if got := goneWith("servers/x", errors.New(text)).Error(); strings.Contains(got, "-keep") != more || !strings.HasPrefix(got, text) {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+}
 
 func TestServerName(t *testing.T) {
 	for ref, want := range map[string]string{

@@ -62,12 +62,21 @@ func (f *serverFlags) newServer(ctx context.Context, c *tree, name string, be fu
 	}
 	if err := be(dir); err != nil {
 		if !f.keep {
-			err = errors.Join(err, dropServer(ctx, dir))
+			err = errors.Join(goneWith(dir, err), dropServer(ctx, dir))
 		}
 		return err
 	}
 	_, err = fmt.Println(name)
 	return err
+}
+
+// goneWith adds to why a server does not run, if that has what to tell its ctl, how there
+// is one to be told: this one goes.
+func goneWith(dir string, err error) error {
+	if !strings.Contains(fs.Text(err), ">"+dir+"/ctl") {
+		return err
+	}
+	return fmt.Errorf("%w; as nothing is left of the server, run it with -keep to tell it that, or with -permissions FILE that allows it", err)
 }
 
 // dropTime is how long it is waited for that a server goes.
