@@ -3,6 +3,7 @@
 package main_test
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -38,6 +39,11 @@ func TestServerInstalled(t *testing.T) {
 	wantText(t, env, "HOME=/workspace\n", "MARK=told\n", "PUPPETEER_SKIP_DOWNLOAD=1\n")
 	if strings.Contains(env, token) || strings.Contains(env, "TOKEN") || strings.Contains(env, "KEPT") {
 		t.Errorf("its package was installed with %s", env)
+	}
+	if node, _ := exec.LookPath("node"); node == "/usr/bin/node" {
+		if _, err := os.Stat("/usr/include/node/node.h"); err == nil {
+			wantText(t, env, "npm_config_nodedir=/usr\n")
+		}
 	}
 	log := s.read("servers/t/log/server")
 	if !strings.Contains(log, "t: denied elsewhere.example.com:443 while the package was installed") {

@@ -69,9 +69,12 @@ func packOf(s runconfig.Source) (p pack, ok bool) {
 
 // The scripts that install a package anew, or bring what is there up to date. That of
 // npm makes a link to the program that npx starts: the only one that the package has,
-// or that of its name. What would fetch a browser is told not to, as that could only fail.
+// or that of its name. What would fetch a browser is told not to, as that could only fail, and
+// what is compiled finds the headers of Node here, if they are.
 const (
 	npmScript = `export PUPPETEER_SKIP_DOWNLOAD="${PUPPETEER_SKIP_DOWNLOAD-1}" PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD="${PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD-1}"
+node=$(readlink -f "$(command -v node)")
+[ -e "${node%/bin/node}/include/node/node.h" ] && export npm_config_nodedir="${npm_config_nodedir-${node%/bin/node}}"
 if [ -e "$1/whole" ]; then
 	newest=$(npm view --json --loglevel=error --logs-max=0 --fetch-retry-mintimeout=1000 -- "$2" version) || exit
 	node -e '
