@@ -89,6 +89,11 @@ func TestRedact(t *testing.T) {
 		{"token=the next word", "token=[redacted] next word"},
 		{"Authorization: token abcdefgh", "Authorization: [redacted]"},
 		{"--password open sesame", "--password [redacted] sesame"},
+
+		// Nor what is said of a flag.
+		{"pass the token with the --access-token flag or set TOKEN", "pass the token with the --access-token flag or set TOKEN"},
+		{"--token flagship or --token or2 is --token flag", "--token [redacted] or --token [redacted] is --token [redacted]"},
+		{"--password flag --user bob", "--password [redacted] --user bob"},
 	} {
 		got := new(Redactor).Redact(tt.in)
 		if got != tt.want {

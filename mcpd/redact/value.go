@@ -247,6 +247,9 @@ func (s *scanner) plainValue(v value, end int) bool {
 	if isMask(text) || v.quote == 0 && v.is&wide == 0 && v.sep == ':' && s.src[v.at-1] == ' ' && s.prose(v.at) {
 		return true
 	}
+	if v.sep == ' ' && s.ofFlag(v.at) {
+		return true
+	}
 	if v.is&counted == 0 || v.quote == 0 {
 		return false
 	}
@@ -268,13 +271,7 @@ var errorWords = []string{
 // a word for one of a sentence that is in errorWords, or too short for a secret and
 // before another word.
 func (s *scanner) prose(i int) bool {
-	lower := func(at int) int {
-		for at < len(s.src) && 'a' <= s.src[at] && s.src[at] <= 'z' {
-			at++
-		}
-		return at
-	}
-	end := lower(i)
+	end := s.lower(i)
 	word, rest := s.src[i:end], s.src[end:]
 	if after := strings.TrimLeft(rest, ".,;)"); after != "" && strings.IndexByte(" \t\r\n\"'`\\", after[0]) < 0 {
 		return false // it is but the beginning of a longer one
@@ -282,11 +279,34 @@ func (s *scanner) prose(i int) bool {
 	if slices.Contains(errorWords, word) || end > i && len(word) <= shortWord {
 		return true
 	}
-	if len(word) >= Least || rest == "" || rest[0] != ' ' {
+	return len(word) < Least && s.goesOn(end)
+}
+
+// flagWords are what sentences have after the name of a flag.
+var flagWords = []string{"and", "argument", "flag", "is", "option", "or", "parameter"}
+
+// ofFlag tells whether the sentence goes on at i, after a flag whose name is that of a
+// secret, rather than that a secret is there: "the --token flag or".
+func (s *scanner) ofFlag(i int) bool {
+	end := s.lower(i)
+	return slices.Contains(flagWords, s.src[i:end]) && s.goesOn(end)
+}
+
+// goesOn tells whether a word that ends at i is before another.
+func (s *scanner) goesOn(i int) bool {
+	if i == len(s.src) || s.src[i] != ' ' {
 		return false
 	}
-	next := lower(end + 1)
-	return next > end+1 && (next == len(s.src) || strings.IndexByte(" .,;)\n\"'", s.src[next]) >= 0)
+	end := s.lower(i + 1)
+	return end > i+1 && (end == len(s.src) || strings.IndexByte(" .,;)\n\"'", s.src[end]) >= 0)
+}
+
+// lower returns where the lower-case letters from i on end.
+func (s *scanner) lower(i int) int {
+	for i < len(s.src) && 'a' <= s.src[i] && s.src[i] <= 'z' {
+		i++
+	}
+	return i
 }
 
 // shortWord is how long a word is at most that nobody takes for a secret.
