@@ -82,7 +82,8 @@ func (x *expander) into(where string, text *string) error {
 
 // value returns what stands for ${inside}.
 func (x *expander) value(inside string) (string, error) {
-	name, otherwise, has := strings.Cut(strings.TrimPrefix(inside, "env:"), ":-")
+	name, otherwise, has := strings.Cut(inside, ":-")
+	name = strings.TrimPrefix(name, "env:")
 	if value, set := x.env[name]; set {
 		return value, nil
 	}

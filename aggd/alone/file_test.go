@@ -45,7 +45,7 @@ func TestFile(t *testing.T) {
 			`h: http https://x/ map[]; l: stdio c [] map[] ; on: stdio e [] map[] `},
 		{`{"mcpServers":{"c":{"transport":{"type":"stdio","command":"c","args":["${HOME}"]},"oauth":{}},"h":{"transport":{"type":"streamableHttp","url":"https://x/"}},"off":{"transport":{"type":"stdio","command":"c"},"disabled":true}}}`,
 			`c: stdio c ["/home/u"] map[] ; h: http https://x/ map[]`},
-		{`{"mcpServers":{"e":{"command":"c","env":{"T":"${env:TOKEN}${env:X:-d}"}}}}`, `e: stdio c [] map[T:to kend] `},
+		{`{"mcpServers":{"e":{"command":"c","env":{"T":"${env:TOKEN}${env:X:-d}${env:-e}"}}}}`, `e: stdio c [] map[T:to kende] `},
 
 		{`{"mcpServers":{"a":7}}`, `a: write an object, {…}, not the number that it is`},
 		{`{"mcpServers":{"a":null}}`, `a: it has neither a command nor a url: give it one`},

@@ -116,6 +116,9 @@ func coerce(text string, schema map[string]any) any {
 	if slices.Contains(types, "string") {
 		return text
 	}
+	if at := slices.Index(types, any("boolean")); at >= 0 { // last: 1 and 0 are numbers first
+		types = append(slices.Delete(slices.Clone(types), at, at+1), "boolean")
+	}
 	for _, t := range types {
 		if name, ok := t.(string); ok {
 			if v, err := typed(text, name); err == nil {

@@ -93,9 +93,9 @@ func TestRun(t *testing.T) {
 		},
 		"text only": {text: "steps: [{id: a, tool: say}]", want: `{"text":"hello"}`},
 		"big numbers": {
-			text:      "parameters: {type: object, properties: {n: {type: integer}}}\nsteps: [{id: a, tool: typed, arguments: {n: '{{.params.n}}', lit: 98765432109876543210, b: 'true', l: '[1, 2.50]', s: '5'}}]",
+			text:      "parameters: {type: object, properties: {n: {type: integer}}}\nsteps: [{id: a, tool: typed, arguments: {n: '{{.params.n}}', lit: 98765432109876543210, b: '1', o: '1', l: '[1, 2.50]', s: '5'}}]",
 			arguments: `{"n":12345678901234567890}`,
-			want:      `{"b":true,"l":[1,2.5],"lit":98765432109876543210,"n":12345678901234567890,"s":"5"}`,
+			want:      `{"b":true,"l":[1,2.5],"lit":98765432109876543210,"n":12345678901234567890,"o":1,"s":"5"}`,
 		},
 		"defaults of parameters": {
 			text:      "parameters: {type: object, properties: {a: {type: string, default: x}, b: {type: string, default: y}}}\nsteps: [{id: s, tool: echo, arguments: {v: '{{.params.a}}{{.params.b}}'}}]",
@@ -220,7 +220,7 @@ output:
 				if tool != "typed" {
 					return nil
 				}
-				return json.RawMessage(`{"type":"object","properties":{"n":{"type":["null","integer"]},"b":{"type":"boolean"},"l":{"type":"array"},"s":{"type":["integer","string"]}}}`)
+				return json.RawMessage(`{"type":"object","properties":{"n":{"type":["null","integer"]},"b":{"type":"boolean"},"o":{"type":["boolean","integer"]},"l":{"type":"array"},"s":{"type":["integer","string"]}}}`)
 			}
 			result, err := compile(t, row.text).Run(t.Context(), json.RawMessage(row.arguments), c)
 			if err != nil {

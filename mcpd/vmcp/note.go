@@ -106,8 +106,9 @@ func Split(tool string, is func(server string) bool) (server, name string, ok bo
 }
 
 // Strangers returns a line for each place that names a server which the group does not
-// have, and for each step that calls what is no tool of it.
-func (c *Config) Strangers(has, calls func(name string) bool) []string {
+// have, for each backend that is a member, and for each step that calls what is no tool of
+// the group.
+func (c *Config) Strangers(has, member, calls func(name string) bool) []string {
 	f := faults{c: c}
 	see := func(server string, path ...string) {
 		if !has(server) {
@@ -125,6 +126,11 @@ func (c *Config) Strangers(has, calls func(name string) bool) []string {
 	}
 	for name := range c.Outgoing.Backends {
 		see(name, "outgoingAuth", "backends", name)
+	}
+	for i, b := range c.Backends {
+		if member(b.Name) {
+			f.add([]string{"backends", strconv.Itoa(i)}, "%.64s is a member, which is what counts: the url is not used", b.Name)
+		}
 	}
 	c.eachCall(func(path []string, tool string) {
 		if !calls(tool) {

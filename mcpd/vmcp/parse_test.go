@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 			t.Fatalf("notes:\n%s\nwant\n%s", strings.Join(notes, "\n"), strings.Join(wantNotes, "\n"))
 		}
 	}
-	strangers := c.Strangers(func(server string) bool { return server != "wiki" }, func(string) bool { return true })
+	strangers := c.Strangers(func(server string) bool { return server != "wiki" }, func(string) bool { return false }, func(string) bool { return true })
 	if got := strings.Join(strangers, "\n"); got != "line 41: outgoingAuth.backends.wiki: the group has no server \"wiki\"\nline 65: aggregation.tools.2.workload: the group has no server \"wiki\"" {
 		t.Errorf("strangers:\n%s", got)
 	}
@@ -173,7 +173,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		c.Notes()
-		c.Strangers(func(string) bool { return false }, func(string) bool { return false })
+		c.Strangers(func(string) bool { return false }, func(string) bool { return true }, func(string) bool { return false })
 		c.Names(items)
 		got, _ := c.Arrange(wire.Tools, items)
 		if strings.Contains(c.Aggregation.ConflictsConfig.PrefixFormat, ".") {

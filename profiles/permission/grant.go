@@ -94,6 +94,9 @@ func (p *Profile) Notes() []Fault {
 	out := p.Network.Outbound
 	if slices.Contains(out.Transports, "udp") {
 		notes = append(notes, *faultf("network.outbound.allow_transport", "has udp, over which no server reaches anything"))
+		if !slices.Contains(out.Transports, "tcp") {
+			return notes
+		}
 	}
 	switch {
 	case out.All:

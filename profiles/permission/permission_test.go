@@ -61,7 +61,7 @@ func TestReach(t *testing.T) {
 		{`{"outbound": {"allow_host": ["*.example.com"]}}`, "www.example.com:443", "example.com:443", profiles.NetProxy, ""},
 		{`{"outbound": {"allow_host": ["example.com"], "allow_transport": ["tcp"]}}`, "example.com:443", "a.example:443", profiles.NetProxy, ""},
 		{`{"outbound": {"allow_host": ["example.com"], "allow_transport": ["tcp", "udp"]}}`, "example.com:443", "a.example:443", profiles.NetProxy, "allow_transport has udp"},
-		{`{"outbound": {"insecure_allow_all": true, "allow_transport": ["udp"]}}`, "", "example.com:443", profiles.NetNone, "allow_transport has udp"},
+		{`{"outbound": {"insecure_allow_all": true, "allow_transport": ["udp"]}}`, "", "example.com:443", profiles.NetNone, "over which no server reaches anything false]"},
 		{`{"outbound": {"allow_host": [".example.com:8443"], "allow_port": [443]}}`, "example.com:8443 www.example.com:8443", "example.com:443", profiles.NetProxy, ""},
 	} {
 		p, err := Parse([]byte(`{"network": ` + c.network + `}`))

@@ -148,9 +148,6 @@ func (in *Input) check(what string) error {
 	if max(len(in.Value), len(in.Default)) > maxText || strings.ContainsRune(in.Value+in.Default, 0) {
 		return fmt.Errorf("the value of %s %s is too long, or has a NUL", what, in.Name)
 	}
-	if in.Format != "" && !slices.Contains(formats, in.Format) {
-		return fmt.Errorf("%s %s: format %.40q is not known", what, in.Name, in.Format)
-	}
 	if len(in.Choices) > maxInputs || len(in.Variables) > maxInputs {
 		return fmt.Errorf("%s %s has more choices or variables than %d", what, in.Name, maxInputs)
 	}

@@ -247,6 +247,10 @@ func (in *Input) join(more Input) {
 	if in.Value == "" && in.Default == "" {
 		in.Value, in.Default, in.Variables = more.Value, more.Default, more.Variables
 	}
+	if len(in.Choices) == 0 {
+		in.Choices = more.Choices
+	}
+	in.Description, in.Format = cmp.Or(in.Description, more.Description), cmp.Or(in.Format, more.Format)
 	in.Required, in.Secret = in.Required || more.Required, in.Secret || more.Secret
 }
 

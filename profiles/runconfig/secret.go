@@ -47,7 +47,8 @@ func mayBeSecret(name, value string) bool {
 // some that no variable is for.
 var placeholder = regexp.MustCompile(`^\{[A-Za-z0-9_.-]+\}$`)
 
-// NamesSecret tells whether a value under a name is taken for a secret, whatever it is.
+// NamesSecret tells whether a text under a name is taken for a secret, whatever its words
+// are; a number may not be.
 func NamesSecret(name string) bool { return mayBeSecret(name, "value") }
 
 // lastWord returns the last word of a name, in lower case: of TOKEN_FILE, token-file

@@ -309,12 +309,10 @@ func (g *Group) Status() string {
 			notes = append(notes, s.Name+": "+why)
 		}
 	}
-	for i, backend := range c.Backends {
-		if members[backend.Name] {
-			notes = append(notes, fmt.Sprintf("backends.%d: %s is a member, which is what counts: the url is not used", i, backend.Name))
-			continue
+	for _, backend := range c.Backends {
+		if !members[backend.Name] {
+			b.WriteString(g.backendStatus(ctx, backend.Name))
 		}
-		b.WriteString(g.backendStatus(ctx, backend.Name))
 	}
 	fmt.Fprintf(&b, "tools %d\nsessions %d\n", len(g.MCP.Items(wire.Tools)), g.MCP.Sessions())
 	for _, d := range c.CompositeTools {
@@ -328,7 +326,7 @@ func (g *Group) Status() string {
 		_, _, ok := g.find(c, tool)
 		return ok || unknown && !strings.Contains(tool, ".")
 	}
-	notes = append(notes, c.Strangers(has, calls)...)
+	notes = append(notes, c.Strangers(has, func(server string) bool { return members[server] }, calls)...)
 	for _, note := range notes {
 		fmt.Fprintf(&b, "note %s\n", fs.QuoteLine(note))
 	}
