@@ -28,6 +28,18 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
+// TestMemoryStays has the graph of the entry memory be where another version leaves it.
+func TestMemoryStays(t *testing.T) {
+	e, err := open(t, t.TempDir()).Lookup("memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := e.Launch(Given{})
+	if got := l.Env["MEMORY_FILE_PATH"].Text; got != "/workspace/memory.jsonl" || err != nil {
+		t.Errorf("it is in %q, %v", got, err)
+	}
+}
+
 func tryEntry(t *testing.T, e *Entry) {
 	l, err := e.Launch(Given{Values: map[string]string{"folder": t.TempDir()}})
 	if e.Name != "filesystem" {
