@@ -49,6 +49,9 @@ func TestServerInstalled(t *testing.T) {
 	if !strings.Contains(log, "t: denied elsewhere.example.com:443 while the package was installed") {
 		t.Errorf("the log is %s", log)
 	}
+	if !strings.Contains(log, "t: @test/teller wants node >=999, and this is v") {
+		t.Errorf("of a node that is too old the log says nothing: %s", log)
+	}
 	if node, _ := exec.Command("node", "--version").Output(); strings.HasPrefix(string(node), "v20.") && !strings.Contains(log, "t: the fetch of node v20.") {
 		t.Errorf("of the node %s the log says nothing: %s", node, log)
 	}
@@ -78,7 +81,11 @@ func TestServerInstalled(t *testing.T) {
 	if text := s.teller(); !strings.Contains(text, "1.0.0 has "+token) {
 		t.Errorf("it tells %s", text)
 	}
-	if log := s.read("servers/t/log/server"); strings.Count(log, "the fetch of node") > 2 {
+	log = s.read("servers/t/log/server")
+	if strings.Contains(log, "wants node >=1,") {
+		t.Errorf("a node that is new enough is told of: %s", log)
+	}
+	if strings.Count(log, "the fetch of node") > 2 {
 		t.Errorf("it was installed twice, and what is to be known of its node is said more often: %s", log)
 	}
 	asked = npm().took(name)

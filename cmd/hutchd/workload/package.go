@@ -72,7 +72,7 @@ func packOf(s runconfig.Source) (p pack, ok bool) {
 // or that of its name. What would fetch a browser is told not to, as that could only fail, and
 // what is compiled finds the headers of Node here, if they are.
 const (
-	npmScript = `export PUPPETEER_SKIP_DOWNLOAD="${PUPPETEER_SKIP_DOWNLOAD-1}" PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD="${PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD-1}"
+	npmScript = `export npm_config_update_notifier=false PUPPETEER_SKIP_DOWNLOAD="${PUPPETEER_SKIP_DOWNLOAD-1}" PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD="${PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD-1}"
 node=$(readlink -f "$(command -v node)")
 [ -e "${node%/bin/node}/include/node/node.h" ] && export npm_config_nodedir="${npm_config_nodedir-${node%/bin/node}}"
 if [ -e "$1/whole" ]; then
@@ -83,10 +83,10 @@ process.exit(JSON.parse(fs.readFileSync(at)).version === [].concat(JSON.parse(ne
 ' "$1/lib/node_modules/$3/package.json" "$newest" && exit
 	rm -f "$1/whole"
 fi
-npm install --global --prefix "$1" --foreground-scripts --no-audit --no-fund --no-update-notifier --loglevel=error --logs-max=0 --fetch-retry-mintimeout=1000 -- "$2" &&
+npm install --global --prefix "$1" --foreground-scripts --no-audit --no-fund --loglevel=error --logs-max=0 --fetch-retry-mintimeout=1000 -- "$2" &&
 node -e '
-const fs = require("fs"), path = require("path"), [dir, name] = process.argv.slice(1), base = name.replace(/.*\//, "");
-const at = path.join(dir, "lib/node_modules", name), bin = JSON.parse(fs.readFileSync(path.join(at, "package.json"))).bin || {};
+const fs = require("fs"), path = require("path"), [dir, name, npm] = process.argv.slice(1), base = name.replace(/.*\//, "");
+const at = path.join(dir, "lib/node_modules", name), says = JSON.parse(fs.readFileSync(path.join(at, "package.json"))), bin = says.bin || {};
 const programs = typeof bin === "string" ? { [base]: bin } : bin, all = [...new Set(Object.values(programs))];
 const file = all.length === 1 ? all[0] : programs[base];
 if (!file) {
@@ -98,7 +98,12 @@ fs.mkdirSync(path.join(dir, "server"), { recursive: true });
 fs.rmSync(path.join(dir, "server", base), { force: true });
 fs.symlinkSync(path.join(at, file), path.join(dir, "server", base));
 fs.writeFileSync(path.join(dir, "node"), process.version);
-' "$1" "$3" && touch "$1/whole"`
+try {
+	const { satisfies, validRange } = require("module").createRequire(fs.realpathSync(npm))("semver"), wanted = validRange(says.engines.node);
+	if (wanted && !satisfies(process.version, wanted, { includePrerelease: true }))
+		console.error(name + " wants node " + says.engines.node + ", and this is " + process.version);
+} catch {} // the package does not say, or this npm has no semver
+' "$1" "$3" "$(command -v npm)" && touch "$1/whole"`
 	uvScript = `export UV_TOOL_DIR="$1/tools" UV_TOOL_BIN_DIR="$1/bin"
 uv tool install --no-progress --force --upgrade -- "$2" || exit
 [ -x "$1/bin/$3" ] || { echo "$3 has no program of its name:" $(ls "$1/bin"); exit 1; }`
