@@ -123,7 +123,7 @@ func (s *Server) start(ctx context.Context, look bool) error {
 		return err
 	}
 	if err = s.fetch(ctx, c.Server()); err == nil {
-		err = s.begin(ctx, c, look)
+		err = s.blamed(c.Server(), s.begin(ctx, c, look))
 	}
 	switch {
 	case err == nil:

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"syscall"
+
+	"hutch/profiles/runconfig"
 )
 
 // nodeFile has the version of Node that a package of npm was installed with, in its
@@ -30,11 +32,36 @@ func asksProxy(version string) bool {
 // tellNode has the log say that what the server fetches may not reach the proxy, which
 // would tell what was denied.
 func (s *Server) tellNode(p pack) {
-	version := s.w.text(ofServer(s.Name), p.folder()+"/"+nodeFile)
-	if !asksProxy(version) {
-		fmt.Fprintf(s.AggLog(), "%s: the fetch of node %s asks no proxy, so what the server fetches by it fails (EAI_AGAIN) and is not told as denied: install node 22.21, 24 or newer\n",
+	if version := s.nodeOf(p); !asksProxy(version) {
+		fmt.Fprintf(s.AggLog(), "%s: the fetch of node %s asks no proxy, so what the server fetches by it fails (EAI_AGAIN) and is not told as denied: "+newerNode+"\n",
 			s.Name, version)
 	}
+}
+
+// newerNode is what is to be done about that.
+const newerNode = "install node 22.21, 24 or newer"
+
+// nodeOf returns the version of Node that a package was installed with.
+func (s *Server) nodeOf(p pack) string { return s.w.text(ofServer(s.Name), p.folder()+"/"+nodeFile) }
+
+// unresolved is what Node says of a host whose name it looked up by itself.
+var unresolved = regexp.MustCompile(`\b(EAI_AGAIN|ENOTFOUND)\b`)
+
+// blamed is withNode by the Node that the server's package was installed with, if it is one.
+func (s *Server) blamed(c *runconfig.Server, err error) error {
+	if p, ok := packOf(c.Source); ok && err != nil {
+		return withNode(s.nodeOf(p), err)
+	}
+	return err
+}
+
+// withNode adds to why a server does not run that its Node asks no proxy, if it has not
+// found a host by its name, which only the proxy does.
+func withNode(version string, err error) error {
+	if asksProxy(version) || !unresolved.MatchString(err.Error()) {
+		return err
+	}
+	return fmt.Errorf("%w; the fetch of node %s asks no proxy: "+newerNode, err, version)
 }
 
 // text returns the beginning of a file of a sandbox's workspace, as long as a

@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"hutch/fs"
@@ -52,6 +53,24 @@ func TestAsksProxy(t *testing.T) {
 	} {
 		if asksProxy(version) != want {
 			t.Errorf("%q: %v", version, !want)
+		}
+	}
+}
+
+// TestWithNode has a Node that asks no proxy be told of where a name was not found.
+func TestWithNode(t *testing.T) {
+	for _, tt := range []struct {
+		version, text string
+		told          bool
+	}{
+		{"v20.20.2", "the server died (exit status 1): Error: getaddrinfo EAI_AGAIN a.example", true},
+		{"v20.20.2", "the server died (exit status 1): getaddrinfo ENOTFOUND a.example", true},
+		{"v20.20.2", "the server died (exit status 1): no argument", false},
+		{"v24.0.0", "the server died (exit status 1): Error: getaddrinfo EAI_AGAIN a.example", false},
+		{"", "getaddrinfo EAI_AGAIN a.example", false},
+	} {
+		if text := withNode(tt.version, errors.New(tt.text)).Error(); strings.Contains(text, "install node") != tt.told || !strings.HasPrefix(text, tt.text) {
+			t.Errorf("%s: %s", tt.version, text)
 		}
 	}
 }
