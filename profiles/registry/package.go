@@ -45,10 +45,13 @@ func packageKindOf(name string) *packageKind {
 // latest, which is another version each time. Images have tags.
 var packageVersion = regexp.MustCompile(`^v?[0-9][0-9A-Za-z.+_!-]{0,126}$`)
 
-// run returns how a package of the registry at base is run, as Entry.Run has it; base may
-// be "". That its name is one, and no option, path or URL, keeps a registry from naming
+// run returns how a package of the registry at base is run, as Entry.Run has it; base is in
+// small letters, and may be "". That its name is one, and no option, path or URL, keeps a registry from naming
 // something else in its place.
 func (k *packageKind) run(name, version, base string) (string, error) {
+	if err := k.checkBase(name, base); err != nil {
+		return "", err
+	}
 	s := runconfig.Source{Kind: k.kind, Name: name, Version: version}
 	if k.kind == runconfig.Image { // whose registry and tag are of its name
 		s.Name, s.Version = imageOf(name, version, base), ""
@@ -62,12 +65,42 @@ func (k *packageKind) run(name, version, base string) (string, error) {
 	return s.String(), nil
 }
 
+// checkBase refuses a package of another registry than those that packages are got from, and
+// an image whose name has another in front than base, which may be "".
+func (k *packageKind) checkBase(name, base string) error {
+	host := ""
+	if k.kind == runconfig.Image {
+		host = imageHost(name)
+	}
+	switch {
+	case base == "", host != "" && host == imageHost(strings.TrimPrefix(base, "https://")+"/"):
+		return nil
+	case host != "":
+		return fmt.Errorf("its package is in %.100q, and its name says %.100q: only one can be right", base, host)
+	case !slices.Contains(k.bases, base):
+		return fmt.Errorf("its package is in %.100q, and %s packages are got from %s", base, k.name, k.bases[0])
+	}
+	return nil
+}
+
+// imageHost returns the host in front of the name of an image, in small letters, or "". That
+// of Docker Hub has two names.
+func imageHost(name string) string {
+	first, _, path := strings.Cut(strings.ToLower(name), "/")
+	switch {
+	case !path || first != "localhost" && !strings.ContainsAny(first, ".:"):
+		return ""
+	case first == "index.docker.io":
+		return "docker.io"
+	}
+	return first
+}
+
 // imageOf returns the reference of an image. Before 2025-10-11 its name could stand without
 // its registry, which is base then: alone it would be that of an image of Docker Hub, where
 // others may have it.
 func imageOf(name, version, base string) string {
-	first, _, path := strings.Cut(name, "/")
-	if host := strings.TrimPrefix(base, "https://"); host == "ghcr.io" && (!path || !strings.ContainsAny(first, ".:")) {
+	if host := strings.TrimPrefix(base, "https://"); host == "ghcr.io" && imageHost(name) == "" {
 		name = host + "/" + name
 	}
 	switch last := name[strings.LastIndexByte(name, '/')+1:]; {
@@ -77,6 +110,12 @@ func imageOf(name, version, base string) string {
 		return name + "@" + version
 	}
 	return name + ":" + version
+}
+
+// hasVersion says whether the reference of an image has the version, if there is one, as its
+// tag or its digest.
+func hasVersion(reference, version string) bool {
+	return version == "" || strings.HasSuffix(reference, "@"+version) || strings.Contains(reference+"@", ":"+version+"@")
 }
 
 func checkVersion(version string) error {

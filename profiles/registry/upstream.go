@@ -167,10 +167,7 @@ func (e *Entry) byPackage(p *packageJSON) error {
 	case kind == nil:
 		return fmt.Errorf("packages of type %.40q are not run", p.RegistryType)
 	}
-	if base := strings.TrimSuffix(p.RegistryBaseURL, "/"); base != "" && !slices.Contains(kind.bases, base) {
-		return fmt.Errorf("its package is in %.100q, and %s packages are got from %s", p.RegistryBaseURL, kind.name, kind.bases[0])
-	}
-	run, err := kind.run(p.Identifier, p.Version, strings.TrimSuffix(p.RegistryBaseURL, "/"))
+	run, err := kind.run(p.Identifier, p.Version, strings.TrimSuffix(strings.ToLower(p.RegistryBaseURL), "/"))
 	if err != nil {
 		return err
 	}
@@ -186,6 +183,9 @@ func (e *Entry) byPackage(p *packageJSON) error {
 	e.Run, e.Transport, e.Args, e.Env = run, transport, args, inputs(p.Env)
 	if transport != runconfig.Stdio {
 		e.URL = p.Transport.URL
+	}
+	if v := p.Version; kind.kind == runconfig.Image && !hasVersion(run, v) {
+		e.Notes = append(e.Notes, fmt.Sprintf("its package is of version %.60q, and its name says another, which counts", v))
 	}
 	e.runtime(kind, own)
 	return nil
