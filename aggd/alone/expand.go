@@ -61,7 +61,7 @@ func (x *expander) into(where string, text *string) error {
 			break
 		}
 		value, err := "${", error(nil)
-		if inside == "" {
+		if inside == "" || inside == "env:" {
 			next = after // no name, so no variable
 		} else {
 			value, err = x.value(inside)
@@ -83,6 +83,9 @@ func (x *expander) into(where string, text *string) error {
 // value returns what stands for ${inside}.
 func (x *expander) value(inside string) (string, error) {
 	name, otherwise, has := strings.Cut(inside, ":-")
+	if strings.Contains(otherwise, "${") {
+		return "", fmt.Errorf("the text behind %.64s:- has ${ in it, which it may not: write a plain text", name)
+	}
 	name = strings.TrimPrefix(name, "env:")
 	if value, set := x.env[name]; set {
 		return value, nil

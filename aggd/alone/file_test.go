@@ -46,7 +46,10 @@ func TestFile(t *testing.T) {
 		{`{"mcpServers":{"c":{"transport":{"type":"stdio","command":"c","args":["${HOME}"]},"oauth":{}},"h":{"transport":{"type":"streamableHttp","url":"https://x/"}},"off":{"transport":{"type":"stdio","command":"c"},"disabled":true}}}`,
 			`c: stdio c ["/home/u"] map[] ; h: http https://x/ map[]`},
 		{`{"mcpServers":{"e":{"command":"c","env":{"T":"${env:TOKEN}${env:X:-d}${env:-e}"}}}}`, `e: stdio c [] map[T:to kende] `},
+		{`{"mcpServers":{"e":{"command":"c","args":["${env:}","a${env:}${TOKEN}"]}}}`, `e: stdio c ["${env:}" "a${env:}to ken"] map[] `},
 
+		{`{"mcpServers":{"h":{"url":"https://x/","headers":{"A":"${N:-x${env:TOKEN}y}"}},"s":{"command":"c","args":["${TOKEN:-${HOME}}"]}}}`,
+			`h: headers A: the text behind N:- has ${ in it, which it may not: write a plain text; s: args[0]: the text behind TOKEN:- has ${ in it, which it may not: write a plain text`},
 		{`{"mcpServers":{"a":7}}`, `a: write an object, {…}, not the number that it is`},
 		{`{"mcpServers":{"a":null}}`, `a: it has neither a command nor a url: give it one`},
 		{`{"mcpServers":{"a":{"command":"c","args":"x"}}}`, `a: "args" takes no string`},
