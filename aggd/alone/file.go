@@ -2,6 +2,7 @@ package alone
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -156,9 +157,8 @@ func parseServer(text []byte, x *expander) (s Server, enabled bool, err error) {
 	}
 	var e entry
 	err = json.Unmarshal(text, &e)
-	if inner := e.Transport; err == nil && len(inner) > 0 && inner[0] == '{' {
-		e.Transport = nil
-		err = json.Unmarshal(inner, &e)
+	if err == nil {
+		err = e.unpack()
 	}
 	if err != nil {
 		return s, true, mistyped(err)
@@ -170,6 +170,45 @@ func parseServer(text []byte, x *expander) (s Server, enabled bool, err error) {
 		return s, true, err
 	}
 	return e.server()
+}
+
+// unpack takes what a transport that is an object says. It may not stand beside it, too:
+// nobody knows then which of them is meant.
+func (e *entry) unpack() error {
+	inner := e.Transport
+	if len(inner) == 0 || inner[0] != '{' {
+		return nil
+	}
+	e.Transport = nil
+	var in entry
+	if err := json.Unmarshal(inner, &in); err != nil {
+		return err
+	}
+	for _, member := range []struct {
+		name  string
+		twice bool
+	}{
+		{"type", !sameType(e.Type, in.Type)},
+		{"command", e.Command != "" && in.Command != ""},
+		{"args", e.Args != nil && in.Args != nil},
+		{"env", e.Env != nil && in.Env != nil},
+		{"cwd", e.Dir != "" && in.Dir != ""},
+		{"url", e.url() != "" && in.url() != ""},
+		{"headers", e.Headers != nil && in.Headers != nil},
+	} {
+		if member.twice {
+			return fmt.Errorf(`%q is in "transport" and beside it: say it once`, member.name)
+		}
+	}
+	return json.Unmarshal(inner, e)
+}
+
+// url returns the URL, by whichever name it has.
+func (e *entry) url() string { return cmp.Or(e.URL, e.ServerURL, e.HTTPURL) }
+
+// sameType says whether two types can both be said of a server.
+func sameType(a, b string) bool {
+	return a == "" || b == "" || types[strings.ToLower(a)] == types[strings.ToLower(b)]
 }
 
 // mistyped says in words for who wrote the file what is wrong with a value.
@@ -186,17 +225,17 @@ func mistyped(err error) error {
 
 // server returns what the entry means.
 func (e entry) server() (s Server, enabled bool, err error) {
-	for _, url := range []string{e.ServerURL, e.HTTPURL} {
-		if e.URL == "" {
-			e.URL = url
-		}
-	}
-	kind := e.Type
-	if kind == "" && e.Transport != nil {
+	e.URL = e.url()
+	kind := ""
+	if e.Transport != nil {
 		if json.Unmarshal(e.Transport, &kind) != nil {
 			return s, true, errors.New(`"transport" takes a text or an object`)
 		}
 	}
+	if !sameType(e.Type, kind) {
+		return s, true, fmt.Errorf(`"type" is %.40q and "transport" %.40q: say it once`, e.Type, kind)
+	}
+	kind = cmp.Or(e.Type, kind)
 	means, known := types[strings.ToLower(kind)]
 	switch {
 	case !known:
