@@ -10,8 +10,8 @@ import (
 )
 
 // maxEntries is how many entries of a source are kept: the MCP registry has 50000
-// names, and more each day.
-const maxEntries = 200000
+// names, and more each day. 200000 of them would take 1 GB of memory.
+const maxEntries = 100000
 
 // maxReasons is how many of the entries that were kept out are told of by name.
 const maxReasons = 20

@@ -204,12 +204,15 @@ func TestMany(t *testing.T) {
 	if sh := read(t, "["+text+"]", true); sh.Refused.Count != maxReasons+10 || len(sh.Refused.Reasons) != maxReasons {
 		t.Errorf("%d refused, %d told", sh.Refused.Count, len(sh.Refused.Reasons))
 	}
-	for n, fails := range map[int]bool{52366: false, maxEntries: true} { // the former are the MCP registry's of October 2026
+	for n, fails := range map[int]bool{52366: false, 100000: true} { // the former are the MCP registry's of October 2026
 		r := newReader("url https://a.example", true)
 		r.Entries = make([]*Entry, n)
 		if _, err := r.document([]byte(registrytest.NPM("b"))); errors.Is(err, fs.ErrTooLarge) != fails {
 			t.Errorf("after %d: %v", n, err)
 		}
+	}
+	if told := fmt.Sprintf(" %d entries in all", maxEntries); !strings.Contains(page(t), told) {
+		t.Errorf("the page has not%s", told)
 	}
 }
 
