@@ -30,7 +30,7 @@ const (
 // No name has a character that means something to a shell: errors tell how to set
 // an input called so.
 var (
-	entryName    = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)?$`)
+	entryName    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)?$`)
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,199}$`)
 	inputName    = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,200}$`)
 	flagName     = regexp.MustCompile(`^-[A-Za-z0-9_.:=/+@,-]{1,200}$`)
@@ -40,7 +40,7 @@ var (
 // name only servers that are on the public Internet, over https.
 func (e *Entry) check(away bool) error {
 	if len(e.Name) > maxName || !entryName.MatchString(e.Name) {
-		return fmt.Errorf("%.80q is no name of an entry: letters, digits, '.', '_' and '-', and one slash in between", e.Name)
+		return fmt.Errorf("%.80q is no name of an entry: letters, digits, '_' and, not in front, '.' and '-', and one slash in between", e.Name)
 	}
 	err := errors.Join(e.checkTexts(), e.checkLists(), e.checkInputs(), e.checkURLs(away))
 	if err != nil {
