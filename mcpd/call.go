@@ -37,7 +37,7 @@ type call struct {
 	tool    string       // or prompt, or resource, as the guest names it
 	server  string       // that has it
 	own     string       // its name there
-	renamed bool         // an Arrange gave it the name that the guest knows
+	renamed bool         // an Arrange gave it the name that the guest knows, or a config, of a composite tool
 	missing bool         // there is no such server, or no such tool
 	held    *wire.Hold   // the tool is held back; nil: it is not
 	schema  []byte       // what the tool takes; nil: nobody knows

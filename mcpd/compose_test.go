@@ -95,6 +95,32 @@ steps:
 - {id: say, tool: one.echo, dependsOn: [ask]}
 `
 
+// TestCompositeDenied denies a composite tool by each of its names, and allows it by them.
+func TestCompositeDenied(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one", "two"))
+	st.SetArrange(renaming(nil))
+	st.SetComposites(composing(t, twice))
+	g := st.hello(t, 2, `{}`)
+	for name, denied := range map[string]bool{"twice": true, "composite__twice": true, "composite__*": true, "one__twice": false, "twic": false} {
+		for _, c := range []policy.Config{
+			{Deny: []string{name}},
+			{Capabilities: []policy.Capability{{Name: "c", Tools: []string{name, "one__*", "two__*"}}}},
+		} {
+			if err := st.Reload(t.Context(), testServers("one", "two"), compiled(t, c)); err != nil {
+				t.Fatal(err)
+			}
+			refused := denied == (c.Deny != nil)
+			if got := g.do("tools/call", `{"name":"twice","arguments":{"a":7}}`); (got.Error != nil) != refused {
+				t.Errorf("%v: %s, %v", c, got.Result, got.Error)
+			}
+			if list := string(g.ok("tools/list", "")); strings.Contains(list, `"name":"twice"`) == refused {
+				t.Errorf("%v: the tools are %s", c, list)
+			}
+		}
+	}
+}
+
 // TestCompositeAsks asks the client's person, or, where the client has no way to, the
 // one who answers asks.
 func TestCompositeAsks(t *testing.T) {

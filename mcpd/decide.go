@@ -12,6 +12,7 @@ import (
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
+	"hutch/mcpd/composite"
 	"hutch/mcpd/dispatch"
 	"hutch/mcpd/policy"
 )
@@ -282,7 +283,7 @@ func (e *Endpoint) hides(it *wire.Item) bool {
 	}
 	d := p.Decide(&policy.Event{
 		On: policy.OnRequest, VM: e.cfg.VM(), Profile: e.cfg.Profile(), Server: it.Server, Tool: it.Original, Method: "tools/call", Name: it.Name, Known: true,
-		Arranged: e.arrange.Load() != nil && !e.isOwn(it.Name), Listing: true,
+		Arranged: it.Server == composite.Server || e.arrange.Load() != nil && !e.isOwn(it.Name), Listing: true,
 	})
 	return d.Action == policy.Block
 }

@@ -25,7 +25,7 @@ func isComposite(c *call) bool { return c.session.e.composite(c.tool) != nil }
 
 // planComposite plans a call of a composite tool.
 func planComposite(ctx context.Context, c *call) (step, *Error) {
-	c.server, c.own = composite.Server, c.tool
+	c.server, c.own, c.renamed = composite.Server, c.tool, true // a policy may say composite__NAME
 	it, err := c.catalog()[wire.Tools].find(ctx, c.session.e, c.tool)
 	if err != nil {
 		return nil, err
