@@ -52,6 +52,9 @@ type document struct {
 // faults.
 func readTOML(at place, text []byte) (*document, error) {
 	d := &document{place: at}
+	if keysOf(text) > maxKeys {
+		return nil, &fault{at: at, text: fmt.Sprintf("more than %d keys", maxKeys)}
+	}
 	if err := toml.Unmarshal(text, &d.table); err != nil {
 		return nil, syntax(err, at)
 	}
@@ -63,6 +66,32 @@ func readTOML(at place, text []byte) (*document, error) {
 		return nil, err
 	}
 	return d, d.onlyCorp()
+}
+
+// maxKeys is how many keys and tables a file may have: who reads TOML compares each with
+// all others of its table.
+const maxKeys = 10_000
+
+// keysOf counts the keys and tables in a text, until there are too many. What does not
+// parse ends it, too: that is told of by who reads it.
+func keysOf(text []byte) (n int) {
+	var p unstable.Parser
+	p.Reset(text)
+	for n <= maxKeys && p.NextExpression() {
+		n += max(1, keysIn(p.Expression()))
+	}
+	return n
+}
+
+// keysIn counts the keys in what is a key itself, or a value.
+func keysIn(node *unstable.Node) (n int) {
+	if node.Kind == unstable.KeyValue {
+		node, n = node.Value(), 1
+	}
+	for it := node.Children(); it.Next(); {
+		n += keysIn(it.Node())
+	}
+	return n
 }
 
 // maxKey is the length in bytes of the longest way to a value: all that lead there are

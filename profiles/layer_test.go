@@ -300,6 +300,28 @@ profile dev: dev.d/c.json: security means nothing in a .json, of which only mcpS
 	}
 }
 
+// TestManyKeys has as many keys as may be, and more, in each place.
+func TestManyKeys(t *testing.T) {
+	for what, one := range map[string]string{"": "A%d = \"x\"\n", "table ": "[mcpServers.s%d]\n", "of a table ": "A%d = \"x\", "} {
+		for n, want := range map[int]bool{maxKeys: true, maxKeys + 10: false} {
+			var b strings.Builder
+			for i := range n - 2 {
+				fmt.Fprintf(&b, one, i)
+			}
+			text := b.String()
+			switch what {
+			case "":
+				text = "[env]\n" + text
+			case "of a table ":
+				text = "env = {" + text + "B = \"\"}"
+			}
+			if _, err := Parse("p", []byte(text)); want == (err != nil && strings.Contains(err.Error(), "more than 10000 keys")) {
+				t.Errorf("%s%d keys: %.200v", what, n, err)
+			}
+		}
+	}
+}
+
 // TestLongKeys has ways to values that are too long to keep all that lead there.
 func TestLongKeys(t *testing.T) {
 	for text, want := range map[string]string{

@@ -32,17 +32,18 @@ var (
 )
 
 // What may be in a file. Parsers call themselves for each level, and stacks end;
-// they need more for many values than for long ones; and YAML's compares each
-// key of a table with each.
+// they need more for many values than for long ones; and those of YAML and TOML
+// compare each key of a table with each.
 const (
 	maxDepth  = 1000   // of lists and tables in each other
 	maxValues = 200000 // also those in lists
 	maxKeys   = 2000   // of a table of YAML
+	maxParts  = 10000  // of all keys of TOML, where dots are between them
 )
 
 var (
 	errDeep = fmt.Errorf("deeper than %d", maxDepth)
-	errMany = fmt.Errorf("has more than %d values, or %d keys in a table of YAML", maxValues, maxKeys)
+	errMany = fmt.Errorf("has more than %d values, %d keys of TOML, or %d in a table of YAML", maxValues, maxParts, maxKeys)
 )
 
 // A count is of the values that were found in a file.

@@ -43,13 +43,14 @@ func boundTOML(text []byte) error {
 	return nil
 }
 
-// addKey counts the parts of a key, and returns how deep its value is.
+// addKey counts the parts of a key, each as many values, and returns how deep its value
+// is.
 func (n *count) addKey(of *unstable.Node, depth int) (int, error) {
 	parts := 0
 	for it := of.Key(); it.Next(); {
 		parts++
 	}
-	return depth + parts, n.add(parts, depth+parts)
+	return depth + parts, n.add(parts*maxValues/maxParts, depth+parts)
 }
 
 // addPair counts a key and what is in its value.
