@@ -46,8 +46,8 @@ func packageKindOf(name string) *packageKind {
 var packageVersion = regexp.MustCompile(`^v?[0-9][0-9A-Za-z.+_!-]{0,126}$`)
 
 // run returns how a package of the registry at base is run, as Entry.Run has it; base is in
-// small letters, and may be "". That its name is one, and no option, path or URL, keeps a registry from naming
-// something else in its place.
+// small letters, and may be "". That its name is one, and no option, path or URL, keeps a
+// registry from naming something else in its place.
 func (k *packageKind) run(name, version, base string) (string, error) {
 	if err := k.checkBase(name, base); err != nil {
 		return "", err

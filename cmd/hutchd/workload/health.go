@@ -54,15 +54,20 @@ func (s *Server) observe() {
 	}
 }
 
+// connection returns what the aggregator says of the server, which has a second for that.
+func (s *Server) connection(ctx context.Context) (wire.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return s.MCP.Status(ctx, s.Name)
+}
+
 // lacking says why a server that is to run offers nothing; "" if it does, or a call may
 // have it do so.
 func (s *Server) lacking(state runconfig.State) string {
 	if state != runconfig.Unhealthy {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(s.Context(), time.Second)
-	defer cancel()
-	if st, err := s.MCP.Status(ctx, s.Name); err == nil && !st.Connected && st.ToolCount == 0 {
+	if st, err := s.connection(s.Context()); err == nil && !st.Connected && st.ToolCount == 0 {
 		return s.Hides(st.Error)
 	}
 	return ""
@@ -70,13 +75,11 @@ func (s *Server) lacking(state runconfig.State) string {
 
 // unlisted says which of its lists the server that runs does not give, and why; "" if
 // it gives them all.
-func (s *Server) unlisted() string {
+func (s *Server) unlisted(ctx context.Context) string {
 	if !s.told().Live() {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(s.Context(), time.Second)
-	defer cancel()
-	if st, err := s.MCP.Status(ctx, s.Name); err == nil && st.State == wire.Connected {
+	if st, err := s.connection(ctx); err == nil && st.State == wire.Connected {
 		return s.Hides(st.Error) // what else may be wrong ends the connection
 	}
 	return ""
@@ -91,9 +94,7 @@ func (s *Server) look() (runconfig.State, error) {
 	if !state.Live() || state == runconfig.AuthRetrying {
 		return state, why
 	}
-	ctx, cancel := context.WithTimeout(s.Context(), time.Second)
-	defer cancel()
-	switch st, err := s.MCP.Status(ctx, s.Name); {
+	switch st, err := s.connection(s.Context()); {
 	case err != nil:
 		return runconfig.Unhealthy, err
 	case st.State == wire.Connected:

@@ -259,7 +259,7 @@ func (s *Server) Status() string {
 	if !state.Live() {
 		said = nil
 	}
-	if why := s.unlisted(); why != "" {
+	if why := s.unlisted(s.Context()); why != "" {
 		said = append(slices.Clip(said), why)
 	}
 	for _, note := range said {
