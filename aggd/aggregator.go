@@ -184,8 +184,12 @@ func encodeAnswer(id json.RawMessage, fields []byte, err error) []byte {
 	}
 	line = append(append(line, `,"error":`...), rawjson.Quote(err.Error())...)
 	var sent *jsonrpc.Error
-	if errors.As(err, &sent) {
+	var failed *unanswered
+	switch {
+	case errors.As(err, &sent):
 		line = append(append(line, `,"rpc_error":`...), sent.Raw()...)
+	case errors.As(err, &failed) && failed.fate != wire.NotSent:
+		line = rawjson.AppendString(append(line, `,"fate":`...), string(failed.fate))
 	}
 	return append(line, '}')
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -20,7 +21,10 @@ func (u *upstream) call(ctx context.Context, request json.RawMessage, client, me
 	defer cancel()
 	o := u.attempt(ctx, request, client, method, params)
 	if retryable(o.err) {
-		o = u.attempt(ctx, request, client, method, params)
+		first := o
+		if o = u.attempt(ctx, request, client, method, params); first.sent && !o.sent {
+			o.sent, o.err = true, fmt.Errorf("%w: %w", first.err, o.err)
+		}
 	}
 	return o
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -40,6 +41,7 @@ type call struct {
 	stateless    bool                 // of 2026-07-28
 	acknowledged chan json.RawMessage // of a subscriptions/listen: what the server agreed to
 	token        json.RawMessage      // the progress token it came with
+	sent         bool                 // it was, or may have been, written to the server
 	outcome      chan outcome
 	settled      atomic.Bool
 }
@@ -49,6 +51,7 @@ type outcome struct {
 	result, rpcError json.RawMessage
 	err              error
 	stateless        bool // of 2026-07-28
+	sent             bool // as the call's
 }
 
 // failure returns why a call has no result, or nil.
@@ -58,6 +61,23 @@ func (o outcome) failure() error {
 	}
 	e := jsonrpc.Received(o.rpcError)
 	return fmt.Errorf("%w (%d)", e, e.Code)
+}
+
+// fate says what is known of a request that has no answer of MCP.
+func (o outcome) fate() wire.Fate {
+	var refused *httpError
+	switch {
+	case !o.sent:
+		return wire.NotSent
+	case errors.Is(o.err, errSession), errors.As(o.err, &refused) && refused.status < 500:
+		return wire.Refused
+	}
+	return wire.Unknown
+}
+
+// unwritten reports whether a transport that returned err has written nothing.
+func unwritten(err error) bool {
+	return errors.Is(err, errNotSent) || errors.Is(err, errOver) || errors.Is(err, errClosed) || errors.Is(err, wire.ErrStuck)
 }
 
 // A conn is one live session with a server.
@@ -106,13 +126,13 @@ func (c *conn) run(ctx context.Context, q *call, method string, params json.RawM
 	defer c.leave(q)
 	select {
 	case o := <-q.outcome:
-		o.stateless = q.stateless
+		o.stateless, o.sent = q.stateless, q.sent
 		return o
 	case <-ctx.Done():
 		if method != "initialize" {
 			c.tellCancelled(q, context.Cause(ctx))
 		}
-		return outcome{err: context.Cause(ctx)}
+		return outcome{err: context.Cause(ctx), sent: q.sent}
 	}
 }
 
@@ -137,6 +157,7 @@ func (c *conn) send(ctx context.Context, q *call, method string, params json.Raw
 	}
 	q.params = params
 	err := c.transport.send(ctx, jsonrpc.Request(q.id, method, params), q)
+	q.sent = !unwritten(err)
 	if err != nil && ctx.Err() == nil {
 		q.settle(outcome{err: err})
 	}

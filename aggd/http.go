@@ -9,8 +9,10 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"hutch/aggd/jsonrpc"
@@ -140,8 +142,15 @@ func (p *httpPeer) try(ctx context.Context, method, target string, body []byte, 
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	maps.Copy(req.Header, header)
+	var connected atomic.Bool
+	req = req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	}))
 	resp, err := p.client.Do(req)
-	return resp, p.why(ctx, plain(err))
+	if err = plain(err); err != nil && !connected.Load() && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", errNotSent, err)
+	}
+	return resp, p.why(ctx, err)
 }
 
 // post posts a message. The trace that it is part of is in a header, too.
@@ -168,16 +177,11 @@ func (p *httpPeer) stream(ctx context.Context, header http.Header) (*http.Respon
 	return resp, err
 }
 
-// plain takes the URL out of an error, for there may be a secret in it, and marks
-// those that come before anything was sent.
+// plain takes the URL out of an error, for there may be a secret in it.
 func plain(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
-		err = u.Err
-	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
-		return fmt.Errorf("%w: %w", errNotSent, err)
+		return u.Err
 	}
 	return err
 }

@@ -339,7 +339,7 @@ func TestErrorStatus(t *testing.T) {
 		{400, "application/json", `{"jsonrpc":"2.0","id":ID,"error":` + rpcError + `}`, `"rpc_error":` + rpcError},
 		{500, "application/json", `{"jsonrpc":"2.0","id":null,"error":` + rpcError + `}`, `"rpc_error":` + rpcError},
 		{404, "application/json", "{\n\t\"jsonrpc\":\"2.0\",\"id\":ID,\"error\":" + rpcError + "}", `"rpc_error":` + rpcError},
-		{429, "application/json", `{"error":"slow down"}`, `"error":"HTTP 429 Too Many Requests: {\"error\":\"slow down\"}"}`},
+		{429, "application/json", `{"error":"slow down"}`, `"error":"HTTP 429 Too Many Requests: {\"error\":\"slow down\"}","fate":"refused"}`},
 		{502, "text/html", `{"jsonrpc":"2.0","id":ID,"error":` + rpcError + `}`, `"error":"HTTP 502 Bad Gateway: {`},
 		{400, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{`, `"error":"HTTP 400 Bad Request: {`},
 	} {

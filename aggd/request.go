@@ -190,7 +190,7 @@ func (q request) forward(ctx context.Context, to address) ([]byte, error) {
 	}
 	o := u.call(ctx, q.ID, to.client, to.method, to.params)
 	if err := o.failure(); err != nil {
-		return nil, err
+		return nil, &unanswered{err, o.fate()}
 	}
 	fields := make([]byte, 0, len(o.result)+64)
 	if o.stateless {
@@ -198,6 +198,14 @@ func (q request) forward(ctx context.Context, to address) ([]byte, error) {
 	}
 	return append(append(fields, `"result":`...), o.result...), nil
 }
+
+// unanswered is why a request has no result, and what is known of its fate.
+type unanswered struct {
+	error
+	fate wire.Fate
+}
+
+func (u *unanswered) Unwrap() error { return u.error }
 
 // connection returns the server that an address names, and its connection for
 // the client.

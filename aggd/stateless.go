@@ -53,7 +53,7 @@ func (u *upstream) emulate(ctx context.Context, c *conn, method string, params j
 // subscribe has the server tell of a resource as well.
 func (c *conn) subscribe(ctx context.Context, params json.RawMessage) outcome {
 	if err := c.beginListen(ctx, rawjson.GetString(params, "uri")); err != nil {
-		return outcome{err: err}
+		return outcome{err: err, sent: true}
 	}
 	return outcome{result: []byte("{}")}
 }

@@ -90,7 +90,7 @@ func (t *stdio) read() {
 	}
 }
 
-func (t *stdio) send(ctx context.Context, msg []byte, _ *call) error {
+func (t *stdio) send(ctx context.Context, msg []byte, q *call) error {
 	err := t.in.Put(msg)
 	switch {
 	case err == nil:
@@ -102,6 +102,9 @@ func (t *stdio) send(ctx context.Context, msg []byte, _ *call) error {
 	select {
 	case <-t.c.over: // which tells the calls why
 	case <-ctx.Done():
+	}
+	if q != nil {
+		return errOver
 	}
 	return nil
 }

@@ -255,7 +255,13 @@ func TestTimeout(t *testing.T) {
 	st := newSite(t, func(cfg *Config) { cfg.CallTimeout = 2 * time.Second }, testServers("one"))
 	g := st.hello(t, 1, `{}`)
 	g.ok("tools/list", "")
-	g.fails("tools/call", `{"name":"one__wait"}`, jsonrpc.CodeTimeout, "MCP request timed out after 2000 ms")
+	m := g.do("tools/call", `{"name":"one__wait"}`)
+	if m.Error == nil || m.Error.Code != jsonrpc.CodeTimeout || m.Error.Message != "MCP request timed out after 2000 ms" || string(m.Error.Data) != `{"hutch/reached":true}` {
+		t.Errorf("got %+v", m.Error)
+	}
+	if r := st.lines(3)[2]; r["outcome"] != "interrupted" || r["decision"] != "error" {
+		t.Errorf("record: %v %v", r["decision"], r["outcome"])
+	}
 	for !strings.Contains(string(g.ok("resources/read", `{"uri":"capsem://one/events:"}`)), "notifications/cancelled") { // whose limit is another
 	}
 }

@@ -117,7 +117,11 @@ func (x *exchange) await(ctx context.Context) (json.RawMessage, *Error) {
 		case <-ctx.Done():
 			x.cancel(context.Cause(ctx))
 			<-x.over
-			return nil, ended(ctx)
+			err := ended(ctx)
+			if x.err != nil {
+				err.Data = x.err.Data
+			}
+			return nil, err
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"hutch/aggd/child"
@@ -50,7 +51,7 @@ func (c *call) send(ctx context.Context, server, method string, params json.RawM
 func (c *call) reach(ctx context.Context, request wire.Call) (json.RawMessage, *Error) {
 	aggregator, err := c.session.e.child()
 	if err != nil {
-		return nil, c.failed(ctx, err)
+		return nil, c.unanswered(ctx, wire.NotSent, err)
 	}
 	c.upstream.Store(&request.Server)
 	defer c.upstream.Store(nil)
@@ -84,13 +85,13 @@ func (c *call) reach(ctx context.Context, request wire.Call) (json.RawMessage, *
 func (c *call) request(ctx context.Context, aggregator *child.Child, request wire.Call) (wire.Answer, *Error) {
 	done, err := c.session.e.guard(request.Server)
 	if err != nil {
-		return wire.Answer{}, c.failed(ctx, err)
+		return wire.Answer{}, c.unanswered(ctx, wire.NotSent, err)
 	}
 	answer, err := aggregator.Call(ctx, request)
-	done((err != nil || unreached(answer.Error)) && c.ctx.Err() == nil) // else the client gave up
+	done((err != nil || isFate(answer.Error, wire.NotSent, wire.Unknown)) && c.ctx.Err() == nil) // else the client gave up
 	switch {
 	case err != nil:
-		return answer, c.failed(ctx, err)
+		return answer, c.unanswered(ctx, answer.Fate, err)
 	case answer.Error != nil:
 		return answer, jsonrpc.Received(answer.Error)
 	case answer.Result == nil:
@@ -108,12 +109,18 @@ func (c *call) ours(params json.RawMessage) json.RawMessage {
 	return rawjson.Set(params, rawjson.Delete(c.meta.raw, jsonrpc.MetaRevision, jsonrpc.MetaClientInfo, jsonrpc.MetaCapabilities), "_meta")
 }
 
-// notReached are the data of the error of an endpoint whose server could not be reached,
-// for an endpoint to which it is itself the server.
-var notReached = json.RawMessage(`{"hutch/reached":false}`)
+// isFate reports whether an error object, of an endpoint that is itself the server, too,
+// tells of one of the fates.
+func isFate(err json.RawMessage, fates ...wire.Fate) bool {
+	data := rawjson.Get(err, "data")
+	return data != nil && slices.ContainsFunc(fates, func(f wire.Fate) bool { return bytes.Equal(data, f.Data()) })
+}
 
-func unreached(err json.RawMessage) bool {
-	return err != nil && bytes.Equal(rawjson.Get(err, "data"), notReached)
+// unanswered is the error for a request that its server has not answered.
+func (c *call) unanswered(ctx context.Context, fate wire.Fate, err error) *Error {
+	failed := c.failed(ctx, err)
+	failed.Data = fate.Data()
+	return failed
 }
 
 // failed is the error for a call that came to nothing on the way.
@@ -125,9 +132,7 @@ func (c *call) failed(ctx context.Context, err error) *Error {
 	if what == "tools/call" {
 		what = "tool call"
 	}
-	failed := failure(jsonrpc.CodeInternal, "%s failed: %s", what, c.session.e.redact(err.Error()))
-	failed.Data = notReached
-	return failed
+	return failure(jsonrpc.CodeInternal, "%s failed: %s", what, c.session.e.redact(err.Error()))
 }
 
 // ended is the error for a call whose context ended.

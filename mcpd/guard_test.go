@@ -3,6 +3,7 @@ package mcpd
 import (
 	"errors"
 	"sync"
+	"syscall"
 	"testing"
 
 	"hutch/aggd/jsonrpc"
@@ -57,4 +58,48 @@ func TestWhole(t *testing.T) {
 	g.ok("tools/call", `{"name":"one__echo"}`)
 	st.SetWhole(false)
 	g.ok("tools/list", "")
+}
+
+// TestInterrupted has calls fail that were written to their server, and one that was
+// not: the error says which, and so does the ledger.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	refuse := make(chan bool, 1)
+	guard := func(string) (func(bool), error) {
+		select {
+		case <-refuse:
+			return nil, errors.New("not now")
+		default:
+			return func(bool) {}, nil
+		}
+	}
+	st := newSite(t, func(c *Config) { c.Guard = guard }, testServers("one"))
+	g := st.hello(t, 2, `{}`)
+	began := 1 // initialize
+	for _, tt := range []struct {
+		what, tool, data, outcome string
+		do                        func() // while the call is under way
+	}{
+		{"the server dies", "die", `{"hutch/reached":true}`, "interrupted", nil},
+		{"the aggregator is killed", "wait", `{"hutch/reached":true}`, "interrupted", func() { syscall.Kill(st.AggregatorPID(), syscall.SIGKILL) }},
+		{"another endpoint says so", "error", `{"hutch/reached":true}`, "interrupted", nil},
+		{"the server says no", "error", `{"big":9007199254740993}`, "error", nil},
+		{"there is no server", "echo", `{"hutch/reached":false}`, "error", nil},
+	} {
+		if tt.what == "there is no server" {
+			refuse <- true
+		}
+		answer := g.send(g.request("tools/call", `{"name":"one__`+tt.tool+`","arguments":{"as":"`+tt.what+`"},"_meta":{"progressToken":1}}`))
+		if tt.tool == "wait" {
+			g.note("notifications/progress")
+			tt.do()
+		}
+		if err := g.wait(answer).Error; err == nil || string(err.Data) != tt.data {
+			t.Errorf("%s: %+v, want the data %s", tt.what, err, tt.data)
+		}
+		began++
+		if r := st.lines(began)[began-1]; r["outcome"] != tt.outcome || r["decision"] != "error" {
+			t.Errorf("%s: decision %v, outcome %v, want %s", tt.what, r["decision"], r["outcome"], tt.outcome)
+		}
+	}
 }

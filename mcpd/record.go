@@ -136,6 +136,9 @@ func (c *call) outcome(result json.RawMessage, err *Error) ledger.Outcome {
 		if !c.verdict.denied {
 			o.Decision = "error"
 		}
+		if isFate(err.Raw(), wire.Unknown) {
+			o.Outcome = ledger.Interrupted
+		}
 	}
 	return o
 }

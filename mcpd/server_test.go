@@ -236,6 +236,10 @@ func (s *testServer) call(q testRequest, tool string, token, args json.RawMessag
 		s.line(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		s.text(q, "grown")
 	case "error":
+		if strings.Contains(string(args), "another endpoint") {
+			s.line(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"gone","data":{"hutch/reached":true}}}`, q.ID)
+			break
+		}
 		s.line(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"told <so>","data":{"big":9007199254740993}}}`, q.ID)
 	case "events":
 		s.mu.Lock()

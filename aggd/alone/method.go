@@ -134,12 +134,14 @@ func notFound(thing, name string) *jsonrpc.Error {
 // forward makes a request of a server, with own in place of the name at path.
 func (f *face) forward(ctx context.Context, q jsonrpc.Message, s *Server, own []byte, path ...string) (json.RawMessage, *jsonrpc.Error) {
 	if s.Wrong != nil {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "server %s is not connected: %v", s.Key, s.Wrong)
+		e := jsonrpc.Errorf(jsonrpc.CodeInternal, "server %s is not connected: %v", s.Key, s.Wrong)
+		e.Data = wire.NotSent.Data()
+		return nil, e
 	}
 	a, err := f.child.Call(ctx, wire.Call{Server: s.Name, Method: q.Method, Params: rawjson.Set(q.Params, own, path...), Progress: f.progress})
 	switch {
 	case err != nil:
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInternal, "%s", said(err))
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: said(err), Data: a.Fate.Data()}
 	case a.Error != nil:
 		return nil, jsonrpc.Received(a.Error)
 	}

@@ -19,7 +19,7 @@ func (r *run) receive(in *wire.Reader) {
 		var long *wire.TooLong
 		switch {
 		case errors.As(err, &long): // of the request whose answer it was
-			r.answer(long.ID, answer{err: fmt.Errorf("%w: the result: %w", fs.ErrIO, long)})
+			r.answer(long.ID, answer{Answer: unknown, err: fmt.Errorf("%w: the result: %w", fs.ErrIO, long)})
 		case err != nil:
 			return
 		default:
@@ -45,6 +45,8 @@ func (r *run) line(line []byte) {
 			a.Stateless = true
 		case "rpc_error":
 			a.Error = value
+		case "fate":
+			a.Fate = wire.Fate(rawjson.String(value))
 		case "error":
 			a.err = fmt.Errorf("%w: %w", fs.ErrIO, errors.New(rawjson.String(value)))
 		case "notification":

@@ -45,6 +45,9 @@ type answer struct {
 	err  error // of the aggregator, not of a server
 }
 
+// unknown is the answer to a request that the process was given and has not answered.
+var unknown = wire.Answer{Fate: wire.Unknown}
+
 // start starts a process.
 func start(ctx context.Context, cfg *Config, host *programs.Host, limits func() wire.Limits) (*run, error) {
 	r := &run{cfg: cfg, limits: limits, pending: make(map[uint64]*pending), asked: make(map[uint64]context.CancelFunc)}
@@ -157,13 +160,13 @@ func (r *run) exchange(ctx context.Context, id uint64, call wire.Call, line []by
 		if !ok {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			return answer{}, r.over
+			return answer{Answer: unknown}, r.over
 		}
 		return a, a.err
 	case <-ctx.Done():
 		cause := context.Cause(ctx)
 		r.request(id, wire.Cancel, wire.CancelParams{ID: id, Reason: cause.Error()})
-		return answer{}, cause
+		return answer{Answer: unknown}, cause
 	}
 }
 

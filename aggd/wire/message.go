@@ -76,7 +76,27 @@ type ServerRequest struct {
 type Answer struct {
 	Result, Error json.RawMessage
 	Stateless     bool // of 2026-07-28
+	Fate          Fate // of a request that has neither
 }
+
+// A Fate is what is known of a request that was not answered as MCP has it.
+type Fate string
+
+// The fates of requests.
+const (
+	NotSent Fate = ""        // nothing of it was written to the server
+	Refused Fate = "refused" // the server did not take it
+	Unknown Fate = "unknown" // it was, or may have been, written: nobody knows whether it was done
+)
+
+// fates are what errors tell clients of fates, another endpoint too.
+var fates = map[Fate]json.RawMessage{
+	NotSent: json.RawMessage(`{"hutch/reached":false}`),
+	Unknown: json.RawMessage(`{"hutch/reached":true}`),
+}
+
+// Data returns the data of an error of JSON-RPC that tells of the fate; nil: there are none.
+func (f Fate) Data() json.RawMessage { return fates[f] }
 
 // A Call is a request of MCP that the host makes through its child.
 type Call struct {
