@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type cachedList struct {
 	fresh  bool // nothing has changed since
 	epoch  int  // counts the changes the server told of
 	err    error
+	left   []string      // what is left out of items, and why
 	fetch  chan struct{} // closed when the fetch under way ends; nil if none is
 	told   bool          // the host was given this list
 	given  [][]byte      // as it was then
@@ -38,7 +40,7 @@ func newLists() map[*wire.List]*cachedList {
 const (
 	maxPages = 1000
 	maxItems = 100_000
-	maxName  = 1 << 10 // bytes of a tool's name, as what is approved of tools has it
+	maxLeft  = 8 // are told of one by one that are left out
 )
 
 // invalidate notes that a list changed.
@@ -175,16 +177,15 @@ func (u *upstream) fetch(ctx context.Context, c *conn, l *wire.List) {
 	if err != nil {
 		u.logf("%v", err)
 	}
-	if l == wire.Tools {
-		items = u.named(items)
-	}
+	items, left := sound(l, items, c.stateless.Load())
 	var headers map[string][]headerParam
 	if _, http := c.transport.(*streamable); http && l == wire.Tools && c.stateless.Load() {
-		items, headers = u.headed(items)
+		items, headers, left = headed(items, left)
 	}
 	items = compact(items)
 	u.mu.Lock()
 	if s.err = err; err == nil {
+		u.leave(s, left)
 		u.keep(s, items)
 		s.fresh = epoch == s.epoch
 		if l == wire.Tools {
@@ -195,16 +196,40 @@ func (u *upstream) fetch(ctx context.Context, c *conn, l *wire.List) {
 	u.agg.makeRoom()
 }
 
-// named returns the tools whose names are not too long.
-func (u *upstream) named(items [][]byte) [][]byte {
-	return slices.DeleteFunc(items, func(raw []byte) bool {
-		name := text(raw, "name")
-		if len(name) <= maxName {
-			return false
+// sound returns the items of a list that the standard allows, each name once, and what
+// is left out: for one of those many clients would refuse the whole list.
+func sound(l *wire.List, items [][]byte, newer bool) (good [][]byte, left []string) {
+	seen := make(map[string]bool, len(items))
+	for _, raw := range items {
+		own, err := text(raw, l.Own), l.Check(raw, newer)
+		if err == nil && seen[own] {
+			err = fmt.Errorf("its server lists another of that %s before", l.Own)
 		}
-		u.logf("left out the tool %.60q: its name has %d bytes, at most %d", name, len(name), maxName)
-		return true
-	})
+		if err != nil {
+			left = append(left, leftOut(l, own, err))
+			continue
+		}
+		seen[own] = true
+		good = append(good, raw)
+	}
+	return good, left
+}
+
+func leftOut(l *wire.List, own string, why error) string {
+	return fmt.Sprintf("the %s %.60q is left out: %v", strings.TrimSuffix(l.Field, "s"), own, why)
+}
+
+// leave notes what is left out of a list, and tells of what was not before; mu is held.
+func (u *upstream) leave(s *cachedList, left []string) {
+	if n := len(left); n > maxLeft {
+		left = append(left[:maxLeft:maxLeft], fmt.Sprintf("and %d more", n-maxLeft))
+	}
+	for _, why := range left {
+		if !slices.Contains(s.left, why) {
+			u.logf("%s", why)
+		}
+	}
+	s.left = left
 }
 
 // pages fetches a list page by page.
@@ -225,7 +250,11 @@ func (u *upstream) pages(ctx context.Context, c *conn, l *wire.List) ([][]byte, 
 		if size += len(o.result); size > u.agg.maxResult() {
 			return nil, fmt.Errorf("%s: over the limit of %d bytes", l.MCP, u.agg.maxResult())
 		}
-		for item := range rawjson.Each(rawjson.Get(o.result, l.Result)) {
+		page := rawjson.Get(o.result, l.Result)
+		if !bytes.HasPrefix(page, []byte("[")) && string(page) != "null" { // some write null for an empty one
+			return nil, fmt.Errorf("%s: the answer has no array of %s", l.MCP, l.Result)
+		}
+		for item := range rawjson.Each(page) {
 			if items = append(items, item); len(items) > maxItems {
 				return nil, fmt.Errorf("%s: more than %d %s", l.MCP, maxItems, l.Field)
 			}

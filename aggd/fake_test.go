@@ -168,13 +168,13 @@ func (f *fake) listTools(params []byte, result func(string, ...any)) {
 	cursor := rawjson.GetString(params, "cursor")
 	switch {
 	case f.mode == "cursor":
-		result(`{"tools":[{"name":"x"}],"nextCursor":"same"}`)
+		result(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}],"nextCursor":"same"}`)
 	case cursor == "":
 		result(`{"tools":[%s],"nextCursor":"page 2"}`, odd)
 	case f.more.Load():
-		result(`{"tools":[{"name":"echo","description":"e","inputSchema":{"type":"object"},"annotations":{"title":"E","readOnlyHint":true}},{"name":"a__b"},{"name":"extra"}]}`)
+		result(`{"tools":[{"name":"echo","description":"e","inputSchema":{"type":"object"},"annotations":{"title":"E","readOnlyHint":true}},{"name":"a__b","inputSchema":{"type":"object"}},{"name":"extra","inputSchema":{"type":"object"}}]}`)
 	default:
-		result(`{"tools":[{"name":"echo","description":"e","inputSchema":{"type":"object"},"annotations":{"title":"E","readOnlyHint":true}},{"name":"a__b"}]}`)
+		result(`{"tools":[{"name":"echo","description":"e","inputSchema":{"type":"object"},"annotations":{"title":"E","readOnlyHint":true}},{"name":"a__b","inputSchema":{"type":"object"}}]}`)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
 )
 
 // The headers by which a request of 2026-07-28 says what it is about.
@@ -154,15 +155,15 @@ func notInToken(r rune) bool {
 	return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
-// headed returns the tools that can be called over HTTP, and which of their
-// arguments headers repeat.
-func (u *upstream) headed(items [][]byte) (good [][]byte, params map[string][]headerParam) {
+// headed returns the tools that can be called over HTTP, which of their arguments
+// headers repeat, and what is left out, with what was before.
+func headed(items [][]byte, left []string) (good [][]byte, params map[string][]headerParam, _ []string) {
 	params = make(map[string][]headerParam)
 	for _, raw := range items {
 		name := text(raw, "name")
 		found, err := headersOf(rawjson.Get(raw, "inputSchema"))
 		if err != nil {
-			u.logf("left out the tool %.60q: %v", name, err)
+			left = append(left, leftOut(wire.Tools, name, err))
 			continue
 		}
 		good = append(good, raw)
@@ -170,7 +171,7 @@ func (u *upstream) headed(items [][]byte) (good [][]byte, params map[string][]he
 			params[name] = found
 		}
 	}
-	return good, params
+	return good, params, left
 }
 
 func (u *upstream) headerParams(tool string) []headerParam {

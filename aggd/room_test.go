@@ -54,7 +54,7 @@ func (t *listingTransport) send(_ context.Context, _ []byte, q *call) error {
 
 // TestListDropped asks for a list that is not kept any more.
 func TestListDropped(t *testing.T) {
-	u, to := listing(`{"name":"x"}`)
+	u, to := listing(`{"name":"x","inputSchema":{"type":"object"}}`)
 	for range 3 {
 		for range 2 {
 			if items := u.items(t.Context(), wire.Tools); len(items) != 1 {
@@ -78,14 +78,28 @@ func TestListOfVeryMany(t *testing.T) {
 	}
 }
 
-// TestLongName has a server list a tool whose name is too long: the others are there.
-func TestLongName(t *testing.T) {
-	long := func(n int) string { return `{"name":"` + strings.Repeat("n", n) + `"}` }
-	u, _ := listing(`{"name":"a"},` + long(maxName+1) + `,` + long(maxName))
-	items := u.items(t.Context(), wire.Tools)
-	u.agg.tasks.Wait()
-	if len(items) != 2 || string(items[0]) != `{"name":"a"}` || string(items[1]) != long(maxName) {
-		t.Errorf("there are %d tools: %s", len(items), items)
+// TestLeftOut has a server list tools that nobody can take, and two of one name: the
+// others are there, and it is told once what is not.
+func TestLeftOut(t *testing.T) {
+	const good, other = `{"name":"a","inputSchema":{"type":"object"}}`, `{"name":"b","inputSchema":{"type":"object"}}`
+	u, _ := listing(good + `,{"name":"bad","inputSchema":null},{"name":"a","inputSchema":{"type":"object"},"title":"second"},` + other + strings.Repeat(`,{"name":"c"}`, 7))
+	var log bytes.Buffer
+	u.agg.cfg.Log = &log
+	for range 2 {
+		items := u.items(t.Context(), wire.Tools)
+		u.agg.tasks.Wait()
+		u.invalidate(wire.Tools)
+		if len(items) != 2 || string(items[0]) != good || string(items[1]) != other {
+			t.Errorf("there are %d tools: %s", len(items), items)
+		}
+	}
+	var st wire.Status
+	u.describe(definition{}, &st)
+	told := strings.Join(st.LeftOut, "\n")
+	for _, want := range []string{`the tool "bad" is left out: inputSchema: null is not an object`, `the tool "a" is left out: its server lists another of that name before`, "and 1 more"} {
+		if strings.Count(told, want) != 1 || strings.Count(log.String(), want) != 1 {
+			t.Errorf("no %q, or twice, in\n%s\nor\n%s", want, told, log.String())
+		}
 	}
 }
 

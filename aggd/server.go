@@ -205,6 +205,7 @@ func (u *upstream) describe(d definition, st *wire.Status) {
 		if err := u.lists[l].err; err != nil && st.Error == "" {
 			st.Error = err.Error()
 		}
+		st.LeftOut = append(st.LeftOut, u.lists[l].left...)
 	}
 	st.ToolCount = len(d.visible(u.lists[wire.Tools].items))
 	st.ResourceCount = len(u.lists[wire.Resources].items)

@@ -101,7 +101,7 @@ func TestHeldBack(t *testing.T) {
 	g.lists("add sub")
 	s.change(t, g, addSpaced+","+subTool)
 	g.lists("add sub")
-	s.change(t, g, addEvil+","+subTool+`,{"name":"new"}`)
+	s.change(t, g, addEvil+","+subTool+`,{"name":"new","inputSchema":{"type":"object"}}`)
 	g.lists("new sub")
 	g.fails("tools/call", `{"name":"one__add"}`, jsonrpc.CodeInvalid, `it changed since it was approved: description: a person has to look at mcp/tools, and to write "approve one__add" to mcp/ctl`)
 	m := g.do("tools/call", `{"name":"one__add"}`)
@@ -183,15 +183,32 @@ func TestPinModes(t *testing.T) {
 			s := newShifter(t, c.pin, addTool)
 			g := s.hello(t, 2, "{}")
 			g.lists("add")
-			s.change(t, g, addEvil+`,{"name":"new"}`)
+			s.change(t, g, addEvil+`,{"name":"new","inputSchema":{"type":"object"}}`)
 			g.lists(c.changed)
 			if err := s.Reload(t.Context(), s.servers(wire.PinStrict), s.Policy()); err != nil {
 				t.Fatal(err)
 			}
 			g.lists(c.strict)
-			s.change(t, g, addTool+`,{"name":"new"}`)
+			s.change(t, g, addTool+`,{"name":"new","inputSchema":{"type":"object"}}`)
 			g.lists(c.back)
 		})
+	}
+}
+
+// Of two tools of one name the first is there, and nothing of either is held back; one
+// that no client can take is not there. Both are told.
+func TestLeftOut(t *testing.T) {
+	t.Parallel()
+	s := newShifter(t, wire.PinChanged, addTool+`,{"name":"bad","inputSchema":null},`+addEvil+","+subTool)
+	g := s.hello(t, 2, "{}")
+	g.lists("add sub")
+	if list := string(g.ok("tools/list", "")); strings.Contains(list, "ssh") {
+		t.Error(list)
+	}
+	for _, want := range []string{`left_out 'the tool "bad" is left out: inputSchema: null is not an object; the tool "add" is left out: its server lists another`, " tools 3 "} {
+		if text := s.ServersText(); !strings.Contains(text, want) || strings.Contains(text, "held") {
+			t.Errorf("no %q in %s", want, text)
+		}
 	}
 }
 
@@ -199,11 +216,11 @@ func TestPinModes(t *testing.T) {
 // without the others.
 func TestApproveNamesake(t *testing.T) {
 	t.Parallel()
-	s := newShifter(t, wire.PinChanged, `{"name":"one"},`+addTool)
+	s := newShifter(t, wire.PinChanged, `{"name":"one","inputSchema":{"type":"object"}},`+addTool)
 	s.SetArrange(renaming(nil))
 	g := s.hello(t, 2, "{}")
 	g.ok("tools/list", "")
-	s.offer(t, `{"name":"one","title":"x"},`+addEvil)
+	s.offer(t, `{"name":"one","title":"x","inputSchema":{"type":"object"}},`+addEvil)
 	g.ok("tools/call", `{"name":"grow"}`)
 	g.note("notifications/tools/list_changed")
 	for _, want := range []string{"one", "add"} {

@@ -102,6 +102,9 @@ func (e *Endpoint) ServersText() string {
 		if n := held[s.Name]; n > 0 {
 			fmt.Fprintf(&b, " held %d", n)
 		}
+		if len(s.LeftOut) > 0 {
+			fmt.Fprintf(&b, " left_out %s", fs.QuoteLine(e.redact(strings.Join(s.LeftOut, "; "))))
+		}
 		if s.Error != "" {
 			fmt.Fprintf(&b, " error %s", fs.QuoteLine(e.redact(s.Error)))
 		}

@@ -72,7 +72,7 @@ func TestLate(t *testing.T) {
 		case "initialize":
 			fmt.Fprint(w, `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}}`)
 		case "tools/list":
-			fmt.Fprint(w, `"result":{"tools":[{"name":"x"}]}}`)
+			fmt.Fprint(w, `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}}`)
 		case "tools/call":
 			fmt.Fprintf(w, `"result":{"header":%q}}`, r.Header.Get("X-Key"))
 		default:
@@ -82,13 +82,13 @@ func TestLate(t *testing.T) {
 	defer s.Close()
 	defer once.Do(func() { close(gate) })
 	c := open(t, Config{All: true, ListWait: 100 * time.Millisecond}, `{"h":{"type":"http","url":"`+s.URL+`","headers":{"X-Key":"secret"}},"k":`+server(t, "well", `{"name":"text"}`)+`}`)
-	for !strings.Contains(c.ask("1", "tools/list", "{}"), `{"name":"k:text"}`) {
+	for !strings.Contains(c.ask("1", "tools/list", "{}"), `{"name":"k:text",`) {
 	}
 	once.Do(func() { close(gate) })
 	if got := c.next(); got != `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` {
 		t.Error(got)
 	}
-	if got := c.ask("2", "tools/list", "{}"); !strings.Contains(got, `{"name":"h:x"}`) {
+	if got := c.ask("2", "tools/list", "{}"); !strings.Contains(got, `{"name":"h:x",`) {
 		t.Error(got)
 	}
 	if got := c.call("h:x"); got != `"result":{"header":"secret"}` {

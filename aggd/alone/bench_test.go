@@ -13,7 +13,7 @@ import (
 // BenchmarkCall has one call after the other made of a server, directly and through
 // the aggregator.
 func BenchmarkCall(b *testing.B) {
-	const tool = `{"name":"text"}`
+	const tool = `{"name":"text","inputSchema":{"type":"object"}}`
 	b.Run("direct", func(b *testing.B) {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = []string{"ALONE_SERVER=well", "ALONE_TOOLS=" + tool}

@@ -28,7 +28,7 @@ func TestHostileChildren(t *testing.T) {
 	}
 	list := c.ask("1", "tools/list", "{}")
 	for _, name := range []string{"good:text", "garbage:text", "floods:x"} {
-		if !strings.Contains(list, `{"name":"`+name+`"}`) {
+		if !strings.Contains(list, `{"name":"`+name+`","inputSchema"`) {
 			t.Errorf("no %s in %s", name, list)
 		}
 	}

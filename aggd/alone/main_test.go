@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -51,6 +52,11 @@ var answers = map[string]string{
 	"error":    `"error":{"code":-32603,"message":"File not found: /invalid/path.txt","data":{"errno":-2,"code":"ENOENT"}}`,
 	"oddError": `"error":{  "data":12345678901234567890, "message":"no  <&> ","code":-7 ,"more":null}`,
 }
+
+// takes is a tool in the place of a bare one, of which a test says nothing but the name.
+const takes = `{"name":"$1","inputSchema":{"type":"object"}}`
+
+var bare = regexp.MustCompile(`\{"name":"([^"]+)"\}`)
 
 // serveChild is a server: ALONE_SERVER says how it behaves, ALONE_TOOLS what it has.
 func serveChild() {
@@ -130,7 +136,7 @@ func callTool(how, name string, params, hello []byte, says func(string)) {
 		fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1, "x":2}}`+"\n", rawjson.Get(params, "_meta", "progressToken"))
 		says(`"result":{}`)
 	case name == "changes":
-		os.Setenv("ALONE_TOOLS", `{"name":"new"}`)
+		os.Setenv("ALONE_TOOLS", `{"name":"new","inputSchema":{"type":"object"}}`)
 		fmt.Println(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		says(`"result":{}`)
 	case name == "updates":
@@ -193,7 +199,7 @@ func server(t testing.TB, how, tools string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := json.Marshal(map[string]any{"command": self, "env": map[string]string{"ALONE_SERVER": how, "ALONE_TOOLS": tools}})
+	b, err := json.Marshal(map[string]any{"command": self, "env": map[string]string{"ALONE_SERVER": how, "ALONE_TOOLS": bare.ReplaceAllString(tools, takes)}})
 	if err != nil {
 		t.Fatal(err)
 	}

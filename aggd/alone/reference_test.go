@@ -14,7 +14,7 @@ var statements = []struct{ says, dialogue string }{
 		< {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"aggd","version":…`},
 	{"tools/list lists all tools from all child servers: each as its server has it, with its prefix", `
 		> {"jsonrpc":"2.0","id":2,"method":"tools/list"}
-		< {"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"fs-home:read_file","description":"Read contents of a file","inputSchema":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}},{"name":"fs-home:text"},{"name":"fs-home:error"},{"name":"fs-work:read_file"},{"name":"fs-work:changes"},{"name":"my-server_v2:query","description":"Execute SQL query","inputSchema":{"type":"object"}},{"name":"my-server_v2:hello"}]}}`},
+		< {"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"fs-home:read_file","description":"Read contents of a file","inputSchema":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}},{"name":"fs-home:text","inputSchema":{"type":"object"}},{"name":"fs-home:error","inputSchema":{"type":"object"}},{"name":"fs-work:read_file","inputSchema":{"type":"object"}},{"name":"fs-work:changes","inputSchema":{"type":"object"}},{"name":"my-server_v2:query","description":"Execute SQL query","inputSchema":{"type":"object"}},{"name":"my-server_v2:hello","inputSchema":{"type":"object"}}]}}`},
 	{"a call is routed with the original name, arguments unchanged", `
 		> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"fs-home:read_file","arguments":{"path":"/home/user/document.txt"}}}
 		< …"params":{"name":"read_file","arguments":{"path":"/home/user/document.txt"}}…`},

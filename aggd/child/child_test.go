@@ -64,9 +64,9 @@ func serve() {
 		case method == "initialize":
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{},"prompts":{}},"caps":%s}}`+"\n", id, rawjson.Get(params, "capabilities"))
 		case method == "tools/list":
-			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"t","big":12345678901234567890}]}}`+"\n", id)
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"t","big":12345678901234567890,"inputSchema":{"type":"object"}}]}}`+"\n", id)
 		case strings.HasSuffix(method, "/list"):
-			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"resources":[{"uri":"u:"}],"resourceTemplates":[{"uriTemplate":"u:{x}"}],"prompts":[{"name":"p"}]}}`+"\n", id)
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"resources":[{"uri":"u:","name":"u"}],"resourceTemplates":[{"uriTemplate":"u:{x}","name":"u"}],"prompts":[{"name":"p"}]}}`+"\n", id)
 		case method == "" || id == nil:
 			if method != "" && method != "notifications/initialized" {
 				fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"got":%s}}`+"\n", rawjson.Quote(method))
@@ -167,7 +167,7 @@ func TestCatalogAndCalls(t *testing.T) {
 	c, r := begin(t, Config{Servers: []wire.Server{fake(t, "s")}})
 	ctx := soon(t)
 	tools, err := c.List(ctx, wire.Tools, "")
-	if err != nil || len(tools) != 1 || string(tools[0].Raw) != `{"name":"t","big":12345678901234567890}` {
+	if err != nil || len(tools) != 1 || string(tools[0].Raw) != `{"name":"t","big":12345678901234567890,"inputSchema":{"type":"object"}}` {
 		t.Errorf("%v %v", tools, err)
 	}
 	resources, err1 := c.List(ctx, wire.Resources, "")

@@ -159,12 +159,13 @@ type Status struct {
 	ResourceCount int    `json:"resource_count"`
 	PromptCount   int    `json:"prompt_count"`
 
-	State           string `json:"state"`
-	Error           string `json:"error,omitempty"`
-	ProtocolVersion string `json:"protocol_version,omitempty"`
-	TemplateCount   int    `json:"template_count,omitempty"`
-	Instructions    string `json:"instructions,omitempty"`
-	Refused         string `json:"refused,omitempty"` // the TokenHash of a Renewed token that the server refuses; "": none
+	State           string   `json:"state"`
+	Error           string   `json:"error,omitempty"`
+	ProtocolVersion string   `json:"protocol_version,omitempty"`
+	TemplateCount   int      `json:"template_count,omitempty"`
+	Instructions    string   `json:"instructions,omitempty"`
+	LeftOut         []string `json:"left_out,omitempty"` // items of its lists, and why
+	Refused         string   `json:"refused,omitempty"`  // the TokenHash of a Renewed token that the server refuses; "": none
 
 	// What the server said of itself at initialize, as it came.
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`

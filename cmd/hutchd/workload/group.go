@@ -305,7 +305,7 @@ func (g *Group) Status() string {
 	for _, s := range g.Members() {
 		members[s.Name] = true
 		fmt.Fprintf(&b, "member %s %s circuit %s\n", s.Name, s.told(), g.breakers.State(s.Name))
-		if why := s.unlisted(ctx); why != "" {
+		for _, why := range s.unlisted(ctx) {
 			notes = append(notes, s.Name+": "+why)
 		}
 	}

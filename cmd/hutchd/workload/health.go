@@ -73,16 +73,23 @@ func (s *Server) lacking(state runconfig.State) string {
 	return ""
 }
 
-// unlisted says which of its lists the server that runs does not give, and why; "" if
-// it gives them all.
-func (s *Server) unlisted(ctx context.Context) string {
+// unlisted says which of its lists the server that runs does not give, and why, and
+// what is left out of the others; there is nothing if it gives them whole.
+func (s *Server) unlisted(ctx context.Context) (notes []string) {
 	if !s.told().Live() {
-		return ""
+		return nil
 	}
-	if st, err := s.connection(ctx); err == nil && st.State == wire.Connected {
-		return s.Hides(st.Error) // what else may be wrong ends the connection
+	st, err := s.connection(ctx)
+	if err != nil {
+		return nil
 	}
-	return ""
+	if st.State == wire.Connected && st.Error != "" { // what else may be wrong ends the connection
+		notes = append(notes, s.Hides(st.Error))
+	}
+	for _, why := range st.LeftOut {
+		notes = append(notes, s.Hides(why))
+	}
+	return notes
 }
 
 // look returns the state, and what is wrong: what the server was told and, if it is

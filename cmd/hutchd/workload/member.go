@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"hutch/aggd/wire"
 	"hutch/fs"
@@ -98,10 +99,14 @@ func (g *Group) backendStatus(ctx context.Context, server string) string {
 			st.State, st.Error = wire.Failed, fs.Text(err)
 		}
 	}
-	if st.Error == "" {
-		return fmt.Sprintf("backend %s %s circuit %s\n", server, st.State, circuit)
+	line := fmt.Sprintf("backend %s %s circuit %s", server, st.State, circuit)
+	if st.Error != "" {
+		line += " error " + fs.QuoteLine(g.Hides(st.Error))
 	}
-	return fmt.Sprintf("backend %s %s circuit %s error %s\n", server, st.State, circuit, fs.QuoteLine(g.Hides(st.Error)))
+	if len(st.LeftOut) > 0 {
+		line += " left_out " + fs.QuoteLine(g.Hides(strings.Join(st.LeftOut, "; ")))
+	}
+	return line + "\n"
 }
 
 // asGroup returns a remote server with the header or the token that the config of its

@@ -259,10 +259,7 @@ func (s *Server) Status() string {
 	if !state.Live() {
 		said = nil
 	}
-	if why := s.unlisted(s.Context()); why != "" {
-		said = append(slices.Clip(said), why)
-	}
-	for _, note := range said {
+	for _, note := range slices.Concat(said, s.unlisted(s.Context())) {
 		fmt.Fprintf(&b, "note %s\n", fs.QuoteLine(note))
 	}
 	return b.String()
