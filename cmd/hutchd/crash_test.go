@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"hutch/fs/need"
 )
 
 var (
@@ -29,6 +31,7 @@ var (
 // checks the books: every call that was answered is recorded once, and every
 // line of a command that was adopted came once.
 func TestCrashes(t *testing.T) {
+	need.Patience(t)
 	d, seed := *crashTime, *crashSeed
 	if testing.Short() {
 		d /= 4

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"hutch/fs/need"
 )
 
 // descriptors returns what hutchd has open, but for what comes and goes.
@@ -194,6 +196,7 @@ func TestRootsApart(t *testing.T) {
 
 // TestMovedInRoot looks at once at what it moved in a guest's root.
 func TestMovedInRoot(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := serve(t, true)
 	s.vm("dev")

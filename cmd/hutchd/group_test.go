@@ -328,6 +328,7 @@ compositeTools:
 
 // TestGroupExample tries the config in the manual page that has a composite tool.
 func TestGroupExample(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	page, err := os.ReadFile("../../mcpd/vmcp/vmcp.5")
 	if err != nil {

@@ -86,6 +86,7 @@ func TestRunSignals(t *testing.T) {
 
 // TestRunMuch takes 50 MB through a sandbox.
 func TestRunMuch(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := serve(t, false)
 	seq := exec.Command(need.Tool(t, "seq"), "6500000")

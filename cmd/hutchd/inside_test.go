@@ -28,6 +28,7 @@ await client.close();
 
 // TestInside has a client of node's SDK reach MCP by what lies in the guest.
 func TestInside(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	nodejs, program := need.Everything(t)
 	s := serve(t, false)

@@ -19,6 +19,7 @@ func (s *service) teller() string { return s.use("servers/t/tools/tell", "{}") }
 // secrets, and the server run without the registry, and not installed again but by
 // who asks for a newer one.
 func TestServerInstalled(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	for _, name := range []string{"npm", "curl"} {
 		need.Tool(t, name)

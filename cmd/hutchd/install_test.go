@@ -83,6 +83,7 @@ func TestInstall(t *testing.T) {
 
 // TestDeb looks into the Debian package, and runs a sandbox by what is in it.
 func TestDeb(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	dpkg := need.Tool(t, "dpkg-deb")
 	mk(t, "deb")

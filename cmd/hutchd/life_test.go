@@ -203,6 +203,7 @@ func TestTellsReady(t *testing.T) {
 
 // TestClientDies kills those who hold anonymous VMs.
 func TestClientDies(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := serve(t, true)
 	for name, cmd := range map[string]*exec.Cmd{

@@ -42,10 +42,16 @@ func (s *service) stopped(vm, state, reason string) {
 	}
 }
 
-// groups returns the folders of the control groups of the service's VMs.
+// groupName is the name of the folder that the control groups of the service's
+// VMs are in.
+func (s *service) groupName() string {
+	return fmt.Sprintf("hutch-%08x", crc32.ChecksumIEEE([]byte(s.state())))
+}
+
+// groups returns the folders of those control groups.
 func (s *service) groups() []string {
 	s.t.Helper()
-	name := fmt.Sprintf("/hutch-%08x", crc32.ChecksumIEEE([]byte(s.state())))
+	name := "/" + s.groupName()
 	var dirs []string
 	filepath.WalkDir("/sys/fs/cgroup", func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.IsDir() && strings.Contains(path, name+"/vm-") {
@@ -97,6 +103,7 @@ func TestOutOfMemory(t *testing.T) {
 // TestForkBomb sets one off in a guest: the agent still answers, memory stays
 // where it was, and the other VM does not notice.
 func TestForkBomb(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := serve(t, false)
 	s.limited("bomb", "pids 48", "ram 512MiB")
@@ -136,6 +143,7 @@ func TestThreads(t *testing.T) {
 
 // TestFullLayer has guests write more than they may, to each place.
 func TestFullLayer(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := serve(t, false)
 	for vm, place := range map[string]string{"layer": "/root/big", "work": "/workspace/big"} {
@@ -213,6 +221,7 @@ func end(t *testing.T, pid int) {
 // TestLimitsAfterKill kills hutchd and starts it again: limits hold on, and
 // are watched.
 func TestLimitsAfterKill(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := serve(t, false)
 	s.limited("big", "ram 128MiB")

@@ -78,6 +78,7 @@ func TestMountsGuests(t *testing.T) {
 
 // TestMountsQEMU does so with virtual machines.
 func TestMountsQEMU(t *testing.T) {
+	need.Patience(t)
 	if testing.Short() {
 		t.Skip("guests boot")
 	}

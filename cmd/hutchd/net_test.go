@@ -146,6 +146,7 @@ func checkNetLog(t *testing.T, s *service, port string) {
 // TestNetworkGoesOn changes the profile, kills the proxy and restarts hutchd under
 // a VM that runs.
 func TestNetworkGoesOn(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	need.Tool(t, "curl")
 	plain, _ := web(t, false)

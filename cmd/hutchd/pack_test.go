@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"hutch/fs/need"
 )
 
 // packed has hutch pack write a VM's archive to a file.
@@ -48,6 +50,7 @@ func TestPack(t *testing.T) {
 
 // TestPackMemory has a suspended VM go on under another service.
 func TestPackMemory(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	here, there := serve(t, false), serve(t, false)
 	here.vm("dev")

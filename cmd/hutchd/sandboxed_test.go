@@ -244,6 +244,7 @@ done`
 // TestSandboxedSharedSecrets has two VMs share the sandbox of a server that reads what both
 // gave their programs: no record has it, whoever came first.
 func TestSandboxedSharedSecrets(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := serve(t, false)
 	profile := "[mcpServers.s]\ncommand = \"sh\"\nargs = [\"-c\", '''%s''']\nenv.MARK = \"secret:%s\"\nshared = true\n"
@@ -269,6 +270,7 @@ func TestSandboxedSharedSecrets(t *testing.T) {
 // TestSandboxedStuck has the sandboxes of servers hang: VMs that use them, its own or a
 // shared one, end about as soon as they do without.
 func TestSandboxedStuck(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := serve(t, false)
 	const table = "[mcpServers.%s]\ncommand = \"sh\"\nargs = [\"-c\", '''%s''']\n"
@@ -295,6 +297,7 @@ func TestSandboxedStuck(t *testing.T) {
 
 // TestGuestHangs has hutch ps and hutch exec end where a guest does nothing any more.
 func TestGuestHangs(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := serve(t, false)
 	s.vm("dev")
@@ -330,6 +333,7 @@ func (s *service) rows(query, statement string) string {
 // TestSandboxedOrdinary has the service of a user without power run servers in
 // sandboxes and as itself, and as nobody else.
 func TestSandboxedOrdinary(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := ordinary(t)
 	s.start()

@@ -35,6 +35,7 @@ func TestScriptsLinux(t *testing.T) {
 }
 
 func TestScriptsPlan9(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	scripttest.Run(t, scripts, append(imagetest.Variables(t, "gvisor"), registrytest.Variables(t)...), func(t *testing.T) scripttest.Frontend {
 		return scripttest.Plan9(serveHome(t, false).addr)
@@ -42,6 +43,7 @@ func TestScriptsPlan9(t *testing.T) {
 }
 
 func TestScriptsFUSE(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	scripttest.Run(t, scripts, append(imagetest.Variables(t, "gvisor"), registrytest.Variables(t)...), func(t *testing.T) scripttest.Frontend {
 		return scripttest.Mounted(serveHome(t, true).mount)

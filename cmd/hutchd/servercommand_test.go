@@ -44,6 +44,7 @@ func (s *service) refused(why string, args ...string) {
 // TestServerCommand has an entry of the registry run by one command, a client of the
 // host be told of it, and what that starts by its own file be the server.
 func TestServerCommand(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	need.Everything(t) // and so npx
 	s := newService(t, false)

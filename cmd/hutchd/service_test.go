@@ -79,6 +79,7 @@ func newService(t testing.TB, mounted bool) *service {
 	if mounted {
 		s.mount = filepath.Join(dir, "mnt")
 	}
+	need.Sweep(t, dir, s.groupName())
 	t.Cleanup(s.remove)
 	return s
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"hutch/fs/need"
 )
 
 // books are what a service has of what can leak.
@@ -52,6 +54,7 @@ func (b books) balanced(before books) bool {
 // TestSoak makes, uses and removes many VMs, half of them at once, and checks
 // that nothing of them is left.
 func TestSoak(t *testing.T) {
+	need.Patience(t)
 	rounds, at := 2, 50
 	if testing.Short() {
 		at = 5

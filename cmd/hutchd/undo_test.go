@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"hutch/fs/need"
 )
 
 // lastPoint returns the ID of what can be undone last, once a line of it says so.
@@ -131,6 +133,7 @@ func TestUndoBusy(t *testing.T) {
 // TestUndoKilled kills hutchd while it undoes: the next says so, and both states
 // are there to be gone to.
 func TestUndoKilled(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := undoing(t, false)
 	s.run("mkdir many; i=0; while test $i -lt 3000; do i=$((i+1)); echo old >many/$i; done")

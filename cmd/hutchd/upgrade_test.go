@@ -20,6 +20,7 @@ import (
 
 // TestUpgrade replaces every program under VMs that run and that are suspended.
 func TestUpgrade(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := newService(t, false)
 	next := filepath.Join(s.dir, "next")

@@ -13,6 +13,7 @@ import (
 // TestWalkers has programs that read whole trees read this one, with a VM
 // that runs: they come to their end, and make nothing.
 func TestWalkers(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := serve(t, true)
 	s.vm("dev")

@@ -17,6 +17,7 @@ import (
 // TestListening has a server of servers/ be asked over HTTP at its port, be killed, and
 // be there again.
 func TestListening(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := serve(t, false)
 	s.mkdir("servers/all")
@@ -35,6 +36,7 @@ func TestListening(t *testing.T) {
 // TestListeningElsewhere has a server listen at another port than is said: it is
 // starting, and can be stopped.
 func TestListeningElsewhere(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := serve(t, false)
 	s.mkdir("servers/all")
@@ -122,6 +124,7 @@ func TestImageServer(t *testing.T) {
 
 // TestImageServerQEMU has the sandbox of a server be a virtual machine.
 func TestImageServerQEMU(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	registry := serveImages(t)
 	s := serveQEMU(t)

@@ -48,7 +48,9 @@ func ConformanceClient(t testing.TB) string { return buildConformance(t, "everyt
 
 func buildConformance(t testing.TB, name string) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), name)
+	dir := t.TempDir()
+	Sweep(t, dir)
+	program := filepath.Join(dir, name)
 	if out, err := exec.Command("go", "build", "-o", program, "github.com/modelcontextprotocol/go-sdk/conformance/"+name).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", name, err, out)
 	}

@@ -51,7 +51,9 @@ func serveEverything(t testing.TB, nodejs, program string) (url string, err erro
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command(nodejs, program, "streamableHttp")
+	dir := t.TempDir()
+	Sweep(t, dir)
+	cmd := exec.Command(nodejs, program, "streamableHttp", dir+"/") // whose last argument is for Sweep
 	cmd.Env = append(os.Environ(), "PORT="+port)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

@@ -18,12 +18,12 @@ func Missing(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
-// Patience skips a test that takes minutes, unless HUTCH_TEST_SLOW is set: with
-// all of them a package would outlast the time that go test gives it.
+// Patience skips a test that takes long, unless HUTCH_TEST_SLOW is set: with
+// all of them a package outlasts the time that go test gives it.
 func Patience(t testing.TB) {
 	t.Helper()
 	if os.Getenv("HUTCH_TEST_SLOW") == "" {
-		t.Skip("takes minutes: set HUTCH_TEST_SLOW=1")
+		t.Skip("takes long: set HUTCH_TEST_SLOW=1")
 	}
 }
 

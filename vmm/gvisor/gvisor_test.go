@@ -97,6 +97,7 @@ func newDriver(t testing.TB, dir string) *gvisor.Driver {
 func newBench(t testing.TB) *bench {
 	t.Helper()
 	dir := t.TempDir()
+	need.Sweep(t, dir)
 	b := &bench{t: t, dir: dir, driver: newDriver(t, dir)}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

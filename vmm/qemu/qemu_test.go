@@ -91,6 +91,7 @@ func pid(t testing.TB, v *vmm.VM) string {
 // TestLife has one VM do what VMs do.
 func TestLife(t *testing.T) {
 	dir := t.TempDir()
+	need.Sweep(t, dir)
 	table := openTable(t, dir)
 	v, err := table.Make(limit(t), "dev")
 	if err != nil {

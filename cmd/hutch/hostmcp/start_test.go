@@ -61,6 +61,7 @@ func TestStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
+	need.Sweep(t, dir)
 	s := &site{t: t, addr: "unix!" + filepath.Join(dir, "run", "9p")}
 	config := Config{Program: filepath.Join(bin, "hutchd"), Args: []string{"-state", filepath.Join(dir, "state"), "-mount", "none"}}
 	t.Cleanup(func() { endService(t, s.addr) })

@@ -19,6 +19,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"hutch/aggd/storage"
+	"hutch/fs/need"
 )
 
 // The keys of the servers.
@@ -60,14 +61,13 @@ var program = sync.OnceValues(func() (string, error) {
 // Start starts a server that ends with the test, and returns its bucket.
 func Start(t *testing.T) storage.Bucket {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("an S3 server is built")
-	}
+	need.Patience(t) // the server's module is built
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir, data := t.TempDir(), t.TempDir()
+	need.Sweep(t, filepath.Dir(data))
 	addr := free(t)
 	var log bytes.Buffer
 	cmd := exec.Command(path, "--port", addr, "--quiet", "posix", data)
