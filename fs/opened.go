@@ -2,6 +2,7 @@ package fs
 
 import (
 	"context"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -10,7 +11,8 @@ import (
 type opened struct {
 	Handle
 	fail    func(error) error
-	release func() // may be nil
+	release func()      // may be nil
+	failed  atomic.Bool // Flush failed, and nothing was written since
 }
 
 func (o *opened) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
@@ -23,20 +25,31 @@ func (o *opened) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 
 func (o *opened) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
 	n, err := o.Handle.WriteAt(ctx, p, off)
+	if err == nil {
+		o.failed.Store(false)
+	}
 	return n, o.fail(err)
 }
 
 func (o *opened) Flush(ctx context.Context) error {
-	return o.fail(o.Handle.Flush(ctx))
+	err := o.Handle.Flush(ctx)
+	o.failed.Store(err != nil)
+	return o.fail(err)
 }
 
 func (o *opened) Sync(ctx context.Context) error {
 	return o.fail(o.Handle.Sync(ctx))
 }
 
+// Close tells of no error if Flush did: a mount closes a file at any time after
+// its client has, and the error would stand over what the client did since.
 func (o *opened) Close() error {
 	if o.release != nil {
 		defer o.release()
 	}
-	return o.fail(o.Handle.Close())
+	err := o.Handle.Close()
+	if o.failed.Load() {
+		return err
+	}
+	return o.fail(err)
 }
