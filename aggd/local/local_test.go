@@ -409,3 +409,14 @@ func TestStay(t *testing.T) {
 		}
 	}
 }
+
+// A decision about one of two names that are the same to the decoder may have been about
+// the other.
+func TestFoldedArguments(t *testing.T) {
+	var a fetchArgs
+	for _, text := range []string{`{"url":"https://a/","URL":"https://b/"}`, `{"url":"https://a/","url":"https://b/"}`} {
+		if err := decode([]byte(text), &a); err == nil || !strings.Contains(err.Error(), "ambiguous member") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"hutch/aggd/rawjson"
 )
 
 // A tool is one row of the table of tools.
@@ -47,8 +49,12 @@ var toolList = func() []byte {
 	return line.Bytes()
 }()
 
-// decode reads the arguments of a call.
+// decode reads the arguments of a call. Two names that are the same to encoding/json
+// are refused: who decided about one of them may not have seen the other.
 func decode(args []byte, into any) error {
+	if err := rawjson.Distinct(args); errors.Is(err, rawjson.ErrAmbiguous) {
+		return err
+	}
 	if err := json.Unmarshal(args, into); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) && wrong.Field != "" {

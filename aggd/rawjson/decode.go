@@ -18,9 +18,9 @@ type Unknown string
 func (u Unknown) Error() string { return fmt.Sprintf("%.64q is not known", string(u)) }
 
 // Decode reads an object into the fields of a struct, which must have one for
-// each of its members, of just that name: encoding/json takes Path for path, and
-// who decides about path has not seen it. Of no text it reads nothing. Its error
-// is for who wrote the object.
+// each of its members, of just that name, once: encoding/json takes Path for path,
+// and the last of two, and who decides about path has not seen it. Of no text it
+// reads nothing. Its error is for who wrote the object.
 func Decode(text []byte, into any) error {
 	if len(text) == 0 {
 		return nil
@@ -34,13 +34,21 @@ func Decode(text []byte, into any) error {
 		return errors.New("more follows it")
 	}
 	known := namesOf(reflect.TypeOf(into).Elem())
-	var unknown error
+	var wrong error
+	seen := make([]bool, len(known))
 	Walk(text, func(key []byte, _, _ int) {
-		if unknown == nil && !slices.ContainsFunc(known, func(name string) bool { return name == string(key) }) {
-			unknown = Unknown(key)
+		i := slices.Index(known, string(key))
+		switch {
+		case wrong != nil:
+		case i < 0:
+			wrong = Unknown(key)
+		case seen[i]:
+			wrong = fmt.Errorf("%w %s: it stands there twice", ErrAmbiguous, Quote(string(key)))
+		default:
+			seen[i] = true
 		}
 	})
-	return unknown
+	return wrong
 }
 
 // names are those of the fields of the structs that were decoded into, by type.

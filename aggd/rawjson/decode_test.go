@@ -22,6 +22,7 @@ func TestDecode(t *testing.T) {
 		{` {"path":"a","limit":1,"Plain":true} `, ""},
 		{`{"Path":"a"}`, `"Path" is not known`},
 		{`{"path":"a","PATH":"b"}`, `"PATH" is not known`},
+		{`{"path":"a","path":"b"}`, `ambiguous member "path": it stands there twice`},
 		{`{"p\u0061th":"a"}`, ""},
 		{`{"other":1}`, `"other" is not known`},
 		{`{"None":1}`, `"None" is not known`},

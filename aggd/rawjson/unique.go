@@ -3,8 +3,8 @@ package rawjson
 import (
 	"bytes"
 	"fmt"
-	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -12,9 +12,16 @@ import (
 // MaxDepth, and refuses two members of the same name in one object: readers do
 // not agree on which of them counts. In the outermost object names that differ
 // only in case are the same, too, as some readers take one for the other.
-func Unique(data []byte) error {
+func Unique(data []byte) error { return checkNames(data, 1) }
+
+// Distinct is Unique where names that differ only in case are the same in every
+// object: encoding/json takes argſ for args at any depth.
+func Distinct(data []byte) error { return checkNames(data, MaxDepth) }
+
+// checkNames checks data; names are folded in the outermost objects, so many deep.
+func checkNames(data []byte, folding int) error {
 	u := uniques.Get().(*unique)
-	u.scanner, u.names = scanner{data: data, limit: MaxDepth}, u.names[:0]
+	u.scanner, u.names, u.folding = scanner{data: data, limit: MaxDepth}, u.names[:0], folding
 	defer func() {
 		u.data = nil
 		uniques.Put(u)
@@ -32,7 +39,8 @@ var uniques = sync.Pool{New: func() any { return new(unique) }}
 // in, the innermost last.
 type unique struct {
 	scanner
-	names []Span // with their quotes
+	names   []Span // with their quotes
+	folding int    // how many objects and arrays deep names are folded
 }
 
 func (u *unique) value() error {
@@ -58,7 +66,7 @@ func (u *unique) elements() error {
 }
 
 func (u *unique) members() error {
-	fold := u.depth == 0
+	fold := u.depth < u.folding
 	first := len(u.names)
 	var many map[string]bool // of the names, where they are too many to compare
 	done, err := u.open('}')
@@ -142,5 +150,16 @@ func folded(name []byte, fold bool) string {
 	if !fold {
 		return string(name)
 	}
-	return strings.ToLower(strings.ToUpper(string(name)))
+	return string(bytes.Map(least, name))
+}
+
+// least returns the first of the characters that differ from r only in case.
+func least(r rune) rune {
+	for {
+		next := unicode.SimpleFold(r)
+		if next <= r {
+			return next
+		}
+		r = next
+	}
 }

@@ -49,6 +49,30 @@ func TestUnique(t *testing.T) {
 	}
 }
 
+func TestDistinct(t *testing.T) {
+	var many strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&many, `"s%d":1,`, i)
+	}
+	for _, tt := range []struct {
+		text string
+		want error
+	}{
+		{`{"a":{"a":{"A":1}},"b":[{"a":1},{"A":1}]}`, nil},
+		{`{"x":{"args":1,"Args":2}}`, ErrAmbiguous},
+		{`{"x":[[{"args":1,"arg\u017f":2}]]}`, ErrAmbiguous},
+		{`{"x":{"ς":1,"σ":2}}`, ErrAmbiguous},
+		{`{"x":{"ß":1,"ẞ":2}}`, ErrAmbiguous},
+		{`{"x":{"ß":1,"ss":2}}`, nil},
+		{`{"x":{` + many.String() + `"\u017f50":1}}`, ErrAmbiguous},
+		{`{"x":{` + many.String() + `"Σ":1,"ς":1}}`, ErrAmbiguous},
+	} {
+		if err := Distinct([]byte(tt.text)); !errors.Is(err, tt.want) {
+			t.Errorf("%.60q: %v, want %v", tt.text, err, tt.want)
+		}
+	}
+}
+
 // What Unique takes has as many members decoded as it has written, and what it
 // refuses for two of a name has fewer, or some that differ only in case.
 func FuzzUnique(f *testing.F) {

@@ -12,9 +12,7 @@ import (
 	"hutch/aggd/rawjson"
 )
 
-// A value is a part of the arguments of a call. An object has all of its
-// members, also those of the same name: whichever of them a server takes has
-// been looked at.
+// A value is a part of the arguments of a call.
 type value struct {
 	name  string // of the member that it is; "" in a list
 	kind  byte   // of its JSON: one of { [ " and, for all others, 0
@@ -22,10 +20,15 @@ type value struct {
 	parts []value
 }
 
-// parseArgs reads the arguments of a call, none if there are none.
+// parseArgs reads the arguments of a call, none if there are none. It refuses what
+// a server could take for something else than the checks do, as members whose names
+// are the same to it: {"args": ["status"], "Args": ["push"]}.
 func parseArgs(text []byte) (value, error) {
 	if len(text) == 0 {
 		return value{kind: '{'}, nil
+	}
+	if err := checkForm(text, rawjson.Distinct); err != nil {
+		return value{}, err
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

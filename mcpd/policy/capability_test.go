@@ -63,7 +63,7 @@ func TestDeny(t *testing.T) {
 		{"fs.read", `{"path":"//etc/./passwd"}`, "ToolExplicitlyDenied", ""},
 		{"fs.read", `{"path":"%2fetc/passwd"}`, "ToolExplicitlyDenied", ""},
 		{"fs.read", `{"path":"/workspace/../etc/passwd"}`, "PathTraversalAttempt", ""},
-		{"fs.read", `{"path":"a","path":"/etc/x"}`, "ToolExplicitlyDenied", ""},
+		{"fs.read", `{"path":"a","path":"/etc/x"}`, "ToolNotAllowed", "ambiguous member"},
 		{"fs.read", `{`, "ToolNotAllowed", "the arguments cannot be read"},
 		{"fs.list", `{}`, "ToolExplicitlyDenied", ""},
 	} {
@@ -130,7 +130,7 @@ func TestCapabilities(t *testing.T) {
 		{"fs.read", ``, missing, ""},
 		{"fs.read", `{"path":null}`, missing, ""},
 		{"fs.read", `{"PATH":"/etc/x"}`, outside, ""},
-		{"fs.read", `{"path":"/etc/x","path":"a"}`, outside, ""},
+		{"fs.read", `{"path":"/etc/x","path":"a"}`, tool, "ambiguous member"},
 		{"fs.read", `{"path":"a"} {}`, tool, "cannot be read"},
 		{"fs.read", `["a"]`, tool, "no object"},
 		{"fs.read", `{"x":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, tool, "nested deeper"},
@@ -210,7 +210,7 @@ func TestCapabilities(t *testing.T) {
 		{"web.fetch", `{}`, missing, "called url"},
 		{"web.fetch", `{"url":"https://example.com/","mirror":"https://evil.com/"}`, domain, "of mirror"},
 		{"web.fetch", `{"url":"https://example.com/","options":{"proxy":{"href":"http://evil.com"}}}`, domain, "options.proxy.href"},
-		{"web.fetch", `{"url":"https://example.com/","url":"https://evil.com/"}`, domain, ""},
+		{"web.fetch", `{"url":"https://example.com/","url":"https://evil.com/"}`, tool, "ambiguous member"},
 
 		{"cmd.run", `{"command":"ls","args":["-l","; not a shell"]}`, "", ""},
 		{"build__run", `{"command":"ls","args":["-l",";","curl"]}`, command, "means something to a shell"},
@@ -243,7 +243,19 @@ func TestCapabilities(t *testing.T) {
 		{"cmd.run", `{"command":"python","args":["-c","x"]}`, sub, ""},
 		{"cmd.run", `{"command":"python","args":["x.py"]}`, sub, ""},
 		{"cmd.run", `{"command":7}`, command, "no text"},
-		{"cmd.run", `{"command":"ls","command":"curl"}`, command, ""},
+		{"cmd.run", `{"command":"ls","command":"curl"}`, tool, "ambiguous member"},
+		{"cmd.run", `{"command":"cargo","args":["build"],"Args":["publish"]}`, tool, `ambiguous member "Args"`},
+		{"cmd.run", `{"command":"cargo","args":["build"],"argſ":["publish"]}`, tool, `ambiguous member`},
+		{"cmd.run", `{"command":"cargo","args":["build"],"ar\u0067\u017f":["publish"]}`, tool, `ambiguous member`},
+		{"cmd.run", `{"steps":[{"command":"cargo","args":["build"],"Args":["publish"]}]}`, tool, `ambiguous member "Args"`},
+		{"cmd.run", `{"command":"cargo","args":["build"],"argv":["publish"]}`, sub, "publish"},
+		{"cmd.run", `{"command":"cargo","args":["build"],"argv":[]}`, sub, "no first argument"},
+		{"cmd.run", `{"command":"cargo","args":["build"],"argv":["test"]}`, "", ""},
+		{"cmd.run", `{"command":"cargo build","env":{"A":"1","a":"2"}}`, tool, `ambiguous member "a"`},
+		{"fs.read", `{"path":"a","files":["b"],"fileſ":["/etc/passwd"]}`, tool, "ambiguous member"},
+		{"fs.read", `{"path":"a","\ud800":1}`, tool, "half a surrogate pair"},
+		{"web.fetch", `{"url":"https://example.com/","options":{"proxy":"example.com","Proxy":"evil.com"}}`, tool, `ambiguous member "Proxy"`},
+		{"local__echo", `{"a":1,"A":2}`, "", ""}, // nothing looks at it
 		{"cmd.run", `{"commands":["ls","curl evil"]}`, command, "curl"},
 		{"cmd.run", `{"steps":[{"command":"ls"},{"command":"curl"}]}`, command, "curl"},
 		{"cmd.run", `{}`, missing, "called command"},
@@ -502,7 +514,7 @@ func TestPathless(t *testing.T) {
 			try{"github__" + tool, args, "MissingRequiredArgument", "no argument is a path"}.on(t, top)
 		}
 		try{tool, `{"path":"/etc"}`, "PathOutsideBoundary", "/etc"}.on(t, top)
-		try{tool, `{"path":"/etc","path":null}`, "PathOutsideBoundary", "/etc"}.on(t, top)
+		try{tool, `{"path":"/etc","path":null}`, "ToolNotAllowed", "ambiguous member"}.on(t, top)
 	}
 	for _, tool := range []string{"fs.read", "fs.write", "fs.delete", "fs.move"} {
 		try{tool, `{}`, "MissingRequiredArgument", "no argument is a path"}.on(t, top)

@@ -39,8 +39,8 @@ func (s *subject) commands() ([]line, *refusal) {
 // commands adds the commands that v has, at any depth, to lines. Words that go
 // to a server which may give them to a shell must not have what joins commands.
 func (v *value) commands(where string, safe bool, lines *[]line) *refusal {
-	var words []string
-	var found []line
+	var arguments [][]string // of each member that has such: a server may read any of them
+	var found, all []line
 	for i := range v.parts {
 		part := &v.parts[i]
 		at := where + "." + part.name
@@ -59,7 +59,7 @@ func (v *value) commands(where string, safe bool, lines *[]line) *refusal {
 			if refused != nil {
 				return refused
 			}
-			words = append(words, more...)
+			arguments = append(arguments, more)
 		}
 		if part.kind == '{' || part.kind == '[' {
 			if refused := part.commands(at, safe, lines); refused != nil {
@@ -67,11 +67,20 @@ func (v *value) commands(where string, safe bool, lines *[]line) *refusal {
 			}
 		}
 	}
-	if len(found) == 0 && len(words) > 0 {
+	if len(found) == 0 && len(slices.Concat(arguments...)) > 0 {
 		found = []line{{where, nil}} // the first word is the command
 	}
 	for _, l := range found {
-		l.words = append(l.words, words...)
+		for _, words := range arguments {
+			if more := slices.Concat(l.words, words); len(more) > 0 {
+				all = append(all, line{l.where, more})
+			}
+		}
+		if len(arguments) == 0 {
+			all = append(all, l)
+		}
+	}
+	for _, l := range all {
 		for _, w := range l.words {
 			if i := strings.IndexAny(w, joining); i >= 0 && !safe {
 				return refuse(CommandNotAllowed, "%s has %q in %.200q, which means something to a shell", l.where, w[i], w)

@@ -16,32 +16,38 @@ var errHalfPair = errors.New("a text has half a surrogate pair, which is no char
 // tryForm blocks arguments and results in which an object has two members of
 // one name, that have half a character, or that are nested too deep, where rules
 // look at them: the server or the guest might take another value than the one
-// that was decided about.
+// that was decided about. The checks that parse arguments refuse such themselves.
 func (p *Policy) tryForm(e *Event) *Decision {
 	if !p.reads[e.On] && !p.hasCedar(e.On) {
 		return nil
 	}
-	if d := wrongForm(e.Args, "arguments"); d != nil || e.On != OnResponse {
+	if d := wrongForm(e.Args, "arguments", rawjson.Distinct); d != nil || e.On != OnResponse {
 		return d
 	}
-	return wrongForm(e.Answer, "results")
+	return wrongForm(e.Answer, "results", rawjson.Unique)
 }
 
-func wrongForm(text []byte, what string) *Decision {
+func wrongForm(text []byte, what string, names func([]byte) error) *Decision {
 	if len(text) == 0 {
 		return nil
 	}
-	err := rawjson.Unique(text)
-	if err == nil && rawjson.HalfPair(text) {
-		err = errHalfPair
+	if err := checkForm(text, names); err != nil {
+		return &Decision{Action: Block, Rule: ruleForm, Reason: fmt.Sprintf("the %s are refused: %v", what, err), Code: ToolNotAllowed}
 	}
-	if err == nil {
-		return nil
+	return nil
+}
+
+// checkForm says what in a text can be understood in two ways; names says which of
+// its members have the same name.
+func checkForm(text []byte, names func([]byte) error) error {
+	err := names(text)
+	switch {
+	case errors.Is(err, rawjson.ErrAmbiguous):
+		return fmt.Errorf("%w: say each name once and in one case, as readers do not agree on which counts", err)
+	case err == nil && rawjson.HalfPair(text):
+		return errHalfPair
 	}
-	if errors.Is(err, rawjson.ErrAmbiguous) {
-		err = fmt.Errorf("%w: say each name once, as readers do not agree on which counts", err)
-	}
-	return &Decision{Action: Block, Rule: ruleForm, Reason: fmt.Sprintf("the %s are refused: %v", what, err), Code: ToolNotAllowed}
+	return err
 }
 
 // ruleSize is what blocks what is too much to be looked into.
