@@ -1,7 +1,8 @@
 // Package redact takes secrets out of texts before they are kept or shown.
 //
-// It goes over a text once, by pairs of bytes. At a pair with which something
-// begins that may be a secret, or name one, it looks closer.
+// It goes over a text by pairs of bytes. At a pair with which something begins that
+// may be a secret, or name one, it looks closer. However the text's writer escapes
+// what stands in JSON, also in JSON inside a string, the same is found.
 package redact
 
 import (
@@ -14,8 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// redacted stands where a secret was.
-const redacted = "[redacted]"
+// Mark stands where a secret was.
+const Mark = "[redacted]"
 
 // A Redactor takes secrets out of texts: what stands under a key that names
 // a secret, in JSON (also in JSON within a string), in headers, queries,
@@ -100,13 +101,23 @@ func (r *Redactor) Known(s string) string {
 // depends on max, not on raw.
 func (r *Redactor) Preview(raw []byte, max int) string {
 	cs := r.current()
-	return cs.preview(string(raw[:min(len(raw), max+cs.margin)]), len(raw), max)
+	return cs.preview(window(raw, max, cs.margin), len(raw), max)
 }
 
 // PreviewString is Preview of a string.
 func (r *Redactor) PreviewString(s string, max int) string {
 	cs := r.current()
-	return cs.preview(s[:min(len(s), max+cs.margin)], len(s), max)
+	return cs.preview(window(s, max, cs.margin), len(s), max)
+}
+
+// window returns as much of a text as is looked at for a preview of its first max
+// bytes: those, and so many that a view of them has margin bytes.
+func window[T []byte | string](text T, max, margin int) string {
+	n := margin
+	for max+n < len(text) && len(viewOf(string(text[max:max+n])).text) < margin {
+		n *= 2
+	}
+	return string(text[:min(len(text), max+n)])
 }
 
 // preview makes the preview of a text of total bytes from its window. Only
@@ -147,28 +158,45 @@ type span struct {
 // spans returns the parts of src to be replaced, in order, not overlapping: all,
 // or only the values that are known.
 func (cs *clues) spans(src string, known bool) []span {
+	v := viewOf(src)
+	spans := cs.scan(v.text, known)
+	if v.rounds != nil {
+		for i := range spans {
+			spans[i] = v.source(spans[i])
+		}
+		spans = append(spans, cs.scan(src, true)...) // where it is no JSON
+	}
+	return joined(spans)
+}
+
+// scan returns what of a text is to be replaced, as it is found.
+func (cs *clues) scan(src string, known bool) []span {
 	first := cs.first(src)
 	if first == len(src) { // most words: they cost no memory
 		return nil
 	}
 	s := scanner{src: src, known: known, spans: make([]span, 0, 8)}
 	s.scan(cs, first)
-	if len(s.spans) < 2 {
-		return s.spans
+	return s.spans
+}
+
+// joined returns spans in order, with those that overlap as one.
+func joined(all []span) []span {
+	if len(all) < 2 {
+		return all
 	}
-	all := s.spans
 	slices.SortFunc(all, func(a, b span) int { return a.start - b.start })
-	joined := all[:1]
+	list := all[:1]
 	for _, sp := range all[1:] {
-		last := &joined[len(joined)-1]
+		last := &list[len(list)-1]
 		if sp.start >= last.end {
-			joined = append(joined, sp)
+			list = append(list, sp)
 		} else if sp.end > last.end {
 			last.end = sp.end
 			last.quote = 0
 		}
 	}
-	return joined
+	return list
 }
 
 // replace returns src up to keep with the spans replaced.
@@ -176,7 +204,7 @@ func replace(src string, keep int, spans []span) string {
 	if len(spans) == 0 {
 		return src[:keep]
 	}
-	out := make([]byte, 0, keep+len(spans)*len(redacted))
+	out := make([]byte, 0, keep+len(spans)*len(Mark))
 	at := 0
 	for _, sp := range spans {
 		if sp.start >= keep {
@@ -187,7 +215,7 @@ func replace(src string, keep int, spans []span) string {
 			quote = strings.Repeat(`\`, sp.quote-1) + `"`
 		}
 		out = append(out, src[at:sp.start]...)
-		out = append(append(append(out, quote...), redacted...), quote...)
+		out = append(append(append(out, quote...), Mark...), quote...)
 		at = sp.end
 	}
 	if at < keep {

@@ -23,7 +23,9 @@ func (s *scanner) scan(clues *clues, i int) {
 			switch known := c.look == nil; {
 			case !known && (s.known || i < s.from) || !c.at(s.src[i:]):
 			case known:
-				s.note(i, i+len(c.text), 0)
+				start, _ := s.escapeAt(i)
+				_, end := s.escapeAt(i + len(c.text))
+				s.note(start, end, 0)
 			default:
 				if next := c.look(s, i); next > i {
 					s.from = next
@@ -31,6 +33,29 @@ func (s *scanner) scan(clues *clues, i int) {
 			}
 		}
 	}
+}
+
+// escapeAt returns the bounds of the escape of which a part is before i and a part
+// behind it; of none, i and i.
+func (s *scanner) escapeAt(i int) (start, end int) {
+	for at := i - 1; at >= 0 && at > i-len(`\u0000`); at-- {
+		if s.src[at] != '\\' {
+			continue
+		}
+		first := at
+		for first > 0 && s.src[first-1] == '\\' {
+			first--
+		}
+		end := at + len(`\n`)
+		if strings.HasPrefix(s.src[at:], `\u`) {
+			end = at + len(`\u0000`)
+		}
+		if (at-first)%2 == 0 && end > i {
+			return at, min(end, len(s.src))
+		}
+		break
+	}
+	return i, i
 }
 
 func (s *scanner) note(start, end, quote int) int {

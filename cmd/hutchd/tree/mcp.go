@@ -16,6 +16,7 @@ import (
 	"hutch/fs"
 	"hutch/mcpd"
 	"hutch/mcpd/pins"
+	"hutch/mcpd/redact"
 )
 
 func mcpVerbs() []verb {
@@ -44,17 +45,18 @@ func mcpSettings(c call) (string, error) {
 	if c.At.gw.Attest != nil {
 		attested = c.At.gw.Attest.Text()
 	}
-	return fmt.Sprintf("sessions %d\n", c.At.gw.MCP.Sessions()) + attested + heldText(c.At.gw.MCP.Held()), nil
+	return fmt.Sprintf("sessions %d\n", c.At.gw.MCP.Sessions()) + attested + heldText(c.At.gw.MCP.Held(), c.At.gw.Known), nil
 }
 
 // maxHeld is how many tools heldText has a line for.
 const maxHeld = 256
 
-// heldText is a line for each tool that is held back: its name, its digest, and why.
-func heldText(list []wire.Item) string {
+// heldText is a line for each tool that is held back: its name, without the secrets that
+// known knows, its digest, and why.
+func heldText(list []wire.Item, known func(string) string) string {
 	var b strings.Builder
 	for _, it := range list[:min(len(list), maxHeld)] {
-		fmt.Fprintf(&b, "held %s %s %s\n", fs.QuoteLine(it.Name), pins.DigestOf(it.Held.Said), fs.QuoteLine(it.Held.Why))
+		fmt.Fprintf(&b, "held %s %s %s\n", fs.QuoteLine(known(it.Name)), pins.DigestOf(it.Held.Said), fs.QuoteLine(it.Held.Why))
 	}
 	if n := len(list) - maxHeld; n > 0 {
 		fmt.Fprintf(&b, "more %d\n", n)
@@ -79,12 +81,13 @@ var (
 )
 
 // dir returns the name of an item's directory: as the agent names it, but for a
-// resource, which it names by a URI.
-func (list catalog) dir(it wire.Item) string {
+// resource, which it names by a URI, and for a secret that is known in it.
+func (list catalog) dir(c call, it wire.Item) string {
+	name := it.Name
 	if list.list == wire.Resources {
-		return fs.FileName(jsonrpc.Name(it.Server, it.Original))
+		name = jsonrpc.Name(it.Server, it.Original)
 	}
-	return fs.FileName(it.Name)
+	return fs.FileName(c.At.gw.Known(name))
 }
 
 // agentName returns what the agent calls the item of that directory, if its name
@@ -122,24 +125,26 @@ func (list catalog) names(c call) ([]string, error) {
 	}
 	var names []string
 	for _, it := range c.At.gw.MCP.Items(list.list) {
-		names = append(names, list.dir(it))
+		names = append(names, list.dir(c, it))
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }
 
 // item returns the item whose directory is called name. Of many items each is
-// looked up in turn, so all are gone through only for a name that was cut.
+// looked up in turn, so all are gone through only for a name that was cut, or that has
+// a secret.
 func (list catalog) item(c call, name string) (wire.Item, bool) {
-	it, ok := c.At.gw.MCP.Item(list.list, list.agentName(name))
-	if ok && list.dir(it) == name {
+	agents := list.agentName(name)
+	it, ok := c.At.gw.MCP.Item(list.list, agents)
+	if ok && list.dir(c, it) == name {
 		return it, true
 	}
-	if len(name) < fs.MaxName {
+	if len(name) < fs.MaxName && !strings.Contains(agents, redact.Mark) {
 		return it, false
 	}
 	items := c.At.gw.MCP.Items(list.list)
-	i := slices.IndexFunc(items, func(it wire.Item) bool { return list.dir(it) == name })
+	i := slices.IndexFunc(items, func(it wire.Item) bool { return list.dir(c, it) == name })
 	if i < 0 {
 		return it, false
 	}
