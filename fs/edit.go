@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
-	"strings"
 	"sync"
 )
 
@@ -203,76 +201,4 @@ func (h *editHandle[T]) empty(ctx context.Context) error {
 	}
 	defer h.n.t.isCut(h.n.qid(), true) // not before: who opens it meanwhile finds it empty
 	return h.n.row.Store(h.n.call(ctx), "")
-}
-
-// replace gives a stored file the text of a file under the row, which goes.
-func (n *rowNode[T]) replace(ctx context.Context, u Node, name, fixed string) error {
-	r, err := n.storedRow(ctx, fixed, "replaced")
-	if err != nil {
-		return err
-	}
-	from, err := u.Walk(ctx, name)
-	if err != nil {
-		return err
-	}
-	text, err := readAll(ctx, from)
-	if err != nil {
-		return err
-	}
-	n.t.isCut(r.qid(), true)
-	if err := r.row.Store(r.call(ctx), text); err != nil {
-		return err
-	}
-	return u.Remove(ctx, name, false)
-}
-
-// backup copies a stored file to a file under the row.
-func (n *rowNode[T]) backup(ctx context.Context, u Node, fixed, name string) error {
-	r, err := n.storedRow(ctx, fixed, "renamed")
-	if err != nil {
-		return err
-	}
-	text, err := r.stored(ctx)
-	if err != nil {
-		return err
-	}
-	_, h, err := u.Create(ctx, name, os.O_WRONLY|os.O_TRUNC, fs.FileMode(0o600))
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	_, err = h.WriteAt(ctx, []byte(text), 0)
-	return err
-}
-
-// storedRow returns the stored file called name. If that is no stored file, the
-// error says what it cannot be: replaced, renamed.
-func (n *rowNode[T]) storedRow(ctx context.Context, name, what string) (*rowNode[T], error) {
-	f, err := n.Walk(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	if r, ok := f.(*rowNode[T]); ok && r.row.Store != nil {
-		return r, nil
-	}
-	return nil, fmt.Errorf("%w: %s cannot be %s", ErrNotPermitted, name, what)
-}
-
-// readAll returns the text of a stored file.
-func readAll(ctx context.Context, n Node) (string, error) {
-	h, err := n.Open(ctx, os.O_RDONLY)
-	if err != nil {
-		return "", err
-	}
-	defer h.Close()
-	var b strings.Builder
-	p := make([]byte, 8192)
-	for b.Len() <= maxStored {
-		k, err := h.ReadAt(ctx, p, int64(b.Len()))
-		if err != nil || k == 0 {
-			return b.String(), err
-		}
-		b.Write(p[:k])
-	}
-	return "", fmt.Errorf("%w: at most %d bytes", ErrNoSpace, maxStored)
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 )
@@ -46,7 +48,6 @@ type Row[T any] struct {
 	Drop  func(Call[T], string) error      // rmdir of a generated entry
 	Mount func(Call[T]) (Node, error)      // the root of another tree
 	Under func(Call[T]) (Node, error)      // a directory whose entries stand beside Rows; nil: none now
-	Admit func(name string) bool           // the names that may be made in Under; nil: all
 	Links *Links                           // what the links of another machine below this mean here
 
 	num uint64 // place in the table
@@ -69,6 +70,8 @@ type Tree[T any] struct {
 
 	mu    sync.Mutex          // guards edits
 	edits map[uint64]*editing // of stored files, by qid
+
+	scratches scratches
 }
 
 // Options are what a tree asks of its owner.
@@ -89,7 +92,8 @@ const rowBits = 12 // a qid is ident<<rowBits | row number
 func New[T any](rows []Row[T], top T, opt Options[T]) *Tree[T] {
 	n := uint64(1)
 	number(rows, &n)
-	return &Tree[T]{rows: rows, top: top, opt: opt, born: time.Now(), edits: map[uint64]*editing{}}
+	return &Tree[T]{rows: rows, top: top, opt: opt, born: time.Now(), edits: map[uint64]*editing{},
+		scratches: scratches{dirs: map[scratchDir]map[string]*scratch{}}}
 }
 
 func number[T any](rows []Row[T], n *uint64) {
@@ -183,6 +187,9 @@ func (n *rowNode[T]) Walk(ctx context.Context, name string) (Node, error) {
 	if r := n.fixed(name); r != nil {
 		return n.step(ctx, r, name, n.at, true)
 	}
+	if f := n.scratch(name); f != nil {
+		return &scratchNode{f: f, name: name}, nil
+	}
 	if n.row.Under != nil {
 		return n.walkUnder(ctx, name)
 	}
@@ -256,7 +263,7 @@ func (n *rowNode[T]) List(ctx context.Context) ([]Entry, error) {
 }
 
 func (n *rowNode[T]) Mkdir(ctx context.Context, name string, perm fs.FileMode) (Node, error) {
-	if u, err := n.under(ctx); u != nil && err == nil && n.admitted(name) {
+	if u, err := n.under(ctx); u != nil && err == nil && n.fixed(name) == nil {
 		made, err := u.Mkdir(ctx, name, perm)
 		return made, n.fail(err)
 	}
@@ -289,6 +296,10 @@ func (n *rowNode[T]) Remove(ctx context.Context, name string, dir bool) error {
 	case !dir && st.Mode.IsDir():
 		return n.fail(fmt.Errorf("%w: %s", ErrIsDir, name))
 	}
+	if IsScratch(child) {
+		n.t.scratches.drop(n.scratchDir(), name)
+		return nil
+	}
 	if u, err := n.under(ctx); u != nil && err == nil && n.fixed(name) == nil {
 		return n.fail(u.Remove(ctx, name, dir))
 	}
@@ -314,13 +325,16 @@ func (n *rowNode[T]) fixed(name string) *Row[T] {
 
 // Create opens what is there: shells create with every ">".
 func (n *rowNode[T]) Create(ctx context.Context, name string, flags int, perm fs.FileMode) (Node, Handle, error) {
-	if u, err := n.under(ctx); u != nil && err == nil && n.admitted(name) {
+	if u, err := n.under(ctx); u != nil && err == nil && n.fixed(name) == nil {
 		made, h, err := u.Create(ctx, name, flags, perm)
 		return made, h, n.fail(err)
 	}
 	c, err := n.Walk(ctx, name)
 	if errors.Is(err, ErrPermission) {
 		return nil, nil, err
+	}
+	if err != nil && n.scratchable(name) {
+		return n.createScratch(ctx, name, flags)
 	}
 	if errors.Is(err, ErrNotExist) && n.row.New != nil {
 		return n.createNew(ctx, name, flags)
@@ -395,8 +409,22 @@ func (n *rowNode[T]) open(ctx context.Context, flags int) (Handle, error) {
 
 // write passes one message to the row.
 func (n *rowNode[T]) write(ctx context.Context, m string) error {
-	if n.row.Verbs != nil {
-		return Run(n.row.Verbs, n.call(ctx), m)
+	if n.row.Verbs == nil {
+		return n.row.Write(n.call(ctx), m)
 	}
-	return n.row.Write(n.call(ctx), m)
+	err := Run(n.row.Verbs, n.call(ctx), m)
+	if errors.As(err, new(unknown)) && n.says(ctx, m) {
+		return nil
+	}
+	return err
+}
+
+// says says whether m is a line of what the file reads: programs that edit a file
+// write all of it again.
+func (n *rowNode[T]) says(ctx context.Context, m string) bool {
+	if n.row.Read == nil {
+		return false
+	}
+	text, err := n.row.Read(n.call(ctx))
+	return err == nil && slices.Contains(strings.Split(text, "\n"), m)
 }

@@ -3,6 +3,7 @@ package fs
 import (
 	"context"
 	"fmt"
+	"syscall"
 )
 
 // under returns the directory whose entries stand beside the row's own, or
@@ -26,11 +27,6 @@ func (n *rowNode[T]) walkUnder(ctx context.Context, name string) (Node, error) {
 	return u.Walk(ctx, name)
 }
 
-// admitted says whether name may be made in the directory under the row.
-func (n *rowNode[T]) admitted(name string) bool {
-	return n.fixed(name) == nil && (n.row.Admit == nil || n.row.Admit(name))
-}
-
 // A wrapper stands in front of another directory.
 type wrapper interface {
 	under(context.Context) (Node, error)
@@ -47,31 +43,28 @@ func Inner(ctx context.Context, dir Node) Node {
 	return dir
 }
 
-// Rename moves what lies under the row. Editors save by a rename over the
-// old file, or by a rename of it to a backup: a stored file of the row's own
-// takes the text of the one, and is copied to the other.
+// Rename moves what lies under the row, or a scratch file. One that gets the name of
+// a file of the tree is written to that.
 func (n *rowNode[T]) Rename(ctx context.Context, name string, dst Node, newname string) error {
 	u, err := n.under(ctx)
 	d, row := dst.(*rowNode[T])
-	same := row && d.row == n.row && d.qid() == n.qid()
-	switch {
+	switch f := n.scratch(name); {
 	case err != nil:
 		return n.fail(err)
-	case u == nil:
-	case n.fixed(name) != nil && same && n.admitted(newname):
-		return n.fail(n.backup(ctx, u, name, newname))
-	case n.fixed(name) != nil:
-	case row && d.fixed(newname) != nil && same:
-		return n.fail(n.replace(ctx, u, name, newname))
-	case row && !d.admitted(newname):
-	default:
-		return n.fail(u.Rename(ctx, name, Inner(ctx, dst), newname))
+	case f != nil && !row:
+		return n.fail(syscall.EXDEV)
+	case f != nil:
+		return n.renameScratch(ctx, name, f, d, newname)
+	case u == nil || n.fixed(name) != nil:
+		return n.fail(n.backup(ctx, name, d, newname))
+	case row && d.fixed(newname) != nil:
+		return n.fail(fmt.Errorf("%w: %s cannot be renamed to %s", ErrNotPermitted, name, newname))
 	}
-	return n.fail(fmt.Errorf("%w: %s cannot be renamed to %s", ErrNotPermitted, name, newname))
+	return n.fail(u.Rename(ctx, name, Inner(ctx, dst), newname))
 }
 
 func (n *rowNode[T]) Symlink(ctx context.Context, name, target string) (Node, error) {
-	if u, err := n.under(ctx); u != nil && err == nil && n.admitted(name) {
+	if u, err := n.under(ctx); u != nil && err == nil && n.fixed(name) == nil {
 		made, err := u.Symlink(ctx, name, target)
 		return made, n.fail(err)
 	}
@@ -79,9 +72,12 @@ func (n *rowNode[T]) Symlink(ctx context.Context, name, target string) (Node, er
 }
 
 func (n *rowNode[T]) Link(ctx context.Context, name string, target Node) (Node, error) {
-	if u, err := n.under(ctx); u != nil && err == nil && n.admitted(name) {
+	if u, err := n.under(ctx); u != nil && err == nil && n.fixed(name) == nil {
 		made, err := u.Link(ctx, name, target)
 		return made, n.fail(err)
+	}
+	if f, ok := target.(*scratchNode); ok {
+		return n.linkScratch(ctx, name, f.f)
 	}
 	return nil, n.fail(fmt.Errorf("%w: no link can be made in %s", ErrNotPermitted, n.name))
 }

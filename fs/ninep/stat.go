@@ -230,12 +230,12 @@ func (d dirStat) change(is dirStat) (fs.Change, error) {
 }
 
 // mayRename refuses to rename the root, and over a file that is there, as
-// stat(5) demands, if not told otherwise.
+// stat(5) demands, if not told otherwise. A scratch file takes no other's place.
 func (s *session) mayRename(o *op, name string, over bool) error {
 	if o.at.up == nil {
 		return fmt.Errorf("%w: rename of the root", fs.ErrNotPermitted)
 	}
-	if err := fs.CheckName(name); err != nil || over {
+	if err := fs.CheckName(name); err != nil || over || fs.IsScratch(o.at.node) {
 		return err
 	}
 	_, err := o.at.up.node.Walk(o.ctx, name)

@@ -72,8 +72,6 @@ type Gateway struct {
 
 	repeats repeatLimiter // of the events that a guest can bring about
 
-	scratch scratch
-
 	begun atomic.Int64 // bytes of lines of sessions that have begun and not ended
 
 	sessionsMu  sync.Mutex // guards sessions
@@ -151,7 +149,6 @@ func (g *Gateway) Close() {
 		g.Attest.Close()
 	}
 	g.repeats.close()
-	g.scratch.close()
 	g.closeLedger()
 }
 

@@ -3,6 +3,7 @@ package tree
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 
@@ -85,6 +86,14 @@ func execStream(file string) func(call, int) (fs.Handle, error) {
 		}
 		return vmFile{h, c.At.vm}, nil
 	}
+}
+
+// openStdin opens the input. To be read it is empty.
+func openStdin(c call, flags int) (fs.Handle, error) {
+	if flags&(os.O_WRONLY|os.O_RDWR) == 0 {
+		return fs.OpenText(""), nil
+	}
+	return execStream("stdin")(c, flags&^os.O_RDWR|os.O_WRONLY)
 }
 
 func execNames(c call) ([]string, error) { return c.At.vm.Execs(c.Ctx) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"regexp"
 
 	"hutch/cmd/hutchd/sandbox"
 	"hutch/fs"
@@ -57,22 +56,6 @@ func vmFolder(c call, name string, open func(dir string) (*folder.Folder, error)
 	}
 	return f.Root(), nil
 }
-
-// scratch is where editors keep their files while they edit config.
-func scratch(c call) (fs.Node, error) {
-	f, err := c.At.gw.Scratch()
-	if err != nil {
-		return nil, err
-	}
-	return f.Root(), nil
-}
-
-// editorNames are the names that vim, emacs, sed -i and VS Code give to files
-// beside the one they edit.
-var editorNames = regexp.MustCompile(`^(sed\w{6}|\.?#?config\W.*|\.#config.*|#config#|config\.\w+|4913|\d{4})$`)
-
-// editorFile says whether a file of that name may be made beside config.
-func editorFile(name string) bool { return editorNames.MatchString(name) }
 
 func profileFolder(c call) (fs.Node, error) { return c.At.s.profileDir.Root(), nil }
 func profileErr(c call) (string, error)     { return c.At.s.Profiles.Err(), nil }

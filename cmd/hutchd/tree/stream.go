@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"syscall"
 
 	"hutch/fs"
 )
@@ -26,3 +27,30 @@ func (s *stream) ReadAt(ctx context.Context, p []byte, _ int64) (int, error) {
 	s.at += int64(n)
 	return n, err
 }
+
+// ends opens a file that blocks as one that ends at what there is so far.
+func ends(open func(call, int) (fs.Handle, error)) func(call, int) (fs.Handle, error) {
+	return func(c call, flags int) (fs.Handle, error) {
+		h, err := open(c, flags|syscall.O_NONBLOCK)
+		if err != nil {
+			return nil, err
+		}
+		return ending{h}, nil
+	}
+}
+
+// An ending is an open file that would say "try again" at its end.
+type ending struct{ fs.Handle }
+
+func (ending) Stream() bool { return false }
+
+func (h ending) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := h.Handle.ReadAt(ctx, p, off)
+	if fs.Is(err, fs.ErrAgain) {
+		err = nil
+	}
+	return n, err
+}
+
+// nothing is the text of a file that is only written: who edits files reads them first.
+func nothing(call) (string, error) { return "", nil }

@@ -48,7 +48,7 @@ func rows() []row {
 		{Name: "images", Perm: 0o755, Names: imageNames, Enter: enterImage, Each: imageRow(), Make: makeImage, Drop: dropImage, Doc: "root file systems; mkdir makes one, rmdir removes it"},
 		{Name: "profiles", Perm: 0o700, Under: profileFolder, Rows: profileRows(), Doc: "profiles, NAME.toml each; edit them with anything"},
 		{Name: "asks", Perm: 0o700, Names: askNames, Enter: enterAsk, Each: askRow(), Doc: "what waits for a person to decide it, over all VMs",
-			Rows: []row{{Name: "next", Perm: 0o400, Open: nextAsk, Doc: "what waits and what comes, a JSON line each; blocks"}}},
+			Rows: []row{{Name: "next", Perm: 0o400, Open: nextAsk, Doc: "what waits and what comes, a JSON line each; blocks, the list of asks does not"}}},
 		{Name: "registry", Perm: 0o555, Rows: registryRows(), Doc: "MCP servers that can be run by name"},
 		{Name: "clients", Perm: 0o500, Names: clientNames, Enter: enterClient, Each: clientRow(), Doc: "the AI clients of the user that hutchd runs as"},
 		{Name: "secrets", Perm: 0o700, Names: secretNames, Enter: enterSecret, Each: secretRow(), New: newSecret, Drop: dropSecret, Doc: "what references to secrets lead to; write a file to set one, rm forgets it"},
@@ -67,6 +67,7 @@ func logRows() []row {
 	return []row{
 		{Name: "service", Perm: 0o444, Open: serviceLog(false), Size: serviceLogSize, Doc: "the log of hutchd"},
 		{Name: "follow", Perm: 0o444, Open: serviceLog(true), Doc: "the same; blocks at the end"},
+		{Name: "events", Perm: 0o444, Open: ends(rootEvents), Doc: "the same as events, but ends"},
 		{Name: "panics", Perm: 0o644, Open: openPanics, Doc: "crashes of hutchd with their stacks, a JSON line each; write since or limit first to narrow them"},
 		{Name: "triage", Perm: 0o644, Open: openTriage, Doc: "what went wrong, was dropped or was slow lately, a JSON line each, counted; write since or limit first to narrow it"},
 	}
@@ -90,7 +91,7 @@ func profileRows() []row {
 func askRow() []row {
 	return []row{{Name: "ID", Perm: 0o500, Doc: "something that waits; it goes when it is answered", Rows: []row{
 		{Name: "request", Perm: 0o400, Read: askRequest, Doc: "what is asked, by which rule and why, a JSON line"},
-		{Name: "answer", Perm: 0o200, Write: answerAsk, Doc: "write allow, allow always, allow always exact, or deny [REASON]"},
+		{Name: "answer", Perm: 0o600, Read: nothing, Write: answerAsk, Doc: "write allow, allow always, allow always exact, or deny [REASON]"},
 	}}}
 }
 
@@ -121,7 +122,7 @@ func secretRow() []row {
 }
 
 func vmRow() []row {
-	return []row{{Name: "NAME", Perm: 0o755, Under: scratch, Admit: editorFile, Doc: "a sandbox", Rows: []row{
+	return []row{{Name: "NAME", Perm: 0o755, Doc: "a sandbox", Rows: []row{
 		{Name: "ctl", Perm: 0o600, Read: vmName, Verbs: vmVerbs(), Doc: "control the VM; read: its name"},
 		{Name: "status", Perm: 0o444, Read: vmStatus, Doc: "state, then key value lines"},
 		{Name: "config", Perm: 0o600, Read: vmConfig, Store: stored(setConfig), Check: configErr, Ready: configReady, Doc: "key value lines; editable while the VM does not run"},
@@ -150,7 +151,7 @@ func vmRow() []row {
 }
 
 func serverRow() []row {
-	return []row{{Name: "NAME", Perm: 0o755, Under: scratch, Admit: editorFile, Doc: "an MCP server", Rows: []row{
+	return []row{{Name: "NAME", Perm: 0o755, Doc: "an MCP server", Rows: []row{
 		{Name: "ctl", Perm: 0o600, Read: serverName, Verbs: serverVerbs(), Doc: "control the server; read: its name"},
 		{Name: "status", Perm: 0o444, Read: serverStatus, Doc: "state, then key value lines"},
 		{Name: "config", Perm: 0o600, Read: serverConfig, Store: stored(setServerConfig), Check: serverConfigErr, Ready: serverConfigReady, Doc: "what the server is, a RunConfig; editable while it does not run"},
@@ -163,6 +164,7 @@ func serverRow() []row {
 		{Name: "db", Perm: 0o555, Rows: dbRows(), Doc: "the ledger of this server, to ask and to copy"},
 		{Name: "timeline", Perm: 0o644, Open: openTimeline, Doc: "what happened, a JSON line each, in order of time; write trace, since, layer … first to narrow it"},
 		{Name: "log", Perm: 0o555, Doc: "logs of this server: growing files that end", Rows: []row{
+			{Name: "events", Perm: 0o444, Open: ledgerLog(ledger.VMs, false), Size: ledgerSize(ledger.VMs), Doc: "the same as events, but ends"},
 			{Name: "server", Perm: 0o444, Open: logFile("agg"), Size: logSize("agg"), Doc: "what the server writes to its standard error, and the aggregator's log"},
 			{Name: "audit", Perm: 0o444, Open: ledgerLog(ledger.Calls, false), Size: ledgerSize(ledger.Calls), Doc: "the same as mcp/calls, but ends"},
 			{Name: "security", Perm: 0o444, Open: ledgerLog(ledger.Security, false), Size: ledgerSize(ledger.Security), Doc: "refused calls, a JSON line each"},
@@ -171,7 +173,7 @@ func serverRow() []row {
 }
 
 func groupRow() []row {
-	return []row{{Name: "NAME", Perm: 0o755, Under: scratch, Admit: editorFile, Doc: "a group of MCP servers", Rows: []row{
+	return []row{{Name: "NAME", Perm: 0o755, Doc: "a group of MCP servers", Rows: []row{
 		{Name: "ctl", Perm: 0o600, Read: groupName, Verbs: groupVerbs(), Doc: "control the group; read: its name"},
 		{Name: "members", Perm: 0o644, Read: groupMembers, Write: joinGroup, Doc: "the servers in it, a line each; write a name to have that in it, and in no other"},
 		{Name: "status", Perm: 0o444, Read: groupStatus, Doc: "state, then key value lines"},
@@ -184,6 +186,7 @@ func groupRow() []row {
 		{Name: "db", Perm: 0o555, Rows: dbRows(), Doc: "the ledger of this group, to ask and to copy"},
 		{Name: "timeline", Perm: 0o644, Open: openTimeline, Doc: "what happened, a JSON line each, in order of time; write trace, since, layer … first to narrow it"},
 		{Name: "log", Perm: 0o555, Doc: "logs of this group: growing files that end", Rows: []row{
+			{Name: "events", Perm: 0o444, Open: ledgerLog(ledger.VMs, false), Size: ledgerSize(ledger.VMs), Doc: "the same as events, but ends"},
 			{Name: "agg", Perm: 0o444, Open: logFile("agg"), Size: logSize("agg"), Doc: "the aggregator's log"},
 			{Name: "audit", Perm: 0o444, Open: ledgerLog(ledger.Calls, false), Size: ledgerSize(ledger.Calls), Doc: "the same as mcp/calls, but ends"},
 			{Name: "security", Perm: 0o444, Open: ledgerLog(ledger.Security, false), Size: ledgerSize(ledger.Security), Doc: "refused calls, a JSON line each"},
@@ -209,10 +212,14 @@ func execRow() []row {
 		{Name: "ctl", Perm: 0o600, Read: execName, Verbs: execVerbs(), Doc: "control the command; read: its name"},
 		{Name: "cmd", Perm: 0o444, Read: execText("cmd"), Doc: "the command line"},
 		{Name: "status", Perm: 0o444, Read: execText("status"), Doc: "state, then key value lines"},
-		{Name: "stdin", Perm: 0o200, Open: execStream("stdin"), Doc: "standard input; closing it ends the input"},
+		{Name: "stdin", Perm: 0o600, Open: openStdin, Doc: "standard input; closing it ends the input, unless hold was said"},
 		{Name: "stdout", Perm: 0o444, Open: execStream("stdout"), Doc: "standard output; blocks until the command ends"},
 		{Name: "stderr", Perm: 0o444, Open: execStream("stderr"), Doc: "standard error; blocks until the command ends"},
-		{Name: "wait", Perm: 0o444, Open: openWait, Doc: "blocks; exit status or signal, user, system and real seconds"},
+		{Name: "wait", Perm: 0o444, Open: openWait, Doc: "blocks; exit status or signal, user, system and real seconds, of which status has the result"},
+		{Name: "log", Perm: 0o555, Doc: "what there is so far", Rows: []row{
+			{Name: "stdout", Perm: 0o444, Open: ends(execStream("stdout")), Doc: "the same as stdout, but ends"},
+			{Name: "stderr", Perm: 0o444, Open: ends(execStream("stderr")), Doc: "the same as stderr, but ends"},
+		}},
 	}}}
 }
 
@@ -221,6 +228,9 @@ func tcpRow() []row {
 		{Name: "ctl", Perm: 0o600, Read: tcpName, Verbs: tcpVerbs(), Doc: "control the connection; read: its name"},
 		{Name: "status", Perm: 0o444, Read: tcpStatus, Doc: "state, then key value lines"},
 		{Name: "data", Perm: 0o600, Open: openTCP, Doc: "what is sent and received; blocks"},
+		{Name: "log", Perm: 0o555, Doc: "what there is so far", Rows: []row{
+			{Name: "data", Perm: 0o400, Open: ends(openTCP), Doc: "what was received and not read yet, which this takes; ends"},
+		}},
 	}}}
 }
 
@@ -251,9 +261,12 @@ func sessionRow() []row {
 	return []row{{Name: "NAME", Perm: 0o755, Doc: "an MCP session", Rows: []row{
 		{Name: "ctl", Perm: 0o600, Read: sessionName, Verbs: sessionVerbs(), Doc: "control the session; read: its name"},
 		{Name: "status", Perm: 0o444, Read: sessionStatus, Doc: "state, then key value lines"},
-		{Name: "in", Perm: 0o200, Write: sendInSession, Long: maxLine, Doc: "JSON-RPC messages of a client, a line each"},
+		{Name: "in", Perm: 0o600, Read: nothing, Write: sendInSession, Long: maxLine, Doc: "JSON-RPC messages of a client, a line each"},
 		{Name: "out", Perm: 0o444, Open: openSessionOut, Doc: "JSON-RPC messages for it from the first, a line each; blocks until all is answered after eof"},
 		{Name: "data", Perm: 0o600, Open: openSessionData, Doc: "in and out on one open file, for one client at a time"},
+		{Name: "log", Perm: 0o555, Doc: "what there is so far", Rows: []row{
+			{Name: "out", Perm: 0o444, Open: ends(openSessionOut), Doc: "the same as out, but ends"},
+		}},
 	}}}
 }
 
@@ -283,6 +296,8 @@ func promptRow(name string) []row {
 
 func vmLogRows() []row {
 	return []row{
+		{Name: "events", Perm: 0o444, Open: ledgerLog(ledger.VMs, false), Size: ledgerSize(ledger.VMs), Doc: "the same as events, but ends"},
+		{Name: "cons", Perm: 0o600, Open: ends(openCons), Doc: "the same as cons, but ends"},
 		{Name: "serial", Perm: 0o444, Open: logFile("serial"), Size: logSize("serial"), Doc: "what the machine itself printed"},
 		{Name: "process", Perm: 0o444, Open: logFile("process"), Size: logSize("process"), Doc: "the driver's log"},
 		{Name: "agg", Perm: 0o444, Open: logFile("agg"), Size: logSize("agg"), Doc: "the aggregator's log, with its servers' standard error"},
