@@ -52,6 +52,7 @@ func (u *upstream) attempt(ctx context.Context, request json.RawMessage, client,
 		u.fetch(ctx, c, wire.Tools)
 		o = c.call(ctx, request, client, method, params)
 	}
+	o = c.checked(ctx, o)
 	u.discard(c, o.err)
 	return u.noted(method, params, o)
 }
@@ -100,12 +101,13 @@ func (u *upstream) discard(c *conn, err error) {
 	if !unusable(err) {
 		return
 	}
-	c.fail(err)
 	u.mu.Lock()
-	defer u.mu.Unlock()
 	if u.conn == c {
 		u.setLocked(wire.Starting, nil)
 	}
+	u.mu.Unlock()
+	c.awaitOthers()
+	c.fail(err)
 }
 
 // sticky is what clients asked of the server that lasts longer than one

@@ -127,11 +127,7 @@ func (u *upstream) connectAndFetch(l *wire.List) {
 	limit := 2 * u.def.connectTimeout()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
-	c, err := u.acquire(ctx)
-	if err == nil {
-		u.fetch(ctx, c, l)
-		u.release()
-	}
+	err := u.fetchLive(ctx, l)
 	u.mu.Lock()
 	s := u.lists[l]
 	close(s.fetch)

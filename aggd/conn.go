@@ -93,6 +93,7 @@ type conn struct {
 
 	stateless atomic.Bool // the server speaks 2026-07-28
 	listens   listens
+	pinged    bool  // it has answered a ping; its upstream's run has it
 	probe     *call // asks what the server speaks, while a session goes on; nil: nobody does
 
 	mu    sync.Mutex // guards what follows
@@ -204,6 +205,12 @@ func (q *call) settle(o outcome) {
 	}
 }
 
+// cut is why a call fails whose session ended: the session can be of no more use and
+// the call have been done all the same, so that it is not made again.
+type cut struct{ why error }
+
+func (e cut) Error() string { return e.why.Error() }
+
 // fail ends the session: every call under way fails with err, and what the host
 // is being asked is not asked any more.
 func (c *conn) fail(err error) {
@@ -214,7 +221,7 @@ func (c *conn) fail(err error) {
 	}
 	c.cause = err
 	for _, q := range c.calls {
-		q.settle(outcome{err: err})
+		q.settle(outcome{err: cut{err}})
 	}
 	close(c.over)
 	c.mu.Unlock()

@@ -18,11 +18,23 @@ const (
 // checkups tells when the server is to be asked whether it answers; never, where
 // the host does not want that.
 func (u *upstream) checkups() (due <-chan time.Time, stop func()) {
-	if u.def.Health <= 0 {
+	every := u.health()
+	if every <= 0 {
 		return nil, func() {}
 	}
-	t := time.NewTicker(time.Duration(u.def.Health))
+	t := time.NewTicker(every)
 	return t.C, t.Stop
+}
+
+// healthTime is how often a server over HTTP is asked that is not kept.
+const healthTime = 30 * time.Second
+
+// health returns how often the server is asked; 0: never.
+func (u *upstream) health() time.Duration {
+	if u.def.Keep || u.def.Stdio() { // whose end is seen
+		return time.Duration(u.def.Health)
+	}
+	return or(u.def.Health, healthTime)
 }
 
 // examine asks the server whether it answers, and gives it half the time until the
@@ -32,17 +44,23 @@ func (u *upstream) examine(ctx context.Context, c *conn) {
 	if c.occupied() {
 		return
 	}
-	wait := time.Duration(u.def.Health) / 2
+	wait := u.health() / 2
 	limit, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("the server has not answered a ping within %v", wait))
 	defer cancel()
 	method := "ping"
 	if c.stateless.Load() {
 		method = methodDiscover
 	}
-	err := c.call(limit, nil, u.client, method, nil).err // an error that it answers is an answer
-	if ctx.Err() != nil || c.isOver() {
+	o := c.call(limit, nil, u.client, method, nil)
+	err := o.err // an error that it answers is an answer
+	switch {
+	case ctx.Err() != nil || c.isOver():
+		return
+	case c.pinged && c.refusesSession(o.failure()):
+		c.fail(errSession)
 		return
 	}
+	c.pinged = c.pinged || err == nil
 	u.mu.Lock()
 	was := u.ill
 	if err == nil {

@@ -86,7 +86,7 @@ func (t *sse) send(ctx context.Context, msg []byte, _ *call) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusNotFound {
+	if resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone {
 		return errSession
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {

@@ -120,7 +120,7 @@ func (t *streamable) accept(resp *http.Response, q *call) error {
 	switch {
 	case good:
 		return nil
-	case code == http.StatusNotFound && t.session != "" && !why.answers(q):
+	case (code == http.StatusNotFound || code == http.StatusGone) && t.session != "" && !why.answers(q):
 		return errSession
 	case t.protocol == "" && (code == 400 || code == 404 || code == 405 || code == 406 || code == 415 || code == 422):
 		return fmt.Errorf("%w: %w", errNotSpoken, why)

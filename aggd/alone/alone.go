@@ -36,6 +36,7 @@ type Config struct {
 const (
 	connectTime = wire.Duration(2 * time.Minute)
 	callTime    = wire.Duration(24 * time.Hour)
+	healthTime  = wire.Duration(30 * time.Second) // of servers over HTTP
 )
 
 // The times of the end, which are less than 2 s together: for requests under way,

@@ -254,6 +254,9 @@ func (e entry) server() (s Server, enabled bool, err error) {
 		ConnectTimeout: connectTime, CallTimeout: callTime,
 		Program: wire.Program{Command: e.Command, Args: e.Args, Env: e.Env, Dir: e.Dir},
 	}
+	if e.URL != "" {
+		s.Health = healthTime
+	}
 	return s, true, err
 }
 

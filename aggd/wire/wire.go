@@ -50,7 +50,8 @@ type Server struct {
 	// Keep has a stdio server start at once, be tried again when it fails though
 	// nobody asks, and never stop for being unused, as servers over HTTP are.
 	Keep bool `json:"keep,omitempty"`
-	// Health is how often a kept server is asked whether it answers; 0: never.
+	// Health is how often a server is asked whether it answers; 0: never, or every 30
+	// seconds if it is reached over HTTP and not kept.
 	Health Duration `json:"health,omitempty"`
 
 	IdleTimeout    Duration `json:"idle_timeout,omitempty"`    // a stdio server unused for so long is stopped

@@ -74,7 +74,7 @@ func notServed(server string, state runconfig.State) error {
 
 // backend returns a remote server that is no member.
 func (g *Group) backend(c *vmcp.Config, b vmcp.Backend) wire.Server {
-	d := wire.Server{Name: b.Name, URL: b.URL, Enabled: true, Source: "groups", Keep: true, CallTimeout: wire.Duration(c.Timeout(b.Name))}
+	d := wire.Server{Name: b.Name, URL: b.URL, Enabled: true, Source: "groups", Keep: true, Health: wire.Duration(pingTime), CallTimeout: wire.Duration(c.Timeout(b.Name))}
 	if b.Transport == "sse" {
 		d.Type = "sse"
 	}
