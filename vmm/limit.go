@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -122,6 +123,10 @@ func diskText(used, limit int64) string {
 
 func mib(n int64) string { return fmt.Sprintf("%.1fMiB", float64(n)/(1<<20)) }
 
+// limits are the keys of a config that a driver or a control group enforces, each
+// with the controller that can.
+var limits = []struct{ key, controller string }{{"ram", cgroup.Memory}, {"cpus", cgroup.CPU}, {"pids", ""}}
+
 // How the limit that c sets by key is held to; or why it is not.
 func (v *VM) enforced(key, controller string, s seen, c Config) (how string, err error) {
 	d, derr := v.t.driver(c.Driver)
@@ -138,16 +143,60 @@ func (v *VM) enforced(key, controller string, s seen, c Config) (how string, err
 
 // missing says why a machine is, or would be, in no control group with controller.
 func (v *VM) missing(controller string, s seen) error {
-	r := v.t.cfg.Groups
 	switch {
 	case s.Group != nil && s.State.alive() && s.Group.Has(controller):
 		return nil
-	case s.State.alive():
-		return fmt.Errorf("the machine was started without control groups")
-	case r == nil:
-		return fmt.Errorf("there are no control groups")
+	case s.State.alive() && v.t.missing(controller) == nil:
+		return fmt.Errorf("the machine was started without control groups: start it again")
 	}
-	return r.Missing(controller)
+	return v.t.missing(controller)
+}
+
+// missing says why no machine would be in a control group with controller.
+func (t *Table) missing(controller string) error {
+	if t.cfg.Groups == nil {
+		return fmt.Errorf("there are no control groups; %s", remedy())
+	}
+	if err := t.cfg.Groups.Missing(controller); err != nil {
+		return fmt.Errorf("%w; %s", err, remedy())
+	}
+	return nil
+}
+
+// remedy says how a service gets control groups.
+func remedy() string {
+	if os.Getuid() == 0 {
+		return "hutch doctor says what this machine lacks"
+	}
+	return "start hutchd by systemd-run --user --scope -p Delegate=yes hutchd; hutch doctor says more"
+}
+
+// held refuses a machine that could not be held to all limits of c, where that is required.
+func (v *VM) held(c Config) error {
+	if !v.t.cfg.RequireLimits {
+		return nil
+	}
+	for _, l := range limits {
+		if value := c.Value(l.key); value != "" {
+			if _, err := v.enforced(l.key, l.controller, seen{}, c); err != nil {
+				return fmt.Errorf("%w: %s %s cannot be enforced, and hutchd has -require-limits: %w", fs.ErrUnsupported, l.key, value, err)
+			}
+		}
+	}
+	return nil
+}
+
+// holds says what would hold the driver's machines to a limit of memory.
+func (t *Table) holds(d Driver) string {
+	if e, ok := d.(Enforcer); ok {
+		if how := e.Enforces("ram", Config{}); how != "" {
+			return " ram=" + how
+		}
+	}
+	if err := t.missing(cgroup.Memory); err != nil {
+		return fmt.Sprintf(" ram=unlimited (%s)", err)
+	}
+	return " ram=cgroup"
 }
 
 // limits returns the lines of status that tell the VM's limits, how near it
@@ -175,17 +224,18 @@ func (v *VM) limits(s seen, c Config) string {
 	if s.use.processes > 0 {
 		pids = strconv.Itoa(s.use.processes)
 	}
-	line("ram", cgroup.Memory, ram, c.Value("ram"))
-	line("cpus", cgroup.CPU, "", c.Value("cpus"))
-	line("pids", "", pids, c.Value("pids"))
+	used := map[string]string{"ram": ram, "pids": pids}
+	for _, l := range limits {
+		line(l.key, l.controller, used[l.key], c.Value(l.key))
+	}
 	if c.Disk > 0 {
 		fmt.Fprintf(&b, "disk %s of %s by measuring\n", mib(s.use.disk), c.Value("disk"))
 	}
-	var used, began time.Time
+	var last, began time.Time
 	if s.State.alive() {
-		used, began = v.lastUse(), s.Began
+		last, began = v.lastUse(), s.Began
 	}
-	timeLine(&b, "idle", used, c.Idle)
+	timeLine(&b, "idle", last, c.Idle)
 	timeLine(&b, "ttl", began, c.TTL)
 	return b.String()
 }

@@ -164,11 +164,34 @@ func TestNotEnforced(t *testing.T) {
 	w := newWorld(t)
 	v := w.configured("dev", "ram 1GiB\ncpus 0.5\npids 64\n")
 	w.status(v,
-		"ram 1GiB not enforced: the machine was started without control groups\n",
-		"cpus 0.5 not enforced: the machine was started without control groups\n",
+		"ram 1GiB not enforced: there are no control groups; ",
+		"cpus 0.5 not enforced: there are no control groups; ",
 		"pids 64 not enforced: the driver cannot\n")
 	if err := v.Stop(context.Background()); err != nil {
 		t.Error(err)
 	}
-	w.status(v, "ram 1GiB not enforced: there are no control groups\n")
+	w.status(v, "ram 1GiB not enforced: there are no control groups; ")
+	if text := w.table.Drivers(w.limit()); !strings.Contains(text, " ram=unlimited (there are no control groups; ") {
+		t.Errorf("drivers: %s", text)
+	}
+}
+
+// TestRequireLimits has no machine made that nothing would hold to its limits.
+func TestRequireLimits(t *testing.T) {
+	w := newWorld(t)
+	w.close()
+	w.strict = true
+	w.open()
+	for _, config := range []string{"ram 1GiB\n", "cpus 2\n", "pids 64\n"} {
+		v := w.make(strings.Fields(config)[0])
+		if err := v.SetConfig(w.limit(), config); err != nil {
+			t.Fatal(err)
+		}
+		for _, do := range []func(context.Context) error{v.Check, v.Start} {
+			if err := do(w.limit()); !errors.Is(err, fs.ErrUnsupported) || !strings.Contains(err.Error(), strings.TrimSpace(config)+" cannot be enforced") {
+				t.Errorf("%s: %v", config, err)
+			}
+		}
+		w.is(v, vmm.Created)
+	}
 }

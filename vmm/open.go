@@ -24,7 +24,10 @@ type Options struct {
 	MeasureLimit time.Duration             // for what a machine uses to be measured for its status; 0: 100 ms
 	Profile      func(name string) Profile // what a profile says of its machines; nil: nothing
 	Groups       *cgroup.Root              // makes machines' control groups; nil: none are made
-	Sidecar      func(v *VM) Sidecar       // makes the sidecar of a VM, which can be asked its name and folders so far; nil: none has one
+
+	RequireLimits bool // no machine is made that cannot be held to the limits of its config
+
+	Sidecar func(v *VM) Sidecar // makes the sidecar of a VM, which can be asked its name and folders so far; nil: none has one
 }
 
 // A Profile is what a profile says of the machines that have it. A VM's own

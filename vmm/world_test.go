@@ -26,6 +26,7 @@ type world struct {
 	grace  time.Duration
 	starts time.Duration
 	looks  time.Duration
+	strict bool // limits must be enforced
 
 	hearing sync.Mutex // guards events
 	events  []string
@@ -94,7 +95,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) open() {
 	w.Helper()
 	table, err := vmm.Open(vmm.Options{
-		Dir: w.dir, Drivers: []vmm.Driver{w.driver}, StopGrace: w.grace, StartLimit: w.starts, MeasureLimit: w.looks,
+		Dir: w.dir, Drivers: []vmm.Driver{w.driver}, StopGrace: w.grace, StartLimit: w.starts, MeasureLimit: w.looks, RequireLimits: w.strict,
 		Sidecar: w.sidecar,
 	})
 	if err != nil {

@@ -32,7 +32,7 @@ func commands() []command {
 		{"exec", "[FLAGS] VM CMD…", 2, -1, "run a command in a running VM", defineExec, nil, true},
 		{"ps", "[FLAGS]", 0, 0, "list the VMs and what they run", definePs, ending, false},
 		{"create", "[FLAGS] VM", 1, 1, "make a VM", defineCreate, ending, false},
-		{"start", "VM…", 1, -1, "start VMs", control("start"), ending, false},
+		{"start", "VM…", 1, -1, "start VMs", plain(each(start)), ending, false},
 		{"stop", "VM…", 1, -1, "stop VMs in good order", control("stop"), ending, false},
 		{"kill", "VM…", 1, -1, "stop VMs at once", control("kill"), ending, false},
 		{"suspend", "VM…", 1, -1, "end the machines of VMs and keep their memory on the disk", control("suspend"), ending, false},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -69,9 +70,26 @@ func absolute(mount string) string {
 func defineCreate(flags *flag.FlagSet) action {
 	s := defineSettings(flags)
 	return connected(func(ctx context.Context, c *tree, args []string) error {
-		return create(c, args[0], s)
+		err := create(c, args[0], s)
+		if err == nil {
+			warn(c, path.Join("vm", args[0]))
+		}
+		return err
 	})
 }
+
+// warn tells of the limits of a VM that nothing holds it to.
+func warn(c *tree, dir string) {
+	status, _ := readFile(c, path.Join(dir, "status"))
+	for line := range strings.Lines(status) {
+		if limit, why, found := strings.Cut(strings.TrimSuffix(line, "\n"), unheld); found {
+			fmt.Fprintf(os.Stderr, "hutch: warning: %s is not enforced: %s\n", limit, why)
+		}
+	}
+}
+
+// unheld stands between a limit in a status and why nothing holds the VM to it.
+const unheld = " not enforced: "
 
 // known says that there is no such image as is wanted, if so.
 func (s *settings) known(c *tree) error {

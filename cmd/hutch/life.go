@@ -41,6 +41,14 @@ func control(message string) func(*flag.FlagSet) action {
 	return plain(each(func(c *tree, vm string) error { return tellVM(c, vm, message) }))
 }
 
+func start(c *tree, vm string) error {
+	err := tellVM(c, vm, "start")
+	if err == nil {
+		warn(c, path.Join("vm", vm))
+	}
+	return err
+}
+
 // tellVM writes a message to the ctl of a VM.
 func tellVM(c *tree, vm, message string) error {
 	dir, err := vmDir(vm)

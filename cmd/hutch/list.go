@@ -24,8 +24,9 @@ type listed struct {
 	State   string `json:"state"`
 	Uptime  string `json:"uptime,omitempty"`
 	Memory  string `json:"memory,omitempty"`
-	RAM     string `json:"ram,omitempty"` // its limit
-	CPU     string `json:"cpu,omitempty"` // percent of one
+	RAM     string `json:"ram,omitempty"`              // its limit
+	Unheld  string `json:"ram_not_enforced,omitempty"` // why nothing holds the VM to it
+	CPU     string `json:"cpu,omitempty"`              // percent of one
 	Driver  string `json:"driver,omitempty"`
 	Image   string `json:"image,omitempty"`
 	Exec    string `json:"exec,omitempty"`
@@ -93,6 +94,7 @@ func detail(c *tree, l listed) []listed {
 		said := pairs(text)
 		l.Uptime = said["uptime"]
 		l.Memory, l.RAM = memoryOf(said["memory"], said["ram"])
+		_, l.Unheld, _ = strings.Cut(said["ram"], unheld)
 		l.CPU = percent(said["cpu"], said["since"], time.Now())
 	}
 	commands := make(chan []listed, 1)
@@ -185,6 +187,9 @@ func printListed(list []listed, asJSON bool) error {
 		memory := l.Memory
 		if l.RAM != "" {
 			memory = cmp.Or(memory, "-") + " / " + l.RAM
+			if l.Unheld != "" {
+				memory += " (not enforced)"
+			}
 		}
 		rows = append(rows, []string{l.VM, l.State, l.Uptime, memory, l.CPU, l.Driver, l.Image, l.Exec, l.Command})
 	}

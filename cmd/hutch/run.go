@@ -54,6 +54,7 @@ func (r *runner) run(ctx context.Context, c *tree, args []string) error {
 			return err
 		}
 	}
+	warn(c, vm)
 	err = r.command(ctx, c, vm, args)
 	return cmp.Or(err, tell(ctl, "kill"))
 }
@@ -70,6 +71,7 @@ func (r *runner) named(ctx context.Context, c *tree, args []string) error {
 	vm := path.Join("vm", r.name)
 	err := tellVM(c, r.name, "start")
 	if err == nil {
+		warn(c, vm)
 		err = r.command(ctx, c, vm, args)
 	}
 	if r.detach && r.began {

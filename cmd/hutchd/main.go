@@ -2,7 +2,7 @@
 //
 // Usage:
 //
-//	hutchd [-state DIR] [-mount DIR] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-corp DIR] [-strict] [-debug] [-quiet]
+//	hutchd [-state DIR] [-mount DIR] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-corp DIR] [-strict] [-require-limits] [-debug] [-quiet]
 //
 // The defaults for root are /var/lib/hutch, /mnt/hutch and unix!/run/hutch/9p;
 // for others hutch in the XDG data folder, ~/hutch, and hutch/9p in the XDG
@@ -11,7 +11,8 @@
 // other users use the mounts. -bin is the folder of guest,
 // runsc, aggd and locald: beside hutchd if not said. -corp is the folder of
 // corp's signed part of profiles, /etc/hutch/corp if there is one. -strict ends it where this
-// machine cannot confine aggd and locald wholly. -quiet keeps the log off standard error. See hutchd(8).
+// machine cannot confine aggd and locald wholly; -require-limits starts no VM that cannot be
+// held to its limits. -quiet keeps the log off standard error. See hutchd(8).
 package main
 
 import (
@@ -40,6 +41,7 @@ func main() {
 	flag.StringVar(&o.bin, "bin", def.bin, "`folder` of guest, runsc, aggd and locald")
 	flag.StringVar(&o.corp, "corp", def.corp, "`folder` of corp's signed part of profiles")
 	flag.BoolVar(&o.strict, "strict", false, "end if this machine cannot confine aggd and locald wholly")
+	flag.BoolVar(&o.requireLimits, "require-limits", false, "start no VM that cannot be held to the limits of its config")
 	flag.BoolVar(&o.debug, "debug", false, "log more")
 	flag.BoolVar(&o.quiet, "quiet", false, "log to the state folder alone, not to standard error")
 	flag.Usage = usage
@@ -70,7 +72,7 @@ func keepInherited() {
 }
 
 func usage() {
-	fmt.Fprintf(os.Stderr, "usage: hutchd [-state DIR] [-mount DIR|none] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-corp DIR] [-strict] [-debug] [-quiet]\n\n")
+	fmt.Fprintf(os.Stderr, "usage: hutchd [-state DIR] [-mount DIR|none] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-corp DIR] [-strict] [-require-limits] [-debug] [-quiet]\n\n")
 	flag.PrintDefaults()
 }
 
@@ -81,8 +83,10 @@ type options struct {
 	allowOther bool // other users may use the mounts
 	strict     bool // aggd and locald are confined wholly, or there is no service
 	debug      bool
-	quiet      bool // no log on standard error
-	mustMount  bool // -mount was said: without a mount there is no service
+
+	requireLimits bool // a VM that cannot be held to its limits does not start
+	quiet         bool // no log on standard error
+	mustMount     bool // -mount was said: without a mount there is no service
 }
 
 // defaults returns the options for this user.

@@ -94,9 +94,12 @@ func treeConfig(o options, l *logs) tree.Config {
 			Home:    home,
 			Drivers: drivers(o),
 			Groups:  cgroup.Find(groupName(o.state)),
-			Aggd:    filepath.Join(o.bin, "aggd"),
-			Locald:  filepath.Join(o.bin, "locald"),
-			Log:     l.log,
+
+			RequireLimits: o.requireLimits,
+
+			Aggd:   filepath.Join(o.bin, "aggd"),
+			Locald: filepath.Join(o.bin, "locald"),
+			Log:    l.log,
 		},
 		Level: l.level, ServiceLog: l.memory, CrashLog: l.crash,
 		Listen: o.listen,

@@ -96,3 +96,29 @@ func TestOrdinaryUser(t *testing.T) {
 		t.Errorf("hutch run: %v %s", err, out)
 	}
 }
+
+// TestUnheldLimit has a service that can make no control groups: who asks for a
+// limit of memory is told that nothing holds a VM to it, or refused.
+func TestUnheldLimit(t *testing.T) {
+	t.Parallel()
+	s := ordinary(t)
+	s.start()
+	if !strings.Contains(s.read("drivers"), "ram=unlimited (") {
+		need.Missing(t, "this user can make control groups")
+	}
+	const told = "ram 128MiB is not enforced: "
+	for _, words := range [][]string{{"run", "-ram", "128MiB", "true"}, {"create", "-ram", "128MiB", "dev"}, {"start", "dev"}} {
+		out, err := s.command("hutch", words...).CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), "hutch: warning: "+told) || !strings.Contains(string(out), "Delegate=yes") {
+			t.Errorf("%q: %v %s", words, err, out)
+		}
+	}
+	if out, err := s.command("hutch", "ps").Output(); err != nil || !strings.Contains(string(out), " / 128MiB (not enforced)") {
+		t.Errorf("ps: %v %s", err, out)
+	}
+	s.signal(syscall.SIGTERM)
+	s.start("-require-limits")
+	if out, err := s.command("hutch", "run", "-ram", "128MiB", "true").CombinedOutput(); err == nil || !strings.Contains(string(out), "ram 128MiB cannot be enforced") {
+		t.Errorf("where limits are required: %v %s", err, out)
+	}
+}

@@ -37,9 +37,11 @@ type Config struct {
 	Home    string       // of the user, with the files of AI clients; "": there is none
 	Drivers []vmm.Driver // what can run VMs, the default first
 	Groups  *cgroup.Root // makes control groups for VMs; nil: there are none
-	Aggd    string       // path of the aggregator program
-	Locald  string       // path of the proxy's program
-	Log     *slog.Logger
+	// RequireLimits refuses to start a VM that cannot be held to the limits of its config.
+	RequireLimits bool
+	Aggd          string // path of the aggregator program
+	Locald        string // path of the proxy's program
+	Log           *slog.Logger
 	// Telemetry is told what was done.
 	Telemetry *telemetry.Telemetry
 	// Programs makes what starts the programs of MCP servers that are to run in
@@ -110,7 +112,7 @@ func Open(cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("asks: %w", err)
 	}
 	s.Table, err = vmm.Open(vmm.Options{
-		Dir: cfg.State, Drivers: cfg.Drivers, Groups: cfg.Groups, Profile: s.machines,
+		Dir: cfg.State, Drivers: cfg.Drivers, Groups: cfg.Groups, RequireLimits: cfg.RequireLimits, Profile: s.machines,
 		Sidecar: func(m *vmm.VM) vmm.Sidecar { return newSandbox(s, m) },
 	})
 	if err != nil {
