@@ -138,5 +138,8 @@ func (c *call) recordCommand() {
 	default:
 		r["exit_code"] = x.ran.ExitCode
 	}
+	if x.ran.Reason != "" {
+		r["error_message"] = x.ran.Reason
+	}
 	c.row.db.Queue(c.session.e.ctx, ledger.Execs, r)
 }

@@ -75,7 +75,6 @@ func (v *VM) machineEnded() {
 	err := v.machine.Err()
 	if why := v.ranOut(); why != nil && err != nil {
 		err = why
-		v.event(EventOOM, why.Error())
 	}
 	if err != nil {
 		v.fail(fmt.Errorf("%w: vm %q: %w", fs.ErrIO, v.Name(), err))

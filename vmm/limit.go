@@ -88,14 +88,37 @@ func (v *VM) unconfine() {
 
 // ranOut says what the machine ran out of before it ended, nil if of nothing.
 func (v *VM) ranOut() error {
-	s := v.look()
-	if s.Group == nil || s.Group.Events().OOM == 0 {
+	if v.Killed() == 0 {
 		return nil
 	}
-	if e := v.t.effective(s.config); e.RAM > 0 {
-		return fmt.Errorf("out of memory: ram is %s by %s", e.Value("ram"), e.Source("ram"))
+	return v.OutOfMemory()
+}
+
+// OutOfMemory is why what was killed for want of memory was.
+func (v *VM) OutOfMemory() error {
+	if e := v.t.effective(v.look().config); e.RAM > 0 {
+		return fmt.Errorf("killed: out of memory (ram %s)", e.Value("ram"))
 	}
-	return fmt.Errorf("out of memory: the host has no more")
+	return fmt.Errorf("killed: out of memory (the host has no more)")
+}
+
+// Killed returns how many of the machine's processes the host has killed for want
+// of memory, and tells of those that were not told of.
+func (v *VM) Killed() int64 {
+	g := v.look().Group
+	if g == nil {
+		return 0
+	}
+	n, fresh := g.Events().OOM, false
+	v.change(func(s *seen) {
+		if fresh = n > s.Told.OOM; fresh {
+			s.Told.OOM = n
+		}
+	})
+	if fresh {
+		v.event(EventOOM, v.OutOfMemory().Error())
+	}
+	return n
 }
 
 // fits refuses to start a VM that has more on the disk than it may.

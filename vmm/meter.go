@@ -248,15 +248,16 @@ func (m *meter) group(ctx context.Context) {
 	if g == nil {
 		return
 	}
+	m.v.Killed()
 	now := g.Events()
-	if now.OOM > m.told.OOM {
-		m.v.event(EventOOM, m.v.ranOut().Error())
-	}
 	if now.PIDs > m.told.PIDs {
 		m.v.event(EventLimit, "pids: the machine may have no more processes on the host")
 	}
 	used := g.Used()
-	m.v.change(func(s *seen) { s.Told, s.use.ram = now, used })
+	m.v.change(func(s *seen) {
+		now.OOM = s.Told.OOM // others tell of those, too
+		s.Told, s.use.ram = now, used
+	})
 	if m.told != now {
 		m.told = now
 		m.post(ctx, m.v.keepMachine)

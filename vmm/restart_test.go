@@ -120,7 +120,7 @@ func TestRestartAfterOOM(t *testing.T) {
 	must(t, os.WriteFile(state, []byte(places+string(text[1:])), 0o600))
 	must(t, os.WriteFile(filepath.Join(group, "memory.events"), []byte("oom_kill 1\n"), 0o600))
 	w.open()
-	const oom = "dev oom out of memory: the host has no more"
+	const oom = "dev oom killed: out of memory (the host has no more)"
 	w.await(oom)
 	for limit := w.limit(); !strings.Contains(string(text), `"told"`); text, err = os.ReadFile(state) {
 		if must(t, err); limit.Err() != nil {

@@ -46,7 +46,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "hutch: unknown command %q%s; hutch alone lists them\n", name, suggestion(name))
 		os.Exit(2)
 	}
-	os.Exit(status(call(c, args)))
+	os.Exit(status(call(c, args), c.others()))
 }
 
 // call runs c with a context that ends at the first of its signals, and
@@ -114,6 +114,9 @@ func (c *command) split(flags *flag.FlagSet, args []string) (rest []string, err 
 		rest, args = append(rest, left[0]), left[1:]
 	}
 }
+
+// others says that the command ends as another one does, in a VM.
+func (c *command) others() bool { return c.name == "run" || c.name == "exec" }
 
 func (c *command) usage() string { return strings.TrimSpace("hutch " + c.name + " " + c.args) }
 

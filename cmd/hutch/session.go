@@ -88,8 +88,11 @@ func (s *session) attend(ctx context.Context) error {
 	case cause != nil:
 		return cause
 	}
-	if why := machineEnd(line.String()); why != "" {
-		return lost(s.vm, why, end(line.String()))
+	if why := whyEnded(line.String(), "vm"); why != "" {
+		return killed(strings.Replace(s.vm, "/", " ", 1)+": "+why, end(line.String()))
+	}
+	if why := whyEnded(line.String(), "oom"); why != "" {
+		return killed(why, end(line.String()))
 	}
 	if errors.Is(err, errLost) {
 		return errDisconnected

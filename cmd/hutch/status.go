@@ -56,7 +56,7 @@ func unfound(err error) error {
 }
 
 // errDisconnected is why nobody can tell us the end of a command.
-var errDisconnected = verdict{"connection to hutchd lost: the command may run on", 125, nil}
+var errDisconnected = verdict{"connection to hutchd lost: the command may run on", ownFailure, nil}
 
 // plainText is the text of err without the system call that failed here.
 func plainText(err error) string {
@@ -73,8 +73,13 @@ func plainText(err error) string {
 	return text
 }
 
-// status prints err and returns the status to exit with.
-func status(err error) int {
+// ownFailure is the status of what failed of hutch itself where that of another command
+// is expected, as docker has it.
+const ownFailure = 125
+
+// status prints err and returns the status to exit with. others says that it is expected
+// to be another command's.
+func status(err error, others bool) int {
 	var code exit
 	var sig signaled
 	var wrong misuse
@@ -88,6 +93,9 @@ func status(err error) int {
 		return int(code)
 	case errors.As(err, &wrong):
 		fmt.Fprintln(os.Stderr, wrong.Error())
+		if others {
+			return ownFailure
+		}
 		return 2
 	case errors.As(err, &ended):
 		fmt.Fprintf(os.Stderr, "hutch: %s\n", ended)
@@ -96,6 +104,9 @@ func status(err error) int {
 		return 130
 	}
 	fmt.Fprintf(os.Stderr, "hutch: %s\n", plainText(err))
+	if others {
+		return ownFailure
+	}
 	return 1
 }
 
@@ -104,9 +115,8 @@ type signaled syscall.Signal
 
 func (s signaled) Error() string { return unix.SignalName(syscall.Signal(s)) }
 
-// lost is the verdict on a command that ended as how tells, since the VM of
-// directory vm ended under it.
-func lost(vm, why string, how error) error {
+// killed is the verdict on a command that ended as how tells, for the reason why.
+func killed(why string, how error) error {
 	status := 0
 	switch how := how.(type) {
 	case exit:
@@ -114,12 +124,13 @@ func lost(vm, why string, how error) error {
 	case signaled:
 		status = 128 + int(how)
 	}
-	return verdict{strings.Replace(vm, "/", " ", 1) + ": " + why, status, nil}
+	return verdict{why, status, nil}
 }
 
-// machineEnd returns what a line of wait says of why the VM ended, if it did.
-func machineEnd(line string) string {
-	_, why, ended := strings.Cut(strings.TrimSpace(line), " vm ")
+// whyEnded returns what a line of wait says behind a word, if it has that: vm is why the
+// VM ended, oom why the command was killed.
+func whyEnded(line, word string) string {
+	_, why, ended := strings.Cut(strings.TrimSpace(line), " "+word+" ")
 	if !ended {
 		return ""
 	}
@@ -138,6 +149,9 @@ func end(line string) error {
 			return nil
 		}
 		return exit(code)
+	}
+	if n, err := strconv.Atoi(strings.TrimPrefix(word, "signal")); err == nil { // a real-time signal, which has no name
+		return exit(128 + n)
 	}
 	if sig := unix.SignalNum(word); sig != 0 {
 		return signaled(sig)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"hutch/fs"
@@ -68,8 +69,18 @@ func TestAdvice(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	for err, want := range map[error]int{nil: 0, exit(7): 7, misuse("hutch ps"): 2, fs.ErrBusy: 1} {
-		if got := status(err); got != want {
+		if got := status(err, false); got != want {
 			t.Errorf("%v exits with %d, want %d", err, got, want)
+		}
+	}
+	for err, want := range map[error]int{nil: 0, exit(7): 7, misuse("hutch run"): 125, fs.ErrBusy: 125, unset(fs.ErrInvalid): 126} {
+		if got := status(err, true); got != want {
+			t.Errorf("%v exits with %d where another command's status is expected, want %d", err, got, want)
+		}
+	}
+	for line, want := range map[string]error{"0 1 1 1": nil, "3 1 1 1": exit(3), "signal40 1 1 1": exit(168), "SIGTERM 1 1 1": signaled(syscall.SIGTERM)} {
+		if got := end(line); got != want {
+			t.Errorf("%q is the end %v, want %v", line, got, want)
 		}
 	}
 }

@@ -36,12 +36,12 @@ func TestCommands(t *testing.T) {
 		{"create -image nosuch:1 bad", `^hutch: file does not exist: no image "nosuch:1": hutch images lists`, "1"},
 		{"create -image a/host bad", `^hutch: file does not exist: no image "a/host": did you mean host\?`, "1"},
 		{"create -driver nosuch bad", `^hutch: invalid argument: no driver "nosuch" here: see drivers\n$`, "1"},
-		{"run -name bad -profile nosuch true", "^hutch: file does not exist", "1"},
+		{"run -name bad -profile nosuch true", "^hutch: file does not exist", "125"},
 		{"run -name bad /no/such/program", "^hutch: file does not exist", "127"},
 		{"run -name bad -w /nosuch true", "^hutch: invalid argument", "126"},
-		{"run -name bad", "^usage: hutch run ", "2"},
+		{"run -name bad", "^usage: hutch run ", "125"},
 		{"run -name bad -rm -it echo hi", "^hi\r\n$", "0"},
-		{"run -rm -d true", "(?s)^usage: hutch run .*exclude each other", "2"},
+		{"run -rm -d true", "(?s)^usage: hutch run .*exclude each other", "125"},
 		{"run host true", `^hutch: file does not exist: no program "host".*; an image is said by -image host\n$`, "127"},
 		{"run nosuch:1 true", `^hutch: file does not exist: no program .*; an image is said by -image nosuch:1\n$`, "127"},
 		{"start bad", `^hutch: file does not exist: no vm "bad"`, "1"}, // nothing is left of any
@@ -57,13 +57,15 @@ func TestCommands(t *testing.T) {
 		{"start dev", "^$", "0"},
 		{"start dev nosuch", `(?s)is running already.*nosuch: file does not exist`, "1"},
 		{"exec -e A=b -w /tmp -u nobody dev -- sh -c echo|$A;pwd;id|-un", "^b\n/tmp\nnobody\n$", "0"},
-		{"exec dev -it sh", `(?s)^usage: hutch exec .*hutch: -it: flags stand before the VM`, "2"},
+		{"exec dev -it sh", `(?s)^usage: hutch exec .*hutch: -it: flags stand before the VM`, "125"},
 		{"exec -timeout 1 dev sleep 1000", "^hutch: timed out after 1s\n$", "124"},
-		{"exec -timeout xx dev true", `(?s)^usage: hutch exec .*invalid value "xx" for flag -timeout`, "2"},
-		{"exec -e =x dev true", `(?s)^usage: hutch exec .*invalid value "=x" for flag -e`, "2"},
+		{"exec -timeout xx dev true", `(?s)^usage: hutch exec .*invalid value "xx" for flag -timeout`, "125"},
+		{"exec -e =x dev true", `(?s)^usage: hutch exec .*invalid value "=x" for flag -e`, "125"},
 		{"exec -w /nosuch dev id", "^hutch: invalid argument: dir /nosuch: file does not exist", "126"},
 		{"exec -u nosuch dev id", `^hutch: invalid argument: user "nosuch"`, "126"},
 		{"exec -d -w /nosuch dev id", "^hutch: invalid argument: dir /nosuch: file does not exist", "126"},
+		{"exec nosuch true", `^hutch: file does not exist: no vm "nosuch"`, "125"},
+		{"exec dev sh -c kill|-40|$$", "^$", "168"}, // a real-time signal, which has no name
 		{"exec -t dev tty", "^/dev/", "0"},
 		{"exec -T dev tty", "not a tty", "1"},
 		{"exec -d dev sh -c echo|out;echo|err|>&2;sleep|1000", "^dev d1\n$", "0"},
@@ -101,7 +103,7 @@ func TestCommands(t *testing.T) {
 		{"ps -json", `sleep 1000 1{300}"`, "0"},
 		{"fork -live dev two", "^$", "0"},
 		{"suspend two", "^$", "0"},
-		{"exec two true", "^hutch: .*suspended", "1"},
+		{"exec two true", "^hutch: .*suspended", "125"},
 		{"resume two", "^$", "0"},
 		{"exec two true", "^$", "0"},
 		{"rm two", "^hutch: file in use", "1"},
@@ -332,7 +334,11 @@ func TestFullOutput(t *testing.T) {
 	for _, args := range []string{"ps", "ps -q", "version", "exec -d dev true", "exec dev echo hi", "9p ls vm"} {
 		cmd := s.command("hutch", strings.Fields(args)...)
 		cmd.Stdout = full
-		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 1 {
+		want := 1
+		if strings.HasPrefix(args, "exec") {
+			want = 125
+		}
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != want {
 			t.Errorf("%s: %v", args, err)
 		}
 	}

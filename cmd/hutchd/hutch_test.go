@@ -135,7 +135,7 @@ func TestVMEnds(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false)
 	for _, c := range []struct{ name, config, script, message, want, status string }{
-		{"memory", "ram 128MiB", "echo ready; read x; head -c 400m /dev/zero | tail", "", "out of memory: ram is 128MiB by config", "137"},
+		{"memory", "ram 128MiB", "echo ready; read x; head -c 400m /dev/zero | tail", "", "killed: out of memory (ram 128MiB)", "137"},
 		{"kill", "", "echo ready; sleep 1000", "kill", "killed", "137"},
 		{"stop", "", "echo ready; sleep 1000", "stop", "stopped", "143"},
 		{"full", "disk 4MiB", "echo ready; read x; head -c 40m /dev/zero >/workspace/big; sleep 1000", "", "stopped by limit disk: ", "143 or 137"},

@@ -85,7 +85,10 @@ func TestOutOfMemory(t *testing.T) {
 	s.mkdir("vm/big/exec/t")
 	s.write("vm/big/exec/t/ctl", "sh head -c 400m /dev/zero | tail\n")
 	s.tells("big", `"event":"oom"`)
-	s.stopped("big", "failed", "out of memory: ram is 128MiB by config")
+	s.stopped("big", "failed", "killed: out of memory (ram 128MiB)")
+	if line := s.read("vm/big/log/exec"); !strings.Contains(line, `"error_message":"killed: out of memory (ram 128MiB)"`) {
+		t.Errorf("log/exec: %s", line)
+	}
 	if out, status := s.sh("other", "echo unmoved"); out != "unmoved\n" || status != "0" {
 		t.Errorf("the other VM: %q, %s", out, status)
 	}
@@ -243,5 +246,5 @@ func TestLimitsAfterKill(t *testing.T) {
 	}
 	s.mkdir("vm/big/exec/t")
 	s.write("vm/big/exec/t/ctl", "sh head -c 400m /dev/zero | tail\n")
-	s.stopped("big", "failed", "out of memory: ram is 128MiB by config")
+	s.stopped("big", "failed", "killed: out of memory (ram 128MiB)")
 }

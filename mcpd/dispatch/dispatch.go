@@ -67,6 +67,7 @@ type Ran struct {
 	ExitCode                 int
 	Signal                   string // that ended it, "" if none did
 	TimedOut                 bool
+	Reason                   string // why it was killed, "" if that is not known
 	Stdout, Stderr           []byte // their ends
 	StdoutBytes, StderrBytes int64  // that it wrote
 	Duration                 time.Duration
@@ -143,6 +144,7 @@ type dispatchResult struct {
 	Stderr      string `json:"stderr"`
 	DurationMS  int64  `json:"duration_ms"`
 	Truncated   bool   `json:"truncated"`
+	Reason      string `json:"reason,omitempty"` // ours: why it was killed
 }
 
 type textBlock struct {
@@ -176,6 +178,9 @@ func Result(vm string, cmd Command, r Ran) json.RawMessage {
 	case r.Signal != "":
 		d.ExitCode = -1
 		how = "ended by " + r.Signal
+	}
+	if d.Reason = r.Reason; d.Reason != "" {
+		how += ": " + d.Reason
 	}
 	text := how
 	if d.Truncated {

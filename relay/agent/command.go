@@ -53,6 +53,8 @@ type command struct {
 	begun    time.Time
 	how      exit
 	timedOut bool
+	killed   int64     // what kills said when it began
+	oom      bool      // it was killed for want of memory
 	known    []process // that were told to end when its time was up
 	timer    *time.Timer
 	opens    holders
@@ -94,7 +96,7 @@ func (c *command) run(argv []string) error {
 	var set settings
 	err := c.change(func(conf *settings) {
 		c.state = stateStarting
-		c.begun = time.Now()
+		c.begun, c.killed = time.Now(), kills()
 		set = *conf
 		set.env = maps.Clone(conf.env)
 	})
@@ -258,6 +260,9 @@ func (c *command) exited(how exit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state, c.how = stateExited, how
+	if s := how.status; s.Signal() == syscall.SIGKILL || s.ExitStatus() == 128+int(syscall.SIGKILL) {
+		c.oom = kills() > c.killed
+	}
 	c.disarm()
 	close(c.ended)
 	if c.master != nil {

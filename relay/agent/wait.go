@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -13,8 +14,8 @@ import (
 )
 
 // result returns how the command ended: exit status or signal, user, system
-// and real time in seconds, "timeout" if its time was up, and what it was told to
-// say by dispatch.
+// and real time in seconds, "timeout" if its time was up, "oom" if it, or what a shell
+// ran, was killed for want of memory, and what it was told to say by dispatch.
 func (c *command) result() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -26,10 +27,23 @@ func (c *command) result() string {
 	if c.timedOut {
 		line += " timeout"
 	}
+	if c.oom {
+		line += " oom"
+	}
 	if c.conf.dispatch != "" {
 		line += " dispatch " + c.conf.dispatch
 	}
 	return line
+}
+
+// kills returns how many processes the guest's kernel has killed for want of memory.
+// That of gVisor kills none; its host does.
+func kills() int64 {
+	text, _ := os.ReadFile("/proc/vmstat")
+	_, after, _ := strings.Cut(string(text), "\noom_kill ")
+	word, _, _ := strings.Cut(after, "\n")
+	n, _ := strconv.ParseInt(word, 10, 64)
+	return n
 }
 
 func ending(e exit) string {

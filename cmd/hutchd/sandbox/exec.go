@@ -175,7 +175,7 @@ func (e *Exec) Start(ctx context.Context, message, tell string) error {
 		return err
 	}
 	own := e.traceOf().Child()
-	began := time.Now()
+	began, killed := time.Now(), e.vm.Killed()
 	if err := e.Ctl(ctx, fs.QuoteAll([]string{"env", trace.EnvParent, own.String()}), tell); err != nil {
 		if err = e.vm.WhyGone(err); !fs.Is(err, fs.ErrBusy) { // busy is an exec that has its command
 			e.record(message, began, own, "", err)
@@ -187,7 +187,7 @@ func (e *Exec) Start(ctx context.Context, message, tell string) error {
 	e.result = r
 	e.vm.mu.Unlock()
 	e.vm.service.Count.Execs.Add(1)
-	if e.vm.Do(func() { e.follow(r, message, began, own) }) {
+	if e.vm.Do(func() { e.follow(r, message, began, killed, own) }) {
 		return nil
 	}
 	r.err = fmt.Errorf("%w: vm %s", fs.ErrNotExist, e.vm.Name())
@@ -195,11 +195,14 @@ func (e *Exec) Start(ctx context.Context, message, tell string) error {
 	return r.err
 }
 
-// follow waits for the command's end, tells and records it.
-func (e *Exec) follow(r *Result, message string, began time.Time, own trace.Context) {
+// follow waits for the command's end, tells and records it. killed is what Killed said
+// when it began.
+func (e *Exec) follow(r *Result, message string, began time.Time, killed int64, own trace.Context) {
 	line, err := e.Wait(e.vm.Context())
 	if how := e.vm.Ending(); how.Why != "" {
 		line, err = endedByVM(line, err, how, time.Since(began)), nil
+	} else if why := e.vm.outOfMemory(line, killed); why != "" {
+		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), " oom") + " oom " + fs.QuoteLine(why) + "\n"
 	}
 	r.line, r.err = line, err
 	e.record(message, began, own, line, err) // before anybody knows of it: who does looks for it there
@@ -212,6 +215,12 @@ func (e *Exec) record(message string, began time.Time, own trace.Context, line s
 	row := ledger.Row{"timestamp": began, "exec_id": e.Name, "command": message, "duration_ms": time.Since(began), "source": "tree", "trace_id": own}
 	how, _, _ := strings.Cut(line, " ")
 	code, notCode := strconv.Atoi(how)
+	for _, said := range []string{" vm ", " oom "} {
+		if _, why, found := strings.Cut(strings.TrimSuffix(line, "\n"), said); found {
+			words, _ := fs.LineWords(why, -1)
+			row["error_message"] = strings.Join(words, " ")
+		}
+	}
 	if f := strings.Fields(line); len(f) > 4 && f[4] == "timeout" {
 		row["error_message"] = "timed out"
 	}
@@ -224,6 +233,17 @@ func (e *Exec) record(message string, began time.Time, own trace.Context, line s
 		row["exit_code"] = code
 	}
 	e.vm.Record(ledger.Execs, row)
+}
+
+// outOfMemory says why a command was killed, "" if not for want of memory: the host has
+// killed more since it began than killed, or a guest with a kernel of its own says so. A
+// shell tells the same of what it ran by its own status.
+func (v *Sandbox) outOfMemory(line string, killed int64) string {
+	f := strings.Fields(line)
+	if len(f) == 0 || f[0] != "SIGKILL" && f[0] != "137" || f[len(f)-1] != "oom" && v.Killed() == killed {
+		return ""
+	}
+	return v.OutOfMemory().Error()
 }
 
 // endedByVM returns the line of a command whose machine ended, or is ending:
