@@ -84,6 +84,9 @@ type Config struct {
 	// Changed is told when a kept server or the aggregator may be in another state
 	// than before. It must not block.
 	Changed func()
+	// Begun is told of a call that is under way for longer: its number, method and
+	// tool, and its trace. Nil is fine.
+	Begun func(text, trace string)
 	// Ended is told of each call that has its answer. It must not block. Nil is fine.
 	Ended func(Ended)
 	// Ask asks a person. It waits until there is an answer or the context ends.

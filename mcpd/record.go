@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
@@ -44,6 +46,11 @@ func (c *call) record(ctx context.Context) (err *Error) {
 		return err
 	}
 	c.row.tell = c.tellWait
+	c.releases = append(c.releases, ledger.Later(func() {
+		if e := c.session.e; c.row.db.Begun(c.row.id) && e.cfg.Begun != nil {
+			e.cfg.Begun(e.redact(strings.TrimSpace(fmt.Sprintf("%d %s %s", c.row.id, c.message.Method, c.tool))), c.trace.ID())
+		}
+	}))
 	c.session.e.count.begun.Add(1)
 	return nil
 }

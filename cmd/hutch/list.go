@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +19,7 @@ import (
 	"hutch/fs"
 )
 
-// A listed is what ps tells of a VM or of a command in one.
+// A listed is what ps tells of a VM, or of a command or an MCP call in one.
 type listed struct {
 	VM      string `json:"vm"`
 	State   string `json:"state"`
@@ -34,7 +35,7 @@ type listed struct {
 }
 
 // definePs has the command that prints a line for each VM, and one for each
-// command in it.
+// command in it and each MCP call under way.
 func definePs(flags *flag.FlagSet) action {
 	asJSON := flags.Bool("json", false, "print a JSON object a line")
 	quiet := flags.Bool("q", false, "print the names of the VMs alone")
@@ -90,22 +91,34 @@ func details(c *tree, lines []string) []listed {
 
 func detail(c *tree, l listed) []listed {
 	dir := path.Join("vm", l.VM)
+	var calls []listed
 	if text, err := readFile(c, path.Join(dir, "status")); err == nil {
 		said := pairs(text)
 		l.Uptime = said["uptime"]
 		l.Memory, l.RAM = memoryOf(said["memory"], said["ram"])
 		_, l.Unheld, _ = strings.Cut(said["ram"], unheld)
 		l.CPU = percent(said["cpu"], said["since"], time.Now())
+		calls = callsIn(l.VM, text)
 	}
 	commands := make(chan []listed, 1)
 	go func() { commands <- commandsIn(c, l.VM) }() // ends with the connection at the latest
 	select {
 	case list := <-commands:
-		return append([]listed{l}, list...)
+		return slices.Concat([]listed{l}, list, calls)
 	case <-time.After(guestTime):
 		l.Command = "(the guest does not answer)"
-		return []listed{l}
+		return append([]listed{l}, calls...)
 	}
+}
+
+// callsIn returns the MCP calls under way that a VM's status tells of.
+func callsIn(vm, status string) (list []listed) {
+	for line := range strings.Lines(status) {
+		if f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4); f[0] == "call" && len(f) == 4 {
+			list = append(list, listed{VM: vm, State: "calling", Uptime: f[2], Exec: "call " + f[1], Command: f[3]})
+		}
+	}
+	return list
 }
 
 // guestTime is how long a guest may take to say what runs in it.

@@ -14,3 +14,10 @@ func TestMemoryOf(t *testing.T) {
 		}
 	}
 }
+
+func TestCallsIn(t *testing.T) {
+	list := callsIn("dev", "running\ncalls 3\ncall 7 3.002s tools/call slow__sleep\ncpu 1s\n")
+	if want := (listed{VM: "dev", State: "calling", Uptime: "3.002s", Exec: "call 7", Command: "tools/call slow__sleep"}); len(list) != 1 || list[0] != want {
+		t.Errorf("%+v", list)
+	}
+}

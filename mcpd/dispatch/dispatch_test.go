@@ -47,6 +47,8 @@ func TestResult(t *testing.T) {
 			`{"content":[{"type":"text","text":"exit status 0\nhi\n"}],"structuredContent":{"type":"dispatch_result","execution_id":"dev","dispatch_id":"7","exit_code":0,"stdout":"hi\n","stderr":"","duration_ms":12,"truncated":false}}`},
 		{Ran{TimedOut: true, Signal: "SIGTERM", Stderr: []byte("x"), StderrBytes: 9},
 			`{"content":[{"type":"text","text":"[AEGIS] Command timed out after 2s (only the ends of the output are shown)\nx\n[AEGIS] Command timed out after 2s\n"}],"structuredContent":{"type":"dispatch_result","execution_id":"dev","dispatch_id":"7","exit_code":-1,"stdout":"","stderr":"x\n[AEGIS] Command timed out after 2s\n","duration_ms":0,"truncated":true},"isError":true}`},
+		{Ran{Signal: "SIGKILL", Reason: "killed: out of memory (ram 64MiB)"},
+			`{"content":[{"type":"text","text":"ended by SIGKILL: killed: out of memory (ram 64MiB)"}],"structuredContent":{"type":"dispatch_result","execution_id":"dev","dispatch_id":"7","exit_code":-1,"stdout":"","stderr":"","duration_ms":0,"truncated":false,"reason":"killed: out of memory (ram 64MiB)"},"isError":true}`},
 	} {
 		if got := string(Result("dev", cmd, tt.ran)); got != tt.want {
 			t.Errorf("got  %s\nwant %s", got, tt.want)

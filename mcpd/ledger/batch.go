@@ -19,6 +19,7 @@ const (
 	row     opKind = iota // a line without its number
 	begin                 // a call's line for the pending bucket, in place of the one there
 	end                   // a call's line for its table, and off with the pending one
+	told                  // a line of a table that is no row
 	nothing               // the batch tells more of the call
 )
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"hutch/aggd/rawjson"
@@ -68,9 +69,12 @@ type Outcome struct {
 // after the other.
 type pending struct {
 	begun time.Time
-	text  []byte         // values as they stand in the line, also such as were replaced
-	head  rawjson.Span   // number and time
-	at    []rawjson.Span // of each column of mcp_calls
+	call  UnderWay
+
+	mu   sync.Mutex     // guards what follows
+	text []byte         // values as they stand in the line, also such as were replaced
+	head rawjson.Span   // number and time
+	at   []rawjson.Span // of each column of mcp_calls
 
 	// These are guarded by DB.mu.
 	size  int    // of the line as it was last written
@@ -94,6 +98,7 @@ func (db *DB) newPending(id uint64, c *Call) *pending {
 	if when.IsZero() {
 		when = p.begun
 	}
+	p.call = UnderWay{ID: id, Begun: when, Method: c.Method, Tool: c.Tool}
 	p.text = appendTime(append(appendHead(p.text, id), `,"timestamp":`...), when)
 	p.head.End = len(p.text)
 	p.set(db.red,
@@ -109,6 +114,8 @@ func (db *DB) newPending(id uint64, c *Call) *pending {
 
 // set changes columns of the call's line.
 func (p *pending) set(red *redact.Redactor, cells ...cell) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	t := &tables[calls]
 	for _, c := range cells {
 		i := t.index(c.column)
@@ -120,6 +127,8 @@ func (p *pending) set(red *redact.Redactor, cells ...cell) {
 
 // line returns the call's line.
 func (p *pending) line() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	b := make([]byte, 0, len(p.text)+len(tables[calls].columns)*24)
 	b = append(b, p.head.Of(p.text)...)
 	for i, c := range tables[calls].columns {

@@ -46,7 +46,7 @@ func (db *DB) carry(ctx context.Context, name string, end int64, take func(strin
 	}
 	defer f.Close()
 	os.Remove(f.Name())
-	r, p, size := db.Log(name).Reader(), make([]byte, maxCarried), int64(0)
+	r, p, size, wrote := db.Log(name).Reader(), make([]byte, maxCarried), int64(0), int64(0)
 	for r.at(size) < end {
 		n, err := r.ReadAt(ctx, p[:min(int64(len(p)), end-r.at(size))], size, false)
 		if err != nil {
@@ -55,15 +55,21 @@ func (db *DB) carry(ctx context.Context, name string, end int64, take func(strin
 		if n = bytes.LastIndexByte(p[:n], '\n') + 1; n == 0 { // whole lines, for the next may be dropped meanwhile
 			return fmt.Errorf("%w: table %s: no line at offset %d", ErrCorrupt, name, r.at(size))
 		}
-		if _, err := f.WriteAt(p[:n], size); err != nil {
-			return err
+		for line := range bytes.Lines(p[:n]) {
+			if isBeginning(line) {
+				continue
+			}
+			if _, err := f.WriteAt(line, wrote); err != nil {
+				return err
+			}
+			wrote += int64(len(line))
 		}
 		size += int64(n)
 	}
-	if size == 0 {
+	if wrote == 0 {
 		return nil
 	}
-	return take(name, size, io.NewSectionReader(f, 0, size))
+	return take(name, wrote, io.NewSectionReader(f, 0, wrote))
 }
 
 // maxCarried is the length of the longest line that Receive takes: every column at

@@ -152,7 +152,7 @@ func (db *DB) apply(tx *bolt.Tx, ops []op, adds []addition) error {
 			err = waiting.Put(key(o.call), o.line)
 		case end:
 			err = errors.Join(db.append(tx, &adds[o.table], o), waiting.Delete(key(o.call)))
-		case row:
+		case row, told:
 			err = db.append(tx, &adds[o.table], o)
 		}
 		if err != nil {

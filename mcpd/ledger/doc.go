@@ -16,7 +16,8 @@
 // beside the tables, and Decide the decision, which may take a person's time;
 // End moves them with the outcome to the table mcp_calls. A call whose End
 // never came is moved there by the next Open, its outcome "interrupted". So each call has exactly one line, and
-// the lines stand in the order in which the calls ended.
+// the lines stand in the order in which the calls ended. What is under way for longer
+// has a line at its beginning, too, which is no row.
 //
 // The freelist is written with every commit: it is small in a file that only
 // grows, costs nothing that could be measured, and without it every Open

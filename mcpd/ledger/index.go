@@ -185,6 +185,10 @@ func (l *Log) block(text []byte, start int64) block {
 	r := Record{table: l.table}
 	at := start
 	for line := range bytes.Lines(text) {
+		if isBeginning(line) {
+			at += int64(len(line))
+			continue
+		}
 		r.begin(line[:len(line)-1])
 		id, when, err := r.head()
 		if err == nil {

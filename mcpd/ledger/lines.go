@@ -11,7 +11,7 @@ import (
 // maxRecord is more than any record takes.
 const maxRecord = 1 << 20
 
-// Lines calls do with each record of a table, a line of JSON without its end,
+// Lines calls do with each row of a table, a line of JSON without its end,
 // until do returns an error. Records that are written meanwhile are not among
 // them. The line is do's to keep.
 func (db *DB) Lines(ctx context.Context, table string, do func(line []byte) error) error {
@@ -26,7 +26,7 @@ func (db *DB) Lines(ctx context.Context, table string, do func(line []byte) erro
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if err == nil {
+		if err == nil && !isBeginning(line) {
 			err = do(line)
 		}
 		if err != nil {

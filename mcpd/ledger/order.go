@@ -157,6 +157,9 @@ func (r *Rows) line() []byte {
 		size := bytes.IndexByte(rest, '\n')
 		r.Offset = r.start + int64(r.at)
 		r.at += size + 1
+		if isBeginning(rest) {
+			continue
+		}
 		if r.bad == nil || !slices.Contains(r.bad, r.Offset) {
 			return rest[:size]
 		}

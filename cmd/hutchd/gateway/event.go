@@ -41,6 +41,9 @@ func (g *Gateway) NewEvent(kind, text string) Event {
 	return e
 }
 
+// eventCall is the event of a call that is under way for longer than ledger.After.
+const eventCall = "call"
+
 // MaxEvents is how much of the service's events is kept in memory, in bytes.
 const MaxEvents = 1 << 20
 

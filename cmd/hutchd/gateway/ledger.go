@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -125,6 +126,33 @@ func (g *Gateway) Record(table string, r ledger.Row) {
 	if err != nil && g.repeats.allow(subject{kind: notRecorded}, table+": "+fs.Text(err), 1) {
 		g.service.Log.Warn(notRecorded, g.cfg.Kind, g.cfg.Name(), "table", table, "err", err)
 	}
+}
+
+// RowBegun tells readers of a table's text of what will be a row, when it has taken long.
+func (g *Gateway) RowBegun(table string, r ledger.Row) (stop func()) {
+	return ledger.Later(func() {
+		if db, err := g.Ledger(); err == nil {
+			db.RowBegun(g.ctx, table, r)
+		}
+	})
+}
+
+// maxShown is how many calls under way CallLines has a line for.
+const maxShown = 64
+
+// CallLines has a line for each call under way.
+func (g *Gateway) CallLines() string {
+	g.ledgerMu.Lock()
+	defer g.ledgerMu.Unlock()
+	if g.ledger == nil {
+		return ""
+	}
+	var b strings.Builder
+	list := g.ledger.UnderWay()
+	for _, c := range list[:min(len(list), maxShown)] {
+		fmt.Fprintf(&b, "call %d %s %s\n", c.ID, time.Since(c.Begun).Round(time.Millisecond), g.Hides(strings.TrimSpace(c.Method+" "+fs.QuoteLine(c.Tool))))
+	}
+	return b.String()
 }
 
 func (g *Gateway) closeLedger() {

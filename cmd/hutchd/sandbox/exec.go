@@ -198,7 +198,9 @@ func (e *Exec) Start(ctx context.Context, message, tell string) error {
 // follow waits for the command's end, tells and records it. killed is what Killed said
 // when it began.
 func (e *Exec) follow(r *Result, message string, began time.Time, killed int64, own trace.Context) {
+	stop := e.vm.RowBegun(ledger.Execs, ledger.Row{"timestamp": began, "exec_id": e.Name, "command": message, "source": "tree", "trace_id": own})
 	line, err := e.Wait(e.vm.Context())
+	stop()
 	if how := e.vm.Ending(); how.Why != "" {
 		line, err = endedByVM(line, err, how, time.Since(began)), nil
 	} else if why := e.vm.outOfMemory(line, killed); why != "" {

@@ -215,7 +215,7 @@ func (v *Sandbox) Running() bool { return v.State() == vmm.Running || v.State() 
 // those of these that reach the network.
 func (v *Sandbox) Status() string {
 	var b strings.Builder
-	b.WriteString(v.VM.Status() + v.RecordsLine())
+	b.WriteString(v.VM.Status() + v.RecordsLine() + v.CallLines())
 	aggregator, proxy, servers := v.MCP.AggregatorPID(), v.proxyPID(), v.MCP.Programs()
 	store := v.storagePID()
 	if aggregator != 0 {

@@ -300,7 +300,7 @@ func (g *Group) Status() string {
 	ctx, cancel := context.WithTimeout(g.Context(), time.Second) // for the aggregator to answer
 	defer cancel()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\nsince %s\n", g.state(), since.UTC().Format(time.RFC3339Nano))
+	fmt.Fprintf(&b, "%s\nsince %s\n%s", g.state(), since.UTC().Format(time.RFC3339Nano), g.CallLines())
 	members := make(map[string]bool)
 	for _, s := range g.Members() {
 		members[s.Name] = true

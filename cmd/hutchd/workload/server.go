@@ -252,7 +252,7 @@ func (s *Server) Status() string {
 	if p, err := s.w.s.Profiles.Get(s.ProfileName()); err == nil {
 		b.WriteString(shown(v, permission.TermsOf(p)))
 	}
-	fmt.Fprintf(&b, "tools %d\nsessions %d\n", len(s.MCP.Items(wire.Tools)), s.MCP.Sessions())
+	fmt.Fprintf(&b, "tools %d\nsessions %d\n%s", len(s.MCP.Items(wire.Tools)), s.MCP.Sessions(), s.CallLines())
 	for _, u := range c.Unused() {
 		fmt.Fprintf(&b, "unused %s\n", fs.QuoteLine(u.String()))
 	}
