@@ -67,8 +67,15 @@ func (s *Store) loadFolder(ctx context.Context, j *job, dir string) (record, str
 // inArchive are the names that archives of images hold, and no root file system.
 var inArchive = regexp.MustCompile(`^(blobs(/.*)?|(sha256:)?[0-9a-f]{64}([./].*)?|oci-layout|repositories|(index|manifest)\.json)$`)
 
+// inRoot are the names that root file systems have.
+var inRoot = regexp.MustCompile(`^(bin|boot|dev|etc|home|lib(32|64|x32)?|media|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var|\.dockerenv)(/|$)`)
+
+// maxLooked is how many names of an archive are looked at that tell nothing.
+const maxLooked = 4096
+
 // isArchive says whether the file at path is an archive of layers, as docker
-// save and others make them. Its first names tell.
+// save and others make them. Its first names tell; behind others, as jib has them,
+// only a manifest.json does that is one.
 func isArchive(file string) (bool, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -81,13 +88,14 @@ func isArchive(file string) (bool, error) {
 	}
 	defer plain.Close()
 	r := tar.NewReader(plain)
-	for found := false; ; {
+	found, others := false, 0
+	for {
 		h, err := r.Next()
 		switch {
 		case err == io.EOF && !found:
 			return false, fmt.Errorf("%w: %s is no tar archive, or an empty one", fs.ErrInvalid, file)
 		case err == io.EOF:
-			return true, nil
+			return others == 0, nil
 		case err != nil:
 			return false, fmt.Errorf("%w: %s is no tar archive: %s", fs.ErrInvalid, file, strings.TrimPrefix(err.Error(), "archive/tar: "))
 		}
@@ -95,13 +103,29 @@ func isArchive(file string) (bool, error) {
 		if name == "." {
 			continue
 		}
-		if !inArchive.MatchString(name) {
+		found = true
+		switch {
+		case name == "manifest.json" && others > 0:
+			return isManifest(r), nil
+		case name == "manifest.json" || name == "oci-layout":
+			return true, nil
+		case inArchive.MatchString(name):
+			continue
+		}
+		if others++; others > maxLooked || inRoot.MatchString(name) {
 			return false, nil
 		}
-		if found = true; name == "manifest.json" || name == "oci-layout" {
-			return true, nil
-		}
 	}
+}
+
+// isManifest says whether r has the list of images of a docker archive.
+func isManifest(r io.Reader) bool {
+	var list []struct {
+		Config string
+		Layers []string
+	}
+	err := json.NewDecoder(io.LimitReader(r, maxConfig)).Decode(&list)
+	return err == nil && len(list) > 0 && list[0].Config != "" && len(list[0].Layers) > 0
 }
 
 // loadArchive makes an image of an archive of layers.

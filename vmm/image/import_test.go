@@ -1,8 +1,10 @@
 package image_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -199,4 +201,52 @@ func TestManyFiles(t *testing.T) {
 		t.Error(err)
 	}
 	b.clean()
+}
+
+// TestManifestLast imports an archive of docker's whose list of images comes last, and
+// whose other names tell nothing. A root with such a name in it is no archive.
+func TestManifestLast(t *testing.T) {
+	dir := t.TempDir()
+	Lay(t, dir)
+	f, err := os.Open(filepath.Join(dir, "saved.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var list []Entry
+	var last Entry
+	var config string
+	for r := tar.NewReader(f); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		body, rerr := io.ReadAll(r)
+		if err != nil || rerr != nil {
+			t.Fatal(err, rerr)
+		}
+		switch e := File(h.Name, string(body)); {
+		case h.Name == "manifest.json":
+			last = e
+		case !strings.HasSuffix(h.Name, ".tar.gz"):
+			config = h.Name
+			list = append(list, File("config.json", e.Body))
+		default:
+			list = append(list, e)
+		}
+	}
+	last.Body = strings.Replace(last.Body, config, "config.json", 1)
+	Write(t, filepath.Join(dir, "last.tar"), Tar(append(list, last)...))
+	Write(t, filepath.Join(dir, "app.tar"), Tar(File("app", "x"), File("manifest.json", `{"name":"app"}`)))
+	b := newBench(t)
+	for name, kind := range map[string]string{"last.tar": "docker archive", "app.tar": "tar"} {
+		b.made(name)
+		if err := b.Import(t.Context(), name, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		if img := b.found(name); img.Kind != kind {
+			t.Errorf("%s is a %q", name, img.Kind)
+		}
+	}
+	b.says("last.tar", "info", "workdir /srv\n")
 }

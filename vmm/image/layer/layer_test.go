@@ -400,3 +400,33 @@ func BenchmarkUnpack(b *testing.B) {
 		}
 	}
 }
+
+// TestLinkCounts has files have as many names in a root as their layers give them,
+// however many images have the layers.
+func TestLinkCounts(t *testing.T) {
+	base := Tar(Dir("etc", 0o755), File("etc/crontab", "x"), File("one", "1"), Link("two", "one"), Link("etc/three", "one"))
+	top := Tar(Link("below", "etc/crontab"), File("own", "y"))
+	var dirs []string
+	for _, l := range [][]byte{base, top} {
+		dir, _, err := unpack(t, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dirs = append(dirs, dir)
+	}
+	for range 2 {
+		root := t.TempDir()
+		if err := layer.Merge(t.Context(), dirs, root); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]uint64{"etc/crontab": 2, "below": 2, "one": 3, "two": 3, "etc/three": 3, "own": 1} {
+			st, err := os.Stat(filepath.Join(root, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := uint64(st.Sys().(*syscall.Stat_t).Nlink); n != want {
+				t.Errorf("%s has %d names, want %d", name, n, want)
+			}
+		}
+	}
+}

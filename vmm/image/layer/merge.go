@@ -1,6 +1,7 @@
 package layer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -16,8 +18,8 @@ import (
 )
 
 // Merge puts the unpacked layers, the lowest first, into the folder to, which
-// must be there and empty. Files are hard links to those of the layers, so
-// that they cost nothing; nobody may write to them.
+// must be there and empty. Nobody may write to its files: large ones are hard links
+// to those of the layers where the file system shares no blocks.
 func Merge(ctx context.Context, layers []string, to string) error {
 	t, err := openTree(to)
 	if err != nil {
@@ -37,6 +39,8 @@ type merger struct {
 	*tree
 	ctx     context.Context
 	implied map[string]bool
+	copied  map[[2]uint64]string // files with more names than one, by device and inode
+	apart   bool                 // the file system shares no blocks
 }
 
 func (t *tree) merge(ctx context.Context, dir string) error {
@@ -60,7 +64,7 @@ func (t *tree) merge(ctx context.Context, dir string) error {
 		return err
 	}
 	defer from.Close()
-	m := &merger{tree: t, ctx: ctx, implied: make(map[string]bool, len(notes.Implied))}
+	m := &merger{tree: t, ctx: ctx, implied: make(map[string]bool, len(notes.Implied)), copied: make(map[[2]uint64]string)}
 	for _, p := range notes.Implied {
 		m.implied[p] = true
 	}
@@ -152,7 +156,7 @@ func (m *merger) entry(src, dst *folder, name string) error {
 		if err := m.vacate(dst, name); err != nil {
 			return err
 		}
-		return give(src, dst, name, st)
+		return m.give(src, dst, name, st)
 	}
 	sub, err := openFolder(src.root, name, path.Join(src.path, name))
 	if err != nil {
@@ -183,19 +187,41 @@ func (m *merger) place(dst *folder, name string, implied bool) (string, error) {
 	return at, dst.root.Mkdir(name, 0o755)
 }
 
-// give makes the file of src called name one of dst too.
-func give(src, dst *folder, name string, st os.FileInfo) error {
+// small is the size up to which a file is copied that cannot share its blocks. Programs
+// that look how many names a file has, as cron does, look at such ones.
+const small = 64 << 10
+
+// give makes the file of src called name one of dst too. It has as many names there as
+// in the layer: a link to the layer's would be one more.
+func (m *merger) give(src, dst *folder, name string, st os.FileInfo) error {
+	var key [2]uint64
+	if s, ok := st.Sys().(*syscall.Stat_t); ok && s.Nlink > 1 {
+		key = [2]uint64{uint64(s.Dev), uint64(s.Ino)}
+	}
+	if first := m.copied[key]; first != "" {
+		return m.root.Link(first, path.Join(dst.path, name))
+	}
+	regular := st.Mode().IsRegular()
+	if regular && (!m.apart || st.Size() <= small) {
+		err := m.duplicate(src, dst, name, st, key, st.Size() <= small)
+		if err != errApart {
+			return err
+		}
+	}
 	err := unix.Linkat(src.fd(), name, dst.fd(), name, 0)
 	for _, cannot := range []error{unix.EMLINK, unix.EPERM, unix.EOPNOTSUPP, unix.ENOSYS} {
 		if errors.Is(err, cannot) {
-			return duplicate(src, dst, name, st)
+			return m.duplicate(src, dst, name, st, key, true)
 		}
 	}
 	return err
 }
 
-// duplicate copies a file where it cannot be linked.
-func duplicate(src, dst *folder, name string, st os.FileInfo) error {
+// errApart is returned for a copy that would share no blocks.
+var errApart = errors.New("the file system shares no blocks")
+
+// duplicate copies a file; one that would share no blocks only if whole is true.
+func (m *merger) duplicate(src, dst *folder, name string, st os.FileInfo, key [2]uint64, whole bool) error {
 	if st.Mode().Type() == os.ModeSymlink {
 		target, err := src.root.Readlink(name)
 		if err != nil {
@@ -216,8 +242,16 @@ func duplicate(src, dst *folder, name string, st os.FileInfo) error {
 		return err
 	}
 	defer out.Close()
-	if _, err := copySparse(out, io.Reader(in)); err != nil {
-		return err
+	if m.apart || st.Size() > 0 && clone(out, in) != nil {
+		if m.apart = true; !whole {
+			return cmp.Or(dst.root.Remove(name), errApart)
+		}
+		if _, err := copySparse(out, io.Reader(in)); err != nil {
+			return err
+		}
+	}
+	if key != [2]uint64{} {
+		m.copied[key] = path.Join(dst.path, name)
 	}
 	if err := dst.set(name, attrOf(st)); err != nil {
 		return err

@@ -254,7 +254,7 @@ func attrIn(h *tar.Header, kind os.FileMode) attr {
 
 // timespec returns t, or the beginning of time where t is none that files can have.
 func timespec(t time.Time) unix.Timespec {
-	if t.Year() < 1970 || t.Year() > 2261 {
+	if t.Year() < 1902 || t.Year() > 2261 {
 		t = time.Unix(0, 0)
 	}
 	return unix.NsecToTimespec(t.UnixNano())
