@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -197,6 +198,11 @@ func (u *upstream) describe(d definition, st *wire.Status) {
 	st.Connected = u.state == wire.Connected
 	if u.cause != nil && !errors.Is(u.cause, errIdle) {
 		st.Error = u.cause.Error()
+	}
+	for _, why := range []error{u.cause, u.ill} {
+		if refused, ok := errors.AsType[*httpError](why); ok && refused.status == http.StatusUnauthorized && !d.Renewed {
+			st.Refused = wire.TokenHash(d.BearerToken)
+		}
 	}
 	if st.Connected && u.ill != nil {
 		st.State, st.Error = wire.Unhealthy, u.ill.Error()

@@ -166,7 +166,7 @@ type Status struct {
 	TemplateCount   int      `json:"template_count,omitempty"`
 	Instructions    string   `json:"instructions,omitempty"`
 	LeftOut         []string `json:"left_out,omitempty"` // items of its lists, and why
-	Refused         string   `json:"refused,omitempty"`  // the TokenHash of a Renewed token that the server refuses; "": none
+	Refused         string   `json:"refused,omitempty"`  // the TokenHash of the token, or of none, that the server refuses with HTTP 401; "": it does not
 
 	// What the server said of itself at initialize, as it came.
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`

@@ -66,6 +66,7 @@ func commands() []command {
 		{"rmi", "IMAGE…", 1, -1, "remove images", plain(each(removeImage)), ending, false},
 		{"registry", "[FLAGS] ls|search|info|status|source|forget|refresh [ENTRY…]", 1, -1, "list MCP servers that can be run by name, or say where they are listed", defineRegistry, ending, false},
 		{"server", "[FLAGS] run|ls|start|stop|restart|set|rm|logs|export|import|login|logout [SERVER…]", 1, -1, "run MCP servers, each in a sandbox of its own or elsewhere", defineServer, ending, false},
+		{"group", "ls|make|rm|add|remove [GROUP] [SERVER…]", 1, -1, "list, make and remove groups of MCP servers, and put servers into one or take them out", plain(group), ending, false},
 		{"demo", "", 0, 0, "build everything, bring up a service, and show what it does", plain(demo), endingOwner, false},
 		{"bench", "[FLAGS]", 0, 0, "measure a service, and print a table and JSON", defineBench, endingOwner, false},
 		{"9p", "[FLAGS] ls|read|write|rdwr|mkdir|rm PATH", 1, 2, "do that to a file of the tree", defineNinep, ending, false},
@@ -94,7 +95,7 @@ func lookup(name string) *command {
 var others = map[string]string{
 	"attach": "exec", "shell": "exec", "ssh": "exec", "delete": "rm", "inspect": "config", "load": "import", "export": "pack", "restore": "unpack",
 	"pause": "suspend", "unpause": "resume", "stats": "ps", "top": "ps", "commit": "snap", "rollback": "undo", "list": "ps",
-	"group": "9p mkdir groups/NAME", "groups": "9p ls groups", "servers": "server ls",
+	"groups": "group ls", "servers": "server ls",
 }
 
 // suggestion names the command that is nearest to what was typed, if one is near.

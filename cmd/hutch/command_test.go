@@ -9,7 +9,7 @@ func TestSuggestion(t *testing.T) {
 	for typed, want := range map[string]string{
 		"strat": ": did you mean start?", "exce": ": did you mean exec?", "sps": ": did you mean ps?",
 		"image": ": did you mean images?", "forkk": ": did you mean fork?", "inspect": ": did you mean config?",
-		"group": ": did you mean 9p mkdir groups/NAME?", "xyzzy": "", "": "",
+		"groups": ": did you mean group ls?", "xyzzy": "", "": "",
 	} {
 		if got := suggestion(typed); got != want {
 			t.Errorf("%q: %q, want %q", typed, got, want)

@@ -131,7 +131,7 @@ func (c *command) argument(ctx context.Context, before []string) []string {
 }
 
 // namedIn are the folders with what words of the table of commands stand for.
-var namedIn = map[string]string{"VM": "vm", "SERVER": "servers", "ID": "asks", "IMAGE": "images", "CLIENT": "clients", "ENTRY": "registry/servers"}
+var namedIn = map[string]string{"VM": "vm", "SERVER": "servers", "GROUP": "groups", "ID": "asks", "IMAGE": "images", "CLIENT": "clients", "ENTRY": "registry/servers"}
 
 // names returns what has a folder in dir of the tree; nothing of "".
 func names(ctx context.Context, dir string) []string {

@@ -65,7 +65,7 @@ func noPlace(c *tree, dir string, err error) error {
 			return err
 		}
 		known, _ := folders(c, "groups")
-		return missing(c, dir, err, fmt.Sprintf("no group %q%s; hutch 9p mkdir groups/%[1]s makes it", name, meant(name, known, "")))
+		return missing(c, dir, err, fmt.Sprintf("no group %q%s; hutch group make %[1]s makes it", name, meant(name, known, "")))
 	}
 }
 

@@ -27,14 +27,14 @@ func serverVerbs() map[string]verb[serverVerb] {
 	return map[string]verb[serverVerb]{
 		"run":     {1, -1, serverVerb{"name group e secret bearer header tools permissions transport port v ram disk l keep", runServer}},
 		"ls":      {0, 0, serverVerb{"format a group l", listServers}},
-		"start":   {1, -1, serverVerb{"", followed("start")}},
-		"stop":    {1, -1, serverVerb{"", toldServers("stop")}},
-		"restart": {1, -1, serverVerb{"", followed("restart")}},
+		"start":   {0, -1, serverVerb{"all group", followed("start")}},
+		"stop":    {0, -1, serverVerb{"all group", toldServers("stop")}},
+		"restart": {0, -1, serverVerb{"all group", followed("restart")}},
 		"set":     {1, -1, serverVerb{"", setServer}},
-		"rm":      {1, -1, serverVerb{"", eachServer(func(_ context.Context, c *tree, dir string) error { return c.remove(dir) })}},
+		"rm":      {0, -1, serverVerb{"all group", eachServer(func(_ context.Context, c *tree, dir string) error { return c.remove(dir) })}},
 		"logs":    {1, 2, serverVerb{"f", serverLog}},
 		"export":  {1, 2, serverVerb{"", exportServer}},
-		"import":  {1, 1, serverVerb{"name keep", importServer}},
+		"import":  {1, 1, serverVerb{"name keep group", importServer}},
 		"login":   {1, 1, serverVerb{"device", loginServer}},
 		"logout":  {1, -1, serverVerb{"", toldServers("logout")}},
 	}
@@ -48,14 +48,15 @@ type serverFlags struct {
 	env, secrets, mounts, labels, tools []string
 	headers                             [][2]string
 	sizes                               map[string]string // of its sandbox, by their names
-	all, follow, keep, device           bool
+	all, every, follow, keep, device    bool
 }
 
 // defineServer has the command that runs MCP servers.
 func defineServer(flags *flag.FlagSet) action {
 	f := &serverFlags{}
 	flags.StringVar(&f.name, "name", "", "run, import: `name` of the server; if not said it is made of what is run")
-	flags.StringVar(&f.group, "group", "", "run: `group` that the server is in; ls: only those of it")
+	flags.StringVar(&f.group, "group", "", "run, import: `group` that the server is in, of which an import has none if not said; ls, start, stop, restart, rm: those of it")
+	flags.BoolVar(&f.every, "all", false, "start, stop, restart, rm: all servers")
 	flags.StringVar(&f.permissions, "permissions", "", "run: what the server may: none, network, or the `path` of a permission profile")
 	flags.StringVar(&f.transport, "transport", "", "run: how it is spoken to: a `transport`, stdio, sse or streamable-http")
 	flags.IntVar(&f.port, "port", 0, "run: `port` that it listens on in its sandbox")
@@ -161,7 +162,7 @@ func mustServe(c *tree, name string) error {
 	case state.Live(), state == runconfig.Starting, state == runconfig.Unknown:
 		return nil
 	case state == runconfig.Unauthenticated:
-		return fmt.Errorf("%w: server %q takes no token that there is: hutch server login %s gets one", fs.ErrBusy, name, name)
+		return fmt.Errorf("%w: server %q takes no token that there is: hutch server ls -a says why, and hutch server login %s gets one where a person logs in", fs.ErrBusy, name, name)
 	}
 	return fmt.Errorf("%w: server %q does not run, it is %s: hutch server start has it run", fs.ErrBusy, name, word)
 }
@@ -169,7 +170,11 @@ func mustServe(c *tree, name string) error {
 // eachServer has a verb do something to the folder of every server that its
 // arguments name. What fails is told, and does not keep the others from it.
 func eachServer(do func(ctx context.Context, c *tree, dir string) error) func(context.Context, *tree, *serverFlags, []string) error {
-	return func(ctx context.Context, c *tree, _ *serverFlags, names []string) error {
+	return func(ctx context.Context, c *tree, f *serverFlags, names []string) error {
+		names, err := f.chosen(c, names)
+		if err != nil {
+			return err
+		}
 		return forAll(ctx, names, func(name string) error {
 			dir, err := serverDir(name)
 			if err != nil {
@@ -178,6 +183,29 @@ func eachServer(do func(ctx context.Context, c *tree, dir string) error) func(co
 			return noServer(c, dir, do(ctx, c, dir))
 		})
 	}
+}
+
+// chosen returns the names of the servers that a verb is about: those that are named, or of a
+// group, or all.
+func (f *serverFlags) chosen(c *tree, names []string) ([]string, error) {
+	switch {
+	case len(names) == 0 && !f.every && f.group == "":
+		return nil, misused("server", "name servers, or say -all or -group GROUP")
+	case len(names) > 0 && (f.every || f.group != ""):
+		return nil, misused("server", "name servers, or say which by a flag, but not both")
+	case len(names) > 0:
+		return names, nil
+	}
+	if _, err := c.stat(path.Join("groups", f.group)); err != nil {
+		return nil, noGroup(c, path.Join("groups", f.group), err)
+	}
+	all, err := servers(c)
+	for _, s := range all {
+		if s.Name != "" && (f.every || s.Group == f.group) {
+			names = append(names, s.Name)
+		}
+	}
+	return names, err
 }
 
 // toldServers passes a message to the ctl of each server.
@@ -221,6 +249,7 @@ func tellFollowed(ctx context.Context, c *tree, dir, message string) error {
 
 // serverName makes the name of a server of what is run.
 func serverName(ref string) string {
+	ref = strings.TrimPrefix(ref, "image:")
 	scheme, rest, found := strings.Cut(strings.TrimRight(ref, "/"), "://")
 	switch {
 	case strings.HasPrefix(scheme, "http") && found:

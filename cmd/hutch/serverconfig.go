@@ -167,9 +167,13 @@ func importServer(ctx context.Context, c *tree, f *serverFlags, args []string) e
 	if name == "" {
 		return misused("server", "the config says no name: say one with -name")
 	}
+	text = f.grouped(text)
 	return f.newServer(ctx, c, name, func(dir string) error {
 		if err := storeServer(c, dir, text); err != nil {
 			return err
+		}
+		if f.group == "" {
+			fmt.Fprintf(os.Stderr, "hutch: it is in no group: hutch group add GROUP %s puts it into one\n", name)
 		}
 		if says.Name != "" && says.Name != name { // what is exported of it is to be called so
 			if err := writeFile(c, path.Join(dir, "ctl"), "set name "+fs.Quote(name)+"\n"); err != nil {
@@ -178,6 +182,29 @@ func importServer(ctx context.Context, c *tree, f *serverFlags, args []string) e
 		}
 		return tellStatus(c, dir, takenTexts)
 	})
+}
+
+// grouped returns the text of a config with the group that is said, or in none: a copy beside
+// what it is of would give the clients of its group everything twice.
+func (f *serverFlags) grouped(text []byte) []byte {
+	group, none := f.group, ""
+	switch group {
+	case "":
+		none = "false"
+	case "default": // in which is what names none
+		group = ""
+	}
+	c, err := runconfig.Decode(text)
+	if err == nil {
+		c, err = c.Set("group", group)
+	}
+	if err == nil {
+		c, err = c.Set("hutch.group", none)
+	}
+	if err != nil {
+		return text // what is wrong with it, hutchd says
+	}
+	return c.Text()
 }
 
 // takenTexts are how it is told what of this machine a server's config gives to it, and

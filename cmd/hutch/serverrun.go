@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,7 +18,12 @@ import (
 // runServer makes a server of what its first argument names, and prints its name
 // when it runs.
 func runServer(ctx context.Context, c *tree, f *serverFlags, args []string) error {
-	name := cmp.Or(f.name, serverName(args[0]))
+	ref, err := whole(args[0])
+	if err != nil {
+		return err
+	}
+	args = append([]string{ref}, args[1:]...)
+	name := cmp.Or(f.name, serverName(ref))
 	if name == "" {
 		return misused("server", "no name can be made of "+fs.QuoteLine(args[0])+": say one with -name")
 	}
@@ -36,7 +42,7 @@ func runServer(ctx context.Context, c *tree, f *serverFlags, args []string) erro
 		if err == nil {
 			return tellStatus(c, dir, notedTexts)
 		}
-		if status, _ := readFile(c, path.Join(dir, "status")); !strings.HasPrefix(status, "unauthenticated\n") {
+		if status, _ := readFile(c, path.Join(dir, "status")); !strings.HasPrefix(status, "unauthenticated\n") || f.bearer != "" || f.headers != nil {
 			return err
 		}
 		if wrong := login(c, dir, "login", os.Stderr); wrong != nil { // else it has started
@@ -44,6 +50,20 @@ func runServer(ctx context.Context, c *tree, f *serverFlags, args []string) erro
 		}
 		return nil
 	})
+}
+
+// whole returns a REF with the whole path of what it names here: a program, or behind go://
+// a folder.
+func whole(ref string) (string, error) {
+	name, folder := strings.CutPrefix(ref, "go://")
+	if !strings.HasPrefix(name, "/") && name != "." && name != ".." && !strings.HasPrefix(name, "./") && !strings.HasPrefix(name, "../") {
+		return ref, nil
+	}
+	name, err := filepath.Abs(name)
+	if folder {
+		name = "go://" + name
+	}
+	return name, err
 }
 
 // newServer makes a server, has it be something, and prints its name. Of one that

@@ -117,7 +117,7 @@ func TestServerCommand(t *testing.T) {
 	s.refused("MCP error", "call", "groups/default", "everything_get-sum", `{"a":"two"}`)
 	saved := filepath.Join(s.dir, "saved.json")
 	s.hutch("server", "export", "everything", saved)
-	if out := s.hutch("server", "-name", "again", "import", saved); out != "again\n" || s.hutch("server", "export", "again") != strings.Replace(s.hutch("server", "export", "everything"), `"name": "everything"`, `"name": "again"`, 1) {
+	if out := s.hutch("server", "-name", "again", "-group", "default", "import", saved); out != "again\n" || s.hutch("server", "export", "again") != strings.Replace(s.hutch("server", "export", "everything"), `"name": "everything"`, `"name": "again"`, 1) {
 		t.Errorf("hutch server import prints %s, and makes %s", out, s.hutch("server", "export", "again"))
 	}
 	s.hutch("server", "rm", "again")
@@ -175,12 +175,12 @@ func (s *service) refusals() {
 	s.refused(`no server "nobody"`, "server", "stop", "nobody")
 	s.refused(`no verb list: did you mean ls?`, "server", "list")
 	s.refused(`no verb stauts: did you mean start?`, "server", "stauts")
-	s.refused(`start of what is not said`, "server", "start")
+	s.refused(`name servers, or say -all or -group GROUP`, "server", "start")
 	s.refused(`ls has no use for x`, "server", "ls", "x")
-	s.refused(`did you mean 9p mkdir groups/NAME?`, "group", "add", "x")
+	s.refused(`did you mean group ls?`, "groups")
 	s.refused(`no vm "default", but there is groups/default`, "calls", "default")
 	s.refused(`no server "nobody"`, "calls", "servers/nobody")
-	s.refused(`no group "nobody"; hutch 9p mkdir groups/nobody`, "timeline", "groups/nobody")
+	s.refused(`no group "nobody"; hutch group make nobody`, "timeline", "groups/nobody")
 	s.refused(`no server "nobody"`, "sql", "servers/nobody", "SELECT 1")
 	s.refused(`no server "nobody"`, "mcp-session", "servers/nobody")
 	grants := `{"image":"npx://x","volumes":["/srv:/data:ro"],"permission_profile":{"write":["/srv/w:/w"]},"secrets":["file:/etc/hostname,target=T"],"env_vars":{"E":"file:/etc/issue"}}`
@@ -196,7 +196,7 @@ func (s *service) refusals() {
 	s.hutch("server", "set", "kept", "tools_filter", "a", "b c")
 	s.hutch("server", "set", "kept", "env_vars.A.B", "x y")
 	s.hutch("server", "set", "kept", "new_field")
-	if out := s.read("servers/kept/config"); out != `{"image":"npx://x","tools_filter":["a","b c"],"env_vars":{"A.B":"x y"}}` {
+	if out := s.read("servers/kept/config"); out != `{"image":"npx://x","hutch":{"group":false},"tools_filter":["a","b c"],"env_vars":{"A.B":"x y"}}` {
 		s.t.Errorf("the config that was set is %s", out)
 	}
 	s.refused(`no server "nobody"`, "server", "set", "nobody", "tools_filter", "a")

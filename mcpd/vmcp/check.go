@@ -251,6 +251,7 @@ func (f *faults) operational() {
 	o, here := &f.c.Operational, []string{"operational"}
 	f.oneOf(o.LogLevel, at(here, "logLevel"), "", "debug", "info", "warn", "error")
 	f.time(o.Timeouts.Default, 0, at(here, "timeouts", "default"))
+	f.time(o.Timeouts.BackendInit, 0, at(here, "timeouts", "backendInit"))
 	f.few(len(o.Timeouts.PerWorkload), maxEntries, "operational", "timeouts", "perWorkload")
 	for name, d := range o.Timeouts.PerWorkload {
 		f.server(name, at(here, "timeouts", "perWorkload", name)...)

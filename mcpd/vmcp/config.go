@@ -174,6 +174,9 @@ type Operational struct {
 type Timeouts struct {
 	Default     composite.Duration            `yaml:"default"`
 	PerWorkload map[string]composite.Duration `yaml:"perWorkload"`
+	BackendInit composite.Duration            `yaml:"backendInit"` // to connect and list
+
+	ListChanged kept `yaml:"listChanged"`
 }
 
 // Failures says how servers are watched, and what a group is without one. The zero

@@ -34,6 +34,7 @@ var keptKeys = []struct {
 	{"sessionStorage", func(c *Config) kept { return c.SessionStorage }, "sessions are in memory"},
 	{"optimizer", func(c *Config) kept { return c.Optimizer }, "hutch has none: clients see every tool"},
 	{"codeMode", func(c *Config) kept { return c.CodeMode }, "hutch has none"},
+	{"operational.timeouts.listChanged", func(c *Config) kept { return c.Operational.Timeouts.ListChanged }, "lists are read anew as soon as a server says that they changed"},
 	{"operational.failureHandling.statusReportingInterval", func(c *Config) kept { return c.Operational.Failures.StatusReportingInterval }, "the state is read when somebody asks"},
 }
 

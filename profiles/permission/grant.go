@@ -14,7 +14,6 @@ type Grant struct {
 	Net     string       // the VM's net: profiles.NetNone or profiles.NetProxy
 	Network wire.Network // what the proxy lets it reach, by the name of the profile
 	Mounts  []profiles.Mount
-	Callers []string // hosts, addresses and networks that may call the server; nil: all that the tree lets
 }
 
 // Terms are what others than the permission profile say of what it may give.
@@ -25,9 +24,6 @@ type Terms struct {
 	// Privileged says that corp allows profiles that ask to be privileged. The
 	// server gets no more for it.
 	Privileged bool
-	// Volume returns the folder of the host that is a volume of the server. Where
-	// it is nil there are no volumes.
-	Volume func(name string) (folder string, err error)
 }
 
 // TermsOf returns what the profile of a VM, or of servers, says of permission profiles.
@@ -57,31 +53,16 @@ func (p *Profile) Grant(t Terms) (*Grant, error) {
 	if len(allow) > 0 {
 		g.Net = profiles.NetProxy
 	}
-	if p.Network != nil && p.Network.Inbound != nil {
-		g.Callers = p.Network.Inbound.Hosts
-	}
-	var err error
-	g.Mounts, err = Folders(mounts, t.Volume)
-	return g, err
+	g.Mounts = Folders(mounts)
+	return g, nil
 }
 
-// Folders returns mounts as a VM has them. Volume is that of Terms.
-func Folders(list []Mount, volume func(name string) (folder string, err error)) ([]profiles.Mount, error) {
-	var all []profiles.Mount
+// Folders returns mounts as a VM has them.
+func Folders(list []Mount) (all []profiles.Mount) {
 	for _, m := range list {
-		host := m.Host
-		if m.Volume != "" {
-			if volume == nil {
-				return nil, fmt.Errorf("%w: volume %s: there are no volumes here", fs.ErrUnsupported, m.Volume)
-			}
-			var err error
-			if host, err = volume(m.Volume); err != nil {
-				return nil, fmt.Errorf("volume %s: %w", m.Volume, err)
-			}
-		}
-		all = append(all, profiles.Mount{Host: host, Guest: m.Guest, ReadOnly: m.ReadOnly})
+		all = append(all, profiles.Mount{Host: m.Host, Guest: m.Guest, ReadOnly: m.ReadOnly})
 	}
-	return all, nil
+	return all
 }
 
 // Notes tells what in the profile means something else here than its words say: the

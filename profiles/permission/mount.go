@@ -1,7 +1,6 @@
 package permission
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -10,14 +9,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"hutch/fs"
 	"hutch/profiles"
 )
 
-// A Mount is a folder or a volume that a server sees.
+// A Mount is a folder that a server sees.
 type Mount struct {
-	Host     string // an absolute path; "": it is a volume
-	Volume   string // the name of the volume
+	Host     string // an absolute path
 	Guest    string // where the server sees it, absolute
 	ReadOnly bool
 }
@@ -31,35 +28,28 @@ const (
 // of a shell.
 const notInPaths = "$&;|`"
 
-// ParseMount reads PATH, which is the same on both sides, HOST:GUEST or
-// volume://NAME:GUEST, all of absolute paths. The text of its error goes on after
-// what was read.
+// ParseMount reads PATH, which is the same on both sides, or HOST:GUEST, all of absolute
+// paths. ToolHive's volume://NAME:GUEST is refused. The text of its error goes on after what
+// was read.
 func ParseMount(s string, readOnly bool) (Mount, error) {
 	m := Mount{ReadOnly: readOnly}
 	if err := checkText(s); err != nil {
 		return m, err
 	}
-	if scheme, rest, ok := strings.Cut(s, "://"); ok {
-		if scheme != "volume" {
-			return m, fmt.Errorf("is of the kind %.32q: of these there is only volume://NAME:GUEST", scheme)
-		}
-		m.Volume, m.Guest, ok = strings.Cut(rest, ":")
-		if !ok || fs.CheckWord("volume", m.Volume) != nil {
-			return m, errors.New("is not volume://NAME:GUEST, with a name of letters, digits, dots, dashes and underscores")
-		}
-	} else {
-		parts := strings.Split(s, ":")
-		if len(parts) > 2 {
-			return m, errors.New("has more colons than one: write PATH, HOST:GUEST or volume://NAME:GUEST")
-		}
-		m.Host, m.Guest = parts[0], parts[len(parts)-1]
-		if !path.IsAbs(m.Host) {
-			return m, fmt.Errorf("has the path %.64q, which is not absolute: write the whole path, from / on", m.Host)
-		}
-		m.Host = path.Clean(m.Host)
-		if err := CheckHost(m.Host); err != nil {
-			return m, err
-		}
+	if scheme, _, ok := strings.Cut(s, "://"); ok {
+		return m, fmt.Errorf("is of the kind %.32q, which there is not here: name a folder of this machine, as HOST:GUEST", scheme)
+	}
+	parts := strings.Split(s, ":")
+	if len(parts) > 2 {
+		return m, errors.New("has more colons than one: write PATH or HOST:GUEST")
+	}
+	m.Host, m.Guest = parts[0], parts[len(parts)-1]
+	if !path.IsAbs(m.Host) {
+		return m, fmt.Errorf("has the path %.64q, which is not absolute: write the whole path, from / on", m.Host)
+	}
+	m.Host = path.Clean(m.Host)
+	if err := CheckHost(m.Host); err != nil {
+		return m, err
 	}
 	if !path.IsAbs(m.Guest) {
 		return m, fmt.Errorf("has the path %.64q for the server, which is not absolute", m.Guest)
@@ -71,7 +61,7 @@ func ParseMount(s string, readOnly bool) (Mount, error) {
 // String returns the mount as the field volumes of a RunConfig has it: HOST:GUEST or
 // volume://NAME:GUEST, with :ro behind one that is only read.
 func (m Mount) String() string {
-	text := cmp.Or(m.Host, "volume://"+m.Volume) + ":" + m.Guest
+	text := m.Host + ":" + m.Guest
 	if m.ReadOnly {
 		text += ":ro"
 	}
@@ -132,7 +122,7 @@ func (p *Profile) mounts() ([]Mount, *Fault) {
 			switch {
 			case same < 0:
 				all = append(all, m)
-			case all[same].Host != m.Host || all[same].Volume != m.Volume:
+			case all[same].Host != m.Host:
 				return nil, faultf(at, "%.64q is at %s, where another is", s, m.Guest)
 			}
 			if len(all) > maxMounts {

@@ -41,7 +41,7 @@ type Outbound struct {
 	Transports []string `json:"allow_transport,omitempty"`
 }
 
-// Inbound is who may call a server.
+// Inbound is who may call a server, which no profile can say here.
 type Inbound struct {
 	Hosts []string `json:"allow_host,omitempty"`
 }

@@ -125,8 +125,8 @@ func TestServer(t *testing.T) {
 		Name: "everything", Group: "default", Source: Source{Kind: NPX, Name: "@modelcontextprotocol/server-everything", Version: "2026.1.1"},
 		Args: []string{"stdio"}, Transport: Stdio, Env: map[string]string{"API_TOKEN": "vault:kv/everything/token", "DEBUG": "1"},
 		Secrets:    []Secret{{reference.Reference{Scheme: "secret", Name: "gh"}, "GITHUB_TOKEN"}, {reference.Reference{Scheme: "env", Name: "KEY"}, "OTHER_KEY"}},
-		Permission: "none", Profile: &permission.Profile{Name: "files", Read: []string{"/srv/data"}, Write: []string{"volume://cache:/cache"}},
-		Mounts: []permission.Mount{{Host: "/srv/out", Guest: "/out"}, {Volume: "state", Guest: "/state", ReadOnly: true}},
+		Permission: "none", Profile: &permission.Profile{Name: "files", Read: []string{"/srv/data"}, Write: []string{"/srv/cache:/cache"}},
+		Mounts: []permission.Mount{{Host: "/srv/out", Guest: "/out"}, {Host: "/srv/state", Guest: "/state", ReadOnly: true}},
 		Tools:  []string{"echo", "sum"}, Overrides: map[string]Override{"add": {Name: "sum"}}, Labels: map[string]string{"team": "docs"}, NoHealth: true,
 	}
 	if !reflect.DeepEqual(s, want) {

@@ -38,6 +38,7 @@ func (s *says) own(v *Server) *Fault {
 	if s.Hutch.Health != nil {
 		v.NoHealth = !*s.Hutch.Health
 	}
+	v.NoGroup = s.Hutch.Group != nil && !*s.Hutch.Group
 	var size profiles.Config
 	for _, f := range []struct{ key, text string }{{"ram", s.Hutch.RAM}, {"disk", s.Hutch.Disk}} {
 		if f.text == "" {

@@ -61,6 +61,7 @@ type saysHutch struct {
 	Health *bool  `json:"health_check,omitempty"`
 	RAM    string `json:"ram,omitempty"`
 	Disk   string `json:"disk,omitempty"`
+	Group  *bool  `json:"group,omitempty"`
 }
 
 // says returns what a RunConfig says of s.
@@ -93,11 +94,14 @@ func (s *Server) says() *says {
 	if s.Auth != nil {
 		t.Auth = s.Auth.says()
 	}
-	if size := (profiles.Config{RAM: s.RAM, Disk: s.Disk}); s.NoHealth || size != (profiles.Config{}) {
+	if size := (profiles.Config{RAM: s.RAM, Disk: s.Disk}); s.NoHealth || s.NoGroup || size != (profiles.Config{}) {
 		t.Hutch = &saysHutch{RAM: size.Value("ram"), Disk: size.Value("disk")}
 	}
 	if s.NoHealth {
 		t.Hutch.Health = new(bool)
+	}
+	if s.NoGroup {
+		t.Hutch.Group = new(bool)
 	}
 	return t
 }

@@ -37,6 +37,7 @@ type Server struct {
 
 	Labels   map[string]string
 	NoHealth bool // it is not asked whether it is well
+	NoGroup  bool // it is in none, unless Group names one
 
 	RAM, Disk int64 // that its sandbox may have, in bytes; 0: what there is
 }

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path"
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"hutch/aggd/guard"
 	"hutch/fs"
@@ -23,13 +25,16 @@ const (
 	UVX    Kind = "uvx"    // a package of PyPI
 	Go     Kind = "go"     // a package of a Go module
 	Remote Kind = "remote" // a server that runs elsewhere
+	Here   Kind = "here"   // an image that is below images, by its name there
+	Own    Kind = "own"    // a program of this machine
 )
 
 // A Source is where a server comes from.
 type Source struct {
 	Kind Kind
 	// Name is the name of the entry or package, the reference of the image with its
-	// tag and digest, or the URL.
+	// tag and digest, or the URL; of a program, and of a package of Go that is a folder of
+	// this machine, its path.
 	Name    string
 	Extras  string // of a package of PyPI, separated by commas
 	Version string // of a package; "": the newest
@@ -45,12 +50,15 @@ var schemes = []struct {
 	{"go://", parseGo},
 	{"https://", func(rest string) (Source, error) { return parseRemote("https://" + rest) }},
 	{"http://", func(rest string) (Source, error) { return parseRemote("http://" + rest) }},
+	{"image:", parseHere},
+	{"/", func(rest string) (Source, error) { return parsePath(Own, "/"+rest) }},
 }
 
 const maxSource = 1024
 
 // ParseSource reads a REF: a name, an image, npx://PACKAGE, uvx://PACKAGE,
-// go://PACKAGE, each with @VERSION or without, or a URL.
+// go://PACKAGE, each with @VERSION or without, a URL, image:NAME, or the path of a program
+// or, behind go://, of a folder.
 func ParseSource(ref string) (Source, error) {
 	s, err := parseSource(ref)
 	if err != nil {
@@ -62,10 +70,12 @@ func ParseSource(ref string) (Source, error) {
 func parseSource(ref string) (Source, error) {
 	switch {
 	case ref == "":
-		return Source{}, errors.New("a server's source is empty: write a name, an image, npx://PACKAGE, uvx://PACKAGE, go://MODULE or https://URL")
+		return Source{}, errors.New("a server's source is empty: write a name, an image, npx://PACKAGE, uvx://PACKAGE, go://MODULE, https://URL, image:NAME or the path of a program")
 	case len(ref) > maxSource:
 		return Source{}, fmt.Errorf("a server's source has %d bytes: at most %d", len(ref), maxSource)
-	case strings.ContainsFunc(ref, func(c rune) bool { return c <= ' ' || c >= unicode.MaxASCII }):
+	case strings.HasPrefix(ref, "./"), strings.HasPrefix(ref, "../"):
+		return Source{}, fmt.Errorf("%.64q is relative to nothing here: write the whole path, from / on", ref)
+	case !isPath(ref) && strings.ContainsFunc(ref, func(c rune) bool { return c <= ' ' || c >= unicode.MaxASCII }):
 		return Source{}, errors.New("a server's source has characters in it that are blank, not shown or not ASCII")
 	}
 	for _, s := range schemes {
@@ -154,8 +164,10 @@ func parseGo(rest string) (Source, error) {
 	var versioned bool
 	s.Name, s.Version, versioned = strings.Cut(rest, "@")
 	switch {
-	case strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "/"):
-		return Source{}, fmt.Errorf("go://%.64s is a folder: hutch runs packages of modules; mount the folder and name a program in it", rest)
+	case strings.HasPrefix(rest, "/"):
+		return parsePath(Go, rest)
+	case strings.HasPrefix(rest, "."):
+		return Source{}, fmt.Errorf("go://%.64s is relative to nothing here: write the whole path of the folder, as go:///src/prog", rest)
 	case versioned && (!goVersion.MatchString(s.Version) || strings.Contains(s.Version, "..")):
 		return Source{}, fmt.Errorf("go://%.64s: %.32q is no version like v1.2.3 or latest", rest, s.Version)
 	case !goPackage.MatchString(s.Name):
@@ -182,6 +194,36 @@ func parseRemote(text string) (Source, error) {
 	return Source{Kind: Remote, Name: text}, nil
 }
 
+// isPath tells whether a REF is the path of something on this machine.
+func isPath(ref string) bool { return strings.HasPrefix(strings.TrimPrefix(ref, "go://"), "/") }
+
+// parsePath reads the path of a program, or of the folder of a package of Go.
+func parsePath(kind Kind, name string) (Source, error) {
+	switch {
+	case path.Clean(name) != name || name == "/":
+		return Source{}, fmt.Errorf("%.64q is no plain path: write %.64q", name, path.Clean(name))
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(c rune) bool { return c == ':' || !unicode.IsPrint(c) }):
+		return Source{}, fmt.Errorf("%.64q has a colon or characters in it that are not shown, and cannot be mounted", name)
+	}
+	return Source{Kind: kind, Name: name}, nil
+}
+
+// parseHere reads the name of an image that is below images.
+func parseHere(rest string) (Source, error) {
+	if err := fs.CheckWord("image", rest); err != nil {
+		return Source{}, fmt.Errorf("image:%.64s is no name of an image below images: hutch images lists them", rest)
+	}
+	return Source{Kind: Here, Name: rest}, nil
+}
+
+// Path returns the path of this machine that s is; "" of another source.
+func (s Source) Path() string {
+	if (s.Kind == Own || s.Kind == Go) && isPath(s.Name) {
+		return s.Name
+	}
+	return ""
+}
+
 // String returns the REF for s.
 func (s Source) String() string {
 	b := s.Name
@@ -194,6 +236,8 @@ func (s Source) String() string {
 	switch s.Kind {
 	case NPX, UVX, Go:
 		return string(s.Kind) + "://" + b
+	case Here:
+		return "image:" + b
 	}
 	return b
 }

@@ -36,6 +36,9 @@ func TestSource(t *testing.T) {
 		"go://gopkg.in/a.v2@latest":    {Kind: Go, Name: "gopkg.in/a.v2", Version: "latest"},
 		"go://a.example/b@feature/one": {Kind: Go, Name: "a.example/b", Version: "feature/one"},
 
+		"/srv/a prog/é.sh":          {Kind: Own, Name: "/srv/a prog/é.sh"},
+		"go:///srv/x@2":             {Kind: Go, Name: "/srv/x@2"},
+		"image:build-1":             {Kind: Here, Name: "build-1"},
 		"https://a.example/mcp?x=1": {Kind: Remote, Name: "https://a.example/mcp?x=1"},
 		"http://127.0.0.1:80/mcp":   {Kind: Remote, Name: "http://127.0.0.1:80/mcp"},
 		"https://[::1]:443":         {Kind: Remote, Name: "https://[::1]:443"},
@@ -60,9 +63,14 @@ func TestSourceRefused(t *testing.T) {
 		"docker://a":              "begins with docker://",
 		"file:///etc/passwd":      "begins with file://",
 		"NPX://a":                 "begins with NPX://",
-		"/srv/a":                  "is no image",
-		"./a":                     "is no image",
-		"../a/b":                  "is no image",
+		"/":                       "is no plain path",
+		"/srv/../a":               "is no plain path",
+		"/srv/a:b":                "has a colon",
+		"/srv/a\x1b":              "not shown",
+		"./a":                     "is relative to nothing here",
+		"../a/b":                  "is relative to nothing here",
+		"image:":                  "no name of an image below images",
+		"image:a/b":               "no name of an image below images",
 		"-a":                      "is no image",
 		"-a:5/b":                  "is no image",
 		"a@1.2":                   "is no image",
@@ -99,8 +107,8 @@ func TestSourceRefused(t *testing.T) {
 		"go://":                   "is no package of a module",
 		"go://a":                  "is no package of a module",
 		"go://-x.com/a":           "is no package of a module",
-		"go://./cmd/x":            "is a folder",
-		"go:///srv/x":             "is a folder",
+		"go://./cmd/x":            "is relative to nothing here",
+		"go:///srv//x":            "is no plain path",
 		"go://a.example/../b":     "is no package of a module",
 		"go://a.example/b@":       "is no version",
 		"go://a.example/b@v1/../": "is no version",
@@ -150,7 +158,7 @@ func FuzzSource(f *testing.F) {
 		if again, err := ParseSource(s.String()); again != s || err != nil {
 			t.Errorf("%q is %+v, and written %q, which is %+v, %v", ref, s, s, again, err)
 		}
-		if s.Kind == Remote {
+		if s.Kind == Remote || s.Path() != "" {
 			return
 		}
 		for _, part := range []string{s.Name, s.Version, s.Extras} {

@@ -6,11 +6,13 @@ func groupVerbs() []verb {
 	return []verb{
 		{Name: "start", Max: 0, Do: startGroup, Doc: "begin to serve the group, as the first session or look at its tools does; returns when its members have said what they offer"},
 		{Name: "stop", Max: 0, Do: stopGroup, Doc: "serve it no longer; its members stay as they are"},
+		{Name: "remove", Args: "SERVER", Min: 1, Max: 1, Do: leaveGroup, Doc: "have a member be in no group"},
 	}
 }
 
-func startGroup(c call, _ []string) error { return c.At.group.Start(c.Ctx) }
-func stopGroup(c call, _ []string) error  { return c.At.group.Stop(c.Ctx) }
+func startGroup(c call, _ []string) error    { return c.At.group.Start(c.Ctx) }
+func leaveGroup(c call, args []string) error { return c.At.group.Leave(c.Ctx, args[0]) }
+func stopGroup(c call, _ []string) error     { return c.At.group.Stop(c.Ctx) }
 
 // begun has a group be served, of which somebody wants more than its files.
 func begun(c call) error {

@@ -57,7 +57,6 @@ func reaching(p permission.Profile, hosts []string) (permission.Profile, error) 
 	var n permission.Network
 	var out permission.Outbound
 	if p.Network != nil {
-		n.Inbound = p.Network.Inbound
 		if p.Network.Outbound != nil && p.Network.Mode != "none" {
 			out = *p.Network.Outbound
 		}

@@ -171,10 +171,9 @@ func (a asker) allow(hosts ...string) string {
 
 // read returns the line that has the server see folders.
 func (a asker) read(folders []string) string {
-	home, _ := os.UserHomeDir()
 	for _, dir := range folders {
-		if _, err := permission.ParseMount(dir, true); err != nil || dir == home || filepath.Dir(dir) == "/home" {
-			return "put it into a folder of its own, as no sandbox should see the whole of " + fs.QuoteLine(dir)
+		if isWide(dir) {
+			return fmt.Sprintf(tooWide, fs.QuoteLine(dir))
 		}
 	}
 	if a.own == nil {
@@ -185,6 +184,17 @@ func (a asker) read(folders []string) string {
 		all = append(all, permission.Mount{Host: dir, Guest: dir, ReadOnly: true})
 	}
 	return a.set("volumes", volumes(all))
+}
+
+// tooWide says of a folder that isWide what to do.
+const tooWide = "put it into a folder of its own, as no sandbox should see the whole of %s"
+
+// isWide tells whether a folder has more than a program and what goes with it: it is a
+// person's home, or of the machine.
+func isWide(dir string) bool {
+	home, _ := os.UserHomeDir()
+	_, err := permission.ParseMount(dir, true)
+	return err != nil || dir == home || filepath.Dir(dir) == "/home"
 }
 
 // volumes returns mounts as the field volumes has them.

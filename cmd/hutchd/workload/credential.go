@@ -10,6 +10,7 @@ import (
 	"hutch/aggd/oauth"
 	"hutch/aggd/wire"
 	"hutch/fs"
+	"hutch/profiles/reference"
 	"hutch/profiles/runconfig"
 )
 
@@ -60,6 +61,16 @@ func (s *Server) credentialFor(c *runconfig.Config) (*credential, error) {
 	if s.known != nil && s.known.of == c {
 		return s.known, nil
 	}
+	client, err := s.client(v)
+	if err != nil {
+		return nil, err
+	}
+	s.known = &credential{Client: client, of: c}
+	return s.known, nil
+}
+
+// client returns what logs in to a remote server.
+func (s *Server) client(v *runconfig.Server) (*oauth.Client, error) {
 	is := oauth.Config{URL: v.Source.Name, Load: s.loadTokens, Save: s.saveTokens}
 	if a := v.Auth; a != nil {
 		is.ClientID, is.Scopes, is.ScopeParam, is.Issuer, is.AuthorizeURL = a.ClientID, a.Scopes, a.ScopeParam, a.Issuer, a.AuthorizeURL
@@ -72,8 +83,7 @@ func (s *Server) credentialFor(c *runconfig.Config) (*credential, error) {
 	if err != nil {
 		return nil, fmt.Errorf("remote_auth_config: %w", err)
 	}
-	s.known = &credential{Client: client, of: c}
-	return s.known, nil
+	return client, nil
 }
 
 // tokensOf is what the store keeps the tokens of a server under.
@@ -153,6 +163,9 @@ func (s *Server) renew(ctx context.Context, refused string) error {
 		return nil
 	}
 	k, token := s.inUse()
+	if why := s.refusal(); k == nil && refused != "" && why != nil {
+		return why
+	}
 	if k == nil || refused != "" && refused != wire.TokenHash(token) { // it is being told another
 		return nil
 	}
@@ -179,12 +192,44 @@ func (s *Server) wantsLogin(why error) error {
 	return fmt.Errorf("%w: log in with hutch server login %s: %w", fs.ErrPermission, s.Name, why)
 }
 
+// errRefused is in the error of a remote server that takes no token that its config says.
+var errRefused = errors.New("HTTP 401")
+
+// refusal says what to do where a remote server refuses what its config has it be shown, with
+// nothing that would get another; nil of one that runs here.
+func (s *Server) refusal() error {
+	c := s.Config().Server()
+	if !c.IsRemote() {
+		return nil
+	}
+	what, do := "and is shown no token", "set remote_auth_config.bearer_token NAME,target=bearer_token"
+	switch {
+	case c.Auth != nil && c.Auth.Bearer.Scheme != "":
+		what, do = "to the token "+c.Auth.Bearer.String(), "have that be another"
+		if c.Auth.Bearer.Scheme == reference.Stored {
+			do = "store another by hutch secret set " + c.Auth.Bearer.Name
+		}
+	case len(c.Headers)+len(c.SecretHeaders) > 0:
+		what, do = "to what header_forward has it be sent", "have that be another"
+	}
+	return fmt.Errorf("%w: server %s answers %w %s: %s, and start it", fs.ErrPermission, s.Name, errRefused, what, do)
+}
+
+// unauthenticates tells whether an error is that a server takes no token that there is.
+func unauthenticates(err error) bool {
+	return errors.Is(err, oauth.ErrLogin) || errors.Is(err, errRefused)
+}
+
 // freshen has the token of a server that runs be renewed when it is time, and when
 // the server refuses it. It is the caller's turn.
 func (s *Server) freshen() error {
 	k, _ := s.inUse()
 	x := s.exchange()
 	if k == nil && x == nil {
+		st, err := s.connection(s.Context())
+		if why := s.refusal(); err == nil && st.Refused != "" && why != nil {
+			return errors.Join(why, s.refuse(why))
+		}
 		return nil
 	}
 	ctx, cancel := context.WithCancelCause(s.Context())

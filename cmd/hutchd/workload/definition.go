@@ -1,8 +1,9 @@
 package workload
 
 import (
-	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"hutch/aggd/wire"
 	"hutch/fs"
@@ -26,6 +27,10 @@ func definition(s *runconfig.Server, t permission.Terms) (wire.Server, error) {
 	}
 	if p, ok := packOf(s.Source); ok {
 		d.Command = p.program
+	} else if s.Source.Kind == runconfig.Own {
+		if d.Command = s.Source.Name; !isProgram(d.Command) {
+			return d, fmt.Errorf("%w: %s is no program of this machine, a file that may be run; a package of Go is go://FOLDER", fs.ErrNotExist, fs.QuoteLine(d.Command))
+		}
 	} else if b.Image = imageOf(s.Source); b.Image == "" {
 		return d, fmt.Errorf("%w: source %s: no entry of the registry is called so", fs.ErrNotExist, s.Source)
 	}
@@ -63,12 +68,39 @@ func boxOf(s *runconfig.Server, t permission.Terms) (profiles.Box, error) {
 	if err != nil {
 		return profiles.Box{}, err
 	}
-	more, err := permission.Folders(s.Mounts, nil)
-	if err != nil {
-		return profiles.Box{}, err
+	b := profiles.Box{Net: profiles.NetProxy, Network: g.Network, Mounts: append(g.Mounts, permission.Folders(s.Mounts)...), RAM: s.RAM, Disk: s.Disk}
+	if s.Source.Kind == runconfig.Own {
+		var more []profiles.Mount
+		more, err = own(s.Source.Name, b.Mounts)
+		b.Mounts = append(b.Mounts, more...)
 	}
-	if len(g.Callers) > 0 {
-		return profiles.Box{}, errors.New("permission profile: network.inbound: who may call the server cannot be said yet: remove it")
+	return b, err
+}
+
+// own returns the mounts that show a file or folder of this machine, which somebody has said
+// a server to be, beside those that there are: its folders, to read.
+func own(path string, mounts view) (more []profiles.Mount, err error) {
+	for _, dir := range mounts.lacks(path) {
+		if isWide(dir) {
+			return nil, fmt.Errorf("%w: "+tooWide, fs.ErrNotPermitted, fs.QuoteLine(dir))
+		}
+		more = append(more, profiles.Mount{Host: dir, Guest: dir, ReadOnly: true})
 	}
-	return profiles.Box{Net: profiles.NetProxy, Network: g.Network, Mounts: append(g.Mounts, more...), RAM: s.RAM, Disk: s.Disk}, nil
+	return more, nil
+}
+
+// isProgram tells whether this machine has a file at a path that may be run.
+func isProgram(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+// moduleOf returns the folder of the module of Go that a folder is in, or the folder.
+func moduleOf(dir string) string {
+	for up := dir; up != "/"; up = filepath.Dir(up) {
+		if _, err := os.Stat(filepath.Join(up, "go.mod")); err == nil {
+			return up
+		}
+	}
+	return dir
 }

@@ -85,7 +85,7 @@ func granted(e *registry.Entry) (p *permission.Profile, folders []permission.Mou
 	for _, list := range []*[]string{&p.Read, &p.Write} {
 		*list = slices.DeleteFunc(*list, func(text string) bool {
 			m, err := permission.ParseMount(text, false)
-			if err != nil || m.Host == "" {
+			if err != nil {
 				return false
 			}
 			if !slices.Contains(folders, m) { // it may be both to read and to write

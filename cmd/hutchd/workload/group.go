@@ -94,6 +94,18 @@ func (g *Group) Join(ctx context.Context, server string) error {
 	return s.join(ctx, g.Name)
 }
 
+// Leave has a member be in no group.
+func (g *Group) Leave(ctx context.Context, server string) error {
+	s, err := g.w.Server(server)
+	switch {
+	case err != nil:
+		return err
+	case s.group() != g.Name:
+		return fmt.Errorf("%w: server %s is not in %s", fs.ErrNotExist, server, g)
+	}
+	return s.join(ctx, "")
+}
+
 // do does f when it is the caller's turn.
 func (g *Group) do(ctx context.Context, f func() error) error {
 	select {

@@ -161,20 +161,32 @@ func (w *Workloads) checkGroup(name string) error {
 	return nil
 }
 
-// group returns the name of the group that the server is in.
+// group returns the name of the group that the server is in; "": none.
 func (s *Server) group() string {
-	if c := s.Config(); c != nil && c.Server().Group != "" {
+	switch c := s.Config(); {
+	case c == nil || c.Server().Group == "" && !c.Server().NoGroup:
+		return Default
+	default:
 		return c.Server().Group
 	}
-	return Default
 }
 
-// join has the server be in a group, also while it runs.
+// join has the server be in a group, or in none where that is "", also while it runs.
 func (s *Server) join(ctx context.Context, group string) error {
-	if group == Default {
+	none := ""
+	switch group {
+	case Default:
 		group = ""
+	case "":
+		none = "false"
 	}
 	return s.do(ctx, func(context.Context) error {
-		return s.make(func(c *runconfig.Config) (*runconfig.Config, error) { return c.Set("group", group) })
+		return s.make(func(c *runconfig.Config) (*runconfig.Config, error) {
+			c, err := c.Set("group", group)
+			if err != nil {
+				return nil, err
+			}
+			return c.Set("hutch.group", none)
+		})
 	})
 }

@@ -18,6 +18,8 @@ import (
 // imageOf returns the image of a server that is one, as a Box has it; "" of another.
 func imageOf(s runconfig.Source) string {
 	switch {
+	case s.Kind == runconfig.Here:
+		return s.Name
 	case s.Kind != runconfig.Image:
 		return ""
 	case (profiles.Box{Image: s.Name}).IsReference():
@@ -59,6 +61,9 @@ func (s *Server) imageStatus(source runconfig.Source) string {
 	ref := imageOf(source)
 	if ref == "" {
 		return ""
+	}
+	if source.Kind == runconfig.Here {
+		return fmt.Sprintf("image %s\n", ref)
 	}
 	img, whole, err := s.w.s.Images().Find(ref)
 	switch {

@@ -59,7 +59,7 @@ func (s *Server) install(ctx context.Context, c *runconfig.Server, look bool) er
 			s.tellNode(p)
 		}
 		return nil
-	case there && ctx.Err() == nil:
+	case there && p.folder == "" && ctx.Err() == nil: // what a person has written is to be what runs
 		asker{g: s.Gateway, server: s.Name}.tell("server.outdated", "what is installed is run, as no newer can be had: "+s.Hides(fs.Text(err)))
 		return nil
 	}
@@ -187,7 +187,7 @@ func (p *pack) find(a asker, c *runconfig.Server) (tool string, mounts []profile
 	}
 	lacks := view(nil).lacks(tool)
 	for _, m := range c.Mounts {
-		if m.Host != m.Guest || m.Host == "" || !m.ReadOnly {
+		if m.Host != m.Guest || !m.ReadOnly {
 			continue
 		}
 		for _, dir := range lacks {
@@ -198,6 +198,10 @@ func (p *pack) find(a asker, c *runconfig.Server) (tool string, mounts []profile
 	}
 	if lacks = view(mounts).lacks(tool); len(lacks) > 0 {
 		return "", nil, fmt.Errorf(notShown+" %s: %s", tool, a.read(lacks))
+	}
+	if p.folder != "" {
+		more, err := own(moduleOf(p.folder), mounts)
+		return tool, append(mounts, more...), err
 	}
 	return tool, mounts, nil
 }
@@ -220,7 +224,7 @@ func (p *pack) run(ctx context.Context, w *Workloads, v *sandbox.Sandbox, a aske
 	env["PATH"] = path.Dir(tool) + ":" + programs.DefaultPath
 	task, err := v.StartProgram(ctx, fmt.Sprintf("install-%d", w.s.NextID()), sandbox.Given{Env: env}, programs.Start{
 		Server:  a.server,
-		Program: wire.Program{Command: "sh", Args: []string{"-c", "exec >&2\n" + script, "sh", p.folder(), p.what, p.name}},
+		Program: wire.Program{Command: "sh", Args: []string{"-c", "exec >&2\n" + script, "sh", p.place(), p.what, p.name}},
 		In:      in, Out: out, Log: said, Gone: func(text string) { how = text },
 	})
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"hutch/aggd/oauth"
 	"hutch/aggd/wire"
 	"hutch/fs"
 	"hutch/mcpd/ledger"
@@ -94,7 +93,7 @@ func (s *Server) Start(ctx context.Context) error {
 func (s *Server) startNow(ctx context.Context) error {
 	return s.do(ctx, func(ctx context.Context) error {
 		err := s.start(ctx, true)
-		if err != nil && !errors.Is(err, oauth.ErrLogin) { // after which it is to run still
+		if err != nil && !unauthenticates(err) { // after which it is to run still
 			os.Remove(s.wantedPath())
 			return err
 		}
@@ -132,7 +131,7 @@ func (s *Server) start(ctx context.Context, look bool) error {
 		return err
 	case errors.Is(context.Cause(ctx), errStopped): // whatever it was that ended by that
 		return errors.Join(errStopped, s.halt(context.WithoutCancel(ctx)))
-	case errors.Is(err, oauth.ErrLogin):
+	case unauthenticates(err):
 		return errors.Join(err, s.refuse(err))
 	}
 	return errors.Join(err, s.fail(err))
@@ -304,7 +303,7 @@ func (s *Server) resume() {
 	s.Later(func(ctx context.Context) error {
 		for pause := firstPause; ; pause = min(2*pause, lastPause) {
 			err := s.do(ctx, s.startWanted)
-			if err == nil || errors.Is(err, oauth.ErrLogin) {
+			if err == nil || unauthenticates(err) {
 				return err
 			}
 			select {

@@ -49,7 +49,8 @@ func (g *Group) member(c *vmcp.Config, s *Server) wire.Server {
 	}
 	return wire.Server{
 		Name: s.Name, Enabled: true, Source: "groups", Keep: true, Pin: wire.PinNone, CallTimeout: wire.Duration(c.Timeout(s.Name)),
-		Program: program(s.Name, b),
+		ConnectTimeout: wire.Duration(c.Operational.Timeouts.BackendInit),
+		Program:        program(s.Name, b),
 	}
 }
 
@@ -74,7 +75,8 @@ func notServed(server string, state runconfig.State) error {
 
 // backend returns a remote server that is no member.
 func (g *Group) backend(c *vmcp.Config, b vmcp.Backend) wire.Server {
-	d := wire.Server{Name: b.Name, URL: b.URL, Enabled: true, Source: "groups", Keep: true, Health: wire.Duration(pingTime), CallTimeout: wire.Duration(c.Timeout(b.Name))}
+	d := wire.Server{Name: b.Name, URL: b.URL, Enabled: true, Source: "groups", Keep: true, Health: wire.Duration(pingTime),
+		ConnectTimeout: wire.Duration(c.Operational.Timeouts.BackendInit), CallTimeout: wire.Duration(c.Timeout(b.Name))}
 	if b.Transport == "sse" {
 		d.Type = "sse"
 	}

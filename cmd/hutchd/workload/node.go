@@ -42,7 +42,7 @@ func (s *Server) tellNode(p pack) {
 const newerNode = "install node 22.21, 24 or newer"
 
 // nodeOf returns the version of Node that a package was installed with.
-func (s *Server) nodeOf(p pack) string { return s.w.text(ofServer(s.Name), p.folder()+"/"+nodeFile) }
+func (s *Server) nodeOf(p pack) string { return s.w.text(ofServer(s.Name), p.place()+"/"+nodeFile) }
 
 // unresolved is what Node says of a host whose name it looked up by itself.
 var unresolved = regexp.MustCompile(`\b(EAI_AGAIN|ENOTFOUND)\b`)

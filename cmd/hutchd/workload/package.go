@@ -25,6 +25,7 @@ type pack struct {
 	name    string   // of the package
 	program string   // of the guest, which runs then
 	moves   bool     // what it names may be another version tomorrow
+	folder  string   // of this machine, that the package is; "": it is had from a registry
 	given   []string // the variables of hutchd's environment that say where packages are had
 	hosts   []string // that they are had from, with their ports
 }
@@ -55,9 +56,12 @@ func packOf(s runconfig.Source) (p pack, ok bool) {
 		p.from("UV_DEFAULT_INDEX", "https://pypi.org/simple")
 		p.hosts = append(p.hosts, "files.pythonhosted.org:443")
 	case runconfig.Go:
-		p = pack{tool: "go", script: goScript, name: s.Name, what: s.Name + "@" + cmp.Or(s.Version, "latest")}
+		p = pack{tool: "go", script: goScript, name: s.Name, what: s.Name + "@" + cmp.Or(s.Version, "latest"), folder: s.Path()}
 		p.program = path.Join(dir, "bin", path.Base(majorVersion.ReplaceAllString(s.Name, "")))
 		p.moves = !exactGo.MatchString(s.Version)
+		if p.folder != "" {
+			p.what, p.script, p.program = s.Name, goFolderScript, path.Join(dir, "bin", path.Base(s.Name))
+		}
 		p.given = []string{"GOPROXY", "GOSUMDB", "GONOSUMDB", "GOTOOLCHAIN"}
 		p.from("GOPROXY", "https://proxy.golang.org")
 		p.hosts = append(p.hosts, "sum.golang.org:443", "storage.googleapis.com:443")
@@ -107,7 +111,10 @@ try {
 	uvScript = `export UV_TOOL_DIR="$1/tools" UV_TOOL_BIN_DIR="$1/bin"
 uv tool install --no-progress --force --upgrade -- "$2" || exit
 [ -x "$1/bin/$3" ] || { echo "$3 has no program of its name:" $(ls "$1/bin"); exit 1; }`
-	goScript = `GOBIN="$1/bin" exec go install -- "$2"`
+	goScript       = `GOBIN="$1/bin" exec go install -- "$2"`
+	goFolderScript = `cd -- "$2" && name=$(go list -f '{{.Name}}' .) || exit
+[ "$name" = main ] || { echo "$2 is the package $name, and no program"; exit 1; }
+exec go build -buildvcs=false -o "$1/bin/${2##*/}" .`
 )
 
 var (
@@ -166,8 +173,8 @@ func (p *pack) environment(said map[string]string) map[string]string {
 	return env
 }
 
-// folder is the folder of the guest that it is installed in.
-func (p *pack) folder() string { return path.Dir(path.Dir(p.program)) }
+// place is the folder of the guest that it is installed in.
+func (p *pack) place() string { return path.Dir(path.Dir(p.program)) }
 
 // same says whether what was installed is of the same package, of whatever version.
 func (p *pack) same(was installation) bool { return was.Tool == p.tool && was.Name == p.name }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,6 +161,9 @@ func (s *Server) next(f func(*runconfig.Config) (*runconfig.Config, error)) (*ru
 		c = runconfig.Empty()
 	}
 	c, err := f(c)
+	if err == nil {
+		err = s.admits(c.Server())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -193,6 +197,9 @@ func (s *Server) read(text string) error {
 
 func (s *Server) decode(text string) error {
 	c, err := runconfig.Decode([]byte(text))
+	if err == nil {
+		err = s.admits(c.Server())
+	}
 	s.w.mu.Lock() // the group is to stay until the server is in it
 	defer s.w.mu.Unlock()
 	if err == nil {
@@ -206,6 +213,27 @@ func (s *Server) decode(text string) error {
 			s.known.of = c // of a server that runs only the group is another
 		}
 		s.config = c
+	}
+	return err
+}
+
+// admits says what a config asks for that no start would give. A file that it names may be
+// there by then.
+func (s *Server) admits(c *runconfig.Server) error {
+	if byLogin(c) {
+		_, err := s.client(c)
+		return err
+	}
+	p, err := s.w.s.Profiles.Get(s.ProfileName())
+	if err != nil { // of which there is another error
+		return nil
+	}
+	asks, err := c.Permissions()
+	if err == nil {
+		_, err = asks.Grant(permission.TermsOf(p))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	return err
 }
@@ -245,7 +273,7 @@ func (s *Server) Status() string {
 	if v.Entry != "" {
 		fmt.Fprintf(&b, "entry %s\n", v.Entry)
 	}
-	fmt.Fprintf(&b, "group %s\n", s.group())
+	fmt.Fprintf(&b, "group %s\n", cmp.Or(s.group(), "-"))
 	if !v.IsRemote() {
 		fmt.Fprintf(&b, "vm %s\n", ofServer(s.Name).vm())
 	}
