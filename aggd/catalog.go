@@ -132,9 +132,9 @@ func (u *upstream) connectAndFetch(l *wire.List) {
 	s := u.lists[l]
 	close(s.fetch)
 	s.fetch = nil
-	late := u.late
+	late := u.late || !u.lent.IsZero()
 	if err == nil && s.err == nil {
-		u.late = false
+		u.late, u.lent = false, time.Time{}
 	}
 	u.mu.Unlock()
 	if late {
@@ -149,6 +149,11 @@ func (u *upstream) fetchAll(ctx context.Context, c *conn) {
 		s.fresh = false
 	}
 	u.mu.Unlock()
+	u.fetchStale(ctx, c)
+}
+
+// fetchStale fetches the lists that are not as they are now.
+func (u *upstream) fetchStale(ctx context.Context, c *conn) {
 	var all sync.WaitGroup
 	for _, l := range wire.Lists {
 		all.Go(func() { u.fetch(ctx, c, l) })
@@ -172,6 +177,10 @@ func (u *upstream) fetch(ctx context.Context, c *conn, l *wire.List) {
 	}
 	if err != nil {
 		u.logf("%v", err)
+		select {
+		case u.lacks <- struct{}{}:
+		default:
+		}
 	}
 	items, left := sound(l, items, c.stateless.Load())
 	var headers map[string][]headerParam
@@ -266,6 +275,68 @@ func (u *upstream) pages(ctx context.Context, c *conn, l *wire.List) ([][]byte, 
 		params = fmt.Appendf(nil, `{"cursor":%s}`, cursor)
 	}
 	return nil, fmt.Errorf("%s: more than %d pages", l.MCP, maxPages)
+}
+
+// relist asks a server again, with back-off and for longer each time, for the lists that
+// it has not given, until the connection ends.
+func (u *upstream) relist(c *conn) {
+	for {
+		select {
+		case <-u.lacks:
+		case <-c.over:
+			return
+		}
+		limit := u.def.connectTimeout()
+		for failures := 1; u.unlisted() != nil; failures++ {
+			if !pause(backOff(failures), c.over, nil) {
+				return
+			}
+			limit = min(2*limit, max(limit, u.def.callTimeout()))
+			ctx, cancel := context.WithTimeoutCause(context.Background(), limit, fmt.Errorf("no answer within %v", limit))
+			u.fetchStale(ctx, c)
+			cancel()
+			u.tellChanges()
+			u.tellState()
+		}
+		u.setLate(false)
+	}
+}
+
+// unlisted returns why the server has not given one of its lists, nil if it has given all.
+func (u *upstream) unlisted() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, l := range wire.Lists {
+		if err := u.lists[l].err; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lend has the host be given a list as another connection of the server has it, while
+// this one has none. It begins to be fetched, and the host is told if it is another.
+func (u *upstream) lend(l *wire.List, items [][]byte) {
+	u.mu.Lock()
+	s := u.lists[l]
+	u.lent, s.told, s.given = time.Now(), true, items
+	u.mu.Unlock()
+	u.startFetch(l)
+}
+
+// filled returns what was fetched of a list, and whether it ever was.
+func (u *upstream) filled(l *wire.List) ([][]byte, bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.lists[l].items, u.lists[l].filled
+}
+
+// gives reports whether the connection has a list, or is there to be asked for it, and
+// has not failed to give it.
+func (u *upstream) gives(l *wire.List) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.lists[l].filled || u.state == wire.Connected && u.lists[l].err == nil
 }
 
 // tellChanges tells the host of lists that are not as it was given them last.

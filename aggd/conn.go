@@ -89,6 +89,7 @@ type conn struct {
 
 	complaints *rate.Limiter // about lines that are passed over
 	passed     atomic.Int64  // how many there were
+	garbled    atomic.Value  // a string: the last, and why
 	answering  atomic.Int64  // bytes of the answers on their way to the server
 
 	stateless atomic.Bool // the server speaks 2026-07-28
@@ -99,7 +100,8 @@ type conn struct {
 	mu    sync.Mutex // guards what follows
 	last  uint64
 	calls map[uint64]*call
-	cause error // why the session ended
+	cause error           // why the session ended
+	news  map[string]bool // of lists that were told to have changed just now: whether they have again
 }
 
 func newConn(up *upstream) *conn {
@@ -110,6 +112,7 @@ func newConn(up *upstream) *conn {
 
 		complaints: rate.NewLimiter(rate.Every(10*time.Second), 5),
 		calls:      make(map[uint64]*call),
+		news:       make(map[string]bool),
 		listens:    listens{byURI: make(map[string]*listen)},
 	}
 }
@@ -133,7 +136,7 @@ func (c *conn) run(ctx context.Context, q *call, method string, params json.RawM
 		if method != "initialize" {
 			c.tellCancelled(q, context.Cause(ctx))
 		}
-		return outcome{err: context.Cause(ctx), sent: q.sent}
+		return outcome{err: c.noisy(context.Cause(ctx)), sent: q.sent}
 	}
 }
 

@@ -78,7 +78,7 @@ func (u *upstream) discover(ctx context.Context, c *conn) (outcome, error) {
 	case o.err == nil || errors.As(o.err, &refused):
 		return o, nil
 	case ctx.Err() != nil: // it may have come while limit's was looked at
-		return o, fmt.Errorf("initialize: %w", context.Cause(ctx))
+		return o, fmt.Errorf("initialize: %w", c.noisy(context.Cause(ctx)))
 	case limit.Err() != nil:
 		return o, nil
 	}
@@ -165,7 +165,7 @@ func (u *upstream) askBoth(ctx context.Context, c *conn) error {
 			u.era.Store(spoken(found))
 			return errProbed
 		case <-ctx.Done():
-			return fmt.Errorf("initialize: %w", context.Cause(ctx))
+			return fmt.Errorf("initialize: %w", c.noisy(context.Cause(ctx)))
 		}
 	}
 	return u.askedBoth(c, found, err)

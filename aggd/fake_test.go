@@ -131,12 +131,21 @@ func (f *fake) line(line []byte, write func(string)) {
 		}
 	case "initialize":
 		f.caps.Store(string(rawjson.Get(params, "capabilities")))
+		if f.mode == "picky" && f.caps.Load() != "{}" && !gateOpen() {
+			fmt.Fprintln(os.Stderr, "no memory for another")
+			os.Exit(6)
+		}
 		version := "2025-06-18"
 		if f.mode == "old" {
 			version = "1999-01-01"
 		}
 		result(`{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"prompts":{},"logging":{}},"serverInfo":{"name":"fake","version":"1"},"instructions":"be kind"}`, version)
 	case "tools/list":
+		if f.mode == "tardy" && !gateOpen() {
+			write(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32603,"message":"no list yet"}}`)
+			return
+		}
+		f.more.Store(f.more.Load() || f.mode == "picky" && f.caps.Load() != "{}")
 		f.listTools(params, result)
 	case "resources/list":
 		result(`{"resources":[{"uri":"test://a/b?c","name":"r","mimeType":"text/x"}]}`)
@@ -162,6 +171,12 @@ func (f *fake) line(line []byte, write func(string)) {
 	default:
 		write(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32601,"message":"no <such> method","data":{"big":12345678901234567890}}}`)
 	}
+}
+
+// gateOpen reports whether the test has made the file that the server waits for.
+func gateOpen() bool {
+	_, err := os.Stat(os.Getenv("GATE"))
+	return err == nil
 }
 
 func (f *fake) listTools(params []byte, result func(string, ...any)) {
@@ -246,6 +261,12 @@ func (f *fake) call(id string, params []byte, result func(string, ...any), write
 	case "change":
 		f.more.Store(!f.more.Load())
 		write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		result(`{}`)
+	case "changes": // 300 times at once
+		f.more.Store(true)
+		for range 300 {
+			write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		}
 		result(`{}`)
 	case "sulk":
 		f.sulk.Store(true)

@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"time"
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
@@ -63,10 +66,21 @@ func (c *conn) unreadable(line []byte, err error) {
 // nothing else.
 func (c *conn) noise(line []byte, why error) {
 	n := c.passed.Add(1)
+	c.garbled.Store(fmt.Sprintf("%.80q (%v)", line, why))
 	c.throttle()
 	if c.complaints.Allow() {
 		c.up.logf("sent what is passed over, %d lines until now (%v): %.80q", n, why, line)
 	}
+}
+
+// noisy adds to why a request has no answer what the server sent that was passed over:
+// the answer may have been in it.
+func (c *conn) noisy(err error) error {
+	last, _ := c.garbled.Load().(string)
+	if last == "" {
+		return err
+	}
+	return fmt.Errorf("%w; of what the server sent %d lines were passed over, the last %s", err, c.passed.Load(), last)
 }
 
 // A server may send so many notifications, and lines that nobody waits for, at once,
@@ -95,6 +109,12 @@ func (c *conn) response(line []byte, m jsonrpc.Message, from *call) {
 		q = cmp.Or(from, c.onlyCall())
 	}
 	if q != nil {
+		c.mu.Lock()
+		news := slices.Collect(maps.Keys(c.news))
+		c.mu.Unlock()
+		for _, method := range news { // what the call has changed is told before it ends
+			c.tellAgain(method, false)
+		}
 		q.settle(o)
 		return
 	}
@@ -147,14 +167,58 @@ func (c *conn) notification(m jsonrpc.Message, from *call) {
 	ofCall := m.Method != "notifications/resources/updated"
 	for _, l := range wire.Lists {
 		if m.Method == l.Changed {
-			ofCall = false
 			c.up.invalidate(l)
+			ofCall = false
 		}
+	}
+	if !ofCall && m.Method != "notifications/resources/updated" {
+		c.changed(m.Method)
+		return
 	}
 	if from == nil && ofCall {
 		from = c.latestCall(true)
 	}
 	c.up.agg.tell("notification", 0, c.clientOf(from), c.up.name, m.Method, m.Params, from)
+}
+
+// joinTime is how long changes of a list are joined after one was told.
+const joinTime = 100 * time.Millisecond
+
+// changed tells the host that lists changed: at once, and then once for all that
+// changes within joinTime.
+func (c *conn) changed(method string) {
+	c.mu.Lock()
+	_, told := c.news[method]
+	c.news[method] = told
+	c.mu.Unlock()
+	if told {
+		return
+	}
+	c.up.agg.tell("notification", 0, c.up.client, c.up.name, method, nil, nil)
+	c.up.agg.tasks.Go(func() {
+		for told := true; told; {
+			pause(joinTime, c.over, nil)
+			told = c.tellAgain(method, true)
+		}
+	})
+}
+
+// tellAgain tells the host that lists changed if they have since they were told to.
+// If they have not, and it is the last time, the next change is told at once.
+func (c *conn) tellAgain(method string, last bool) bool {
+	c.mu.Lock()
+	again := c.news[method]
+	switch {
+	case again:
+		c.news[method] = false
+	case last:
+		delete(c.news, method)
+	}
+	c.mu.Unlock()
+	if again {
+		c.up.agg.tell("notification", 0, c.up.client, c.up.name, method, nil, nil)
+	}
+	return again
 }
 
 // progress passes a progress notification on with the token its call had.

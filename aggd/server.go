@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"hutch/aggd/wire"
 )
@@ -159,6 +160,11 @@ func (s *server) status(client string) wire.Status {
 	st := d.Status(s.state, s.fault)
 	if u := s.best(client); u != nil {
 		u.describe(*d, &st)
+		for _, other := range s.ups {
+			if why := other.failing(); why != nil && other != u && st.State == wire.Connected {
+				st.State, st.Error = wire.Degraded, "an instance of it, for clients of other capabilities: "+why.Error()
+			}
+		}
 	}
 	if s.bearer != nil {
 		s.bearer.describe(&st)
@@ -207,9 +213,15 @@ func (u *upstream) describe(d definition, st *wire.Status) {
 	if st.Connected && u.ill != nil {
 		st.State, st.Error = wire.Unhealthy, u.ill.Error()
 	}
+	if tools := u.lists[wire.Tools]; st.State == wire.Connected && !tools.filled && tools.err == nil && u.client == "" {
+		st.State = wire.Starting // nobody knows yet what it has
+	}
 	for _, l := range wire.Lists {
 		if err := u.lists[l].err; err != nil && st.Error == "" {
 			st.Error = err.Error()
+			if st.Connected {
+				st.State = wire.Degraded
+			}
 		}
 		st.LeftOut = append(st.LeftOut, u.lists[l].left...)
 	}
@@ -221,4 +233,21 @@ func (u *upstream) describe(d definition, st *wire.Status) {
 	st.Capabilities = json.RawMessage(u.session.capabilities)
 	st.ServerInfo = json.RawMessage(u.session.serverInfo)
 	st.Instructions = u.session.instructions
+}
+
+// failing returns why the connection could not be made a while ago, or lacks a list; nil
+// if that is long ago, or it is not so.
+func (u *upstream) failing() error {
+	u.mu.Lock()
+	cause := u.cause
+	recent := u.state == wire.Failed && time.Since(u.tried) < u.def.idleTimeout()
+	connected := u.state == wire.Connected
+	u.mu.Unlock()
+	switch {
+	case recent:
+		return cause
+	case connected:
+		return u.unlisted()
+	}
+	return nil
 }

@@ -138,7 +138,7 @@ func TestBadStarts(t *testing.T) {
 		wants(t, h.rpc("", name, "tools/call", `{"name":"x"}`), `"error":"server `+name+" is not connected", want)
 	}
 	wants(t, h.rpc("", "cursor", "tools/call", `{"name":"x"}`), `"echo"`)
-	if st := h.status("cursor"); !strings.Contains(st.Error, "repeats the cursor") || st.State != wire.Connected {
+	if st := h.status("cursor"); !strings.Contains(st.Error, "repeats the cursor") || st.State != wire.Degraded {
 		t.Errorf("%+v", st)
 	}
 	if names := h.tools(); len(names) != 0 {

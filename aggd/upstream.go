@@ -45,6 +45,7 @@ type upstream struct {
 	cancel       context.CancelFunc
 	done         chan struct{}
 	kick         chan struct{} // wakes run: somebody needs the connection
+	lacks        chan struct{} // wakes relist: a list was not given
 
 	kept    atomic.Int64 // bytes of the lists
 	fetched atomic.Int64 // which fetch of the aggregator's brought the last
@@ -63,6 +64,7 @@ type upstream struct {
 	tried    time.Time     // when the last one began
 	failures int           // in a row
 	late     bool          // a list has waited for it in vain
+	lent     time.Time     // when the host was last given another's list in place of its own; zero: it has all
 	change   chan struct{} // closed when the state changes
 	busy     int           // users of conn
 	used     time.Time     // when the last one left
@@ -99,6 +101,7 @@ func newUpstream(agg *aggregator, def definition, era *atomic.Uint32, client str
 		cancel:       cancel,
 		done:         make(chan struct{}),
 		kick:         make(chan struct{}, 1),
+		lacks:        make(chan struct{}, 1),
 		state:        wire.Stopped,
 		change:       make(chan struct{}),
 		lists:        newLists(),
@@ -135,6 +138,7 @@ func (u *upstream) run(ctx context.Context) {
 			continue
 		}
 		u.connected(c)
+		u.agg.tasks.Go(func() { u.relist(c) })
 		u.watch(ctx, c)
 	}
 }
@@ -143,12 +147,13 @@ func (u *upstream) run(ctx context.Context) {
 func (u *upstream) awaitTurn(ctx context.Context) bool {
 	u.mu.Lock()
 	state, failures, tried := u.state, u.failures, u.tried
+	wanted := !u.lazy || state == wire.Failed && time.Since(u.lent) < u.def.idleTimeout()
 	u.mu.Unlock()
 	if state == wire.Starting {
 		return ctx.Err() == nil
 	}
 	var due <-chan time.Time
-	if !u.lazy {
+	if wanted {
 		timer := time.NewTimer(backOff(failures))
 		defer timer.Stop()
 		due = timer.C
@@ -234,7 +239,7 @@ func (u *upstream) retire() time.Duration {
 func (u *upstream) connected(c *conn) {
 	u.mu.Lock()
 	u.conn, u.used = c, time.Now()
-	u.late, u.unanswered, u.ill = false, 0, nil
+	u.late, u.lent, u.unanswered, u.ill = false, time.Time{}, 0, nil
 	for _, s := range u.lists {
 		u.late = u.late || s.err != nil
 	}

@@ -140,6 +140,7 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 const (
 	Starting    = "starting"
 	Connected   = "connected"
+	Degraded    = "degraded"    // connected, and does not give a list, or to some; Status.Error says why
 	Unhealthy   = "unhealthy"   // connected, and does not answer; Status.Error says how
 	Failed      = "failed"      // Status.Error says why; tried again with back-off
 	Stopped     = "stopped"     // a program that runs when it is needed

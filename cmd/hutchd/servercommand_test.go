@@ -284,7 +284,7 @@ func TestServerUnlisted(t *testing.T) {
 		t.Errorf("hutch server run prints %s", out)
 	}
 	s.hutch("server", "-name", "good", "run", good.URL+"/mcp")
-	s.has("servers/bad/status", "running\n", "\nnote '"+why)
+	s.has("servers/bad/status", "degraded\n", "\nnote '"+why)
 	if out := s.hutch("call", "servers/bad"); !strings.Contains(out, "hutch: "+why) {
 		t.Errorf("hutch call prints %s", out)
 	}

@@ -10,7 +10,7 @@ import (
 
 // A State is what a server is doing, in ToolHive's words for it.
 //
-//	starting → running ⇄ unhealthy            removing → gone
+//	starting → running ⇄ unhealthy, degraded  removing → gone
 //	    ↓        ↓    ⇄ auth_retrying → unauthenticated
 //	  error   stopping → stopped → starting
 //
@@ -23,6 +23,7 @@ const (
 	Starting        State = "starting"
 	Running         State = "running"
 	Unhealthy       State = "unhealthy"       // it runs and does not answer
+	Degraded        State = "degraded"        // it runs and does not give one of its lists; ours
 	AuthRetrying    State = "auth_retrying"   // its token could not be renewed, and is tried again
 	Unauthenticated State = "unauthenticated" // a remote server takes no token that there is
 	Stopping        State = "stopping"
@@ -34,7 +35,7 @@ const (
 )
 
 // States are all of them but Gone.
-var States = []State{Starting, Running, Unhealthy, AuthRetrying, Unauthenticated, Stopping, Stopped, PolicyStopped, Error, Removing, Unknown}
+var States = []State{Starting, Running, Unhealthy, Degraded, AuthRetrying, Unauthenticated, Stopping, Stopped, PolicyStopped, Error, Removing, Unknown}
 
 // An Event is what has a server change its state. Its text is what is said of a
 // server to which it cannot happen.
@@ -49,6 +50,7 @@ const (
 	Fail       Event = "fail"      // to start, to stop or to be removed
 	Exit       Event = "end"       // by itself
 	Sick       Event = "be found ill"
+	Lack       Event = "be found without a list"
 	Well       Event = "be found well" // it answers, or its token was renewed
 	Refuse     Event = "be refused"    // its token, for good
 	RetryToken Event = "wait for a token"
@@ -83,6 +85,17 @@ var Transitions = []Transition{
 	{Running, RetryToken, AuthRetrying, false},
 	{Running, Exit, Stopped, false},
 	{Running, Forbid, PolicyStopped, true},
+
+	{Running, Lack, Degraded, true},
+	{Unhealthy, Lack, Degraded, true},
+
+	{Degraded, Well, Running, true},
+	{Degraded, Sick, Unhealthy, true},
+	{Degraded, Stop, Stopping, true},
+	{Degraded, Exit, Stopped, true},
+	{Degraded, Refuse, Unauthenticated, true},
+	{Degraded, RetryToken, AuthRetrying, true},
+	{Degraded, Forbid, PolicyStopped, true},
 
 	{Unhealthy, Well, Running, true},
 	{Unhealthy, Stop, Stopping, true},
@@ -150,4 +163,6 @@ func (s State) Next(e Event) (State, error) {
 }
 
 // Live tells whether a server of that state runs, well or not.
-func (s State) Live() bool { return slices.Contains([]State{Running, Unhealthy, AuthRetrying}, s) }
+func (s State) Live() bool {
+	return slices.Contains([]State{Running, Unhealthy, Degraded, AuthRetrying}, s)
+}

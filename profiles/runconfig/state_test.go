@@ -57,7 +57,7 @@ func TestTransitions(t *testing.T) {
 	if !slices.Equal(theirs, want) {
 		t.Errorf("documented are\n%s\nwant\n%s", strings.Join(theirs, "\n"), strings.Join(want, "\n"))
 	}
-	if len(States) != 11 {
+	if len(States) != 12 {
 		t.Errorf("%d states", len(States))
 	}
 }

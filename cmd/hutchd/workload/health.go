@@ -44,14 +44,15 @@ func (s *Server) observe() {
 	if !s.told().Live() || s.freshen() != nil {
 		return
 	}
-	was := s.told()
 	now, why := s.look()
-	switch {
-	case was == runconfig.Running && now == runconfig.Unhealthy:
-		s.enter(runconfig.Sick, why)
-	case was == runconfig.Unhealthy && now == runconfig.Running:
-		s.enter(runconfig.Well, nil)
+	if on := found[now]; now != s.told() && on != "" {
+		s.enter(on, why)
 	}
+}
+
+// found are what a server is found to be that runs.
+var found = map[runconfig.State]runconfig.Event{
+	runconfig.Running: runconfig.Well, runconfig.Unhealthy: runconfig.Sick, runconfig.Degraded: runconfig.Lack,
 }
 
 // connection returns what the aggregator says of the server, which has a second for that.
@@ -83,7 +84,7 @@ func (s *Server) unlisted(ctx context.Context) (notes []string) {
 	if err != nil {
 		return nil
 	}
-	if st.State == wire.Connected && st.Error != "" { // what else may be wrong ends the connection
+	if st.State == wire.Degraded { // what else may be wrong ends the connection
 		notes = append(notes, s.Hides(st.Error))
 	}
 	for _, why := range st.LeftOut {
@@ -106,6 +107,10 @@ func (s *Server) look() (runconfig.State, error) {
 		return runconfig.Unhealthy, err
 	case st.State == wire.Connected:
 		return runconfig.Running, nil
+	case st.Connected && st.State == wire.Starting:
+		return runconfig.Starting, nil
+	case st.State == wire.Degraded:
+		return runconfig.Degraded, errors.New(s.Hides(st.Error))
 	case st.Error != "":
 		return runconfig.Unhealthy, errors.New(s.Hides(st.Error))
 	}
