@@ -72,6 +72,10 @@ type Config struct {
 	// are none.
 	Resolve wire.Resolver
 
+	// Hide takes out of what a server says to the client what that is not to have of it;
+	// where it is not ok, nothing of that is passed on. Nil: it may have all.
+	Hide func(value []byte) (left []byte, ok bool)
+
 	Log    *slog.Logger
 	AggLog io.Writer
 	// Event is told of security events.

@@ -93,11 +93,17 @@ func (c *call) request(ctx context.Context, aggregator *child.Child, request wir
 	case err != nil:
 		return answer, c.unanswered(ctx, answer.Fate, err)
 	case answer.Error != nil:
-		return answer, jsonrpc.Received(answer.Error)
+		told, why := c.session.e.hide(answer.Error)
+		if why != nil {
+			return answer, why
+		}
+		return answer, jsonrpc.Received(told)
 	case answer.Result == nil:
 		answer.Result = json.RawMessage(`{}`)
 	}
-	return answer, nil
+	var why *Error
+	answer.Result, why = c.session.e.hide(answer.Result)
+	return answer, why
 }
 
 // ours returns the params of a request that speaks for itself as one of the
@@ -147,6 +153,10 @@ func ended(ctx context.Context) *Error {
 // progress passes a progress notification of the call's server on to the guest.
 func (c *call) progress(params json.RawMessage) {
 	if c.ctx.Err() != nil {
+		return
+	}
+	params, why := c.session.e.hide(params)
+	if why != nil {
 		return
 	}
 	if params = c.session.e.told(tellsProgress, func() *policy.Event { return c.question(nil) }, params); params != nil {

@@ -46,6 +46,10 @@ func (e *Endpoint) asked(ctx context.Context, r wire.ServerRequest) (result, rpc
 // inquire has a server's request answered by whom it is for.
 func (e *Endpoint) inquire(ctx context.Context, r wire.ServerRequest) (json.RawMessage, *Error) {
 	to, s := e.answerer(r)
+	var why *Error
+	if r.Params, why = e.hide(r.Params); why != nil {
+		return nil, why
+	}
 	return e.inquiry(r, to, s).run(ctx)
 }
 

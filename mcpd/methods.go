@@ -102,7 +102,7 @@ func planList(list *wire.List) func(context.Context, *call) (step, *Error) {
 			if err != nil {
 				return nil, err
 			}
-			return stock.result, nil
+			return c.session.e.hide(stock.result)
 		}, nil
 	}
 }

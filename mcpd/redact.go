@@ -1,6 +1,11 @@
 package mcpd
 
-import "hutch/mcpd/redact"
+import (
+	"encoding/json"
+
+	"hutch/aggd/jsonrpc"
+	"hutch/mcpd/redact"
+)
 
 // redact returns a text that a server may have had a part in without the
 // secrets that the ledger knows: servers repeat what they were sent.
@@ -10,6 +15,18 @@ func (e *Endpoint) redact(text string) string {
 		return new(redact.Redactor).Redact(text)
 	}
 	return db.Redactor().Redact(text)
+}
+
+// hide returns what a server says as the client may have it.
+func (e *Endpoint) hide(value json.RawMessage) (json.RawMessage, *Error) {
+	if e.cfg.Hide == nil || len(value) == 0 {
+		return value, nil
+	}
+	left, ok := e.cfg.Hide(value)
+	if !ok {
+		return nil, failure(jsonrpc.CodeInternal, "the server says a secret that cannot be told from the rest: it is withheld")
+	}
+	return left, nil
 }
 
 // An Alert is a security event.

@@ -14,6 +14,10 @@ import (
 // notified passes a server's notification on to the sessions it is for. The
 // aggregator's reader calls it: it never blocks.
 func (e *Endpoint) notified(n wire.Notification) {
+	var why *Error
+	if n.Params, why = e.hide(n.Params); why != nil {
+		return
+	}
 	switch n.Method {
 	case wire.Lost:
 		if !e.cfg.Stopped(n.Server) {

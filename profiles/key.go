@@ -14,6 +14,7 @@ type Key struct {
 	Min, Max string // as values are written; "": there is none
 	Default  string // of a key that a config can say
 	In       Where
+	Words    []string // that it can say; nil: others than words
 	kind     kind
 	same     string // the key that says the same
 	field    func(target) any
@@ -106,6 +107,7 @@ var Keys = withAliases(append([]Key{
 
 	{Name: "security.default", In: InProfile, kind: isText, field: func(t target) any { return &t.p.Security.Default }},
 	{Name: "security.mode", In: InProfile, kind: isText, field: func(t target) any { return &t.p.Security.Mode }},
+	{Name: "security.hide", In: InProfile, kind: isText, Words: []string{HideCredentials, HideKnown, HideNothing}, field: func(t target) any { return &t.p.Hide }},
 	{Name: "security.ask_timeout", In: InProfile, kind: isTime, Min: "1s", field: func(t target) any { return &t.p.Security.AskTime }},
 
 	{Name: "security.deny", In: InProfile, kind: isTexts, field: func(t target) any { return &t.p.Security.Deny }},

@@ -66,6 +66,13 @@ const (
 	UndoAll   = "all"   // before either
 )
 
+// What of secrets that are known is taken out of what servers say to a client.
+const (
+	HideCredentials = "credentials" // what the servers themselves are given, the default
+	HideKnown       = "known"       // all that records do not show, too
+	HideNothing     = "nothing"
+)
+
 var undos = []string{UndoNone, UndoCalls, UndoExecs, UndoAll}
 
 // set gives the field of k the value that v says; an empty v unsets it. The
@@ -136,6 +143,8 @@ func (k *Key) check(v string) error {
 		return wrong("is not a host name")
 	case k.kind == isNet && v != NetNone && v != NetProxy:
 		return fmt.Errorf("%.64q: it is %s or %s", v, NetNone, NetProxy)
+	case k.Words != nil && !slices.Contains(k.Words, v):
+		return fmt.Errorf("%.64q: it is one of %s", v, strings.Join(k.Words, ", "))
 	case k.kind == isUndo && !slices.Contains(undos, v):
 		return fmt.Errorf("%.64q: it is %s", v, strings.Join(undos, ", "))
 	}

@@ -36,6 +36,7 @@ type Profile struct {
 	HTTP     HTTP
 	Commands Commands
 	Storage  Storage
+	Hide     string // what of secrets is taken out of what servers say: a word of HideCredentials' kind; "": that
 	// Privileged says that corp allows permission profiles that ask to be so.
 	Privileged bool
 	// MaxPending is how many bytes the VM's MCP sessions may hold; 0: the default.
@@ -106,6 +107,25 @@ func (p *Profile) Secrets() []string {
 	}
 	slices.Sort(hidden)
 	return slices.Compact(hidden)
+}
+
+// Credentials returns the values in the profile by which its servers are told who asks:
+// their tokens, and headers whose names say, to secret, that they are such. What is a
+// reference to one is not among them, nor are the values of environments, most of which
+// are ordinary words.
+func (p *Profile) Credentials(secret func(name string) bool) (values []string) {
+	for _, s := range p.Servers {
+		if !reference.Is(s.BearerToken) {
+			values = append(values, s.BearerToken)
+		}
+		for name, v := range s.Headers {
+			if secret(name) && !reference.Is(v) {
+				_, credentials, _ := strings.Cut(v, " ")
+				values = append(values, append(Parts(v), credentials)...)
+			}
+		}
+	}
+	return values
 }
 
 // References returns the references to secrets that the servers have.

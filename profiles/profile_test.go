@@ -119,7 +119,7 @@ func TestParseRefuses(t *testing.T) {
 		{"[mcpServers.a]\nurl = \"http://a\"\n[mcpServers.a.hutch.rules]\nx.on = \"dns\"", `line 4: mcpServers.a.hutch.rules.x.on "dns": it is one of mcp.request,`},
 		{"[mcpServers.a]\nurl = \"http://a\"\n[mcpServers.a.hutch.rules]\nx = 1", `line 4: mcpServers.a.hutch.rules.x: write a table`},
 		{"[mcpServers.a]\nurl = \"http://a\"\n[mcpServers.a.capsem]\nrules = 1", `line 4: unknown key "mcpServers.a.capsem.rules": remove it; known here are enabled editable`},
-		{"[security]\nx = 1", `line 2: unknown key "security.x": remove it; known here are default mode ask_timeout deny capabilities cedar rules`},
+		{"[security]\nx = 1", `line 2: unknown key "security.x": remove it; known here are default mode hide ask_timeout deny capabilities cedar rules`},
 		{"[security.rules.mcp.a]\non = \"mcp.request\"\ndecision = \"block\"\nif = \"mcp.request.tol == ''\"", `line 4: security.rules.mcp.a.if `},
 		{"[security.rules.mcp.a]\non = \"mcp.requests\"", `line 2: security.rules.mcp.a.on "mcp.requests": it is one of mcp.request`},
 		{"[security.envelope]\nrequired = 1", "line 2: security.envelope.required: write true or false"},

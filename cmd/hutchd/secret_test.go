@@ -23,7 +23,7 @@ const teller = `while read -r line; do
 	id=$(printf %s "$line" | sed -n 's/.*"id": *\([0-9]*\).*/\1/p')
 	case $line in
 	*'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}\n' "$id";;
-	*'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"tell","inputSchema":{"type":"object"}},{"name":"hint","description":"by %s","inputSchema":{"type":"object","title":"%s"}}]}}\n' "$id" "$TOKEN" "$TOKEN";;
+	*'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"tell","inputSchema":{"type":"object"}},{"name":"hint","description":"by %s","inputSchema":{"type":"object","title":"%s"}},{"name":"x_%s","inputSchema":{"type":"object"}}]}}\n' "$id" "$TOKEN" "$TOKEN" "$TOKEN";;
 	*'"tools/call"'*) echo "it says $TOKEN" >&2; printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"it is %s."}]}}\n' "$id" "$TOKEN";;
 	*'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found"}}\n' "$id";;
 	esac
@@ -43,7 +43,7 @@ func secretService(t *testing.T, ref string) (*service, <-chan string) {
 	}))
 	t.Cleanup(web.Close)
 	s := serve(t, false)
-	s.write("profiles/default.toml", fmt.Sprintf("[mcpServers.s]\ncommand = \"sh\"\nargs = [\"-c\", '''%s''']\nenv.TOKEN = %q\n[mcpServers.web]\nurl = %q\nbearer_token = %q\n", teller, ref, web.URL, ref))
+	s.write("profiles/default.toml", fmt.Sprintf("[security]\nhide = \"nothing\"\n[mcpServers.s]\ncommand = \"sh\"\nargs = [\"-c\", '''%s''']\nenv.TOKEN = %q\n[mcpServers.web]\nurl = %q\nbearer_token = %q\n", teller, ref, web.URL, ref))
 	return s, headers
 }
 
@@ -115,6 +115,17 @@ func TestSecret(t *testing.T) {
 		}
 	}
 	s.nowhere(t, one, two)
+	shown := "vm/dev/mcp/tools/s__x_%5Bredacted%5D/schema"
+	if got := s.read(shown); !strings.Contains(got, `"object"`) {
+		t.Errorf("%s is %s", shown, got)
+	}
+	profile := s.read("profiles/default.toml")
+	s.write("profiles/default.toml", strings.Replace(profile, `hide = "nothing"`, "", 1))
+	s.write("vm/dev/mcp/ctl", "reload\n")
+	if got := s.tellsToken(); !strings.Contains(got, "it is [redacted].") {
+		t.Errorf("the server tells the guest its own secret: %s", got)
+	}
+	s.write("profiles/default.toml", profile)
 	if out, err := s.secret("", "rm", "gh"); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -138,7 +149,8 @@ func (s *service) nowhere(t *testing.T, values ...string) {
 	if err != nil || !bytes.Contains(show, []byte("secret:gh")) {
 		t.Errorf("profiles/show: %v: %s", err, show)
 	}
-	places := map[string][]byte{"profiles/show": show}
+	tools, _ := s.command("hutch", "9p", "ls", "vm/dev/mcp/tools").CombinedOutput()
+	places := map[string][]byte{"profiles/show": show, "mcp/tools": tools}
 	for _, name := range []string{"vm/dev/mcp/servers", "vm/dev/log/agg", "vm/dev/log/mcp", "log/service", "vm/dev/status", "err", "vm/dev/err"} {
 		places[name] = []byte(s.read(name))
 	}

@@ -33,6 +33,7 @@ func (s *Store) Judge(name string, strict bool, tools []Tool) []Verdict {
 	if s == nil || len(tools) == 0 {
 		return verdicts
 	}
+	tools = s.shown(tools)
 	j := judging{server: s.server(name), strict: strict}
 	defer j.turn.Unlock()
 	j.load()

@@ -67,6 +67,18 @@ type Tool struct {
 	Raw  []byte
 }
 
+// shown returns tools with the names by which they are kept: without secrets.
+func (s *Store) shown(tools []Tool) []Tool {
+	if s.Hide == nil {
+		return tools
+	}
+	list := make([]Tool, len(tools))
+	for i, t := range tools {
+		list[i] = Tool{s.Hide(t.Name), t.Raw}
+	}
+	return list
+}
+
 // server returns what is known of a server, and holds its turn.
 func (s *Store) server(name string) *server {
 	s.mu.Lock()
@@ -164,7 +176,7 @@ func (s *Store) Approve(name string, tools []Tool) error {
 	if err != nil {
 		return fmt.Errorf("what was approved of server %s cannot be read: approve the server, which approves all that it offers: %w", name, err)
 	}
-	return v.approve(name, b, tools)
+	return v.approve(name, b, s.shown(tools))
 }
 
 // ApproveAll approves tools as a server offers them now, and of those that it offers
@@ -177,11 +189,14 @@ func (s *Store) ApproveAll(name string, tools []Tool, others []string) error {
 	was, _ := v.book()
 	b := newBook()
 	for _, tool := range others {
+		if s.Hide != nil {
+			tool = s.Hide(tool)
+		}
 		if p, ok := was.pins[tool]; ok {
 			b.put(tool, p)
 		}
 	}
-	return v.approve(name, b, tools)
+	return v.approve(name, b, s.shown(tools))
 }
 
 // approve puts tools into a book, which is the server's from then on.
@@ -203,6 +218,9 @@ func (s *Store) Approved(name, tool string) (string, error) {
 	v := s.server(name)
 	defer v.turn.Unlock()
 	b, err := v.book()
+	if s.Hide != nil {
+		tool = s.Hide(tool)
+	}
 	p, ok := b.pins[tool]
 	if err != nil || !ok {
 		return "", err

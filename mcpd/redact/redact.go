@@ -7,6 +7,7 @@ package redact
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,8 @@ const Mark = "[redacted]"
 // are secrets that were encoded otherwise (in hex, compressed) or taken apart.
 // The zero Redactor knows no values.
 type Redactor struct {
+	ValuesOnly bool // it takes out nothing but those; set it before it is used
+
 	clues atomic.Pointer[clues] // lasting, and what passing has
 
 	mu      sync.Mutex // guards what follows
@@ -69,7 +72,7 @@ func (r *Redactor) Spare(texts ...string) {
 func (r *Redactor) change(f func(*clues)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	more := *cmp.Or(r.lasting, patterns)
+	more := *cmp.Or(r.lasting, r.none())
 	f(&more)
 	r.lasting = &more
 	r.arrange()
@@ -77,12 +80,37 @@ func (r *Redactor) change(f func(*clues)) {
 
 // arrange has texts be read by what is known now. Its caller holds mu.
 func (r *Redactor) arrange() {
-	all := *cmp.Or(r.lasting, patterns)
+	all := *cmp.Or(r.lasting, r.none())
 	all.addValues(r.passing)
 	r.clues.Store(&all)
 }
 
-func (r *Redactor) current() *clues { return cmp.Or(r.clues.Load(), patterns) }
+func (r *Redactor) current() *clues { return cmp.Or(r.clues.Load(), r.none()) }
+
+// none are the clues where no value is known.
+func (r *Redactor) none() *clues {
+	if r.ValuesOnly {
+		return new(clues)
+	}
+	return patterns
+}
+
+// JSON returns a value of JSON without the secrets, as it came where it has none. It is
+// not ok where what is left would be no JSON.
+func (r *Redactor) JSON(value []byte) (left []byte, ok bool) {
+	if r.ValuesOnly && r.clues.Load() == nil {
+		return value, true
+	}
+	spans := r.current().spans(string(value), r.ValuesOnly)
+	if len(spans) == 0 {
+		return value, true
+	}
+	left = []byte(replace(string(value), len(value), spans))
+	return left, json.Valid(left)
+}
+
+// Names reports whether a key names a secret.
+func Names(key string) bool { return keySecrecy(key) != 0 }
 
 // Redact returns s without secrets.
 func (r *Redactor) Redact(s string) string {

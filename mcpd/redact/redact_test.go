@@ -275,6 +275,27 @@ func TestKnown(t *testing.T) {
 	}
 }
 
+// TestJSON has values taken out of JSON, and of nothing else.
+func TestJSON(t *testing.T) {
+	r := Redactor{ValuesOnly: true}
+	same := []byte(`{"password":"x","t":"\u0041"}`)
+	if left, ok := r.JSON(same); !ok || &left[0] != &same[0] {
+		t.Errorf("%s, %v", left, ok)
+	}
+	r.Add(`s3cr3t+value`, `,"b":"`)
+	for in, want := range map[string]string{
+		`{"password":"x","t":"Bearer abcdefgh"}`:           `{"password":"x","t":"Bearer abcdefgh"}`,
+		`{"t": "a\u0041 s3cr3t\u002Bvalue"}`:               `{"t": "a\u0041 [redacted]"}`,
+		`{"t":"{\"t\":\"s3cr3t\\u002bvalue\"}", "n": 1.0}`: `{"t":"{\"t\":\"[redacted]\"}", "n": 1.0}`,
+		`{"s3cr3t+value":1}`:                               `{"[redacted]":1}`,
+		`{"a":1,"b":"c"}`:                                  "",
+	} {
+		if left, ok := r.JSON([]byte(in)); ok != (want != "") || ok && string(left) != want {
+			t.Errorf("%s: %s, %v", in, left, ok)
+		}
+	}
+}
+
 // TestPassing gives a Redactor more tokens than it keeps: the newest stay known, and so
 // does what is no token.
 func TestPassing(t *testing.T) {

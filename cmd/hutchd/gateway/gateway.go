@@ -81,7 +81,8 @@ type Gateway struct {
 	linksMu sync.Mutex // guards links
 	links   map[*Link]struct{}
 
-	red redact.Redactor // of what is never to be written to the ledger
+	red         redact.Redactor // of what is never to be written to the ledger
+	credentials redact.Redactor // of what the servers themselves are given
 
 	ledgerMu     sync.Mutex  // guards what follows
 	ledger       *ledger.DB  // nil until it is needed
@@ -102,12 +103,14 @@ func New(s *Service, cfg Config) *Gateway {
 	g.pins = pins.New(filepath.Join(cfg.Dir, pinsFolder))
 	g.pins.Hide = g.Known
 	g.repeats.tell, g.repeats.begin = g.repeated, g.tasks.Begin
+	g.credentials.ValuesOnly = true
 	e := cfg.Endpoint
 	e.VM = g.Whose
 	e.Profile = func() string { return g.profile.Load().Name }
 	e.Ledger = g.Ledger
 	e.Seal = cfg.Attest
 	e.Pins = g.pins
+	e.Hide = g.hideEchoes
 	e.AggdPath = s.Aggd
 	e.Log = s.Log.With(cfg.Kind, cfg.Name())
 	e.AggLog = g.AggLog()
@@ -161,7 +164,10 @@ func (g *Gateway) Close() {
 func (g *Gateway) Hide(values ...string) { g.red.Add(values...) }
 
 // HideToken is Hide for a token that another one follows, see redact.AddPassing.
-func (g *Gateway) HideToken(token string) { g.red.AddPassing(token) }
+func (g *Gateway) HideToken(token string) {
+	g.red.AddPassing(token)
+	g.credentials.AddPassing(token)
+}
 
 // Hides returns a text without what is never to be written.
 func (g *Gateway) Hides(text string) string { return g.red.Redact(text) }

@@ -12,6 +12,7 @@ import (
 	"hutch/mcpd/history"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
+	"hutch/mcpd/redact"
 	"hutch/profiles"
 	"hutch/profiles/permission"
 )
@@ -51,6 +52,7 @@ func (g *Gateway) Configure(ctx context.Context) error {
 	}
 	g.profile.Store(p)
 	g.Hide(p.Secrets()...)
+	g.credentials.Add(p.Credentials(redact.Names)...)
 	g.red.Spare(p.References()...)
 	if g.cfg.Configured != nil {
 		g.cfg.Configured(p)

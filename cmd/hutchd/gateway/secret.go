@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
 	"hutch/profiles"
@@ -17,10 +18,25 @@ func (g *Gateway) Resolve(ctx context.Context, value string) (string, error) {
 		return "", err
 	}
 	if is != value {
-		g.Hide(profiles.Parts(is)...)
+		parts := profiles.Parts(is)
 		if _, credentials, ok := strings.Cut(is, " "); ok { // of a header, behind its scheme
-			g.Hide(credentials)
+			parts = append(parts, credentials)
 		}
+		g.Hide(parts...)
+		g.credentials.Add(parts...)
 	}
 	return is, nil
+}
+
+// hideEchoes takes out of what a server says to the client what the profile wants hidden
+// of that.
+func (g *Gateway) hideEchoes(value []byte) (left []byte, ok bool) {
+	switch g.profile.Load().Hide {
+	case profiles.HideNothing:
+		return value, true
+	case profiles.HideKnown:
+		known := g.red.Known(string(value))
+		return []byte(known), known == string(value) || json.Valid([]byte(known))
+	}
+	return g.credentials.JSON(value)
 }
