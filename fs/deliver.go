@@ -17,7 +17,7 @@ import (
 // mean nothing else where no name is made by writing its file, and what follows the
 // name of a file that is there.
 var (
-	temporary   = regexp.MustCompile(`^[.#]|^tmp[a-z0-9_]{8}$|\.tmp(\.|$)|~$|___jb_`)
+	temporary   = regexp.MustCompile(`^[.#]|^tmp[a-z0-9_]{8}$|\.tmp(\.|$)|\.\d{6,}$|~$|___jb_`)
 	improvised  = regexp.MustCompile(`^tmp|^sed\w{6}$|^\d{4}$|[._-]te?mp\b`)
 	afterAnName = regexp.MustCompile(`^(\W|\d{6,}$)`)
 )

@@ -3,6 +3,7 @@ package fs
 import (
 	"context"
 	"fmt"
+	"os"
 	"syscall"
 )
 
@@ -58,7 +59,12 @@ func (n *rowNode[T]) Rename(ctx context.Context, name string, dst Node, newname 
 	case u == nil || n.fixed(name) != nil:
 		return n.fail(n.backup(ctx, name, d, newname))
 	case row && d.fixed(newname) != nil:
-		return n.fail(fmt.Errorf("%w: %s cannot be renamed to %s", ErrNotPermitted, name, newname))
+		_, h, err := d.Create(ctx, newname, os.O_WRONLY, 0)
+		if err == nil {
+			h.Close()
+			err = fmt.Errorf("%w: %s cannot be renamed to %s", ErrNotPermitted, name, newname)
+		}
+		return n.fail(err)
 	}
 	return n.fail(u.Rename(ctx, name, Inner(ctx, dst), newname))
 }
