@@ -6,7 +6,7 @@ DESTDIR=
 
 all:V:
 	CGO_ENABLED=0 go build -o bin/ ./cmd/...
-	CGO_ENABLED=0 go build -C vmm/gvisor/runsc -ldflags '-s -w' -o ../../../bin/runsc gvisor.dev/gvisor/runsc
+	CGO_ENABLED=0 go build -C vmm/gvisor/runsc -ldflags '-s -w' -o ../../../bin/runsc .
 
 kernel:V:
 	rm -rf bin/kernel && mkdir -p bin/kernel

@@ -97,21 +97,21 @@ func TestRingConfig(t *testing.T) {
 
 func TestParseMounts(t *testing.T) {
 	for text, want := range map[string]any{
-		"mount /a:/b\n":                               []Mount{{"/a", "/b", false}},
-		"mount /a:/b:ro '/c d:/e f'\n":                []Mount{{"/a", "/b", true}, {"/c d", "/e f", false}},
-		"mount /a:/b\nmount /c:/d:ro\n":               []Mount{{"/a", "/b", false}, {"/c", "/d", true}},
-		"mount /a:/b\nmount /c:/b\n":                  []Mount{{"/c", "/b", false}},
+		"mount /a:/b\n":                               []Mount{{"/a", "/b", false, false}},
+		"mount /a:/b:ro '/c d:/e f'\n":                []Mount{{"/a", "/b", true, false}, {"/c d", "/e f", false, false}},
+		"mount /a:/b\nmount /c:/d:ro\n":               []Mount{{"/a", "/b", false, false}, {"/c", "/d", true, false}},
+		"mount /a:/b\nmount /c:/b\n":                  []Mount{{"/c", "/b", false, false}},
 		"mount /a:/b\nmount\n":                        []Mount(nil),
 		"mount a:/b\n":                                "is not HOST:GUEST",
 		"mount /a:b\n":                                "is not HOST:GUEST",
-		"mount /a:/b:rx\n":                            "is not HOST:GUEST",
+		"mount /a:/b:rx\n":                            "known are ro and sockets",
 		"mount /a\n":                                  "is not HOST:GUEST",
 		"mount /a:/\n":                                "the guest's own",
 		"mount /a:/proc/x\n":                          "the guest's own",
 		"mount /a:/x/../workspace\n":                  "the guest's own",
 		"mount /a:/run\n":                             "the guest's own",
 		"mount '/a:/b\n":                              "quote",
-		"mount" + strings.Repeat(" /a:/b", 40) + "\n": []Mount{{"/a", "/b", false}},
+		"mount" + strings.Repeat(" /a:/b", 40) + "\n": []Mount{{"/a", "/b", false, false}},
 	} {
 		c, err := ParseConfig(text)
 		list, perr := c.Mounts.List()

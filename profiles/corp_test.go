@@ -301,8 +301,9 @@ func TestAdmit(t *testing.T) {
 func TestAdmitOfConfigs(t *testing.T) {
 	h := newHouse(t)
 	for corp, configs := range map[string]map[string]string{
-		directives([4]string{"lock", "profile", "ours", `"team"`}): {"profile team": "", "profile dev": "profile is locked by corp, which locks profile to be team: ours", "ram 1GiB": "profile is locked"},
-		"[editable]\nmachine = false":                              {"profile team": "", "ram 1GiB": "ram is locked by corp", "image host": ""},
+		directives([4]string{"lock", "profile", "ours", `"team"`}):         {"profile team": "", "profile dev": "profile is locked by corp, which locks profile to be team: ours", "ram 1GiB": "profile is locked"},
+		directives([4]string{"forbid", "mount", "no docker", `"sockets"`}): {"mount /a:/b:ro": "", "mount /a:/b\nmount /c:/d:ro,sockets": "mount is forbidden by corp, which forbids mount to be sockets: no docker"},
+		"[editable]\nmachine = false":                                      {"profile team": "", "ram 1GiB": "ram is locked by corp", "image host": ""},
 	} {
 		h.sign("all.toml", corp)
 		h.again()

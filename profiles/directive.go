@@ -87,6 +87,7 @@ func (do *directive) check(at key) error {
 		return at.with("path").faultf("path %.64q is that of no key", do.said)
 	case do.value != nil && !k.in(InProfile) && operations[do.operation].changes:
 		return at.with("path").faultf("path %.64q is for the config of a VM alone: lock or forbid it", do.said)
+	case k.kind == isMounts && do.operation == "forbid" && do.value == openSockets:
 	case do.value != nil && !k.in(InProfile):
 		text, ok := do.value.(string)
 		if err := k.set(k.field(target{c: new(Config)}), text); err != nil || !ok {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"hutch/fs"
@@ -115,6 +116,10 @@ func (p *Profile) Admit(c Config) (key string, err error) {
 func (l *lock) refusesConfig(k *Key, said, holds string) bool {
 	if l.operation == "lock" && l.value != nil && !k.in(InProfile) {
 		return l.covers(key{k.Name}) && cmp.Or(said, k.Default) != l.value
+	}
+	if l.operation == "forbid" && l.value == openSockets && k.kind == isMounts {
+		list, _ := Mounts(said).List()
+		return slices.ContainsFunc(list, func(m Mount) bool { return m.Sockets })
 	}
 	return said != "" && l.refuses(key{k.Name}, said, holds)
 }

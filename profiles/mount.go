@@ -15,11 +15,15 @@ import (
 type Mount struct {
 	Host, Guest string // absolute
 	ReadOnly    bool
+	Sockets     bool // the guest may connect to the sockets that are there
 }
 
-// Mounts are words of a config, each of them a mount: HOST:GUEST or
-// HOST:GUEST:ro.
+// Mounts are words of a config, each of them a mount: HOST:GUEST, and behind
+// that what it is to be: ":ro", ":sockets" or ":ro,sockets".
 type Mounts string
+
+// openSockets is the word by which a mount has its sockets open.
+const openSockets = "sockets"
 
 // maxMounts bounds the mounts of a VM.
 const maxMounts = 32
@@ -60,11 +64,20 @@ func (m Mounts) List() ([]Mount, error) {
 
 func parseMount(w string) (Mount, error) {
 	parts := strings.Split(w, ":")
-	ro := len(parts) == 3 && parts[2] == "ro"
-	if len(parts) != 2 && !ro || !filepath.IsAbs(parts[0]) || !path.IsAbs(parts[1]) {
-		return Mount{}, fmt.Errorf("%.64q is not HOST:GUEST or HOST:GUEST:ro, of absolute paths", w)
+	if len(parts) < 2 || !filepath.IsAbs(parts[0]) || !path.IsAbs(parts[1]) {
+		return Mount{}, fmt.Errorf("%.64q is not HOST:GUEST, HOST:GUEST:ro or HOST:GUEST:sockets, of absolute paths", w)
 	}
-	m := Mount{Host: filepath.Clean(parts[0]), Guest: path.Clean(parts[1]), ReadOnly: ro}
+	m := Mount{Host: filepath.Clean(parts[0]), Guest: path.Clean(parts[1])}
+	for _, option := range strings.FieldsFunc(strings.Join(parts[2:], ":"), func(r rune) bool { return r == ':' || r == ',' }) {
+		switch option {
+		case "ro":
+			m.ReadOnly = true
+		case openSockets:
+			m.Sockets = true
+		default:
+			return Mount{}, fmt.Errorf("%.64q has %.64q behind the paths: known are ro and sockets", w, option)
+		}
+	}
 	if err := CheckGuest(m.Guest); err != nil {
 		return Mount{}, err
 	}

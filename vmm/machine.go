@@ -49,6 +49,9 @@ func (Virtual) Boots() {}
 // Mounts makes the driver a Mounter.
 func (Virtual) Mounts() bool { return true }
 
+// Sockets says that a kernel of the guest's own looks for who listens on one itself.
+func (Virtual) Sockets() bool { return false }
+
 // Enforces says that memory and whole processors are those of the machine, and
 // that its init (relay/boot) limits processes.
 func (Virtual) Enforces(key string, c Config) string {

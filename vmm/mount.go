@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"hutch/fs"
-	"hutch/fs/mountinfo"
 	"hutch/profiles"
 	"hutch/vmm/image"
 )
@@ -21,12 +20,17 @@ type Mount = profiles.Mount
 // A Mounter is a Driver whose guests can see folders of the host.
 type Mounter interface {
 	Mounts() bool
+	// Sockets says whether they can connect to sockets of the host there, too.
+	Sockets() bool
 }
 
 // mounts returns what the machine of c is shown by driver d, if that can be:
 // folders that are there, and have nothing to do with those of the service.
 func (v *VM) mounts(c Config, d Driver, img image.Image) ([]Mount, error) {
 	list, err := c.Mounts.List()
+	if err == nil {
+		err = v.t.shows(img)
+	}
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
@@ -36,11 +40,6 @@ func (v *VM) mounts(c Config, d Driver, img image.Image) ([]Mount, error) {
 	if err := v.straight(list); err != nil {
 		return nil, err
 	}
-	state, err := filepath.EvalSymlinks(v.t.cfg.Dir)
-	if err != nil {
-		return nil, err
-	}
-	table, _ := os.ReadFile(mountinfo.Own) // of Linux, where trees are mounted
 	for i := range list {
 		m := &list[i]
 		host, err := filepath.EvalSymlinks(m.Host)
@@ -51,14 +50,36 @@ func (v *VM) mounts(c Config, d Driver, img image.Image) ([]Mount, error) {
 		if st, err := os.Stat(m.Host); err != nil || !st.IsDir() {
 			return nil, fmt.Errorf("%w: mount %s", fs.ErrNotDir, m.Host)
 		}
-		if profiles.Within(state, m.Host) || profiles.Within(m.Host, state) {
-			return nil, fmt.Errorf("%w: mount %s: the state of hutchd is in %s", fs.ErrNotPermitted, m.Host, state)
+		if m.Sockets && !d.(Mounter).Sockets() {
+			return nil, fmt.Errorf("%w: mount %s: guests of the driver %s have a kernel of their own, which reaches no socket of the host: mount it without sockets", fs.ErrUnsupported, m.Host, d.Name())
 		}
-		if tree := treeAt(string(table), m.Host); tree != "" {
-			return nil, fmt.Errorf("%w: mount %s: hutchd's tree is mounted on %s", fs.ErrNotPermitted, m.Host, tree)
+		if err := v.t.own.Refuse(m.Host, m.ReadOnly); err != nil {
+			return nil, err
 		}
 	}
 	return list, placed(list, img)
+}
+
+// shows says why guests may not see the folders of the host that an image shows: those of
+// the machine's image, or one that somebody has laid a link to.
+func (t *Table) shows(img image.Image) error {
+	images, err := filepath.EvalSymlinks(t.images.Dir())
+	if err != nil {
+		return err
+	}
+	root, err := filepath.EvalSymlinks(img.Root)
+	if err == nil && !profiles.Within(images, root) {
+		err = t.own.Refuse(root, true)
+	}
+	for _, b := range img.Binds {
+		if err == nil {
+			err = t.own.Refuse(b.Host, true)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("image %s: %w", img.Name, err)
+	}
+	return nil
 }
 
 // placed says which of the mounts would be hidden by what the image shows, or has no
@@ -107,18 +128,4 @@ func hidden(m Mount, img image.Image) error {
 			fs.ErrInvalid, m.Guest, top, filepath.Join("/", target))
 	}
 	return nil
-}
-
-// treeKind is what a mount table calls the file system that hutchd mounts.
-const treeKind = "fuse.hutch"
-
-// treeAt returns where, by a mount table, a tree is mounted that dir is in, or
-// that is in dir: a guest that had it could do with all VMs what it liked.
-func treeAt(table, dir string) string {
-	for _, m := range mountinfo.Parse(table) {
-		if m.Kind == treeKind && (profiles.Within(m.Dir, dir) || profiles.Within(dir, m.Dir)) {
-			return m.Dir
-		}
-	}
-	return ""
 }

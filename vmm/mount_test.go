@@ -48,21 +48,6 @@ func TestPlaced(t *testing.T) {
 	}
 }
 
-func TestTreeAt(t *testing.T) {
-	const table = `22 1 8:1 / / rw - ext4 /dev/sda1 rw
-64 22 0:40 / /mnt/my\040hutch rw,nosuid - fuse.hutch hutch rw,user_id=0
-65 22 0:41 / /mnt/other rw - fuse.sshfs host rw
-`
-	const tree = "/mnt/my hutch"
-	for dir, want := range map[string]string{
-		"/": tree, "/mnt": tree, tree: tree, tree + "/vm/x/work": tree, "/mnt/my": "", "/mnt/my hutch2": "", "/mnt/other": "", "/srv": "",
-	} {
-		if got := treeAt(table, dir); got != want {
-			t.Errorf("%s: %q, want %q", dir, got, want)
-		}
-	}
-}
-
 // TestWay follows links to where names are looked up.
 func TestWay(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -12,6 +12,7 @@ import (
 	"hutch/fs"
 	"hutch/vmm/cgroup"
 	"hutch/vmm/image"
+	"hutch/vmm/own"
 	"hutch/vmm/replica"
 )
 
@@ -23,6 +24,7 @@ type Options struct {
 	StopGrace    time.Duration             // for a guest to shut down, and again for its init to end; 0: 5 s
 	MeasureLimit time.Duration             // for what a machine uses to be measured for its status; 0: 100 ms
 	Profile      func(name string) Profile // what a profile says of its machines; nil: nothing
+	Own          []own.Item                // what is the service's, beside Dir, and no guest's to see
 	Groups       *cgroup.Root              // makes machines' control groups; nil: none are made
 
 	RequireLimits bool // no machine is made that cannot be held to the limits of its config
@@ -78,7 +80,9 @@ func Open(cfg Options) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.own = own.New(append([]own.Item{{What: "the state of hutchd", Path: cfg.Dir}}, cfg.Own...))
 	t.images = image.Open(filepath.Join(cfg.Dir, "images"))
+	t.images.Admit = func(dir string) error { return t.own.Refuse(dir, true) }
 	t.life, t.end = context.WithCancel(context.Background())
 	t.logs = watchLogs(t.life)
 	t.fill.dir = t.dir()

@@ -16,12 +16,14 @@ import (
 	"hutch/fs"
 	"hutch/profiles"
 	"hutch/vmm/image"
+	"hutch/vmm/own"
 )
 
 // A Table holds the VMs.
 type Table struct {
 	cfg    Options
 	images *image.Store
+	own    *own.List       // what no guest is to see
 	life   context.Context // ends with the table
 	end    context.CancelFunc
 	tasks  sync.WaitGroup // what runs in the background

@@ -23,7 +23,7 @@ var builds = []struct {
 }{
 	{"hutch, hutchd, aggd, locald, guest", []string{"-o", "bin/", "./cmd/..."}},
 	{"runsc, which takes a minute or two the first time", []string{"-C", "vmm/gvisor/runsc", "-ldflags", "-s -w",
-		"-o", "../../../bin/runsc", "gvisor.dev/gvisor/runsc"}},
+		"-o", "../../../bin/runsc", "."}},
 }
 
 // sourceTree returns hutch's source tree if we are in it, or "".

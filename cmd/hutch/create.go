@@ -37,7 +37,7 @@ func defineSettings(flags *flag.FlagSet) *settings {
 			return nil
 		})
 	}
-	flags.Func("v", "show the guest this `folder` of the host: HOST:GUEST, or HOST:GUEST:ro; may come several times", func(m string) error {
+	flags.Func("v", "show the guest this `folder` of the host: HOST:GUEST, with :ro or :sockets behind; may come several times", func(m string) error {
 		s.mounts = append(s.mounts, absolute(m))
 		return nil
 	})

@@ -15,9 +15,11 @@ import (
 	"hutch/cmd/hutchd/sandbox"
 	"hutch/cmd/hutchd/telemetry"
 	"hutch/cmd/hutchd/tree"
+	"hutch/fs/ninep"
 	"hutch/vmm"
 	"hutch/vmm/cgroup"
 	"hutch/vmm/gvisor"
+	"hutch/vmm/own"
 	"hutch/vmm/qemu"
 	"hutch/vmm/vz"
 )
@@ -92,6 +94,7 @@ func treeConfig(o options, l *logs) tree.Config {
 			State:   o.state,
 			Corp:    o.corp,
 			Home:    home,
+			Own:     owned(o, program),
 			Drivers: drivers(o),
 			Groups:  cgroup.Find(groupName(o.state)),
 
@@ -105,6 +108,46 @@ func treeConfig(o options, l *logs) tree.Config {
 		Listen: o.listen,
 		Hutch:  filepath.Join(filepath.Dir(program), "hutch"),
 	}
+}
+
+// owned returns what controls the service, beside its state: who has the socket, or can
+// write what hutchd is, what starts it, or what corp says, is hutchd.
+func owned(o options, program string) []own.Item {
+	list := []own.Item{
+		{What: "the programs of hutchd", Path: o.bin, Readable: true},
+		{What: "the programs of hutchd", Path: filepath.Dir(program), Readable: true},
+	}
+	if network, path, err := ninep.SplitAddr(o.listen); err == nil && network == "unix" {
+		list = append(list, own.Item{What: "the socket of hutchd", Path: path})
+	}
+	if o.corp != "" {
+		list = append(list, own.Item{What: "what corp says of profiles", Path: o.corp, Readable: true})
+	}
+	for _, dir := range unitFolders() {
+		list = append(list, own.Item{What: "what systemd starts", Path: dir, Readable: true})
+	}
+	for i := range list {
+		if path, err := filepath.Abs(list[i].Path); err == nil {
+			list[i].Path = path
+		}
+	}
+	return list
+}
+
+// unitFolders returns the folders in which systemd looks for units of ours, see
+// systemd.unit(5).
+func unitFolders() []string {
+	kind, all := "user", []string{"/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd"}
+	if os.Getuid() == 0 {
+		kind = "system"
+	} else if home, err := os.UserHomeDir(); err == nil {
+		all = append(all, filepath.Join(xdg("XDG_CONFIG_HOME", filepath.Join(home, ".config")), "systemd"),
+			filepath.Join(xdg("XDG_DATA_HOME", filepath.Join(home, ".local", "share")), "systemd"))
+	}
+	for i := range all {
+		all[i] = filepath.Join(all[i], kind)
+	}
+	return all
 }
 
 // drivers returns what can run VMs, first what is the default here.

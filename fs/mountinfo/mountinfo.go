@@ -9,6 +9,7 @@ import (
 
 // A Mount is a line of a table, see proc_pid_mountinfo(5).
 type Mount struct {
+	ID      string // of the mount, as fdinfo has it, too
 	Device  string // major:minor
 	Root    string // the folder of the file system that is seen
 	Dir     string // where it is seen
@@ -48,7 +49,7 @@ func Parse(table string) []Mount {
 			continue
 		}
 		list = append(list, Mount{
-			Device: l[2], Root: escapes.Replace(l[3]), Dir: escapes.Replace(l[4]), Flags: l[5],
+			ID: l[0], Device: l[2], Root: escapes.Replace(l[3]), Dir: escapes.Replace(l[4]), Flags: l[5],
 			Kind: r[0], Source: escapes.Replace(r[1]), Options: r[2],
 		})
 	}

@@ -12,11 +12,11 @@ func TestParse(t *testing.T) {
 		want []Mount
 	}{
 		{`41 29 0:40 / /mnt/hutch rw,nosuid,nodev,relatime shared:9 - fuse.hutch hutch rw,user_id=1000,group_id=1000`,
-			[]Mount{{"0:40", "/", "/mnt/hutch", "rw,nosuid,nodev,relatime", "fuse.hutch", "hutch", "rw,user_id=1000,group_id=1000"}}},
+			[]Mount{{"41", "0:40", "/", "/mnt/hutch", "rw,nosuid,nodev,relatime", "fuse.hutch", "hutch", "rw,user_id=1000,group_id=1000"}}},
 		{`41 29 0:40 / /a\040b\134c rw - ext4 /dev/x\011y rw` + "\n",
-			[]Mount{{"0:40", "/", `/a b\c`, "rw", "ext4", "/dev/x\ty", "rw"}}},
+			[]Mount{{"41", "0:40", "/", `/a b\c`, "rw", "ext4", "/dev/x\ty", "rw"}}},
 		{`41 29 0:40 /a\040b /mnt rw master:1 propagate_from:2 - tmpfs none rw`,
-			[]Mount{{"0:40", "/a b", "/mnt", "rw", "tmpfs", "none", "rw"}}},
+			[]Mount{{"41", "0:40", "/a b", "/mnt", "rw", "tmpfs", "none", "rw"}}},
 		{``, nil},
 		{`41 29 0:40 / /mnt rw`, nil},
 		{`41 29 0:40 / /mnt - tmpfs none rw`, nil},

@@ -61,7 +61,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	return bin, errors.Join(
 		build(top, "build", "-o", bin+"/", "./cmd/..."),
 		build(top, "build", "-C", filepath.Join("vmm", "gvisor", "runsc"), "-ldflags", "-s -w",
-			"-o", filepath.Join(bin, "runsc"), "gvisor.dev/gvisor/runsc"),
+			"-o", filepath.Join(bin, "runsc"), "."),
 	)
 })
 

@@ -77,6 +77,10 @@ func (c ociSpec) placed(now ociSpec) ociSpec {
 		}
 	}
 	c.Root.Path, c.Hostname, c.Process.Env = now.Root.Path, now.Hostname, now.Process.Env
+	if c.Annotations == nil {
+		c.Annotations = make(map[string]string)
+	}
+	c.Annotations[socketsKey] = now.Annotations[socketsKey]
 	for key := range c.Annotations {
 		if text, ok := now.Annotations[key]; ok && strings.HasSuffix(key, ".source") {
 			c.Annotations[key] = text

@@ -20,7 +20,8 @@ import (
 
 // flags are those of runsc that are the same for every machine.
 var flags = []string{
-	"--network=none", "--host-uds=open", "--ignore-cgroups", "--host-settings=ignore",
+	"--network=none", "--host-uds=open", "--named-sockets", // of mounts that are named, see runsc/main.go
+	"--ignore-cgroups", "--host-settings=ignore",
 	"--file-access-mounts=exclusive", // but for those that are shared
 	// Without a pinned network namespace there is no mount to clean up.
 	"--gofer-network-namespace=new",

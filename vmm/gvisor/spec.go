@@ -103,14 +103,23 @@ func (d *Driver) configure(s vmm.Spec) ociSpec {
 		bind(guestWork, s.Work, "rw"),
 		bind(guestPorts, s.Ports, "ro"),
 		bind(guestBin, filepath.Join(s.Dir, programs, shownName), "ro"))
+	sockets := []string{s.Ports}
+	shared := make(map[string]bool)
 	for i, m := range s.Mounts {
 		mode := "rw"
 		if m.ReadOnly {
 			mode = "ro"
 		}
 		c.Mounts = append(c.Mounts, bind(m.Guest, m.Host, mode))
-		c.share(fmt.Sprint("mount", i), m.Host)
+		if !shared[m.Host] { // at two places a folder is still one
+			c.share(fmt.Sprint("mount", i), m.Host)
+		}
+		shared[m.Host] = true
+		if m.Sockets {
+			sockets = append(sockets, m.Host)
+		}
 	}
+	c.Annotations[socketsKey] = strings.Join(sockets, "\x00")
 	c.show(s.Image.Binds)
 	c.share("work", s.Work)
 	c.share("ports", s.Ports)
@@ -147,6 +156,10 @@ func (c *ociSpec) show(binds []image.Bind) {
 		return strings.Count(a.Destination, "/") - strings.Count(b.Destination, "/")
 	})
 }
+
+// socketsKey is the annotation by which our runsc knows the mounts in which the guest may
+// connect to sockets of the host: the sources, a NUL between them.
+const socketsKey = "hutch.sockets"
 
 // share says that others change what is in the folder host too, so that the
 // guest must look each time. Of the other mounts it remembers what it has seen:

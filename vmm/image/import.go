@@ -56,6 +56,11 @@ func (s *Store) loadFolder(ctx context.Context, j *job, dir string) (record, str
 	if rel, err := filepath.Rel(real, own); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
 		return record{}, "", fmt.Errorf("%w: the images themselves are in %s", fs.ErrInvalid, dir)
 	}
+	if s.Admit != nil {
+		if err := s.Admit(real); err != nil {
+			return record{}, "", err
+		}
+	}
 	open := func(ctx context.Context) (io.ReadCloser, error) {
 		r, w := io.Pipe() // it is packed while it is unpacked
 		s.tasks.Go(func() { w.CloseWithError(layer.Pack(ctx, real, w)) })

@@ -16,6 +16,9 @@ import (
 
 // A Store is a folder of images.
 type Store struct {
+	// Admit says why no image may be made of a folder; nil: any may.
+	Admit func(dir string) error
+
 	dir   string
 	life  context.Context // ends with the store
 	end   context.CancelFunc
@@ -56,6 +59,9 @@ func (s *Store) Close() {
 	s.end()
 	s.tasks.Wait()
 }
+
+// Dir returns the folder that the images are in.
+func (s *Store) Dir() string { return s.dir }
 
 func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 

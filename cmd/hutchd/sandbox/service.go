@@ -28,6 +28,7 @@ import (
 	"hutch/profiles/secrets"
 	"hutch/vmm"
 	"hutch/vmm/cgroup"
+	"hutch/vmm/own"
 )
 
 // Config says what a Service stands on.
@@ -35,6 +36,7 @@ type Config struct {
 	State   string       // folder of the service's state
 	Corp    string       // folder of what corp says of profiles; "": there is none
 	Home    string       // of the user, with the files of AI clients; "": there is none
+	Own     []own.Item   // what is the service's beside State, and no guest's to see
 	Drivers []vmm.Driver // what can run VMs, the default first
 	Groups  *cgroup.Root // makes control groups for VMs; nil: there are none
 	// RequireLimits refuses to start a VM that cannot be held to the limits of its config.
@@ -112,7 +114,7 @@ func Open(cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("asks: %w", err)
 	}
 	s.Table, err = vmm.Open(vmm.Options{
-		Dir: cfg.State, Drivers: cfg.Drivers, Groups: cfg.Groups, RequireLimits: cfg.RequireLimits, Profile: s.machines,
+		Dir: cfg.State, Own: cfg.Own, Drivers: cfg.Drivers, Groups: cfg.Groups, RequireLimits: cfg.RequireLimits, Profile: s.machines,
 		Sidecar: func(m *vmm.VM) vmm.Sidecar { return newSandbox(s, m) },
 	})
 	if err != nil {

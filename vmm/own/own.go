@@ -1,0 +1,157 @@
+// Package own tells what of a host is the service's own, so that no guest is shown it:
+// whoever has the socket or the state folder of hutchd can do all that hutchd can.
+//
+// A folder is known by device and inode, and by its place in its file system: a bind
+// mount shows the same folder under another name, and what is below it.
+package own
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"hutch/fs"
+	"hutch/fs/mountinfo"
+	"hutch/profiles"
+)
+
+// An Item is something of the service's own.
+type Item struct {
+	What     string // as it is called in an error: "the state of hutchd"
+	Path     string // absolute; it need not be there
+	Readable bool   // a guest may see it, if it cannot write there
+}
+
+// A List is what is the service's own.
+type List struct {
+	items []Item
+	was   []spot // where they were when the list was made: something may be mounted over one since
+}
+
+// New returns the list of items.
+func New(items []Item) *List {
+	l := &List{items: items}
+	table, _ := mountinfo.Read(mountinfo.Own)
+	for _, i := range items {
+		l.was = append(l.was, find(table, i.Path))
+	}
+	return l
+}
+
+// A spot is where in a file system something is.
+type spot struct {
+	device string // "" where no table tells
+	path   string
+	line   []os.FileInfo // it, if it is there, and the folders above it
+	there  bool
+}
+
+// find returns where path is, which is absolute. Of what is not there the folder counts
+// that it would be in.
+func find(table []mountinfo.Mount, path string) spot {
+	s := spot{there: true}
+	rest := ""
+	at, err := filepath.EvalSymlinks(path)
+	for dir := path; err != nil && dir != "/"; {
+		s.there = false
+		rest = filepath.Join(filepath.Base(dir), rest)
+		dir = filepath.Dir(dir)
+		at, err = filepath.EvalSymlinks(dir)
+	}
+	if id := mountID(at); id != "" {
+		for _, m := range table {
+			if rel, err := filepath.Rel(m.Dir, at); m.ID == id && err == nil {
+				s.device, s.path = m.Device, filepath.Join(m.Root, rel, rest)
+			}
+		}
+	}
+	for dir := at; ; dir = filepath.Dir(dir) {
+		if fi, err := os.Stat(dir); err == nil {
+			s.line = append(s.line, fi)
+		}
+		if dir == "/" {
+			return s
+		}
+	}
+}
+
+// has says whether who sees all below s sees o.
+func (s spot) has(o spot) bool {
+	if s.there && len(s.line) > 0 {
+		for _, fi := range o.line {
+			if os.SameFile(s.line[0], fi) {
+				return true
+			}
+		}
+	}
+	return s.device != "" && s.device == o.device && profiles.Within(s.path, o.path)
+}
+
+// Refuse says why a guest may not see the folder dir, which is there, to write in it or
+// not: something of the service's own is above, at or below it.
+func (l *List) Refuse(dir string, readOnly bool) error {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
+	}
+	table, err := mountinfo.Read(mountinfo.Own)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	shown := []spot{find(table, real)}
+	for _, m := range table {
+		if profiles.Within(real, m.Dir) { // which the guest sees, too
+			shown = append(shown, spot{device: m.Device, path: m.Root})
+		}
+	}
+	for i, item := range l.items {
+		if readOnly && item.Readable {
+			continue
+		}
+		for _, is := range []spot{find(table, item.Path), l.was[i]} {
+			for _, s := range shown {
+				if s.has(is) || is.there && is.has(s) {
+					return item.refuse(dir)
+				}
+			}
+		}
+	}
+	if tree := l.treeAt(table, real); tree != "" {
+		return fmt.Errorf("%w: mount %s: no guest may have the tree of hutchd, %s", fs.ErrNotPermitted, dir, tree)
+	}
+	return nil
+}
+
+func (i Item) refuse(dir string) error {
+	if i.Readable {
+		return fmt.Errorf("%w: mount %s: no guest may write %s, %s: mount it for reading only", fs.ErrNotPermitted, dir, i.What, i.Path)
+	}
+	return fmt.Errorf("%w: mount %s: no guest may have %s, %s", fs.ErrNotPermitted, dir, i.What, i.Path)
+}
+
+// treeKind is what a mount table calls the file system that hutchd mounts.
+const treeKind = "fuse.hutch"
+
+// treeAt returns where, by a mount table, a tree is mounted that dir is in, or
+// that is in dir: a guest that had it could do with all VMs what it liked. A kernel
+// that speaks 9P mounts it by the socket.
+func (l *List) treeAt(table []mountinfo.Mount, dir string) string {
+	for _, m := range table {
+		if (profiles.Within(m.Dir, dir) || profiles.Within(dir, m.Dir)) && (m.Kind == treeKind || m.Kind == "9p" && l.isOwn(m.Source)) {
+			return m.Dir
+		}
+	}
+	return ""
+}
+
+// isOwn says whether path leads to an item of the list.
+func (l *List) isOwn(path string) bool {
+	fi, err := os.Stat(path)
+	for _, i := range l.items {
+		if own, oerr := os.Stat(i.Path); path == i.Path || err == nil && oerr == nil && os.SameFile(fi, own) {
+			return true
+		}
+	}
+	return false
+}
