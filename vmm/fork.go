@@ -39,6 +39,8 @@ type fork struct {
 
 	config Config
 	text   string // of the config
+
+	unconfirmed []string
 }
 
 // Fork makes a stopped copy of the VM called name, which stays until it is
@@ -103,6 +105,7 @@ func (v *VM) copyInto(ctx context.Context, f *fork) error {
 		return v.notRunning()
 	}
 	now := v.look()
+	f.unconfirmed = now.Unconfirmed
 	if f.config, f.text = now.config, now.text; f.text != "" {
 		if err := os.WriteFile(filepath.Join(f.dir, "config"), []byte(f.text), 0o600); err != nil {
 			return err
@@ -124,7 +127,7 @@ func (v *VM) copyInto(ctx context.Context, f *fork) error {
 // commit does step 3.
 func (t *Table) commit(f *fork, of string) (*VM, error) {
 	now := time.Now()
-	s := stored{Name: f.name, State: Stopped, Reason: "fork of " + of, Since: now, Made: now}
+	s := stored{Name: f.name, State: Stopped, Reason: "fork of " + of, Since: now, Made: now, Unconfirmed: f.unconfirmed}
 	if f.live {
 		s.State, s.Reason, s.Unfinished = Starting, "", true
 	}

@@ -2,6 +2,7 @@ package vmm_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -301,12 +302,18 @@ func TestUnpackLacksProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, data := range map[string][]byte{
-		"stopped\nreason unpacked from dev; lacks profile careful: make profiles/careful.toml or `config stopped profile ''`\n": stopped,
-		"suspended\nreason unpacked from dev; lacks profile careful: make profiles/careful.toml\n":                              suspended,
+		"stopped\nreason unpacked from dev; its config has profile careful; lacks profile careful: make profiles/careful.toml or `config stopped profile ''`\n": stopped,
+		"suspended\nreason unpacked from dev; its config has profile careful; lacks profile careful: make profiles/careful.toml\n":                              suspended,
 	} {
 		name, _, _ := strings.Cut(want, "\n")
-		if n, err := w.unpack(name, data, pack.All()); err != nil || !strings.HasPrefix(n.Status(), want) {
+		n, err := w.unpack(name, data, pack.All())
+		if err != nil || !strings.HasPrefix(n.Status(), want) {
 			t.Errorf("%v, %s want %s", err, n.Status(), want)
+		}
+		for verb, do := range map[string]func(context.Context) error{"stopped": n.Start, "suspended": n.Resume} {
+			if err := do(w.limit()); name == verb && !fs.Is(err, fs.ErrNotPermitted) {
+				t.Errorf("%s runs unconfirmed: %v", name, err)
+			}
 		}
 	}
 }

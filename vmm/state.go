@@ -60,6 +60,10 @@ type stored struct {
 	Ran      time.Duration     `json:"ran,omitempty"`   // how long it had run when it was suspended
 	Saved    int64             `json:"saved,omitempty"` // bytes of a suspended VM's memory and state
 
+	// Unconfirmed are the keys of the config that came with an archive and that nobody
+	// here has agreed to.
+	Unconfirmed []string `json:"unconfirmed,omitempty"`
+
 	Unfinished bool `json:"unfinished,omitempty"` // a live fork that has not come to run
 }
 

@@ -39,6 +39,7 @@ func (v *VM) Status() string {
 	if s.State == Suspended {
 		line("saved", mib(s.Saved))
 	}
+	line("unconfirmed", strings.Join(s.Unconfirmed, " "))
 	if s.bad != "" {
 		line("config", "last edit refused, see err")
 	}

@@ -169,6 +169,9 @@ func (v *VM) leaveGuest() {
 // resume does steps 4 to 6. The machine is the one that was saved, whatever
 // the profile says now.
 func (v *VM) resume() error {
+	if err := v.confirmed(); err != nil {
+		return err
+	}
 	ctx, done := v.killable(v.t.cfg.StartLimit)
 	defer done()
 	if err := v.finishUnpack(); err != nil {

@@ -213,7 +213,7 @@ func (u *unpack) install() error {
 	}
 	u.explain()
 	now := v.look().stored
-	s := stored{Name: now.Name, State: u.state, Reason: u.reason, Since: time.Now(), Made: now.Made, Anonymous: now.Anonymous, Driver: u.m.Driver}
+	s := stored{Name: now.Name, State: u.state, Reason: u.reason, Since: time.Now(), Made: now.Made, Anonymous: now.Anonymous, Driver: u.m.Driver, Unconfirmed: reaches(u.config)}
 	if u.state == Suspended {
 		s.Saved = treeSize(filepath.Join(u.dir, savedName))
 	}
@@ -242,10 +242,8 @@ func (u *unpack) explain() {
 	if len(u.m.Secrets) > 0 {
 		list = append(list, "env lacks "+plainText(strings.Join(u.m.Secrets, " "))+", as secrets are not packed")
 	}
-	for _, key := range []string{"mount", "kernel"} {
-		if value := u.config.Value(key); value != "" {
-			list = append(list, "its config has "+key+" "+plainText(value))
-		}
+	for _, key := range reaches(u.config) {
+		list = append(list, "its config has "+key+" "+plainText(u.config.Value(key)))
 	}
 	if p := u.config.Profile; p != "" && errors.Is(u.v.t.profile(u.config).Err, fs.ErrNotExist) {
 		text := fmt.Sprintf("lacks profile %s: make profiles/%s.toml", p, p)

@@ -138,14 +138,22 @@ func (v *VM) Set(ctx context.Context, key, value string) error {
 		case err != nil:
 			return err
 		}
-		return v.setConfig(text)
+		if err := v.setConfig(text); err != nil {
+			return err
+		}
+		return v.confirm(key)
 	})
 }
 
 // SetConfig puts text in the place of the VM's config. Where text does not
 // parse it is kept, but the meaning of the old one stays in force.
 func (v *VM) SetConfig(ctx context.Context, text string) error {
-	return v.do(ctx, func() error { return v.setConfig(text) })
+	return v.do(ctx, func() error {
+		if err := v.setConfig(text); err != nil {
+			return err
+		}
+		return v.confirm(outward...)
+	})
 }
 
 // Editable says why the config cannot be changed now.
@@ -215,6 +223,9 @@ func (v *VM) ConfigErr() error {
 func (v *VM) startable() error {
 	if err := v.ConfigErr(); err != nil {
 		return fmt.Errorf("%w: mend config first", err)
+	}
+	if err := v.confirmed(); err != nil {
+		return err
 	}
 	return v.t.profile(v.Config()).Err
 }

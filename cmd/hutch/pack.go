@@ -123,6 +123,7 @@ func pack(ctx context.Context, c *tree, vm string, w io.Writer, words []string) 
 
 func defineUnpack(flags *flag.FlagSet) action {
 	words := definePacked(flags, true)
+	yes := flags.Bool("yes", false, "let it have the profile, network, mounts and kernel that the archive names")
 	return connected(func(ctx context.Context, c *tree, args []string) error {
 		vm, err := vmDir(args[1])
 		if err != nil {
@@ -140,7 +141,10 @@ func defineUnpack(flags *flag.FlagSet) action {
 		}
 		err = unpack(ctx, c, vm, in, *words)
 		if err == nil {
-			err = unpacked(c, vm)
+			err = unpacked(c, vm, *yes)
+		}
+		if err == nil && *yes {
+			err = writeFile(c, path.Join(vm, "ctl"), "confirm\n")
 		}
 		if err != nil {
 			removeHalf(ctx, vm)
@@ -178,7 +182,7 @@ func unpack(ctx context.Context, c *tree, vm string, r io.Reader, words []string
 }
 
 // unpacked sees that the VM was made, and tells what it lacks.
-func unpacked(c *tree, vm string) error {
+func unpacked(c *tree, vm string, yes bool) error {
 	status, err := readFile(c, path.Join(vm, "status"))
 	if err != nil {
 		return err
@@ -188,6 +192,9 @@ func unpacked(c *tree, vm string) error {
 		return fmt.Errorf("%w: this is no archive: nothing was unpacked", fs.ErrInvalid)
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s\n", state, pairs(status)["reason"])
+	if keys := pairs(status)["unconfirmed"]; keys != "" && !yes {
+		fmt.Fprintf(os.Stderr, "it starts when you have agreed to what the archive says of %s: write confirm to %s/ctl, or set them by `hutch config %s KEY VALUE`\n", keys, vm, path.Base(vm))
+	}
 	return nil
 }
 

@@ -29,10 +29,15 @@ func vmVerbs() []verb {
 		{Name: "persist", Args: "NAME", Min: 1, Max: 1, Do: persistVM, Doc: "give an anonymous VM a name, under which it stays"},
 		{Name: "fork", Args: "[-live] NAME", Min: 1, Max: 2, Do: forkVM, Doc: "make a stopped copy called NAME; -live: one that runs, with its memory"},
 		{Name: "set", Args: "K V…", Min: 2, Max: -1, Do: setVM, Doc: "change a line of config; while stopped"},
+		{Name: "confirm", Max: 0, Do: confirmVM, Doc: "let a VM have what its archive says of profile, net, mount and kernel"},
 	}
 }
 
 func startVM(c call, _ []string) error { return c.At.vm.Start(c.Ctx) }
+func confirmVM(c call, _ []string) error {
+	return c.At.vm.Confirm(c.Ctx)
+}
+
 func checkVM(c call, _ []string) error { return c.At.vm.Check(c.Ctx) }
 func stopVM(c call, _ []string) error  { return c.At.vm.Stop(c.Ctx) }
 func killVM(c call, _ []string) error  { return c.At.vm.Kill(c.Ctx) }

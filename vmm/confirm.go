@@ -1,0 +1,54 @@
+package vmm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hutch/fs"
+	"hutch/profiles"
+)
+
+// outward are the keys of a config by which a machine reaches what is not its own. An
+// archive may say of them what whoever unpacks it would not.
+var outward = []string{"profile", "net", "mount", "kernel"}
+
+// reaches returns those of outward that c says, but what every VM has.
+func reaches(c Config) (keys []string) {
+	for _, key := range outward {
+		if v := c.Value(key); v != "" && v != profiles.BuiltIn.Config.Value(key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// Confirm lets the VM have what its archive says of it.
+func (v *VM) Confirm(ctx context.Context) error {
+	return v.do(ctx, func() error { return v.confirm(outward...) })
+}
+
+// confirm notes that somebody here has said the keys, or agreed to them.
+func (v *VM) confirm(keys ...string) error {
+	if len(v.look().Unconfirmed) == 0 {
+		return nil
+	}
+	return v.store(true, func(s *seen) {
+		s.Unconfirmed = slices.DeleteFunc(slices.Clone(s.Unconfirmed), func(key string) bool { return slices.Contains(keys, key) })
+	})
+}
+
+// confirmed says why a VM that was unpacked may not run yet.
+func (v *VM) confirmed() error {
+	s := v.look()
+	if len(s.Unconfirmed) == 0 {
+		return nil
+	}
+	var says []string
+	for _, key := range s.Unconfirmed {
+		says = append(says, key+" "+plainText(s.config.Value(key)))
+	}
+	return fmt.Errorf("%w: the archive of vm %q gives it %s: write confirm to its ctl if it may have that, or set what it is to have",
+		fs.ErrNotPermitted, v.Name(), strings.Join(says, "; "))
+}
