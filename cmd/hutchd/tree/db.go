@@ -17,7 +17,7 @@ func dbRows() []row {
 		{Name: "query", Perm: 0o600, Open: openVMQuery, Doc: "write a SELECT, read its rows, a JSON line each, on one open file"},
 	}
 	for _, t := range ledger.Tables {
-		rows = append(rows, row{Name: t.Name + ".jsonl", Perm: 0o444, Open: ledgerLog(t.Name, false), Size: ledgerSize(t.Name), Doc: "the table, a JSON line a record"})
+		rows = append(rows, row{Name: t.Name + ".jsonl", Perm: 0o400, Open: ledgerLog(t.Name, false), Size: ledgerSize(t.Name), Doc: "the table, a JSON line a record"})
 	}
 	return rows
 }
