@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -97,20 +100,92 @@ func copyIn(ctx context.Context, c *tree, from, to string) error {
 		c.remove(to)
 		return c.symlink(target, to)
 	case st.IsDir():
-		if err := c.mkdir(to, st.Mode().Perm()); err != nil && !fs.Is(err, fs.ErrExist) {
-			return err
-		}
-		list, err := os.ReadDir(from)
-		for _, e := range list {
-			if err := copyIn(ctx, c, filepath.Join(from, e.Name()), path.Join(to, e.Name())); err != nil {
-				return err
-			}
-		}
-		return err
+		return copyFolderIn(ctx, c, from, to, st.Mode().Perm())
 	case !st.Mode().IsRegular():
-		return fmt.Errorf("%w: %s is neither a file nor a folder", fs.ErrUnsupported, from)
+		return special(from, st.Mode())
 	}
 	return copyFileIn(c, from, to, st.Mode().Perm())
+}
+
+// special is why a file is not copied that is neither a file nor a folder nor a link.
+func special(name string, mode os.FileMode) error {
+	kind := "a device"
+	switch {
+	case mode&os.ModeNamedPipe != 0:
+		kind = "a named pipe"
+	case mode&os.ModeSocket != 0:
+		kind = "a socket"
+	}
+	return fmt.Errorf("%w: %s is %s, and cp copies files, folders and links", fs.ErrUnsupported, name, kind)
+}
+
+// leftOut tells of what a copy of a folder leaves out, if that is why err is: the rest of
+// the folder is copied, and the copy fails at its end.
+func leftOut(err error, result *error) error {
+	switch {
+	case errors.As(err, new(exit)): // in a folder below
+		*result = err
+		return nil
+	case !fs.Is(err, fs.ErrUnsupported):
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "hutch: %s\n", fs.Text(err))
+	*result = exit(1)
+	return nil
+}
+
+// copyFolderIn copies a folder. It can be written to until all is in it.
+func copyFolderIn(ctx context.Context, c *tree, from, to string, mode os.FileMode) error {
+	err := c.mkdir(to, mode|0o700)
+	made := err == nil
+	if !made && !fs.Is(err, fs.ErrExist) {
+		return err
+	}
+	list, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	var result error
+	for _, e := range list {
+		err := copyIn(ctx, c, filepath.Join(from, e.Name()), path.Join(to, e.Name()))
+		if err := leftOut(err, &result); err != nil {
+			return err
+		}
+	}
+	if made {
+		result = cmp.Or(c.chmod(to, mode), result)
+	}
+	return result
+}
+
+// A holed writes to an empty file, and leaves holes in it where there are zeros.
+type holed struct {
+	f    io.WriterAt
+	at   int64
+	hole bool // what was written last is one
+}
+
+var zeros [32 << 10]byte
+
+func (h *holed) Write(p []byte) (int, error) {
+	for part := range slices.Chunk(p, len(zeros)) {
+		if h.hole = bytes.Equal(part, zeros[:len(part)]); !h.hole {
+			if _, err := h.f.WriteAt(part, h.at); err != nil {
+				return 0, err
+			}
+		}
+		h.at += int64(len(part))
+	}
+	return len(p), nil
+}
+
+// end gives the file its length: it may end in a hole.
+func (h *holed) end() error {
+	if !h.hole {
+		return nil
+	}
+	_, err := h.f.WriteAt(zeros[:1], h.at-1)
+	return err
 }
 
 func copyFileIn(c *tree, from, to string, mode os.FileMode) error {
@@ -123,7 +198,11 @@ func copyFileIn(c *tree, from, to string, mode os.FileMode) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.CopyBuffer(struct{ io.Writer }{dst}, struct{ io.Reader }{src}, make([]byte, 256<<10))
+	to9p := &holed{f: dst}
+	_, err = io.CopyBuffer(to9p, struct{ io.Reader }{src}, make([]byte, 256<<10))
+	if err == nil {
+		err = to9p.end()
+	}
 	if err := cmp.Or(err, dst.Close()); err != nil {
 		return err
 	}
@@ -153,30 +232,44 @@ func copyBack(ctx context.Context, c *tree, from, to string) error {
 	case mode.IsDir():
 		return copyFolderBack(ctx, c, from, to, mode.Perm())
 	case !mode.IsRegular():
-		return fmt.Errorf("%w: %s is neither a file nor a folder", fs.ErrUnsupported, from)
+		return special(from, mode)
 	}
 	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, mode.Perm())
 	if err != nil {
 		return err
 	}
-	err = copyFile(ctx, c, dst, from, os.O_RDONLY)
-	return cmp.Or(err, dst.Close())
+	here := &holed{f: dst}
+	err = copyFile(ctx, c, here, from, os.O_RDONLY)
+	if err == nil {
+		err = here.end()
+	}
+	return cmp.Or(err, dst.Chmod(mode.Perm()), dst.Close())
 }
 
 func copyFolderBack(ctx context.Context, c *tree, from, to string, mode os.FileMode) error {
-	if err := os.Mkdir(to, mode|0o700); err != nil {
+	err := os.Mkdir(to, mode|0o700)
+	made := err == nil
+	if !made {
 		if here, serr := os.Lstat(to); serr != nil || !here.IsDir() { // not through a link that the guest sent
 			return err
 		}
 	}
 	entries, err := c.readDir(from)
+	if err != nil {
+		return err
+	}
+	var result error
 	for _, e := range entries {
 		if e.Name == "" || e.Name == "." || e.Name == ".." || strings.ContainsAny(e.Name, "/\x00") {
 			return fmt.Errorf("%w: %s has a file named %q", fs.ErrInvalid, from, e.Name)
 		}
-		if err := copyBack(ctx, c, path.Join(from, e.Name), filepath.Join(to, e.Name)); err != nil {
+		err := copyBack(ctx, c, path.Join(from, e.Name), filepath.Join(to, e.Name))
+		if err := leftOut(err, &result); err != nil {
 			return err
 		}
 	}
-	return err
+	if made {
+		result = cmp.Or(os.Chmod(to, mode), result)
+	}
+	return result
 }
