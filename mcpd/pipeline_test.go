@@ -287,3 +287,32 @@ func TestAskCancelled(t *testing.T) {
 		t.Error("the guest was asked")
 	}
 }
+
+// A call that is under way for longer is told of while it is, and once.
+func TestBegunIsTold(t *testing.T) {
+	t.Parallel()
+	told := make(chan string, 9)
+	st := newSite(t, func(cfg *Config) { cfg.Begun = func(text, _ string) { told <- text } }, nil)
+	someone := newPerson()
+	st.decideBy(someone.decide)
+	g := st.dial(t, 1)
+	answer := g.send(g.request("tools/call", readFile))
+	<-someone.asked
+	if text := <-told; text != "1 tools/call file_read" {
+		t.Errorf("told %q", text)
+	}
+	if list := st.db.UnderWay(); len(list) != 1 || list[0].Tool != "file_read" {
+		t.Errorf("under way are %+v", list)
+	}
+	p := make([]byte, 64<<10)
+	n, err := st.db.Log(ledger.Calls).ReadAt(t.Context(), p, 0, true)
+	if line := string(p[:n]); err != nil || !strings.HasPrefix(line, `{"begun":true,"id":1,`) || !strings.Contains(line, `"tool_name":"file_read"`) {
+		t.Errorf("the ledger has %q, %v", line, err)
+	}
+	someone.answer <- policy.Decision{Action: policy.Block}
+	g.wait(answer)
+	st.lines(1)
+	if len(told) > 0 || len(st.db.UnderWay()) > 0 {
+		t.Error("it is told again, or still")
+	}
+}

@@ -48,7 +48,7 @@ func TestRelayRuns(t *testing.T) {
 					t.Errorf("%s: status %s: %s", c.args, status, out)
 				}
 			}
-			if log := s.read("vm/dev/log/exec"); strings.Count(log, `"source":"cmd.run"`) != 2 {
+			if log := rows(s.read("vm/dev/log/exec")); strings.Count(log, `"source":"cmd.run"`) != 2 {
 				t.Errorf("log/exec: %s", log)
 			}
 		})

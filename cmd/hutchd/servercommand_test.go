@@ -100,7 +100,7 @@ func TestServerCommand(t *testing.T) {
 	}
 	s.callBy(file, "everything")
 	s.callBy([]byte(s.hutch("server", "-format", "mcpservers", "ls")), "everything")
-	if text := s.read("servers/everything/log/audit"); strings.Count(text, `"tool_name":"get-sum"`) != 3 {
+	if text := rows(s.read("servers/everything/log/audit")); strings.Count(text, `"tool_name":"get-sum"`) != 3 {
 		t.Errorf("the calls are %s", text)
 	}
 	s.callTool(filepath.Join(s.bin, "hutch"), []string{"-s", s.addr, "mcp-session", "groups/default"}, "everything_get-sum")

@@ -67,7 +67,7 @@ type (
 // read any file, end any process. None of it reaches past the sandbox.
 var capabilities = []string{
 	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID",
-	"CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE", "CAP_AUDIT_WRITE",
+	"CAP_SETPCAP", "CAP_SETFCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE", "CAP_AUDIT_WRITE",
 }
 
 // initCapability is what the agent, the guest's init, keeps from all others:
