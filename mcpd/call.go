@@ -47,6 +47,7 @@ type call struct {
 	row       row
 	trace     trace.Context // its own place in it
 	verdict   verdict
+	inside    string        // why its tool refused it; "": it did not
 	rewritten []byte        // the params, where a policy changed them; nil: they are as they came
 	waited    time.Duration // for decisions
 	releases  []func()      // end it for what counts calls that are under way

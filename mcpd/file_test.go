@@ -3,12 +3,15 @@ package mcpd
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"hutch/aggd/jsonrpc"
+	"hutch/aggd/wire"
+	"hutch/mcpd/dispatch"
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
 )
@@ -135,10 +138,72 @@ func TestLinkOut(t *testing.T) {
 		t.Errorf("file_read: %s", got)
 	}
 	rows := st.files()
-	if r := rows[1]; r["outcome"] != "error" || r["path"] != "/workspace/out" {
+	if r := rows[1]; r["outcome"] != "denied" || r["path"] != "/workspace/out" {
 		t.Errorf("%v", r)
 	}
 	if r := rows[0]; len(rows) != 2 || r["outcome"] != "denied" || r["policy_rule"] != "traversal" || r["path"] != "/workspace/out" {
 		t.Errorf("%v", rows)
+	}
+}
+
+// What a tool itself refuses is denied, and told of, as what is refused before it runs.
+func TestRefusedInside(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, nil)
+	g := st.dial(t, 1)
+	for i, tt := range []struct{ tool, path, args string }{
+		{"fs.read", "/etc/passwd", `{"path":"/etc/passwd"}`},
+		{"fs.grep", "/etc", `{"path":"/etc","pattern":"x"}`},
+		{"fs.write", "/etc/x", `{"path":"/etc/x","content":""}`},
+		{"file_read", "../../etc/passwd", `{"path":"../../etc/passwd"}`},
+		{"file_read", "/etc/passwd", `{"path":"/etc/passwd"}`},
+		{"file_write", "/workspace/../x", `{"path":"/workspace/../x","content":""}`},
+		{"file_delete", "/etc/x", `{"path":"/etc/x"}`},
+		{"file_list", "/", `{"path":"/"}`},
+		{"dir_list", "..", `{"path":".."}`},
+		{"dir_create", "/etc/x", `{"path":"/etc/x"}`},
+	} {
+		if got := string(g.ok("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tt.tool, tt.args))); !strings.Contains(got, `"isError":true`) {
+			t.Errorf("%s %s: %s", tt.tool, tt.args, got)
+		}
+		calls, rows := st.lines(i+1), st.files()
+		if c := calls[i]; c["decision"] != "denied" || c["policy_action"] != "block" || c["policy_rule"] != "traversal" || c["policy_reason"] == "" || c["is_error"] != 1.0 {
+			t.Errorf("%s %s: %v", tt.tool, tt.args, c)
+		}
+		if len(rows) != i+1 {
+			t.Fatalf("%s %s: rows %v", tt.tool, tt.args, rows)
+		}
+		if r := rows[i]; r["outcome"] != "denied" || r["policy_rule"] != "traversal" || r["source"] != tt.tool || !strings.HasSuffix(r["path"].(string), strings.TrimPrefix(tt.path, "/workspace")) {
+			t.Errorf("%s %s: %v", tt.tool, tt.args, r)
+		}
+		if !st.saw(fmt.Sprintf(`tools/call %q: traversal: path`, tt.tool)) {
+			t.Errorf("%s %s: no event", tt.tool, tt.args)
+		}
+	}
+	g.ok("tools/call", `{"name":"file_read","arguments":{"path":"none"}}`)
+	if c := st.lines(11)[10]; c["decision"] != "allowed" {
+		t.Errorf("a file that there is not is denied: %v", c)
+	}
+	if d := st.Endpoint.Count(); d.Denied != 10 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// Of the tools that fetch their own result says that it is a refusal; of another server
+// that says nothing.
+func TestRefusedByLocal(t *testing.T) {
+	said := json.RawMessage(`{"content":[{"type":"text","text":"Error: refused: 10.0.0.1 is not a public address"}],"isError":true,"_meta":{"hutch/refused":true}}`)
+	c := &call{server: wire.Local}
+	if d := c.ownRefusal(said); d == nil || d.Rule != "private" || d.Reason != "refused: 10.0.0.1 is not a public address" {
+		t.Errorf("%+v", d)
+	}
+	if d := (&call{command: &commandCall{wrong: &dispatch.Outside{Dir: "/etc"}}}).ownRefusal(said); d == nil || d.Rule != "cwd" {
+		t.Errorf("%+v", d)
+	}
+	if d := (&call{server: "other"}).ownRefusal(said); d != nil {
+		t.Errorf("%+v", d)
+	}
+	if d := c.ownRefusal(json.RawMessage(`{"content":[],"isError":true}`)); d != nil {
+		t.Errorf("%+v", d)
 	}
 }

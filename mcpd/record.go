@@ -107,6 +107,9 @@ func (r *row) end(ctx context.Context, o ledger.Outcome, err *Error) *Error {
 
 // answer ends the call's row and returns the answer once that is durable.
 func (c *call) answer(result json.RawMessage, err *Error) (json.RawMessage, *Error) {
+	if why := c.refusedInside(result); why != nil {
+		return nil, why
+	}
 	if err = c.fit(result, err); err != nil {
 		result = nil // which nobody gets: it may be long
 	}
@@ -136,6 +139,9 @@ func (c *call) outcome(result json.RawMessage, err *Error) ledger.Outcome {
 		default:
 			err = failure(jsonrpc.CodeInternal, "%s", cause)
 		}
+	}
+	if c.inside != "" {
+		o.Error = c.inside
 	}
 	if err != nil {
 		o.Error = err.Message

@@ -420,3 +420,14 @@ func TestFoldedArguments(t *testing.T) {
 		}
 	}
 }
+
+// A refusal is told from a failure by what the result says of itself.
+func TestRefused(t *testing.T) {
+	c := serve(t, Config{})
+	for url, refused := range map[string]bool{"http://127.0.0.1:1/": true, "http://10.1.2.3/": true, "ftp://example.com/": true, "file:///etc/passwd": true, "http:///x": false} {
+		m := c.send("tools/call", fmt.Sprintf(`{"name":"http_headers","arguments":{"url":%q}}`, url))
+		if got := bytes.Contains(m["result"], []byte(`"_meta":{"hutch/refused":true}`)); got != refused || !bytes.Contains(m["result"], []byte(`"isError":true`)) {
+			t.Errorf("%s: %s", url, m["result"])
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync"
 
+	"hutch/aggd/guard"
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
@@ -147,6 +148,9 @@ func (s *Server) result(id []byte, t tool, ctx context.Context, args []byte) {
 		if text == "" {
 			text = "Error: " + err.Error()
 		}
+	}
+	if errors.Is(err, guard.ErrRefused) {
+		failed += `,"_meta":{"` + wire.RefusedMeta + `":true}`
 	}
 	s.answer(id, fmt.Appendf(nil, `{"content":[{"type":"text","text":%s}]%s}`, rawjson.Quote(text), failed))
 }

@@ -72,7 +72,7 @@ func redirecting(stay bool) func(*http.Request, []*http.Request) error {
 			return err
 		}
 		if stay && !samePlace(via[0].URL, req.URL) {
-			return fmt.Errorf("redirected to another host or port: call again with %.500q", req.URL)
+			return fmt.Errorf("%w: redirected to another host or port: call again with %.500q", guard.ErrRefused, req.URL)
 		}
 		return nil
 	}

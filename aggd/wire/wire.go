@@ -28,6 +28,10 @@ const StateChanged = "hutch/state"
 // Local is the name of the server of built-in tools.
 const Local = "local"
 
+// RefusedMeta is the member of a result's _meta by which it says that it is a refusal of
+// what was asked for, and no failure.
+const RefusedMeta = "hutch/refused"
+
 // A Server is one MCP server as the host defines it. The fields up to
 // UnsupportedStdio are the reference's, the others are hutch's.
 type Server struct {

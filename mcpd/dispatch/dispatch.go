@@ -118,7 +118,7 @@ func (c *Config) Plan(args json.RawMessage) (Command, error) {
 		}
 		command.Dir = path.Clean(a.Cwd)
 		if !below(command.Dir, Home) {
-			return Command{}, fmt.Errorf("cwd %q is outside %s", a.Cwd, Home)
+			return Command{}, &Outside{a.Cwd}
 		}
 	}
 	if a.Timeout < 0 {
@@ -129,6 +129,11 @@ func (c *Config) Plan(args json.RawMessage) (Command, error) {
 	}
 	return command, nil
 }
+
+// Outside is the error of a command that is to run in a folder where none may.
+type Outside struct{ Dir string }
+
+func (o *Outside) Error() string { return fmt.Sprintf("cwd %q is outside %s", o.Dir, Home) }
 
 func below(name, folder string) bool {
 	return name == folder || folder == "/" || strings.HasPrefix(name, folder+"/")

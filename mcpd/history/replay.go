@@ -123,7 +123,7 @@ func passes(word string) bool { return word != policy.Block && word != policy.As
 
 // notOfPolicies are the rules of refusals that no policy can change, or that tell of
 // a moment that is gone.
-var notOfPolicies = []string{policy.RuleUnregistered, policy.RulePin, "traversal", "security.envelope", "tls", "private", "request"}
+var notOfPolicies = []string{policy.RuleUnregistered, policy.RulePin, "traversal", "cwd", "security.envelope", "tls", "private", "request"}
 
 func (r *replay) call(line []byte) *difference {
 	var row callRow

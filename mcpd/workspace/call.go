@@ -66,12 +66,13 @@ func (c *Call) admits(name string) bool { return c.Admits == nil || c.Admits(gue
 
 // Traversal is why the call of a tool fs.* has to be refused before anything else:
 // its path could lead out of the workspace or, once Operation has looked, its
-// links do. It is nil where that is not so, and of other tools, which fail then.
+// links do. It is nil where that is not so, and of other tools, which fail then, as
+// they do of a path that is plainly outside.
 func (c *Call) Traversal() *Traversal {
-	if c.tool == nil || !c.tool.stored {
-		return nil
+	if t := c.leadsOut(); t != nil && t.outside == "" && c.tool != nil && c.tool.stored {
+		return t
 	}
-	return c.leadsOut()
+	return nil
 }
 
 func (c *Call) leadsOut() *Traversal {
@@ -83,6 +84,13 @@ func (c *Call) leadsOut() *Traversal {
 type Done struct {
 	Bytes int64 // of files, that were read or written
 	Err   error // why it came to nothing
+}
+
+// Refused is why the workspace did not let the call have what it asks for; nil where it
+// did, whatever came of it.
+func (d *Done) Refused() *Traversal {
+	t, _ := errors.AsType[*Traversal](d.Err)
+	return t
 }
 
 // Run does what the call says, and returns its tools/call result.

@@ -37,7 +37,7 @@ func (w *Workspace) resolve(name string, last bool) (string, error) {
 		case part == "" || part == ".":
 			continue
 		case part == ".." && done == ".":
-			return "", &Traversal{name, link}
+			return "", &Traversal{path: name, link: link}
 		case part == "..":
 			done = path.Dir(done)
 			continue
@@ -58,7 +58,7 @@ func (w *Workspace) resolve(name string, last bool) (string, error) {
 		case links > maxLinks:
 			return name, nil
 		case path.IsAbs(text):
-			return "", &Traversal{name, text}
+			return "", &Traversal{path: name, link: text}
 		}
 		todo, link = append(strings.Split(text, "/"), todo...), text
 	}

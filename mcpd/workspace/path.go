@@ -12,11 +12,15 @@ import (
 // A Traversal is the error of a path that could lead out of the workspace, or
 // that leads out of it by a link.
 type Traversal struct {
-	path string
-	link string // where that leads; "": the path itself does
+	path    string
+	link    string // where that leads; "": the path itself does
+	outside string // what is plainly wrong with the path; "": somebody may read a ".." in it
 }
 
 func (t *Traversal) Error() string {
+	if t.outside != "" {
+		return fmt.Sprintf("path %.200q: %s", t.path, t.outside)
+	}
 	if t.link != "" {
 		return fmt.Sprintf("path %.200q leads out of the workspace by a link to %.200q, and only relative links that stay in it are followed", t.path, t.link)
 	}

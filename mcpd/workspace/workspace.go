@@ -254,11 +254,11 @@ func clean(p string) (string, error) {
 	case p == guestPath || strings.HasPrefix(p, guestPath+"/"):
 		p = "." + strings.TrimPrefix(p, guestPath)
 	case path.IsAbs(p):
-		return "", fmt.Errorf("path %q: is outside %s", p, guestPath)
+		return "", &Traversal{path: p, outside: "is outside " + guestPath}
 	}
 	for elem := range strings.SplitSeq(p, "/") {
 		if elem == ".." {
-			return "", fmt.Errorf("path %q: \"..\" is not allowed", p)
+			return "", &Traversal{path: p, outside: `".." is not allowed`}
 		}
 	}
 	return path.Clean(p), nil
