@@ -26,7 +26,7 @@ bench:V:
 # checkout is needed afterwards. "mk prefix=$HOME/.local install" is for one user.
 install:V:
 	lib=$DESTDIR$prefix/lib share=$DESTDIR$prefix/share
-	mkdir -p $DESTDIR$prefix/bin $lib/hutch $lib/systemd/system $lib/systemd/user
+	mkdir -p $DESTDIR$prefix/bin $lib/hutch $lib/systemd/system $share/systemd/user
 	for p in hutch hutchd aggd locald guest runsc; do install -m 755 bin/$p $lib/hutch/$p; done
 	for p in hutch hutchd; do ln -sf ../lib/hutch/$p $DESTDIR$prefix/bin/$p; done
 	for d in boot lib; do
@@ -39,7 +39,8 @@ install:V:
 	bin/hutch completion bash >$share/bash-completion/completions/hutch
 	bin/hutch completion zsh >$share/zsh/site-functions/_hutch
 	bin/hutch completion fish >$share/fish/vendor_completions.d/hutch.fish
-	for u in system user; do sed "s,@prefix@,$prefix," cmd/hutchd/$u.service >$lib/systemd/$u/hutchd.service; done
+	sed "s,@prefix@,$prefix," cmd/hutchd/system.service >$lib/systemd/system/hutchd.service
+	sed "s,@prefix@,$prefix," cmd/hutchd/user.service >$share/systemd/user/hutchd.service # where a user has units in ~/.local, too
 
 # A Debian package, bin/hutch_VERSION_ARCHITECTURE.deb, of what mk all has made.
 # Virtual machines boot the kernel of the machine that it is installed on.

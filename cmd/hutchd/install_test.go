@@ -31,7 +31,7 @@ var installed = []string{
 	"share/man/man1/hutch.1", "share/man/man4/hutch.4", "share/man/man5/profile.5", "share/man/man8/hutchd.8",
 	"share/man/man8/guest.8", "share/man/man8/aggd.8", "share/man/man8/locald.8",
 	"share/bash-completion/completions/hutch", "share/zsh/site-functions/_hutch", "share/fish/vendor_completions.d/hutch.fish",
-	"lib/systemd/system/hutchd.service", "lib/systemd/user/hutchd.service",
+	"lib/systemd/system/hutchd.service", "share/systemd/user/hutchd.service",
 }
 
 // TestInstall runs a sandbox by what is installed, which has nothing of the
@@ -46,11 +46,11 @@ func TestInstall(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, unit := range []string{"system", "user"} {
-		text, _ := os.ReadFile(filepath.Join(prefix, "lib/systemd", unit, "hutchd.service"))
+	for _, unit := range []string{"lib/systemd/system", "share/systemd/user"} {
+		text, _ := os.ReadFile(filepath.Join(prefix, unit, "hutchd.service"))
 		for _, line := range []string{"Type=notify", "ExecStart=/opt/h/bin/hutchd", "Delegate=yes", "DelegateSubgroup=hutchd", "KillMode=process"} {
 			if !strings.Contains(string(text), "\n"+line+"\n") {
-				t.Errorf("the %s unit has no %s:\n%s", unit, line, text)
+				t.Errorf("the unit in %s has no %s:\n%s", unit, line, text)
 			}
 		}
 	}
