@@ -1,6 +1,7 @@
 package cmd_test
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,7 +82,8 @@ func flags(re *regexp.Regexp, text string) []string {
 	return slices.Compact(list)
 }
 
-// TestPagesAreWhole checks that each page has the sections that ours have.
+// TestPagesAreWhole checks that each page has the sections that ours have, and no
+// control characters.
 func TestPagesAreWhole(t *testing.T) {
 	all := []string{"hutch/hutch-mcp.1", "hutchd/tree/hutch.4", "../profiles/profile.5", "../profiles/policy.5", "../profiles/seal.5", "../profiles/registry/registry.5", "../profiles/runconfig/server.5", "../mcpd/ledger/mcp.5", "../mcpd/vmcp/vmcp.5", "../mcpd/composite/composite.5"}
 	for _, page := range pages {
@@ -91,6 +93,9 @@ func TestPagesAreWhole(t *testing.T) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if at := bytes.IndexFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' }); at >= 0 {
+			t.Errorf("%s has a control character at %d: %.20q", page, at, text[at:])
 		}
 		for _, section := range []string{"NAME", "SYNOPSIS", "DESCRIPTION", "BUGS"} {
 			if !strings.Contains(string(text), "\n.SH "+section+"\n") {
