@@ -12,7 +12,7 @@ import (
 )
 
 // layers says what of hutch each part may import, its own packages apart: the
-// arrows of the design, cmd → vmm → {relay, mcpd, profiles} → aggd → fs. A name
+// arrows of the design, cmd → vmm → {relay, profiles} → mcpd → aggd → fs. A name
 // with /... means what is below it too. The longest part that fits a package counts.
 var layers = []struct {
 	part string

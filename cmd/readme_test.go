@@ -4,12 +4,13 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // TestReadme holds the README's map, and the paths in backquotes from there on,
-// against the files that there are.
+// against the files that there are, and the order of the map against the imports.
 func TestReadme(t *testing.T) {
 	text, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -19,7 +20,7 @@ func TestReadme(t *testing.T) {
 	if !ok {
 		t.Fatal("no map")
 	}
-	var paths []string
+	var paths, parts []string
 	for line := range strings.Lines(house) {
 		in := ""
 		for _, word := range strings.Fields(line) {
@@ -28,6 +29,7 @@ func TestReadme(t *testing.T) {
 			case !strings.HasPrefix(line, "    ") || !folder:
 			case in == "":
 				in = word
+				parts = append(parts, strings.TrimSuffix(word, "/"))
 				paths = append(paths, word)
 			default:
 				paths = append(paths, path.Join(in, word))
@@ -41,6 +43,17 @@ func TestReadme(t *testing.T) {
 		for _, word := range strings.Fields(strings.Trim(quoted, "`")) {
 			if strings.Contains(word, "/") {
 				paths = append(paths, word)
+			}
+		}
+	}
+	place := func(part string) int {
+		top, _, _ := strings.Cut(part, "/")
+		return slices.Index(parts, top)
+	}
+	for _, l := range layers {
+		for _, may := range l.may {
+			if at := place(may); at < 0 || at > place(l.part) {
+				t.Errorf("%s may import %s, which stands below it in the map", l.part, may)
 			}
 		}
 	}
