@@ -12,11 +12,14 @@ import (
 
 var units = []struct {
 	name  string
-	shift uint
-}{{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}, {"T", 40}, {"G", 30}, {"M", 20}, {"K", 10}, {"", 0}}
+	bytes int64
+}{
+	{"TiB", 1 << 40}, {"TB", 1e12}, {"GiB", 1 << 30}, {"GB", 1e9}, {"MiB", 1 << 20}, {"MB", 1e6}, {"KiB", 1 << 10}, {"KB", 1e3},
+	{"T", 1 << 40}, {"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}, {"", 1},
+}
 
 // Size returns the bytes that text says: a whole number and a unit, in
-// capitals or not, as 512MiB, 2g or 1048576.
+// capitals or not, as 512MiB, 2g or 1048576. MB are millions, as disks have them.
 func Size(text string) (int64, error) {
 	for _, u := range units {
 		digits, ok := strings.CutSuffix(strings.ToLower(text), strings.ToLower(u.name))
@@ -24,19 +27,19 @@ func Size(text string) (int64, error) {
 			continue
 		}
 		n, err := strconv.ParseUint(digits, 10, 63)
-		if err != nil || n > math.MaxInt64>>u.shift {
+		if err != nil || n > uint64(math.MaxInt64/u.bytes) {
 			break
 		}
-		return int64(n) << u.shift, nil
+		return int64(n) * u.bytes, nil
 	}
-	return 0, fmt.Errorf("%.64q is not a size like 512MiB: a whole number of K to T, KiB to TiB", text)
+	return 0, fmt.Errorf("%.64q is not a size like 512MiB: a whole number of K to T, KiB to TiB or KB to TB", text)
 }
 
 // SizeText is the shortest exact text for n bytes.
 func SizeText(n int64) string {
 	for _, u := range units {
-		if n != 0 && n%(1<<u.shift) == 0 {
-			return strconv.FormatInt(n>>u.shift, 10) + u.name
+		if n != 0 && n%u.bytes == 0 {
+			return strconv.FormatInt(n/u.bytes, 10) + u.name
 		}
 	}
 	return "0"

@@ -8,26 +8,26 @@ import (
 
 func TestSize(t *testing.T) {
 	for text, want := range map[string]int64{
-		"0": 0, "1048576": 1 << 20, "64k": 64 << 10, "512MiB": 512 << 20, "512m": 512 << 20, "8mib": 8 << 20, "2G": 2 << 30, "3TiB": 3 << 40, "1t": 1 << 40,
+		"0": 0, "1048576": 1 << 20, "64k": 64 << 10, "512MiB": 512 << 20, "512m": 512 << 20, "8mib": 8 << 20, "2G": 2 << 30, "3TiB": 3 << 40, "1t": 1 << 40, "2GB": 2e9, "64mb": 64e6, "3KB": 3000, "9223372TB": 9223372e12,
 		"9223372036854775807": 1<<63 - 1, "8388607T": 8388607 << 40,
 	} {
 		if n, err := Size(text); n != want || err != nil {
 			t.Errorf("%s: %d, %v; want %d", text, n, err, want)
 		}
 	}
-	for _, text := range []string{"", "MiB", "lots", "-1", "+1", "1.5G", "2GB", "512 MiB", " 1", "0x10", "1_000", "9223372036854775808", "8388608T", "99999999999GiB"} {
+	for _, text := range []string{"", "MiB", "lots", "-1", "+1", "1.5G", "1.5GB", "2GiBB", "9223373TB", "512 MiB", " 1", "0x10", "1_000", "9223372036854775808", "8388608T", "99999999999GiB"} {
 		if n, err := Size(text); err == nil {
 			t.Errorf("%q is %d", text, n)
 		}
 	}
 	_, err := Size(strings.Repeat("lots", 100))
-	if want := `"` + strings.Repeat("lots", 16) + `" is not a size like 512MiB: a whole number of K to T, KiB to TiB`; err.Error() != want {
+	if want := `"` + strings.Repeat("lots", 16) + `" is not a size like 512MiB: a whole number of K to T, KiB to TiB or KB to TB`; err.Error() != want {
 		t.Errorf("%v; want %s", err, want)
 	}
 }
 
 func TestSizeText(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 1: "1", 1000: "1000", 1 << 10: "1KiB", 3 << 19: "1536KiB", 1 << 30: "1GiB", 5 << 40: "5TiB", -2048: "-2KiB"} {
+	for n, want := range map[int64]string{0: "0", 1: "1", 1000: "1KB", 1001: "1001", 64e6: "64MB", 500e6: "500MB", 1000 << 20: "1000MiB", 1 << 10: "1KiB", 3 << 19: "1536KiB", 1 << 30: "1GiB", 5 << 40: "5TiB", -2048: "-2KiB"} {
 		if got := SizeText(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
@@ -70,7 +70,7 @@ func TestTimeout(t *testing.T) {
 
 // FuzzText reads texts, and what is written for their meaning.
 func FuzzText(f *testing.F) {
-	for _, s := range []string{"", "0", "512MiB", "2g", "9223372036854775807", "8388608T", "90s", "1h0m1s", "1.5h", "60"} {
+	for _, s := range []string{"", "0", "512MiB", "2g", "64MB", "9223372036854775807", "8388608T", "90s", "1h0m1s", "1.5h", "60"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
