@@ -26,6 +26,10 @@ import (
 // Now is what the VM as it is now is called among its snapshots.
 const Now = "now"
 
+// Nothing names what a VM has before anything is written to it, where snapshots are
+// compared.
+const Nothing = "."
+
 // taken are the names in the folder of snapshots that are none's.
 var taken = []string{Now, "diff"}
 

@@ -329,6 +329,8 @@ func TestDiff(t *testing.T) {
 		{"b", "a", "removed layer/etc/y\nchanged work/f\n"},
 		{"b", "now", "added work/new\n"},
 		{"now", "now", ""},
+		{".", "a", "added layer/etc/\nadded layer/etc/x\nadded work/f\n"},
+		{"a", ".", "removed layer/etc/\nremoved layer/etc/x\nremoved work/f\n"},
 	} {
 		got, err := v.Diff(w.limit(), c.a, c.b)
 		if err != nil || got != c.want {

@@ -11,7 +11,7 @@ import (
 
 // Diff returns the differences from the snapshot a to the snapshot b, as
 // package diff writes them, with paths below work and layer. Either may be
-// Now: the VM as it is, which can change meanwhile. A VM is compared once at a time.
+// Now: the VM as it is, which can change meanwhile; or Nothing. A VM is compared once at a time.
 func (v *VM) Diff(ctx context.Context, a, b string) (string, error) {
 	return v.diff(ctx, v.comparing, diff.Bounds{}, a, b)
 }
@@ -37,8 +37,15 @@ func (v *VM) diff(ctx context.Context, room chan struct{}, bounds diff.Bounds, a
 	var dirs [2]string
 	workAlone := false
 	for i, name := range []string{a, b} {
-		if name == Now {
+		switch name {
+		case Now:
 			dirs[i] = v.dir
+			continue
+		case Nothing:
+			if dirs[i], err = nothing(); err != nil {
+				return "", err
+			}
+			defer os.RemoveAll(dirs[i])
 			continue
 		}
 		s, release, err := v.snaps.Hold(name)
@@ -62,6 +69,21 @@ func (v *VM) diff(ctx context.Context, room chan struct{}, bounds diff.Bounds, a
 		text.WriteString(lines)
 	}
 	return text.String(), nil
+}
+
+// nothing makes a folder of parts without files.
+func nothing() (string, error) {
+	dir, err := os.MkdirTemp("", "hutch-nothing-")
+	if err != nil {
+		return "", err
+	}
+	for _, part := range []string{"layer", "work"} {
+		if err := os.Mkdir(filepath.Join(dir, part), 0o700); err != nil {
+			os.RemoveAll(dir)
+			return "", err
+		}
+	}
+	return dir, nil
 }
 
 // ShownPart returns the folder that is looked at as a part, work or layer, of
