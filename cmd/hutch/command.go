@@ -30,7 +30,11 @@ func commands() []command {
 	return []command{
 		{"run", "[FLAGS] [CMD…]", 0, -1, "run a command in a sandbox made for it", defineRun, nil, true},
 		{"exec", "[FLAGS] VM CMD…", 2, -1, "run a command in a running VM", defineExec, nil, true},
+		{"shell", "[FLAGS] VM", 1, 1, "be in a shell in a running VM", defineShell, nil, false},
 		{"ps", "[FLAGS]", 0, 0, "list the VMs and what they run", definePs, ending, false},
+		{"stats", "[FLAGS] [VM…]", 0, -1, "tell what VMs that run take: processors, memory, disk", defineStats, ending, false},
+		{"inspect", "[FLAGS] OF", 1, 1, "print all that is known of a VM, servers/NAME, groups/NAME or images/NAME", defineInspect, ending, false},
+		{"port", "[FLAGS] VM", 1, 1, "list the ports that programs in a VM listen on", definePort, ending, false},
 		{"create", "[FLAGS] VM", 1, 1, "make a VM", defineCreate, ending, false},
 		{"start", "VM…", 1, -1, "start VMs", plain(each(start)), ending, false},
 		{"stop", "VM…", 1, -1, "stop VMs in good order", control("stop"), ending, false},
@@ -42,6 +46,7 @@ func commands() []command {
 		{"pack", "[FLAGS] VM", 1, 1, "put a VM into one archive", definePack, ending, false},
 		{"unpack", "[FLAGS] FILE NEW", 2, 2, "make a VM of an archive; - is our input", defineUnpack, ending, false},
 		{"snap", "[FLAGS] VM [NAME]", 1, 2, "take a snapshot of a VM, or list those it has", defineSnap, ending, false},
+		{"diff", "VM [SNAP [OTHER]]", 1, 3, "print what is different now, or in another snapshot, from one, or from the VM as it was made", defineDiff, ending, false},
 		{"undo", "[FLAGS] VM [ID]", 1, 2, "make a VM's workspace what it was before a call or command, or list what can be undone", defineUndo, ending, false},
 		{"config", "[FLAGS] VM [KEY [VALUE]]", 1, -1, "print or change a VM's config", defineConfig, ending, false},
 		{"profile", "[FLAGS] show|check|sign|keygen [NAME|FILE…]", 1, -1, "show a profile, check files of profiles, or sign those of corp", defineProfile, ending, false},
@@ -49,7 +54,7 @@ func commands() []command {
 		{"cp", "FROM TO", 2, 2, "copy files into a VM or out of it: VM:PATH is one there", plain(connected(cp)), ending, false},
 		{"logs", "[FLAGS] VM [NAME]", 1, 2, "print a log of a VM, or what a command in it printed", defineLogs, ending, false},
 		{"timeline", "[FLAGS] OF", 1, 1, "print what happened in a VM, servers/NAME or groups/NAME, in order of time", defineTimeline, ending, false},
-		{"calls", "OF", 1, 1, "print what is asked of a VM, servers/NAME or groups/NAME by MCP, as it is asked", plain(connected(calls)), ending, false},
+		{"calls", "[FLAGS] OF", 1, 1, "print what is asked of a VM, servers/NAME or groups/NAME by MCP", defineCalls, ending, false},
 		{"call", "[FLAGS] OF [TOOL] [JSON]", 1, 3, "call a tool of a VM, servers/NAME or groups/NAME, or list those that it has; - is our input", defineCall, ending, false},
 		{"forward", "VM [ADDR:]PORT:PORT…", 2, -1, "have ports here lead to ports in a VM, as 8080:80", plain(connected(forward)), ending, false},
 		{"mcp-session", "OF", 1, 1, "be an MCP server on standard input and output that has the tools of a VM, servers/NAME or groups/NAME", plain(connected(mcpSession)), ending, false},
@@ -63,6 +68,7 @@ func commands() []command {
 		{"images", "[FLAGS]", 0, 0, "list the images", defineImages, ending, false},
 		{"pull", "REF [NAME]", 1, 2, "get an image from a registry", plain(pull), ending, false},
 		{"import", "PATH [NAME]", 1, 2, "get an image from a folder or an archive", plain(importImage), ending, false},
+		{"prune", "[FLAGS]", 0, 0, "remove what nobody uses: VMs that neither run nor are suspended, and images", definePrune, ending, false},
 		{"rmi", "IMAGE…", 1, -1, "remove images", plain(each(removeImage)), ending, false},
 		{"registry", "[FLAGS] ls|search|info|status|source|forget|refresh [ENTRY…]", 1, -1, "list MCP servers that can be run by name, or say where they are listed", defineRegistry, ending, false},
 		{"server", "[FLAGS] run|ls|start|stop|restart|set|rm|logs|export|import|login|logout [SERVER…]", 1, -1, "run MCP servers, each in a sandbox of its own or elsewhere", defineServer, ending, false},
@@ -93,8 +99,14 @@ func lookup(name string) *command {
 
 // others are names that other programs have for what ours do.
 var others = map[string]string{
-	"attach": "exec", "shell": "exec", "ssh": "exec", "delete": "rm", "inspect": "config", "load": "import", "export": "pack", "restore": "unpack",
-	"pause": "suspend", "unpause": "resume", "stats": "ps", "top": "ps", "commit": "snap", "rollback": "undo", "list": "ps",
+	"remove": "rm", "delete": "rm", "del": "rm", "destroy": "rm", "ls": "ps", "ll": "ps", "new": "create", "launch": "run", "up": "start", "boot": "start", "down": "stop", "halt": "stop",
+	"poweroff": "stop", "restart": "stop and start", "reboot": "stop and start", "log": "logs", "copy": "cp", "scp": "cp", "ports": "port", "build": "import", "save": "pack",
+	"rename": "fork", "clone": "fork", "snapshot": "snap", "revert": "snap -revert", "checkpoint": "suspend", "events": "9p read events", "info": "version",
+	"wait": "logs -f", "history": "timeline", "trace": "timeline", "image": "images", "tools": "call", "search": "registry search", "install": "server run",
+	"add": "server run", "login": "server login", "logout": "server logout", "set": "config", "update": "config", "settings": "config", "env": "run -e", "mount": "run -v",
+	"tag": "import", "query": "sql", "approvals": "asks", "secrets": "secret", "profiles": "profile",
+	"attach": "shell", "ssh": "shell", "load": "import", "export": "pack", "restore": "unpack",
+	"pause": "suspend", "unpause": "resume", "top": "stats", "commit": "snap", "rollback": "undo", "list": "ps",
 	"groups": "group ls", "servers": "server ls",
 }
 

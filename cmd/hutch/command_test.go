@@ -8,7 +8,7 @@ import (
 func TestSuggestion(t *testing.T) {
 	for typed, want := range map[string]string{
 		"strat": ": did you mean start?", "exce": ": did you mean exec?", "sps": ": did you mean ps?",
-		"image": ": did you mean images?", "forkk": ": did you mean fork?", "inspect": ": did you mean config?",
+		"image": ": did you mean images?", "forkk": ": did you mean fork?", "remove": ": did you mean rm?", "top": ": did you mean stats?",
 		"groups": ": did you mean group ls?", "xyzzy": "", "": "",
 	} {
 		if got := suggestion(typed); got != want {

@@ -16,6 +16,8 @@ import (
 type settings struct {
 	lines  map[string]string // by key
 	mounts []string
+	hosts  []string // that it may reach besides
+	made   string   // the file of the profile that was made for those
 }
 
 // machineFlags are keys of a config that have a flag each.
@@ -41,6 +43,7 @@ func defineSettings(flags *flag.FlagSet) *settings {
 		s.mounts = append(s.mounts, absolute(m))
 		return nil
 	})
+	flags.Func("allow", "let it reach this `host` by HTTP and HTTPS, as pypi.org, *.debian.org or host:443; may come several times", s.addHost)
 	return s
 }
 
@@ -91,9 +94,13 @@ func warn(c *tree, dir string) {
 // unheld stands between a limit in a status and why nothing holds the VM to it.
 const unheld = " not enforced: "
 
-// known says that there is no such image as is wanted, if so.
+// known says what of the settings cannot be: an image that is not there, and hosts
+// without a network.
 func (s *settings) known(c *tree) error {
 	ref := s.lines["image"]
+	if s.lines["net"] == "none" && len(s.hosts) > 0 {
+		return fmt.Errorf("%w: -allow and -net none exclude each other", fs.ErrInvalid)
+	}
 	near := nearImage(c, ref)
 	switch {
 	case near == ref:
@@ -133,7 +140,15 @@ func create(c *tree, vm string, s *settings) error {
 	if err != nil {
 		return err
 	}
-	return ready(c, dir, append(s.messages(), "check")...)
+	if _, err := s.permit(c, vm); err != nil {
+		c.remove(dir)
+		return err
+	}
+	err = ready(c, dir, append(s.messages(), "check")...)
+	if err != nil {
+		s.forbid(c)
+	}
+	return err
 }
 
 // ready tells messages to what was made as dir, or leaves none of it.

@@ -35,7 +35,7 @@ func parseMapping(text string) (mapping, error) {
 	_, err1 := strconv.ParseUint(hostPort, 10, 16)
 	n, err2 := strconv.ParseUint(port, 10, 16)
 	if err = errors.Join(err, err1, err2); err != nil || host == "" || n == 0 {
-		return mapping{}, misused("forward", fmt.Sprintf("%q: want [ADDR:]PORT:PORT, the port here and that in the VM, or one PORT for both", text))
+		return mapping{}, fmt.Errorf("%q: want [ADDR:]PORT:PORT, the port here and that in the VM, or one PORT for both", text)
 	}
 	return mapping{addr, port}, nil
 }
@@ -73,7 +73,7 @@ func forward(ctx context.Context, c *tree, args []string) error {
 	for _, text := range args[1:] {
 		m, err := parseMapping(text)
 		if err != nil {
-			return err
+			return misused("forward", err.Error())
 		}
 		mappings = append(mappings, m)
 	}
@@ -84,17 +84,32 @@ func forward(ctx context.Context, c *tree, args []string) error {
 	f := newForwarder(c, vm, cancel)
 	defer f.work.Wait()
 	defer cancel(nil)
-	for _, m := range mappings {
-		l, err := net.Listen("tcp", m.listen)
-		if err != nil {
-			return err
-		}
-		fmt.Printf("%s to port %s of vm %s\n", l.Addr(), m.port, args[0])
-		f.serve(ctx, l, m.port)
+	listeners, err := listen(mappings)
+	if err != nil {
+		return err
+	}
+	for i, l := range listeners {
+		fmt.Printf("%s to port %s of vm %s\n", l.Addr(), mappings[i].port, args[0])
+		f.serve(ctx, l, mappings[i].port)
 	}
 	f.work.Go(func() { f.watch(ctx) })
 	<-ctx.Done()
 	return context.Cause(ctx)
+}
+
+// listen listens where mappings say, at all of it or none.
+func listen(mappings []mapping) (list []net.Listener, err error) {
+	for _, m := range mappings {
+		l, err := net.Listen("tcp", m.listen)
+		if err != nil {
+			for _, l := range list {
+				l.Close()
+			}
+			return nil, err
+		}
+		list = append(list, l)
+	}
+	return list, nil
 }
 
 // serve has what comes in on l lead to a port in the VM, until ctx is done.

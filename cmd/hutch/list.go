@@ -5,7 +5,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -219,13 +218,4 @@ func printListed(list []listed, asJSON bool) error {
 		}
 	}
 	return t.flush()
-}
-
-// calls prints the MCP calls of a VM, server or group from the first on, until it is interrupted.
-func calls(ctx context.Context, c *tree, args []string) error {
-	dir, err := placeIn(c, args[0])
-	if err != nil {
-		return err
-	}
-	return noPlace(c, dir, copyFile(ctx, c, os.Stdout, path.Join(dir, "mcp", "calls"), os.O_RDONLY))
 }

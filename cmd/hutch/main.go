@@ -26,16 +26,9 @@ import (
 var address = flag.String("s", os.Getenv("HUTCH"), "`address` of hutchd, unix!PATH")
 
 func main() {
-	flag.Usage = usage
-	flag.Parse()
-	if flag.NArg() == 0 {
-		usage()
-		os.Exit(2)
-	}
-	name, args := flag.Arg(0), flag.Args()[1:]
+	name, args := global(os.Args[1:])
 	if name == "help" && len(args) == 0 {
-		flag.CommandLine.SetOutput(os.Stdout)
-		usage()
+		fmt.Print(usage())
 		return
 	}
 	if name == "help" {
@@ -47,6 +40,28 @@ func main() {
 		os.Exit(2)
 	}
 	os.Exit(status(call(c, args), c.others()))
+}
+
+// global parses the flags before a command, and returns its name and arguments.
+func global(args []string) (name string, rest []string) {
+	flags := flag.CommandLine
+	flags.Init("hutch", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	version := flags.Bool("version", false, "the command version")
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return "help", nil
+	case *version:
+		return "version", flags.Args()
+	case err == nil && flags.NArg() > 0:
+		return flags.Arg(0), flags.Args()[1:]
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "hutch:", err)
+	}
+	fmt.Fprint(os.Stderr, usage())
+	os.Exit(2)
+	return
 }
 
 // call runs c with a context that ends at the first of its signals, and
@@ -130,12 +145,12 @@ func notify(to chan<- os.Signal, signals ...os.Signal) {
 	}
 }
 
-func usage() {
+func usage() string {
 	var b strings.Builder
-	b.WriteString("usage: hutch [-s unix!PATH] COMMAND [FLAGS] [ARGUMENTS]\n\n")
+	b.WriteString("usage: hutch [-s unix!PATH] COMMAND [FLAGS] [ARGUMENTS]\n       hutch [-version]\n\n")
 	for _, c := range commands() {
 		fmt.Fprintf(&b, "  %-36s %s\n", c.name+" "+strings.TrimSpace(strings.TrimPrefix(c.args, "[FLAGS]")), c.doc)
 	}
-	b.WriteString("\nhutch help COMMAND has the flags of one. The service is hutchd; start it first.\nThe manuals are hutch(1), hutch(4).\n")
-	fmt.Fprint(flag.CommandLine.Output(), b.String())
+	b.WriteString("\nhutch help COMMAND has the flags of one. The service is hutchd, which hutch run and hutch mcp start where none runs.\nThe manuals are hutch(1), hutch(4).\n")
+	return b.String()
 }

@@ -21,14 +21,44 @@ func defineMCP(flags *flag.FlagSet) action {
 		if strings.Trim(*prefix, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
 			return fmt.Errorf("%w: -prefix %s: letters, digits, _ and - make names of tools", fs.ErrInvalid, fs.QuoteLine(*prefix))
 		}
-		program, err := os.Executable()
+		config, err := hostConfig()
 		if err != nil {
 			return err
 		}
-		return hostmcp.Serve(ctx, hostmcp.Config{
-			Address: cmp.Or(*address, ninep.DefaultAddress()),
-			Program: filepath.Join(filepath.Dir(program), "hutchd"),
-			Args:    args, Prefix: *prefix, Version: fs.Version, Log: os.Stderr,
-		}, os.Stdin, os.Stdout)
+		config.Args, config.Prefix = args, *prefix
+		return hostmcp.Serve(ctx, config, os.Stdin, os.Stdout)
+	}
+}
+
+// hostConfig says where the service is, and which hutchd it is that is started where
+// there is none.
+func hostConfig() (hostmcp.Config, error) {
+	program, err := os.Executable()
+	return hostmcp.Config{
+		Address: cmp.Or(*address, ninep.DefaultAddress()),
+		Program: filepath.Join(filepath.Dir(program), "hutchd"),
+		Version: fs.Version, Log: os.Stderr,
+	}, err
+}
+
+// started is connected, to a service that is started where none runs.
+func started(act func(ctx context.Context, c *tree, args []string) error) action {
+	return func(ctx context.Context, args []string) error {
+		config, err := hostConfig()
+		if err != nil {
+			return err
+		}
+		c, err := dial(ctx)
+		if hostmcp.Nobody(config.Address, err) {
+			if err := hostmcp.Start(ctx, config); err != nil {
+				return err
+			}
+			c, err = dial(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return act(ctx, c, args)
 	}
 }

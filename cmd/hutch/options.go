@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path"
 	"slices"
@@ -18,6 +19,7 @@ import (
 // options say how a command is run, where it is not as its image has it.
 type options struct {
 	env        []string // K=V, or K as it is here
+	fileEnv    []string // the same, of files: env goes before
 	dir, user  string
 	timeout    string
 	tty, noTTY bool
@@ -30,6 +32,7 @@ type options struct {
 func defineOptions(flags *flag.FlagSet) *options {
 	o := &options{}
 	flags.Func("e", "with this `variable`: K=V, or K as it is here; may come several times", o.addVariable)
+	flags.Func("env-file", "with the variables in this `file`, a line each; may come several times", o.addFile)
 	flags.StringVar(&o.dir, "w", "", "start in this `folder` of the guest")
 	flags.StringVar(&o.user, "u", "", "as this `user` of the guest: name or number, with :group if wanted")
 	flags.Func("timeout", "end the command after this `time`, as 60s or 5m", o.setTimeout)
@@ -57,6 +60,28 @@ func (o *options) addVariable(kv string) error {
 	return nil
 }
 
+// addFile takes the variables of a file as docker does: a value is all behind the first =,
+// and a line that is empty or begins with # is none.
+func (o *options) addFile(name string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		line = strings.TrimLeft(strings.TrimRight(line, "\r\n"), " \t")
+		switch k, _, _ := strings.Cut(line, "="); {
+		case line == "" || line[0] == '#':
+		case k == "" || strings.ContainsAny(k, " \t\x00"):
+			return fmt.Errorf("line %d: %.64q: want K=V or K", n, line)
+		default:
+			o.fileEnv = append(o.fileEnv, line)
+		}
+	}
+	return nil
+}
+
 // setTimeout takes what the guest's timeout verb does.
 func (o *options) setTimeout(s string) error {
 	d, err := quantity.Timeout(s)
@@ -70,7 +95,7 @@ func (o *options) setTimeout(s string) error {
 // messages are the control messages that have a command run so.
 func (o *options) messages() []string {
 	var list []string
-	for _, kv := range o.env {
+	for _, kv := range slices.Concat(o.fileEnv, o.env) {
 		k, v, said := strings.Cut(kv, "=")
 		if !said {
 			v, said = os.LookupEnv(k)

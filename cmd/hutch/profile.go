@@ -44,17 +44,26 @@ func defineProfile(flags *flag.FlagSet) action {
 // showProfile prints every key of a profile, as the service has it.
 func showProfile(ctx context.Context, _ profileFlags, args []string) error {
 	return connected(func(_ context.Context, c *tree, args []string) error {
-		f, err := c.open("profiles/show", os.O_RDWR)
-		if err != nil {
-			return err
+		text, err := shownProfile(c, args[0])
+		if err == nil {
+			_, err = io.WriteString(os.Stdout, text)
 		}
-		defer f.Close()
-		if err := tell(f, args[0]); err != nil {
-			return err
-		}
-		_, err = io.Copy(os.Stdout, f)
 		return err
 	})(ctx, args)
+}
+
+// shownProfile returns what a profile of the service says of every key, a line each.
+func shownProfile(c *tree, name string) (string, error) {
+	f, err := c.open("profiles/show", os.O_RDWR)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if err := tell(f, name); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(f)
+	return string(text), err
 }
 
 // checkProfiles says which of the files do not parse, with all layers that are

@@ -106,6 +106,7 @@ type grid struct {
 	headed bool // the names are printed
 	names  []string
 	rows   [][]cellText
+	widths []int // of the columns that are printed
 }
 
 func (g *grid) add(names []string, cells []cellText) error {
@@ -164,7 +165,7 @@ func (g *grid) printCSV(rows [][]cellText) error {
 var visible = strings.NewReplacer("\n", `\n`, "\t", `\t`, "\r", `\r`)
 
 func (g *grid) printTable(rows [][]cellText) error {
-	var widths []int
+	widths := g.widths
 	for _, r := range rows {
 		for i := range r {
 			r[i].text = fs.PlainLine(visible.Replace(r[i].text))
@@ -174,6 +175,7 @@ func (g *grid) printTable(rows [][]cellText) error {
 			widths[i] = max(widths[i], utf8.RuneCountInString(r[i].text))
 		}
 	}
+	g.widths = widths
 	if g.width > 0 {
 		fit(widths, g.width-2*(len(widths)-1))
 	}

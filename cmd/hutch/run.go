@@ -6,6 +6,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
+	"os"
 	"path"
 	"strings"
 	"time"
@@ -20,11 +22,19 @@ func defineRun(flags *flag.FlagSet) action {
 	flags.StringVar(&r.name, "name", "", "call the VM `name`, and keep it, stopped, when the command has ended")
 	flags.StringVar(&r.entrypoint, "entrypoint", "", "run this `program` instead of the image's entrypoint; none if it is -")
 	flags.BoolVar(&r.remove, "rm", false, "remove the VM of -name when the command has ended")
-	return func(ctx context.Context, args []string) error {
-		if r.remove && r.detach {
+	flags.Func("p", "have a `port` here lead to one in the VM until the command has ended, as 8080:80; may come several times", r.addPort)
+	return func(ctx context.Context, args []string) (err error) {
+		switch {
+		case r.remove && r.detach:
 			return misused("run", "-rm and -d exclude each other: nobody waits for the command's end")
+		case len(r.ports) > 0 && r.detach:
+			return misused("run", "-p and -d exclude each other: hutch forward has ports lead to a VM that runs on")
 		}
-		return connected(r.run)(ctx, args)
+		if r.listeners, err = listen(r.ports); err != nil {
+			return err
+		}
+		defer r.unlisten()
+		return started(r.run)(ctx, args)
 	}
 }
 
@@ -34,6 +44,36 @@ type runner struct {
 	settings         *settings
 	name, entrypoint string
 	remove           bool
+	ports            []mapping
+	listeners        []net.Listener // of ports
+}
+
+func (r *runner) addPort(text string) error {
+	m, err := parseMapping(text)
+	r.ports = append(r.ports, m)
+	return err
+}
+
+func (r *runner) unlisten() {
+	for _, l := range r.listeners {
+		l.Close()
+	}
+}
+
+// lead has the ports lead into a VM until stop is called.
+func (r *runner) lead(ctx context.Context, c *tree, vm string) (stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	f := newForwarder(c, vm, cancel)
+	for i, l := range r.listeners {
+		if addr := l.Addr().String(); addr != r.ports[i].listen { // a free one was asked for
+			fmt.Fprintf(os.Stderr, "hutch: %s leads to port %s\n", addr, r.ports[i].port)
+		}
+		f.serve(ctx, l, r.ports[i].port)
+	}
+	return func() {
+		cancel(nil)
+		f.work.Wait()
+	}
 }
 
 func (r *runner) run(ctx context.Context, c *tree, args []string) error {
@@ -49,6 +89,11 @@ func (r *runner) run(ctx context.Context, c *tree, args []string) error {
 	}
 	defer ctl.Close()
 	vm := path.Join("vm", name)
+	forbid, err := r.settings.permit(c, name)
+	if err != nil {
+		return err
+	}
+	defer forbid()
 	for _, m := range append(r.settings.messages(), "start") {
 		if err := tell(ctl, m); err != nil {
 			return err
@@ -80,6 +125,7 @@ func (r *runner) named(ctx context.Context, c *tree, args []string) error {
 	err = cmp.Or(err, tellVM(c, r.name, "kill"))
 	if r.remove || !r.began {
 		err = cmp.Or(err, c.remove(vm))
+		r.settings.forbid(c)
 	}
 	return err
 }
@@ -101,6 +147,7 @@ func (r *runner) command(ctx context.Context, c *tree, vm string, args []string)
 		return misused("run", "the image says no command: say one")
 	}
 	r.defaults(image)
+	defer r.lead(ctx, c, vm)()
 	return r.meant(c, args, execute(ctx, c, vm, words, r.options))
 }
 
@@ -134,13 +181,31 @@ func defineExec(flags *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		return connected(func(ctx context.Context, c *tree, words []string) error {
-			image, err := imageOf(c, dir)
-			if err != nil {
-				return noVM(c, vm, err)
-			}
-			o.defaults(image)
-			return execute(ctx, c, dir, words, o)
-		})(ctx, words)
+		return connected(func(ctx context.Context, c *tree, words []string) error { return o.in(ctx, c, dir, words) })(ctx, words)
 	}
+}
+
+// in runs a command in the VM of directory dir, as its image has it.
+func (o *options) in(ctx context.Context, c *tree, dir string, words []string) error {
+	image, err := imageOf(c, dir)
+	if err != nil {
+		return noVM(c, path.Base(dir), err)
+	}
+	o.defaults(image)
+	return execute(ctx, c, dir, words, o)
+}
+
+// defineShell has the command that is a shell in a VM: bash if that is there.
+func defineShell(flags *flag.FlagSet) action {
+	o := defineOptions(flags)
+	return connected(func(ctx context.Context, c *tree, args []string) error {
+		dir, err := vmDir(args[0])
+		if err != nil {
+			return err
+		}
+		if err := mustRun(c, args[0]); err != nil {
+			return err
+		}
+		return o.in(ctx, c, dir, []string{"sh", "-c", "command -v bash >/dev/null && exec bash; exec sh"})
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
+	"os"
 	"path"
 
 	"hutch/fs"
@@ -65,4 +67,29 @@ func snapshotList(c *tree, vm, dir string, asJSON bool) error {
 		}
 	}
 	return t.flush()
+}
+
+// defineDiff has the command that prints what is different in a VM from a snapshot, or
+// all that was written since it was made.
+func defineDiff(*flag.FlagSet) action {
+	return connected(func(ctx context.Context, c *tree, args []string) error {
+		vm, err := vmDir(args[0])
+		if err != nil {
+			return err
+		}
+		f, err := c.open(path.Join(vm, "snap/diff"), os.O_RDWR)
+		if err != nil {
+			return noVM(c, args[0], err)
+		}
+		defer f.closeWith(ctx)()
+		names := args[1:]
+		if len(names) == 0 {
+			names = []string{"."}
+		}
+		if err := tell(f, fs.QuoteAll(names)); err != nil {
+			return err
+		}
+		_, err = io.Copy(os.Stdout, f)
+		return err
+	})
 }

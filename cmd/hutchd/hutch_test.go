@@ -247,11 +247,12 @@ func TestSubcommands(t *testing.T) {
 			t.Errorf("ps has no %q:\n%s", want, out)
 		}
 	}
-	calls := s.command("hutch", "calls", "dev")
+	calls := s.command("hutch", "calls", "-f", "dev")
 	printed := printing(t, calls)
-	printed.until(`"tool_name":"local__echo"`)
+	printed.until("local__echo")
 	s.call("dev", "file_list", `{}`)
-	printed.until(`"tool_name":"file_list"`)
+	printed.until("file_list")
+	hutch("", `"tool_name":"file_list"`, "calls", "-json", "dev")
 	calls.Process.Signal(os.Interrupt)
 	printed.rest()
 	if calls.Wait(); ended(calls) != "130" {

@@ -322,7 +322,7 @@ func TestFullDisk(t *testing.T) {
 // call is told of a moment after it was answered.
 func (s *service) calls(vm, mark string) string {
 	s.t.Helper()
-	cmd := s.command("hutch", "calls", vm)
+	cmd := s.command("hutch", "calls", "-f", "-json", vm)
 	printed := printing(s.t, cmd)
 	printed.untilLine(mark)
 	cmd.Process.Kill()

@@ -21,7 +21,7 @@ import (
 )
 
 // startLimit is how long a hutchd that was started may take to serve its tree.
-const startLimit = 5 * time.Second
+const startLimit = 30 * time.Second
 
 // A service is the hutchd at an address, which is started if there is none.
 type service struct {
@@ -69,6 +69,16 @@ func (s *service) dial(ctx context.Context) (*tree, error) {
 	return t, err
 }
 
+// Start starts the hutchd of c where nobody serves at its address, and says on c.Log that
+// it did.
+func Start(ctx context.Context, c Config) error { return newService(c).start(ctx) }
+
+// Nobody says whether err, of a dial, is that nobody serves at an address where a hutchd
+// can be started.
+func Nobody(address string, err error) bool {
+	return nobody(err) && strings.HasPrefix(address, "unix!")
+}
+
 // nobody says whether err is that nobody serves at an address.
 func nobody(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
@@ -90,7 +100,7 @@ func (s *service) start(ctx context.Context) error {
 		return err
 	}
 	if network != "unix" {
-		return fmt.Errorf("%w: nobody serves at %s, and hutch mcp starts hutchd at unix sockets only", fs.ErrNotExist, s.addr)
+		return fmt.Errorf("%w: nobody serves at %s, and hutchd is started at unix sockets only", fs.ErrNotExist, s.addr)
 	}
 	lock, err := lockStart(ctx, path+".start")
 	if err != nil {
@@ -180,7 +190,7 @@ func (s *service) tellStarted(ctx context.Context, t *tree, pid int, ours bool) 
 	if err != nil || !ours {
 		return
 	}
-	fmt.Fprintf(s.log, "hutch mcp: started hutchd, process %d; its log is %s\n", pid, filepath.Join(pairs(settings)["state"], "log", "service"))
+	fmt.Fprintf(s.log, "hutch: started hutchd, process %d; its log is %s\n", pid, filepath.Join(pairs(settings)["state"], "log", "service"))
 }
 
 type versions struct {
