@@ -5,10 +5,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"time"
+
+	"hutch/fs"
 )
 
 // completions are scripts for shells. Each asks us, by completion words, what
@@ -16,8 +20,16 @@ import (
 var completions = map[string]string{
 	"bash": `# bash completion for hutch: hutch completion bash
 _hutch() {
-	local IFS=$'\n'
-	COMPREPLY=($(compgen -W "$(hutch completion words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)" -- "${COMP_WORDS[COMP_CWORD]}"))
+	local line=${COMP_LINE:0:COMP_POINT} typed word stem=
+	read -ra typed <<<"$line" # not COMP_WORDS, which a colon ends
+	[[ $line == *[[:space:]] ]] && typed+=("")
+	word=${typed[${#typed[@]}-1]}
+	[[ $COMP_WORDBREAKS == *:* ]] && stem=${word%"${word##*:}"}
+	COMPREPLY=()
+	while IFS= read -r word; do # a guest may have named it
+		COMPREPLY+=("$(printf %q "${word#"$stem"}")")
+	done < <(hutch completion words "${typed[@]:1}" 2>/dev/null)
+	[[ ${COMPREPLY[0]} == *[:/] ]] && compopt -o nospace 2>/dev/null
 }
 complete -o default -F _hutch hutch
 `,
@@ -26,7 +38,8 @@ complete -o default -F _hutch hutch
 local -a found
 found=("${(@f)$(hutch completion words "${(@)words[2,CURRENT]}" 2>/dev/null)}")
 if [[ -n "${found[*]}" ]]; then
-	compadd -- "${found[@]}"
+	compadd -S '' -- "${(@M)found:#*[:/]}"
+	compadd -- "${(@)found:#*[:/]}"
 else
 	_files
 fi
@@ -87,14 +100,11 @@ func candidates(ctx context.Context, typed []string) []string {
 	}
 	if before := typed[len(typed)-2]; len(typed) > 2 && strings.HasPrefix(before, "-") {
 		if f := flags.Lookup(strings.TrimLeft(before, "-")); f != nil && !isSwitch(f) {
-			if f.Name == "image" {
-				return startingWith(names(ctx, "images"), last)
-			}
-			return nil
+			return startingWith(named(ctx, strings.ToUpper(f.Name), nil), last)
 		}
 	}
 	flags.Parse(typed[1 : len(typed)-1]) // what does not parse is the user's to mend
-	return startingWith(c.argument(ctx, flags.Args()), last)
+	return startingWith(c.argument(ctx, flags.Args(), last), last)
 }
 
 // isSwitch says whether f stands alone.
@@ -105,7 +115,7 @@ func isSwitch(f *flag.Flag) bool {
 
 // argument returns what the command's argument after those before may be, as its line
 // of the table names it: VMs, images and AI clients are those that there are.
-func (c *command) argument(ctx context.Context, before []string) []string {
+func (c *command) argument(ctx context.Context, before []string, last string) []string {
 	n := len(before)
 	words := slices.DeleteFunc(strings.Fields(c.args), func(w string) bool { return w == "[FLAGS]" })
 	if len(words) == 0 {
@@ -115,23 +125,99 @@ func (c *command) argument(ctx context.Context, before []string) []string {
 	if n >= len(words) && !strings.HasSuffix(word, "…") {
 		return nil
 	}
-	switch word = strings.Trim(word, "[]…"); {
-	case word == "OF":
-		return endpoints(ctx)
-	case word == "WHAT":
-		return givable(ctx)
-	case word == "TOOL":
-		return tools(ctx, before[0])
-	case word == "SECRET":
-		return ask(ctx, "secrets", files)
-	case strings.Contains(word, "|"):
+	word = strings.Trim(word, "[]…")
+	switch first, _, several := strings.Cut(word, "|"); {
+	case word == "FROM", word == "TO":
+		return pathsIn(ctx, last)
+	case several && strings.ToUpper(word) != word:
 		return strings.Split(word, "|")
+	case word == "ID" && c.name == "undo":
+		return ask(ctx, path.Join("vm", before[0], "undo"), firstWords)
+	default:
+		return named(ctx, first, before)
+	}
+}
+
+// named returns what a word of the table of commands, or of a flag, may be, behind what
+// stands before.
+func named(ctx context.Context, word string, before []string) []string {
+	of := append(slices.Clip(before), "")[0]
+	switch word {
+	case "OF":
+		return endpoints(ctx)
+	case "WHAT":
+		return givable(ctx)
+	case "TOOL":
+		return tools(ctx, of)
+	case "SECRET":
+		return ask(ctx, "secrets", files)
+	case "PROFILE":
+		return ask(ctx, "profiles", profileNames)
+	case "DRIVER":
+		return ask(ctx, "drivers", firstWords)
+	case "SNAP", "OTHER":
+		return names(ctx, path.Join("vm", of, "snap"))
+	case "KEY":
+		return ask(ctx, path.Join("vm", of, "config"), func(c *tree, name string) ([]string, error) {
+			text, err := readFile(c, name)
+			return slices.Collect(maps.Keys(valuesOf(text))), err
+		})
 	}
 	return names(ctx, namedIn[word])
 }
 
 // namedIn are the folders with what words of the table of commands stand for.
 var namedIn = map[string]string{"VM": "vm", "SERVER": "servers", "GROUP": "groups", "ID": "asks", "IMAGE": "images", "CLIENT": "clients", "ENTRY": "registry/servers"}
+
+// firstWords returns the first word of each line of a file.
+func firstWords(c *tree, name string) (list []string, err error) {
+	text, err := readFile(c, name)
+	for line := range strings.Lines(text) {
+		word, _ := fs.CutBlank(strings.TrimSpace(line))
+		list = append(list, word)
+	}
+	return list, err
+}
+
+func profileNames(c *tree, dir string) (list []string, err error) {
+	names, err := files(c, dir)
+	for _, name := range names {
+		if profile, ok := strings.CutSuffix(name, ".toml"); ok {
+			list = append(list, profile)
+		}
+	}
+	return list, err
+}
+
+// pathsIn returns the paths in a VM that begin so, or the VMs, where the user has none of
+// these words in mind but a file here.
+func pathsIn(ctx context.Context, begun string) (list []string) {
+	vm, name, inVM := place(begun)
+	if !inVM {
+		for _, vm := range names(ctx, "vm") {
+			list = append(list, vm+":")
+		}
+		return list
+	}
+	above := name[:strings.LastIndexByte(name, '/')+1]
+	return ask(ctx, above, func(c *tree, above string) ([]string, error) {
+		dir, err := guestPath(c, vm, above)
+		if err != nil {
+			return nil, err
+		}
+		entries, err := c.readDir(dir)
+		for _, e := range entries {
+			found := vm + ":" + above + e.Name
+			if e.Mode.IsDir() {
+				found += "/"
+			}
+			if fs.PlainLine(found) == found { // a shell reads a line of ours for each
+				list = append(list, found)
+			}
+		}
+		return list, err
+	})
+}
 
 // names returns what has a folder in dir of the tree; nothing of "".
 func names(ctx context.Context, dir string) []string {

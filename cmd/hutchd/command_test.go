@@ -256,11 +256,18 @@ func TestCompletion(t *testing.T) {
 	s := serve(t, false)
 	s.mkdir("vm/dev")
 	s.mkdir("vm/other")
+	s.mkdir("vm/dev/snap/one")
+	s.mkdir("vm/dev/work/sub")
+	for _, name := range []string{"$(id)", "sub/f"} { // a guest names files as it likes
+		if err := os.WriteFile(filepath.Join(s.state(), "vm/dev/work", name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		typed []string
 		want  string
 	}{
-		{[]string{"st"}, "start stop"},
+		{[]string{"st"}, "stats start stop"},
 		{[]string{"start", ""}, "dev other"},
 		{[]string{"start", "dev", "o"}, "other"},
 		{[]string{"rm", "-"}, "-f"},
@@ -274,6 +281,18 @@ func TestCompletion(t *testing.T) {
 		{[]string{"registry", "s"}, "search status source"},
 		{[]string{"registry", "info", "m"}, "memory"},
 		{[]string{"nosuch", ""}, ""},
+		{[]string{"run", "-profile", ""}, "default"},
+		{[]string{"profile", "show", "d"}, "default"},
+		{[]string{"create", "-driver", "gv"}, "gvisor"},
+		{[]string{"snap", "dev", ""}, "one"},
+		{[]string{"diff", "dev", "one", ""}, "one"},
+		{[]string{"config", "dev", "im"}, "image"},
+		{[]string{"policy", "rules", "o"}, "other"},
+		{[]string{"cp", "d"}, "dev:"},
+		{[]string{"cp", "dev:"}, "dev:$(id) dev:sub/"},
+		{[]string{"cp", "dev:sub/"}, "dev:sub/f"},
+		{[]string{"cp", "x", "dev:/workspace/s"}, "dev:/workspace/sub/"},
+		{[]string{"cp", "none:x"}, ""},
 		{[]string{"call", "o"}, ""},
 		{[]string{"call", "vm/d"}, "vm/dev"},
 	} {
@@ -282,11 +301,12 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%q: %q, %v, want %q", c.typed, got, err, c.want)
 		}
 	}
-	bash := s.user(need.Tool(t, "bash"), "-c", `eval "$("$0" completion bash)"; hutch() { "$0" "$@"; }
-		COMP_WORDS=(hutch start o) COMP_CWORD=2; _hutch; echo "${COMPREPLY[@]}"`)
-	bash.Args = append(bash.Args, filepath.Join(s.bin, "hutch"))
-	if out, err := bash.CombinedOutput(); string(out) != "other\n" {
-		t.Errorf("bash: %q, %v", out, err)
+	for line, want := range map[string]string{"hutch start o": "other", "hutch cp dev:$": `\$\(id\)`, "hutch cp x dev:sub/": "sub/f", "hutch cp d": "dev:"} {
+		bash := s.user(need.Tool(t, "bash"), "-c", `eval "$("$0" completion bash)"; hutch() { command "$hutch" "$@"; }
+			hutch=$0 COMP_LINE=$1 COMP_POINT=${#1}; _hutch; printf '%s\n' "${COMPREPLY[@]}"`, filepath.Join(s.bin, "hutch"), line)
+		if out, err := bash.CombinedOutput(); string(out) != want+"\n" {
+			t.Errorf("bash: %s: %q, %v, want %q", line, out, err, want)
+		}
 	}
 }
 
