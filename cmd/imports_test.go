@@ -40,6 +40,7 @@ var layers = []struct {
 	{"cmd/guest", []string{"relay/...", "fs/accept"}},
 	{"cmd/hutch", []string{"cmd/hutch/...", "fs/...", "mcpd/ledger", "mcpd/policy", "mcpd/query/sqltext", "mcpd/redact", "profiles", "profiles/reference", "profiles/registry", "profiles/runconfig"}},
 	{"cmd/hutch/hostmcp", []string{"aggd/jsonrpc", "aggd/rawjson", "fs/..."}},
+	{"cmd/hutchd/doctor", []string{"vmm", "vmm/cgroup", "fs/..."}},
 	{"cmd/hutchd/telemetry", []string{"aggd/trace", "fs", "mcpd", "mcpd/ledger"}},
 	{"cmd/hutchd/gateway", []string{"cmd/hutchd/telemetry", "relay", "relay/agent", "mcpd/...", "profiles", "profiles/permission", "aggd/...", "fs/...", "profiles/secrets"}},
 	{"cmd/hutchd/workload", []string{"cmd/hutchd/gateway", "cmd/hutchd/sandbox", "mcpd", "mcpd/ledger", "mcpd/policy", "mcpd/vmcp", "profiles/...", "aggd/oauth", "aggd/programs", "aggd/wire", "fs", "aggd/guard", "aggd/rawjson", "vmm/image"}},

@@ -42,7 +42,7 @@ func (t *table) row(v any, cells ...string) error {
 }
 
 // states are the colours of those that stand out.
-var states = map[string]int{"running": 32, "ready": 32, "failed": 31, "suspended": 33, "starting": 36, "stopping": 36, "unhealthy": 31, "degraded": 33, "error": 31, "unauthenticated": 33, "auth_retrying": 33}
+var states = map[string]int{"running": 32, "ready": 32, "failed": 31, "suspended": 33, "starting": 36, "stopping": 36, "unhealthy": 31, "degraded": 33, "error": 31, "unauthenticated": 33, "auth_retrying": 33, "ok": 32, "warn": 33, "fail": 31}
 
 const defaultColour = 39
 

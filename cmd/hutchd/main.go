@@ -2,7 +2,7 @@
 //
 // Usage:
 //
-//	hutchd [-state DIR] [-mount DIR] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-corp DIR] [-strict] [-require-limits] [-debug] [-quiet]
+//	hutchd [-state DIR] [-mount DIR] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-corp DIR] [-strict] [-require-limits] [-debug] [-quiet] [-doctor]
 //
 // The defaults for root are /var/lib/hutch, /mnt/hutch and unix!/run/hutch/9p;
 // for others hutch in the XDG data folder, ~/hutch, and hutch/9p in the XDG
@@ -12,7 +12,8 @@
 // runsc, aggd and locald: beside hutchd if not said. -corp is the folder of
 // corp's signed part of profiles, /etc/hutch/corp if there is one. -strict ends it where this
 // machine cannot confine aggd and locald wholly; -require-limits starts no VM that cannot be
-// held to its limits. -quiet keeps the log off standard error. See hutchd(8).
+// held to its limits. -quiet keeps the log off standard error.
+// -doctor says what the machine lacks instead. See hutchd(8).
 package main
 
 import (
@@ -44,6 +45,7 @@ func main() {
 	flag.BoolVar(&o.requireLimits, "require-limits", false, "start no VM that cannot be held to the limits of its config")
 	flag.BoolVar(&o.debug, "debug", false, "log more")
 	flag.BoolVar(&o.quiet, "quiet", false, "log to the state folder alone, not to standard error")
+	flag.BoolVar(&o.doctor, "doctor", false, "look the machine over, say what it lacks and what to do about it, and end")
 	flag.Usage = usage
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) { o.mustMount = o.mustMount || f.Name == "mount" })
@@ -53,6 +55,12 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if o.doctor {
+		if !examine(ctx, o) {
+			os.Exit(1)
+		}
+		return
+	}
 	if err := serve(ctx, o); err != nil {
 		fmt.Fprintf(os.Stderr, "hutchd: %v\n", err)
 		os.Exit(1)
@@ -72,7 +80,7 @@ func keepInherited() {
 }
 
 func usage() {
-	fmt.Fprintf(os.Stderr, "usage: hutchd [-state DIR] [-mount DIR|none] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-corp DIR] [-strict] [-require-limits] [-debug] [-quiet]\n\n")
+	fmt.Fprintf(os.Stderr, "usage: hutchd [-state DIR] [-mount DIR|none] [-rawmount DIR] [-allow-other] [-listen unix!PATH] [-bin DIR] [-corp DIR] [-strict] [-require-limits] [-debug] [-quiet] [-doctor]\n\n")
 	flag.PrintDefaults()
 }
 
@@ -86,6 +94,7 @@ type options struct {
 
 	requireLimits bool // a VM that cannot be held to its limits does not start
 	quiet         bool // no log on standard error
+	doctor        bool // no service: what doctor of the tree says
 	mustMount     bool // -mount was said: without a mount there is no service
 }
 

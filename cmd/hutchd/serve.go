@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hutch/aggd/confine"
+	"hutch/cmd/hutchd/doctor"
 	"hutch/cmd/hutchd/sandbox"
 	"hutch/cmd/hutchd/telemetry"
 	"hutch/cmd/hutchd/tree"
@@ -89,14 +90,15 @@ func groupName(state string) string {
 func treeConfig(o options, l *logs) tree.Config {
 	home, _ := os.UserHomeDir()
 	program, _ := os.Executable()
+	groups, list := cgroup.Find(groupName(o.state)), drivers(o)
 	return tree.Config{
 		Config: sandbox.Config{
 			State:   o.state,
 			Corp:    o.corp,
 			Home:    home,
 			Own:     owned(o, program),
-			Drivers: drivers(o),
-			Groups:  cgroup.Find(groupName(o.state)),
+			Drivers: list,
+			Groups:  groups,
 
 			RequireLimits: o.requireLimits,
 
@@ -106,7 +108,11 @@ func treeConfig(o options, l *logs) tree.Config {
 		},
 		Level: l.level, ServiceLog: l.memory, CrashLog: l.crash,
 		Listen: o.listen,
-		Hutch:  filepath.Join(filepath.Dir(program), "hutch"),
+		Doctor: func(ctx context.Context) string {
+			text, _ := doctor.Report(ctx, machine(o, list, groups))
+			return text
+		},
+		Hutch: filepath.Join(filepath.Dir(program), "hutch"),
 	}
 }
 
@@ -137,7 +143,7 @@ func owned(o options, program string) []own.Item {
 // unitFolders returns the folders in which systemd looks for units of ours, see
 // systemd.unit(5).
 func unitFolders() []string {
-	kind, all := "user", []string{"/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd"}
+	kind, all := "user", []string{"/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd", "/usr/local/share/systemd", "/usr/share/systemd"}
 	if os.Getuid() == 0 {
 		kind = "system"
 	} else if home, err := os.UserHomeDir(); err == nil {

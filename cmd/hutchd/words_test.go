@@ -70,6 +70,9 @@ func TestSmallWords(t *testing.T) {
 		{"prune", "(?s)^VMs.*: two\nusage: hutch prune .*-yes removes them", "2"},
 		{"prune -images -yes", "^VMs, with their files and records: two\n$", "0"},
 		{"ps -q", "^dev\n$", "0"},
+		{"doctor", `^STATE +CHECK +WHAT\nok +service +hutch .* at unix!(?s:.*)\nok +programs .*\nok +driver +gvisor `, "0"},
+		{"doctor -json", `^\{"state":"ok","check":"service","text":"hutch .*"\}\n\{"state":"ok","check":"kernel"`, "0"},
+		{"-s unix!/nosuch/9p doctor", `(?s)\nwarn +service +none runs at unix!/nosuch/9p: .*\nok +driver +gvisor `, "0"},
 		{"prune -yes", "^hutch: nothing is unused\n$", "0"},
 	} {
 		words := strings.Fields(c.args)

@@ -51,6 +51,15 @@ func drivers(c call) (string, error) {
 	return c.At.s.Drivers(ctx), nil
 }
 
+func examined(c call) (string, error) {
+	if c.At.s.cfg.Doctor == nil {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(c.Ctx, time.Minute)
+	defer cancel()
+	return c.At.s.cfg.Doctor(ctx), nil
+}
+
 func debug(c call, args []string) error {
 	switch args[0] {
 	case "on":

@@ -33,10 +33,11 @@ type Config struct {
 	// runtime writes to when it dies.
 	ServiceLog *fs.Log
 	CrashLog   string
-	Mount      func() string // where the tree is mounted, or none, for ctl to tell
-	Listen     string        // where 9P is served, for ctl to tell
-	Hutch      string        // path of the hutch command, for AI clients to start
-	Shutdown   func()        // ends the service; called by the ctl message
+	Mount      func() string                // where the tree is mounted, or none, for ctl to tell
+	Listen     string                       // where 9P is served, for ctl to tell
+	Hutch      string                       // path of the hutch command, for AI clients to start
+	Shutdown   func()                       // ends the service; called by the ctl message
+	Doctor     func(context.Context) string // looks the machine over; nil: nobody does
 	// Gone is told of what went from the tree, or is another now, without the
 	// client that has it cached: its path. Nil is fine.
 	Gone func(path string)

@@ -47,6 +47,7 @@ func rows() []row {
 		{Name: "events", Perm: 0o400, Open: rootEvents, Doc: "lifecycle and security events of every VM, a JSON line each; blocks"},
 		{Name: "metrics", Perm: 0o444, Read: metrics, Doc: "counters, as Prometheus text"},
 		{Name: "drivers", Perm: 0o444, Read: drivers, Doc: "what can run VMs here, a line each"},
+		{Name: "doctor", Perm: 0o400, Read: examined, Doc: "the machine looked over: what it has and lacks, and what to do about that, a line each"},
 		{Name: "log", Perm: 0o500, Rows: logRows(), Doc: "logs of the service"},
 		{Name: "images", Perm: 0o755, Names: imageNames, Enter: enterImage, Each: imageRow(), Make: makeImage, Drop: dropImage, Doc: "root file systems; mkdir makes one, rmdir removes it"},
 		{Name: "profiles", Perm: 0o700, Under: profileFolder, Rows: profileRows(), Doc: "profiles, NAME.toml each; edit them with anything"},
