@@ -17,7 +17,7 @@ const mostNames = 8
 // Changes tells what became of a profile when it became another: a short line
 // that says which servers, rules, capabilities, other keys that hold at once and
 // locks came (+), went (-) and changed (~), what is decided now where nothing else
-// decides, and in which mode. It is "" if none of that did.
+// decides, in which mode, and what holds at the next start only. It is "" if none of that did.
 func Changes(was, is *Profile) string {
 	var words []string
 	for _, kind := range []struct {
@@ -40,7 +40,23 @@ func Changes(was, is *Profile) string {
 	if before, now := cmp.Or(was.Security.Mode, policy.Enforce), cmp.Or(is.Security.Mode, policy.Enforce); before != now {
 		words = append(words, "mode "+now)
 	}
+	if keys := waiting(was, is); len(keys) > 0 {
+		words = append(words, "not before the next start "+strings.Join(keys, " "))
+	}
 	return strings.Join(words, ", ")
+}
+
+// waiting returns the keys that another profile says otherwise, which hold from a start on.
+func waiting(was, is *Profile) (keys []string) {
+	if !maps.Equal(was.Env, is.Env) {
+		keys = append(keys, "env")
+	}
+	for k := range configKeys {
+		if was.Config.Value(k.Name) != is.Config.Value(k.Name) {
+			keys = append(keys, k.Name)
+		}
+	}
+	return keys
 }
 
 func (p *Profile) servers() map[string]any {

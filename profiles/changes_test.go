@@ -12,7 +12,8 @@ func TestChanges(t *testing.T) {
 		many += fmt.Sprintf("[mcpServers.s%d]\ncommand = \"x\"\n", i)
 	}
 	for _, tt := range []struct{ was, is, want string }{
-		{"", "pids = 16", ""},
+		{"", "pids = 16", "not before the next start pids"},
+		{"env.A = \"x\"\nram = \"1GiB\"", "env.A = \"y\"\nram = \"1024MiB\"\nsecurity.default = \"block\"", "default block, not before the next start env"},
 		{"mcpServers.a.command = \"x\"\nmcpServers.b.command = \"x\"\nmcpServers.c.command = \"x\"", "mcpServers.b.command = \"x\"\nmcpServers.c.command = \"y\"\nmcpServers.d.command = \"x\"", "servers +d -a ~c"},
 		{fmt.Sprintf(rule, "a", "block"), fmt.Sprintf(rule, "a", "allow") + fmt.Sprintf(rule, "b", "block"), "rules +security.rules.mcp.b ~security.rules.mcp.a"},
 		{"", "security.default = \"block\"\nmcpServers.a.command = \"x\"", "servers +a, default block"},

@@ -27,7 +27,7 @@ const (
 	EventSuspended Kind = "suspended"
 	EventResumed   Kind = "resumed"
 	EventPersisted Kind = "persisted" // an anonymous VM got its name; the text is the one it had
-	EventForked    Kind = "forked"    // the text is the copy's name
+	EventForked    Kind = "forked"    // the text is the copy's name, and of a live one what that means
 
 	EventPacked   Kind = "packed"   // the text says what of it
 	EventUnpacked Kind = "unpacked" // the text says from what

@@ -57,7 +57,7 @@ func (v *VM) ForkLive(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return w.do(ctx, func() error { return w.beginForked() })
+	return w.do(ctx, func() error { return w.beginForked(v.Name()) })
 }
 
 func (v *VM) fork(ctx context.Context, f *fork) (*VM, error) {
@@ -91,7 +91,11 @@ func (v *VM) fork(ctx context.Context, f *fork) (*VM, error) {
 	}
 	w, err := v.t.commit(f, v.Name())
 	if err == nil {
-		v.event(EventForked, f.name)
+		text := f.name
+		if f.live {
+			text += runsOn
+		}
+		v.event(EventForked, text)
 	}
 	return w, err
 }
@@ -144,8 +148,12 @@ func (t *Table) commit(f *fork, of string) (*VM, error) {
 	return t.install(w, f.dir, "fork of "+of)
 }
 
+// runsOn is behind the name of the other, where a VM was forked live: who has an agent there
+// has two.
+const runsOn = ": what ran runs on in both"
+
 // beginForked does step 4.
-func (v *VM) beginForked() error {
+func (v *VM) beginForked(of string) error {
 	ctx, done := v.killable(v.t.cfg.StartLimit)
 	defer done()
 	p, err := v.planSaved(restoringName)
@@ -157,6 +165,7 @@ func (v *VM) beginForked() error {
 	}
 	if err == nil {
 		v.rename(ctx, p)
+		v.change(func(s *seen) { s.Reason = "fork of " + of + runsOn })
 	}
 	if err == nil || v.State() == Running {
 		return err

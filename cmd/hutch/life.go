@@ -155,6 +155,10 @@ func defineFork(flags *flag.FlagSet) action {
 		if *live {
 			message += "-live "
 		}
-		return tellVM(c, args[0], message+fs.Quote(args[1]))
+		err := tellVM(c, args[0], message+fs.Quote(args[1]))
+		if err == nil && *live {
+			fmt.Fprintf(os.Stderr, "hutch: what ran in %s, an agent too, runs on in both, %[1]s and %s\n", args[0], args[1])
+		}
+		return err
 	})
 }

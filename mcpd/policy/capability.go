@@ -175,7 +175,7 @@ func (c *capability) names(e *Event, guest, own string) (near int) {
 	byOwn := own != guest && !isOurs(own)
 	byGiven := e.Arranged && !isOurs(e.Name)
 	for _, pattern := range c.Tools {
-		if !match(pattern, guest, false) && !(byOwn && match(pattern, own, false)) && !(byGiven && match(pattern, e.Name, false)) {
+		if !matchOurs(pattern, guest, false) && !(byOwn && match(pattern, own, false)) && !(byGiven && match(pattern, e.Name, false)) {
 			continue
 		}
 		n := 2 * len(pattern)

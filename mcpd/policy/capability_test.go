@@ -88,6 +88,25 @@ func TestDeny(t *testing.T) {
 	}
 }
 
+// TestTwins has who says one name of a tool of hutch's own mean the others, and no tool of
+// another server.
+func TestTwins(t *testing.T) {
+	p := compiled(t, Config{Deny: []string{"file_read", "fs.list:/workspace/.git/*"}, Capabilities: []Capability{
+		{Name: "write", Tools: []string{"fs.write"}, Paths: []string{"/workspace/src"}}, {Name: "list", Tools: []string{"dir_list"}},
+		{Name: "other", Tools: []string{"evil__file_read"}},
+	}})
+	for _, tr := range []try{
+		{"fs.read", `{"path":"a"}`, "ToolExplicitlyDenied", `tool "fs.read" is denied by "file_read"`},
+		{"file_list", `{"path":".git/x"}`, "ToolExplicitlyDenied", ""},
+		{"file_list", `{"path":"src"}`, "", ""},
+		{"file_write", `{"path":"src/a","content":""}`, "", ""},
+		{"file_write", `{"path":"a","content":""}`, "PathOutsideBoundary", ""},
+		{"evil__fs.read", `{"path":"a"}`, "ToolNotAllowed", ""},
+	} {
+		tr.on(t, p)
+	}
+}
+
 func TestCapabilities(t *testing.T) {
 	p := compiled(t, Config{Deny: []string{"fs.delete"}, Capabilities: []Capability{
 		{Name: "files", Tools: []string{"fs.*"}, Paths: []string{"/workspace"}},

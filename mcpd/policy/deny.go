@@ -90,7 +90,7 @@ func (p *Policy) tryDeny(e *Event) *Decision {
 	}
 	about := subject{Event: e}
 	for _, d := range p.denied {
-		if !match(d.tool, guest, true) && !match(d.tool, own, true) && !(e.Arranged && match(d.tool, e.Name, true)) {
+		if !matchOurs(d.tool, guest, true) && !match(d.tool, own, true) && !(e.Arranged && match(d.tool, e.Name, true)) {
 			continue
 		}
 		refused := d.refuses(guest, &about)
@@ -99,6 +99,22 @@ func (p *Policy) tryDeny(e *Event) *Decision {
 		}
 	}
 	return nil
+}
+
+// twins are hutch's own tools that do the same by several names: who says one means all.
+var twins = [][]string{{"dir_list", "file_list", "fs.list"}, {"file_read", "fs.read"}, {"file_write", "fs.write"}, {"file_delete", "fs.delete"}}
+
+// matchOurs is match of a tool by the name that a guest has for it, or of a twin.
+func matchOurs(pattern, tool string, fold bool) bool {
+	if match(pattern, tool, fold) {
+		return true
+	}
+	for _, names := range twins {
+		if slices.Contains(names, tool) {
+			return slices.ContainsFunc(names, func(name string) bool { return match(pattern, name, fold) })
+		}
+	}
+	return false
 }
 
 // refuses says why a call of a tool that d is about is denied.

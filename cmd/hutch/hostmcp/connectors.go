@@ -16,11 +16,11 @@ import (
 
 type (
 	connector struct {
-		ID       string            `json:"id"`
-		Layer    string            `json:"layer"` // who says it: built-in, corp, user, detected
-		File     string            `json:"file"`
-		Editable bool              `json:"editable"` // by mcp_add and mcp_delete
-		Settings map[string]string `json:"settings"` // as TOML writes them, without secrets
+		ID       string         `json:"id"`
+		Layer    string         `json:"layer"` // who says it: built-in, corp, user, detected
+		File     string         `json:"file"`
+		Editable bool           `json:"editable"` // by mcp_add and mcp_delete
+		Settings map[string]any `json:"settings"` // without secrets
 	}
 	connectors struct {
 		Profile    string      `json:"profile"`
@@ -53,13 +53,14 @@ func (c *call) mcpConnectors(ctx context.Context) (any, error) {
 		if !ok {
 			continue
 		}
-		id, key, _ := strings.Cut(rest, ".")
+		key := keyParts(rest)
+		id := key[0]
 		if byID[id] == nil {
 			file, _, _ := strings.Cut(words[2], ":")
-			byID[id] = &connector{ID: strings.Trim(id, `"`), Layer: words[1], File: file, Editable: true, Settings: map[string]string{}}
+			byID[id] = &connector{ID: id, Layer: words[1], File: file, Editable: true, Settings: map[string]any{}}
 		}
 		o := byID[id]
-		o.Settings[key] = words[4]
+		put(o.Settings, key[1:], words[4])
 		dropIn := strings.TrimSuffix(strings.TrimSuffix(o.File, ".json"), ".toml")
 		o.Editable = o.Editable && words[3] == "open" && words[1] == "user" && dropIn == profile+".d/"+o.ID
 	}
@@ -68,6 +69,43 @@ func (c *call) mcpConnectors(ctx context.Context) (any, error) {
 		list.Connectors = append(list.Connectors, *byID[id])
 	}
 	return list, nil
+}
+
+// keyParts returns the names of a dotted key of TOML.
+func keyParts(key string) (parts []string) {
+	for {
+		var name string
+		if from := json.NewDecoder(strings.NewReader(key)); strings.HasPrefix(key, `"`) && from.Decode(&name) == nil {
+			parts, key = append(parts, name), strings.TrimPrefix(key[from.InputOffset():], ".")
+		} else {
+			name, key, _ = strings.Cut(key, ".")
+			parts = append(parts, name)
+		}
+		if key == "" {
+			return parts
+		}
+	}
+}
+
+// put adds a value, as TOML writes it, to settings at a key. What JSON writes otherwise stays a
+// text.
+func put(settings map[string]any, key []string, literal string) {
+	if len(key) == 0 {
+		return
+	}
+	for ; len(key) > 1; key = key[1:] {
+		inner, ok := settings[key[0]].(map[string]any)
+		if !ok {
+			inner = map[string]any{}
+			settings[key[0]] = inner
+		}
+		settings = inner
+	}
+	var value any
+	if json.Unmarshal([]byte(literal), &value) != nil {
+		value = literal
+	}
+	settings[key[0]] = value
 }
 
 var properName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
@@ -111,13 +149,13 @@ func (c *call) mcpAdd(ctx context.Context) (any, error) {
 	}
 	err = c.t.store(ctx, file, append(text, '\n'), 0o600)
 	if err == nil {
-		err = c.t.tell(ctx, "ctl", "reload")
+		err = c.reload(ctx, c.t)
 	}
 	if err == nil {
 		return changed{c.args.text("profile"), c.args.text("id"), file}, nil
 	}
 	return nil, errors.Join(err, c.whole(ctx, func(ctx context.Context, t *tree) error {
-		defer t.tell(ctx, "ctl", "reload") // which the call may have got as far as
+		defer c.reload(ctx, t) // which the call may have got as far as
 		if there {
 			return t.store(ctx, file, []byte(was), 0o600)
 		}
@@ -139,6 +177,11 @@ func (c *call) server() map[string]any {
 	return s
 }
 
+// reload has the profile of the call be read anew, whatever is wrong with others.
+func (c *call) reload(ctx context.Context, t *tree) error {
+	return t.tell(ctx, "ctl", "reload "+fs.Quote(c.args.text("profile")))
+}
+
 func (c *call) mcpDelete(ctx context.Context) (any, error) {
 	base, err := c.dropIn()
 	if err != nil {
@@ -146,7 +189,9 @@ func (c *call) mcpDelete(ctx context.Context) (any, error) {
 	}
 	for _, suffix := range []string{".json", ".toml"} {
 		if err = c.t.remove(ctx, base+suffix, false); err == nil {
-			err = c.t.tell(ctx, "ctl", "reload")
+			if err = c.reload(ctx, c.t); err != nil {
+				err = fmt.Errorf("%s is deleted; of the profile as it is now: %w", base+suffix, err)
+			}
 			return changed{c.args.text("profile"), c.args.text("id"), base + suffix}, err
 		}
 		if !errors.Is(err, fs.ErrNotExist) {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path"
 	"slices"
@@ -52,19 +51,13 @@ func (c *call) vmLogs(ctx context.Context) (any, error) {
 	return l, nil
 }
 
-func (c *call) serviceLogs(ctx context.Context) (any, error) { return c.hostLog(ctx, "service") }
-func (c *call) hostLogs(ctx context.Context) (any, error)    { return c.hostLog(ctx, c.args.text("name")) }
-
-// hostLog tells the end of a log of the host.
-func (c *call) hostLog(ctx context.Context, name string) (any, error) {
-	if name != "service" {
-		return nil, fmt.Errorf("%w: hutch has no log %q on the host: service is the service's; vm_logs has those of a sandbox and its MCP servers, panics the crashes", fs.ErrUnsupported, name)
-	}
+// serviceLogs tells the end of the service's log, the only one of the host.
+func (c *call) serviceLogs(ctx context.Context) (any, error) {
 	text, size, err := c.t.end(ctx, "log/service", cmp.Or(c.args.number("maxBytes"), logPart))
 	if err != nil {
 		return nil, err
 	}
-	return logText{name, c.narrow(text), size}, nil
+	return logText{"service", c.narrow(text), size}, nil
 }
 
 // narrow leaves of a log what grep and tail say.

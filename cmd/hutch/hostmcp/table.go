@@ -58,8 +58,8 @@ func tools() []tool {
 			{name: "name", kind: text, must: true, doc: "the copy's name"}, {name: "description", kind: text, doc: "kept in the copy's config"}}},
 		{name: "vm_logs", doc: "Tell the ends of a sandbox's logs: of its MCP servers, its serial line, its driver, and what was refused.", do: (*call).vmLogs, out: vmLogs{}, hints: readOnly, params: []param{idParam, grepParam, tailParam}},
 		{name: "service_logs", doc: "Tell the end of the service's log.", do: (*call).serviceLogs, out: logText{}, hints: readOnly, params: []param{grepParam, tailParam}},
-		{name: "host_logs", doc: "Tell the end of a log of the host. Hutch has that of the service.", do: (*call).hostLogs, out: logText{}, hints: readOnly, params: []param{
-			{name: "name", kind: text, must: true, enum: []string{"service", "mcp", "gateway", "tray", "app"}, doc: "which"}, grepParam, tailParam,
+		{name: "host_logs", doc: "Tell the end of a log of the host. Hutch has that of the service.", do: (*call).serviceLogs, out: logText{}, hints: readOnly, params: []param{
+			{name: "name", kind: text, must: true, enum: []string{"service"}, doc: "which"}, grepParam, tailParam,
 			{name: "maxBytes", kind: whole, def: logPart, max: maxLogPart, doc: "most of it"}}},
 		{name: "panics", doc: "List crashes of the service, with place and count.", do: (*call).panics, out: rows{}, hints: readOnly, params: recentParams},
 		{name: "triage", doc: "Sum up what went wrong lately: crashes, errors, drops, slow operations.", do: (*call).triage, out: rows{}, hints: readOnly, params: recentParams},

@@ -26,6 +26,11 @@ type (
 		State  string `json:"state"`
 		Driver string `json:"driver"`
 		Image  string `json:"image"`
+
+		Persistent bool   `json:"persistent"`
+		RAM        string `json:"ram,omitempty"`    // as its status tells the limit
+		Memory     string `json:"memory,omitempty"` // that it takes; of one that runs
+		Disk       string `json:"disk,omitempty"`
 	}
 	listed struct {
 		Sandboxes []vmLine `json:"sandboxes"`
@@ -262,9 +267,19 @@ func (c *call) list(ctx context.Context) (any, error) {
 	}
 	l := listed{[]vmLine{}}
 	for line := range strings.Lines(text) {
-		if w := strings.Fields(line); len(w) >= 4 {
-			l.Sandboxes = append(l.Sandboxes, vmLine{w[0], w[1], w[2], w[3]})
+		w := strings.Fields(line)
+		if len(w) < 4 {
+			continue
 		}
+		status, err := c.t.text(ctx, path.Join("vm", w[0], "status"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it went meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		said := pairs(status)
+		l.Sandboxes = append(l.Sandboxes, vmLine{w[0], w[1], w[2], w[3], said["anonymous"] == "", said["ram"], said["memory"], said["disk"]})
 	}
 	return l, nil
 }

@@ -1,11 +1,13 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,12 +15,13 @@ import (
 	"hutch/cmd/hutchd/sandbox"
 	"hutch/cmd/hutchd/workload"
 	"hutch/fs"
+	"hutch/profiles"
 	"hutch/vmm"
 )
 
 func rootVerbs() []verb {
 	return []verb{
-		{Name: "reload", Max: 0, Do: reload, Doc: "read the profiles anew and give running VMs their servers"},
+		{Name: "reload", Args: "[PROFILE]", Max: 1, Do: reload, Doc: "read the profiles, or the one, anew and give running VMs their servers"},
 		{Name: "purge", Args: "[all]", Max: 1, Do: purge, Doc: "remove the VMs that neither run nor are suspended; all: stop and remove every VM"},
 		{Name: "shutdown", Max: 0, Do: shutdown, Doc: "stop every VM, then the service"},
 		{Name: "debug", Args: "on|off", Min: 1, Max: 1, Do: debug, Doc: "log more, or as usual"},
@@ -72,14 +75,22 @@ func debug(c call, args []string) error {
 	return nil
 }
 
-// reload reloads every VM, also when one of them or a profile cannot be.
-func reload(c call, _ []string) error {
+// reload reloads every VM, or those of a profile, also when one of them or a profile cannot be.
+func reload(c call, args []string) error {
+	names := c.At.s.Profiles.Names()
+	if len(args) > 0 && !slices.Contains(names, args[0]) {
+		return fmt.Errorf("%w: profile %q: see profiles", fs.ErrNotExist, args[0])
+	}
+	if len(args) > 0 {
+		names = args
+	}
 	var errs []error
-	for _, name := range c.At.s.Profiles.Names() {
+	for _, name := range names {
 		errs = append(errs, c.At.s.Profiles.Check(name))
 	}
+	others := func(profile string) bool { return len(args) > 0 && cmp.Or(profile, profiles.Default) != args[0] }
 	errs = append(errs, c.At.s.each(func(v *sandbox.Sandbox) error {
-		if c.At.s.Profiles.Check(v.Config().Profile) != nil {
+		if p := v.Config().Profile; others(p) || c.At.s.Profiles.Check(p) != nil {
 			return nil // the error of the profile says it
 		}
 		if err := v.Reload(c.Ctx); err != nil {
@@ -88,7 +99,7 @@ func reload(c call, _ []string) error {
 		return nil
 	}))
 	for _, g := range c.At.s.workloads.Gateways() {
-		if c.At.s.Profiles.Check(g.ProfileName()) != nil {
+		if p := g.ProfileName(); others(p) || c.At.s.Profiles.Check(p) != nil {
 			continue
 		}
 		if err := g.Reload(c.Ctx); err != nil {
