@@ -84,6 +84,9 @@ func (e *Endpoint) blocked(r *policy.Event, d policy.Decision) *Error {
 	err := invalid("MCP %s blocked by policy: %s: %s", what, d.Rule, d.Reason)
 	if d.Rule == policy.RuleUnregistered {
 		err = notFound(r)
+		if why := e.Missing(e.ctx, r.Name); why != "" && r.Answer == nil {
+			err.Message += "; " + why
+		}
 	}
 	err.Data = refusalData(d)
 	return err

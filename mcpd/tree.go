@@ -133,8 +133,8 @@ func (e *Endpoint) Status(ctx context.Context, server string) (wire.Status, erro
 }
 
 // Missing says why the server of a tool, prompt or resource of this name is not
-// connected; "" if it is, or there is no such server. If an Arrange gave the names, it
-// is the first server that is not connected.
+// connected, or gave no list; "" if it is, and did, or there is no such server. If an Arrange gave the names, it
+// is the first server that is not so.
 func (e *Endpoint) Missing(ctx context.Context, name string) string {
 	server, _, _ := jsonrpc.SplitName(name)
 	any := e.arrange.Load() != nil
@@ -146,7 +146,7 @@ func (e *Endpoint) Missing(ctx context.Context, name string) string {
 	defer cancel()
 	all, _ := c.Servers(ctx)
 	for _, s := range all {
-		if (any || s.Name == server) && !s.Connected && s.Error != "" {
+		if (any || s.Name == server) && s.State != wire.Connected && s.Error != "" {
 			return fmt.Sprintf("server %s: %s; see mcp/servers", s.Name, e.redact(s.Error))
 		}
 	}

@@ -41,7 +41,9 @@ type Profile struct {
 	Privileged bool
 	// MaxPending is how many bytes the VM's MCP sessions may hold; 0: the default.
 	MaxPending int64
-	Limits     wire.Limits // of messages
+	// SafeNames has tools and prompts have names that every client takes.
+	SafeNames bool
+	Limits    wire.Limits // of messages
 
 	locks []lock
 }

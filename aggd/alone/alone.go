@@ -22,6 +22,8 @@ type Config struct {
 	Aggregator string // the program of package child
 	Separator  string // between a key and a server's own name; ":" where empty
 
+	Safe bool // tools have names that every client takes
+
 	// All serves resources, prompts, completions and log messages too, and tells the
 	// client of changes; else there are tools, as the reference has it.
 	All bool

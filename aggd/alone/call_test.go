@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 )
 
@@ -117,5 +118,25 @@ func TestBatch(t *testing.T) {
 		if got := c.next(); !strings.Contains(got, `"id":null,"error":{"code":-32600,`) {
 			t.Errorf("%s: %s", bad, got)
 		}
+	}
+}
+
+// With Safe, names that not every client takes are others, also for who calls before
+// there was a list; the others stay.
+func TestSafeNames(t *testing.T) {
+	long := strings.Repeat("n", 70)
+	c := open(t, Config{Safe: true, Separator: "__"}, `{"my key": `+server(t, "well", `{"name":"text"},{"name":"`+long+`"}`)+`,"k":`+server(t, "well", `{"name":"text"}`)+`}`)
+	name := jsonrpc.SafeName("my key__"+long, internal("my key"), long, true)
+	if got := c.ask("1", "tools/call", `{"name":"`+name+`"}`); !strings.Contains(got, `"params":{"name":"`+long+`"}`) {
+		t.Error(got)
+	}
+	list := c.ask("2", "tools/list", "{}")
+	for _, want := range []string{`"name":"` + name + `"`, `"name":"k__text"`, `"name":"my_key__text_`} {
+		if !strings.Contains(list, want) || len(name) != jsonrpc.MaxClientName {
+			t.Errorf("no %s in %s", want, list)
+		}
+	}
+	if got := c.ask("3", "tools/call", `{"name":"k__none"}`); !strings.Contains(got, "Tool not found: k__none") {
+		t.Error(got)
 	}
 }

@@ -50,7 +50,7 @@ type face struct {
 }
 
 func newFace(cfg Config, out io.WriteCloser, lost context.CancelFunc) *face {
-	n := newNames(cfg.Servers, cfg.Separator)
+	n := newNames(cfg.Servers, cfg.Separator, cfg.Safe)
 	f := &face{
 		cfg: cfg, names: n, tools: newShelf(n),
 		out: out, lines: wire.NewWriter(out), lost: lost,

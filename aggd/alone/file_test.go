@@ -162,7 +162,7 @@ func FuzzFile(f *testing.F) {
 		if size > maxTexts || len(servers) > maxServers {
 			t.Errorf("%d servers, %d bytes", len(servers), size)
 		}
-		n := newNames(servers, ":")
+		n := newNames(servers, ":", false)
 		for _, s := range servers {
 			name, _ := n.join(s.Name, "tool")
 			if of, own := n.split(name); of == nil || of.Key+":"+own != s.Key+":tool" {

@@ -123,8 +123,8 @@ func TestAgain(t *testing.T) {
 // TestMadeUp has an aggregator that somebody has taken over tell of a server that the
 // file does not have.
 func TestMadeUp(t *testing.T) {
-	n := newNames([]Server{{Key: "k", Server: wire.Server{Name: "k"}}}, ":")
-	got := n.arrange([]wire.Item{{Server: "made up", Original: "x"}, {Server: "k", Original: "x"}})
+	n := newNames([]Server{{Key: "k", Server: wire.Server{Name: "k"}}}, ":", false)
+	got := n.arrange(wire.Tools, []wire.Item{{Server: "made up", Original: "x"}, {Server: "k", Original: "x"}})
 	if len(got) != 1 || got[0].Name != "k:x" {
 		t.Errorf("%+v", got)
 	}

@@ -33,7 +33,7 @@ func (f *face) list(ctx context.Context, l *wire.List) ([]wire.Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	items = f.names.arrange(items)
+	items = f.names.arrange(l, items)
 	if l == wire.Tools {
 		f.tools.fill(changes, items)
 	}
@@ -126,7 +126,8 @@ func (f *face) tool(ctx context.Context, name string) (s *Server, own string, fo
 		return f.names.byName[it.server], it.own, true
 	}
 	s, own = f.names.split(name)
-	if s == nil || s.Wrong != nil || !f.connected(ctx, s) {
+	there := s != nil && s.Wrong == nil && f.connected(ctx, s)
+	if !there && !f.names.safe {
 		return s, own, s != nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, toolWait)
@@ -135,11 +136,20 @@ func (f *face) tool(ctx context.Context, name string) (s *Server, own string, fo
 		return s, own, true
 	}
 	it, ok := (*f.tools.held.Load())[name]
-	return f.names.byName[it.server], it.own, ok
+	if !ok {
+		return s, own, s != nil && !there
+	}
+	return f.names.byName[it.server], it.own, true
 }
 
 // connected says whether a server is.
-func (f *face) connected(ctx context.Context, s *Server) bool {
-	all, err := f.child.Servers(ctx)
-	return err == nil && slices.ContainsFunc(all, func(st wire.Status) bool { return st.Name == s.Name && st.Connected })
+func (f *face) connected(ctx context.Context, s *Server) bool { return f.status(ctx, s).Connected }
+
+// status returns what is known of a server.
+func (f *face) status(ctx context.Context, s *Server) (st wire.Status) {
+	all, _ := f.child.Servers(ctx)
+	if i := slices.IndexFunc(all, func(st wire.Status) bool { return st.Name == s.Name }); i >= 0 {
+		st = all[i]
+	}
+	return st
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"hutch/aggd/jsonrpc"
@@ -70,14 +71,26 @@ func (f *face) callTool(ctx context.Context, q jsonrpc.Message) (json.RawMessage
 	if wrong != nil {
 		return nil, wrong
 	}
-	if !strings.Contains(name, f.cfg.Separator) {
+	if !f.cfg.Safe && !strings.Contains(name, f.cfg.Separator) {
 		return nil, unprefixed("Tool", "name", name)
 	}
 	s, own, found := f.tool(ctx, name)
 	if !found {
-		return nil, notFound("Tool", name)
+		err := notFound("Tool", name)
+		if s != nil {
+			err.Message += because(s, f.status(ctx, s))
+		}
+		return nil, err
 	}
 	return f.forward(ctx, q, s, rawjson.Quote(own), "name")
+}
+
+// because says why a server may not have what it is said to have: it gave no list.
+func because(s *Server, st wire.Status) string {
+	if st.State != wire.Degraded {
+		return ""
+	}
+	return fmt.Sprintf("; server %s: %s", s.Key, st.Error)
 }
 
 // named answers a request for what a param names: a thing of a server's, which is

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/wire"
 )
 
@@ -30,12 +31,13 @@ func internal(key string) string {
 // take them apart.
 type names struct {
 	separator string
+	safe      bool      // tools have names that every client takes
 	byLength  []*Server // the longest key first
 	byName    map[string]*Server
 }
 
-func newNames(servers []Server, separator string) *names {
-	n := &names{separator: separator, byName: make(map[string]*Server)}
+func newNames(servers []Server, separator string, safe bool) *names {
+	n := &names{separator: separator, safe: safe, byName: make(map[string]*Server)}
 	for i := range servers {
 		n.byLength = append(n.byLength, &servers[i])
 		n.byName[servers[i].Name] = &servers[i]
@@ -69,11 +71,14 @@ func (n *names) split(name string) (s *Server, own string) {
 
 // arrange names the items of a list that are of servers. Of two items of one name that
 // of the longest key is there, for which split is too.
-func (n *names) arrange(items []wire.Item) []wire.Item {
+func (n *names) arrange(l *wire.List, items []wire.Item) []wire.Item {
 	taken := make(map[string]int, len(items)) // where it stands in kept
 	kept := make([]wire.Item, 0, len(items))
 	for _, it := range items {
 		name, ok := n.join(it.Server, it.Original)
+		if n.safe && l == wire.Tools {
+			name = jsonrpc.SafeName(name, it.Server, it.Original, true)
+		}
 		at, twice := taken[name]
 		it.Name = name
 		switch {

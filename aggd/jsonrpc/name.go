@@ -1,6 +1,8 @@
 package jsonrpc
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -39,6 +41,37 @@ func SplitURI(uri string) (server, own string, ok bool) {
 		return "", uri, false
 	}
 	return server, own, true
+}
+
+// MaxClientName is how long a name may be that every client takes.
+const MaxClientName = 64
+
+// SafeName returns a name of what a server calls own as every client takes it: other
+// characters than letters, digits, _ and - become _, and dots, unless they may stay.
+// Where that is another name, it ends in a sum of what it is the name of, so that no two
+// become one: it hangs on the item alone.
+func SafeName(name, server, own string, dots bool) string {
+	clean := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.' && dots {
+			return r
+		}
+		return '_'
+	}, name)
+	if clean == name && name != "" && len(name) <= MaxClientName {
+		return name
+	}
+	return SummedName(clean, server, own, ShortSum)
+}
+
+// ShortSum is how many digits a sum has first.
+const ShortSum = 8
+
+// SummedName returns a name cut, and with so many digits of a sum of what it is the
+// name of.
+func SummedName(name, server, own string, digits int) string {
+	sum := sha256.Sum256([]byte(server + "\x00" + own))
+	tail := "_" + hex.EncodeToString(sum[:])[:digits]
+	return name[:min(len(name), MaxClientName-len(tail))] + tail
 }
 
 // CheckServer says why a server may not have a name.

@@ -32,6 +32,7 @@ func main() {
 	socket := flag.Int("programs", 0, "the `descriptor` of a socket to hutchd, which starts stdio servers (none)")
 	file := flag.String("serve", "", "serve the mcpServers of a `file` as one MCP server")
 	separator := flag.String("separator", ":", "with -serve, `what` stands between a server's key and a name")
+	safe := flag.Bool("safe-names", false, "with -serve, give tools names that every client takes")
 	all := flag.Bool("all", false, "with -serve, serve resources and prompts too, and tell of changes")
 	flag.Parse()
 	if flag.NArg() > 0 || min(limits.MaxRequest, limits.MaxResult, int64(limits.MaxDepth)) <= 0 {
@@ -43,7 +44,7 @@ func main() {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends it at once
 	if *file != "" {
-		serve(ctx, *file, alone.Config{Separator: *separator, All: *all, ListWait: cfg.ListWait, Limits: *limits})
+		serve(ctx, *file, alone.Config{Separator: *separator, Safe: *safe, All: *all, ListWait: cfg.ListWait, Limits: *limits})
 		return
 	}
 	if err := confine.Enter(max(2, *socket)); err != nil {
@@ -92,6 +93,6 @@ func fail(err error) {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: aggd [-max-request bytes] [-max-result bytes] [-max-depth deep] [-list-wait duration] [-programs descriptor] | -serve file [-separator what] [-all]")
+	fmt.Fprintln(os.Stderr, "usage: aggd [-max-request bytes] [-max-result bytes] [-max-depth deep] [-list-wait duration] [-programs descriptor] | -serve file [-separator what] [-safe-names] [-all]")
 	flag.PrintDefaults()
 }

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"hutch/aggd/jsonrpc"
 )
 
 // A shifter is an MCP server over HTTP whose tools a test changes. It tells of
@@ -148,4 +150,29 @@ func (s *service) held(vm string, want bool) {
 		ctl, servers = s.read("vm/"+vm+"/mcp/ctl"), s.read("vm/"+vm+"/mcp/servers")
 		return strings.Contains(ctl, "\nheld one__add ") == want && strings.Contains(servers, " held 1") == want
 	})
+}
+
+// TestSafeNames has a profile give tools names that every client takes: policies go on
+// to know them by their full names.
+func TestSafeNames(t *testing.T) {
+	t.Parallel()
+	open, shut := strings.Repeat("o", 70), strings.Repeat("s", 70)
+	remote := newShifter(t, `{"name":"`+open+`","inputSchema":{"type":"object"}},{"name":"`+shut+`","inputSchema":{"type":"object"}}`)
+	s := serve(t, false)
+	profile := fmt.Sprintf("[mcpServers.one]\nurl = %q\n[security]\ndeny = [%q]\n", remote.URL, "one__"+shut)
+	s.write("profiles/default.toml", profile+"[mcp]\nsafe_names = true\n")
+	s.vm("dev")
+	safe := jsonrpc.SafeName("one__"+open, "one", open, true)
+	s.tool("dev", safe)
+	s.tool("dev", "one__tell")
+	if out := s.hutch("call", "dev", safe); !strings.Contains(out, "{") || strings.Contains(out, "hutch: ") {
+		t.Errorf("hutch call prints %s", out)
+	}
+	denied := jsonrpc.SafeName("one__"+shut, "one", shut, true)
+	if names := s.names("vm/dev/mcp/tools"); strings.Contains(names, denied) || strings.Contains(names, open) {
+		t.Errorf("tools: %s", names)
+	}
+	s.write("profiles/default.toml", profile)
+	s.write("vm/dev/mcp/ctl", "reload\n")
+	s.tool("dev", "one__"+open)
 }

@@ -27,13 +27,15 @@ import (
 func (c *Config) Arrange(list *wire.List, items []wire.Item) (arranged []wire.Item, said []string) {
 	n := newNamer(c)
 	items = sorted(items)
-	switch list {
-	case wire.Tools:
+	switch {
+	case list == wire.Tools:
 		arranged = n.tools(items)
-	case wire.Prompts:
+	case list == wire.Prompts:
 		arranged = n.prompts(items)
-	default:
+	case !c.full:
 		arranged = n.resources(items)
+	default:
+		arranged = items
 	}
 	if n.more > 0 {
 		n.said = append(n.said, fmt.Sprintf("and %d more", n.more))

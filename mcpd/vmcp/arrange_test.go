@@ -266,3 +266,25 @@ func BenchmarkArrange(b *testing.B) {
 		c.Arrange(wire.Tools, items)
 	}
 }
+
+// In a VM names tell servers apart; what not every client takes becomes another, and
+// resources keep their URIs.
+func TestSafe(t *testing.T) {
+	long := strings.Repeat("n", 70)
+	items := offers("one.echo", "one.a b", "one."+long)
+	for i := range items {
+		items[i].Name = jsonrpc.Name(items[i].Server, items[i].Original)
+	}
+	items = append(items, wire.Item{Server: "one", Original: "fs.read", Name: "one__fs.read"})
+	got, said := Safe().Arrange(wire.Tools, items)
+	names := told(got)
+	for _, want := range []string{"one__echo", "one__a_b_", "one__fs.read", "one__nnn"} {
+		if !strings.Contains(names, want) || len(said) > 0 || strings.Contains(names, "one__"+long) {
+			t.Errorf("no %s in %s, %q", want, names, said)
+		}
+	}
+	uri := wire.Item{Server: "one", Original: "file:///x", Name: "capsem://one/file:///x"}
+	if got, _ := Safe().Arrange(wire.Resources, []wire.Item{uri}); len(got) != 1 || got[0].Name != uri.Name {
+		t.Errorf("%+v", got)
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/mcpd/composite"
 )
 
@@ -42,6 +43,7 @@ type Config struct {
 
 	tools []*composite.Tool // of CompositeTools
 	root  *yaml.Node        // of the document; nil: it was made by Alone
+	full  bool              // resources keep the URIs that tell servers apart
 	alone string            // the only server, whose names stay as they are
 }
 
@@ -237,6 +239,14 @@ func (c *Config) Timeout(workload string) time.Duration {
 // Tools returns the composite tools. Whether there are the tools that they call, they
 // find out when they run.
 func (c *Config) Tools() []*composite.Tool { return c.tools }
+
+// Safe returns the configuration of a VM whose clients take no long names: the names
+// that tell servers apart, as far as every client takes them.
+func Safe() *Config {
+	c := (&Config{full: true}).withDefaults()
+	c.Aggregation.Conflicts, c.Aggregation.ConflictsConfig.PrefixFormat = Prefix, workloadWord+jsonrpc.Separator
+	return c
+}
 
 // Alone returns the configuration of a server that is served by itself: tools,
 // prompts and resources have its own names, but for what the overrides say.

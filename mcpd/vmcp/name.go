@@ -3,19 +3,18 @@ package vmcp
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
+	"hutch/aggd/jsonrpc"
 	"hutch/aggd/wire"
 )
 
 // maxName is how long a name may be that clients take.
-const maxName = 64
+const maxName = jsonrpc.MaxClientName
 
 // safeName is what every client takes for the name of a tool.
 var safeName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
@@ -105,37 +104,18 @@ func (c *Config) prefixed(server, name string) string {
 	return strings.ReplaceAll(c.Aggregation.ConflictsConfig.PrefixFormat, workloadWord, server) + name
 }
 
-// safe returns the name as clients take it. Where that is another, it ends in a sum of
-// what the item is, so that no two become one: it hangs on the item alone.
+// safe returns the name as clients take it.
 func (c *Config) safe(it wire.Item, name string) string {
-	ok := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' ||
-			r == '.' && strings.Contains(c.Aggregation.ConflictsConfig.PrefixFormat, ".")
-	}
-	clean := strings.Map(func(r rune) rune {
-		if ok(r) {
-			return r
-		}
-		return '_'
-	}, name)
-	if clean == name && name != "" && len(name) <= maxName {
-		return name
-	}
-	return summed(it, clean, shortSum)
+	return jsonrpc.SafeName(name, it.Server, it.Original, c.full || strings.Contains(c.Aggregation.ConflictsConfig.PrefixFormat, "."))
 }
 
-// shortSum is how many digits a sum has first.
-const shortSum = 8
-
-// summed returns the name cut and with so many digits of a sum of what the item is.
+// summed returns the name with so many digits of a sum of what the item is.
 func summed(it wire.Item, name string, digits int) string {
-	sum := sha256.Sum256([]byte(it.Server + "\x00" + it.Original))
-	tail := "_" + hex.EncodeToString(sum[:])[:digits]
-	return name[:min(len(name), maxName-len(tail))] + tail
+	return jsonrpc.SummedName(name, it.Server, it.Original, digits)
 }
 
 // sums are how many digits the names have in turn that several claim; 0: nobody has them.
-var sums = []int{shortSum, 2 * shortSum, 4 * shortSum, 0}
+var sums = []int{jsonrpc.ShortSum, 2 * jsonrpc.ShortSum, 4 * jsonrpc.ShortSum, 0}
 
 // settle gives each claim a name that no other has. A name that several claim, or that
 // is taken already, nobody gets: which of them came first, or is there today, must not

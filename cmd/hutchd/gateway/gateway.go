@@ -66,6 +66,7 @@ type Gateway struct {
 	tasks   Tasks // on its behalf
 
 	profile     atomic.Pointer[profiles.Profile] // that the endpoint was configured by
+	safe        bool                             // clients are given safe names; guarded by configuring
 	configuring chan struct{}                    // holds a token while it is: the last has the newest profile
 
 	pins *pins.Store // what was approved of the tools of its servers

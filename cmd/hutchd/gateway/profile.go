@@ -13,6 +13,7 @@ import (
 	"hutch/mcpd/ledger"
 	"hutch/mcpd/policy"
 	"hutch/mcpd/redact"
+	"hutch/mcpd/vmcp"
 	"hutch/profiles"
 	"hutch/profiles/permission"
 )
@@ -58,8 +59,27 @@ func (g *Gateway) Configure(ctx context.Context) error {
 		g.cfg.Configured(p)
 	}
 	_, err = g.Ledger()
+	g.name(p.SafeNames)
 	g.MCP.SetPending(p.MaxPending)
 	return errors.Join(err, g.MCP.SetLimits(ctx, p.Limits), g.MCP.Reload(ctx, g.servers(p), p.Policy))
+}
+
+// name gives the clients of a VM names that all of them take, or the full ones; those
+// of a server or a group have a config of their own.
+func (g *Gateway) name(safe bool) {
+	if g.cfg.Servers != nil || g.safe == safe {
+		return
+	}
+	g.safe = safe
+	if !safe {
+		g.MCP.SetArrange(nil)
+		return
+	}
+	c := vmcp.Safe()
+	g.MCP.SetArrange(func(list *wire.List, items []wire.Item) []wire.Item {
+		arranged, _ := c.Arrange(list, items)
+		return arranged
+	})
 }
 
 // Policy returns the policy that decides, or, of what does not run, would if it
