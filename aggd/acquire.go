@@ -35,7 +35,8 @@ func (u *upstream) acquire(ctx context.Context) (*conn, error) {
 		case errors.Is(cause, errClosed):
 			return nil, cause
 		case state == wire.Failed && tried:
-			return nil, fmt.Errorf("server %s is not connected: %w", u.name, cause)
+			// Not wrapped: an error of JSON-RPC that it gave is no answer to what is asked now.
+			return nil, fmt.Errorf("server %s is not connected: %v", u.name, cause)
 		}
 		select {
 		case <-change:

@@ -26,12 +26,13 @@ type cachedList struct {
 	fetch  chan struct{} // closed when the fetch under way ends; nil if none is
 	told   bool          // the host was given this list
 	given  [][]byte      // as it was then
+	turn   chan struct{} // holds a token: whoever has it asks the server
 }
 
 func newLists() map[*wire.List]*cachedList {
 	lists := make(map[*wire.List]*cachedList)
 	for _, l := range wire.Lists {
-		lists[l] = &cachedList{}
+		lists[l] = &cachedList{turn: make(chan struct{}, 1)}
 	}
 	return lists
 }
@@ -142,14 +143,41 @@ func (u *upstream) connectAndFetch(l *wire.List) {
 	}
 }
 
-// fetchAll fetches all lists of a new connection.
+// listMoment is how long a new connection waits for its lists before calls are made.
+const listMoment = 2 * time.Second
+
+// errListing is why there is no list yet.
+var errListing = errors.New("no answer yet")
+
+// fetchAll fetches all lists of a new connection. What comes late holds up nothing else.
 func (u *upstream) fetchAll(ctx context.Context, c *conn) {
 	u.mu.Lock()
 	for _, s := range u.lists {
 		s.fresh = false
 	}
 	u.mu.Unlock()
-	u.fetchStale(ctx, c)
+	done := make(chan struct{})
+	u.agg.tasks.Go(func() {
+		defer close(done)
+		limit, cancel := context.WithTimeoutCause(context.Background(), u.def.connectTimeout(), u.def.silent())
+		defer cancel()
+		u.fetchStale(limit, c)
+	})
+	if !pause(listMoment, done, ctx.Done()) {
+		return
+	}
+	u.mu.Lock()
+	for _, l := range wire.Lists {
+		if s := u.lists[l]; !s.fresh && s.err == nil {
+			s.err = fmt.Errorf("%s: %w", l.MCP, errListing)
+		}
+	}
+	u.mu.Unlock()
+	u.agg.tasks.Go(func() {
+		<-done
+		u.tellChanges()
+		u.tellState()
+	})
 }
 
 // fetchStale fetches the lists that are not as they are now.
@@ -163,8 +191,14 @@ func (u *upstream) fetchStale(ctx context.Context, c *conn) {
 
 // fetch fetches a list unless it is fresh.
 func (u *upstream) fetch(ctx context.Context, c *conn, l *wire.List) {
-	u.mu.Lock()
 	s := u.lists[l]
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return
+	}
+	u.mu.Lock()
 	fresh, epoch, offered := s.fresh, s.epoch, u.session.offers(l.Capability)
 	u.mu.Unlock()
 	if fresh {
@@ -259,16 +293,20 @@ func (u *upstream) pages(ctx context.Context, c *conn, l *wire.List) ([][]byte, 
 		if !bytes.HasPrefix(page, []byte("[")) && string(page) != "null" { // some write null for an empty one
 			return nil, fmt.Errorf("%s: the answer has no array of %s", l.MCP, l.Result)
 		}
+		before := len(items)
 		for item := range rawjson.Each(page) {
 			if items = append(items, item); len(items) > maxItems {
 				return nil, fmt.Errorf("%s: more than %d %s", l.MCP, maxItems, l.Field)
 			}
 		}
 		cursor := rawjson.Get(o.result, "nextCursor")
-		if rawjson.String(cursor) == "" {
+		empty := rawjson.String(cursor) == ""
+		switch {
+		case empty && !(c.stateless.Load() && rawjson.IsString(cursor)):
 			return items, nil
-		}
-		if seen[string(cursor)] {
+		case empty && seen[string(cursor)]: // it stands for the end after all
+			return items[:before], nil
+		case seen[string(cursor)]:
 			return nil, fmt.Errorf("%s: the server repeats the cursor %.40s", l.MCP, cursor)
 		}
 		seen[string(cursor)] = true

@@ -25,6 +25,7 @@ type eventReader struct {
 	limit  int
 	lastID string        // of the last event that had one
 	retry  time.Duration // the server's wish, or 0
+	cr     bool          // the last line ended with CR, whose LF may come
 }
 
 func newEventReader(in io.Reader, limit int) *eventReader {
@@ -38,14 +39,14 @@ func (r *eventReader) next() (e event, err error) {
 	var long *wire.TooLong
 	for size := int64(0); ; {
 		line := wire.NewBounded(r.limit + 64)
-		if err := wire.ReadLine(r.in, line); err != nil {
+		if err := r.line(line); err != nil {
 			return event{}, err // an event without its end does not count
 		}
 		if size += line.Size(); size-int64(r.limit) > wire.Endless {
 			return event{}, fmt.Errorf("%w: an event of over %d bytes", wire.ErrEndless, size)
 		}
 		text, err := line.Bytes()
-		text = bytes.TrimPrefix(bytes.TrimSuffix(text, []byte("\r")), []byte("\ufeff"))
+		text = bytes.TrimPrefix(text, []byte(mark))
 		switch {
 		case errors.As(err, &long):
 			long.Limit = r.limit
@@ -80,6 +81,34 @@ func (r *eventReader) next() (e event, err error) {
 			if ms, err := strconv.ParseUint(string(value), 10, 31); err == nil {
 				r.retry = time.Duration(ms) * time.Millisecond
 			}
+		}
+	}
+}
+
+// line reads a line, which ends with CR, LF or both. A CR ends it at once: the LF, if
+// one follows, may come with the next line only.
+func (r *eventReader) line(b *wire.Bounded) error {
+	for {
+		if _, err := r.in.Peek(1); err != nil {
+			return err
+		}
+		piece, _ := r.in.Peek(r.in.Buffered())
+		end := bytes.IndexAny(piece, "\r\n")
+		switch after := r.cr; {
+		case after && end == 0 && piece[0] == '\n':
+			r.cr = false
+			r.in.Discard(1)
+		case end >= 0:
+			b.Write(piece[:end])
+			r.cr = piece[end] == '\r'
+			r.in.Discard(end + 1)
+			return nil
+		case b.Size()-int64(r.limit) > wire.Endless:
+			return fmt.Errorf("%w, over %d bytes until now", wire.ErrEndless, b.Size())
+		default:
+			b.Write(piece)
+			r.cr = false
+			r.in.Discard(len(piece))
 		}
 	}
 }

@@ -148,6 +148,9 @@ func (f *fake) line(line []byte, write func(string)) {
 		f.more.Store(f.more.Load() || f.mode == "picky" && f.caps.Load() != "{}")
 		f.listTools(params, result)
 	case "resources/list":
+		if f.mode == "stuck" {
+			return
+		}
 		result(`{"resources":[{"uri":"test://a/b?c","name":"r","mimeType":"text/x"}]}`)
 	case "resources/templates/list":
 		result(`{"resourceTemplates":[{"uriTemplate":"test://{x}","name":"t"}]}`)
@@ -241,6 +244,9 @@ func (f *fake) call(id string, params []byte, result func(string, ...any), write
 		progress(1)
 		progress(2)
 		result(`{"token":%s}`, token)
+	case "late": // progress comes after the answer
+		result(`{"token":%s}`, token)
+		progress(3)
 	case "ask":
 		write(`{"jsonrpc":"2.0","id":"q-1","method":"sampling/createMessage","params":{"big":12345678901234567890}}`)
 	case "askstop":

@@ -198,6 +198,7 @@ func (p *httpPeer) failure(resp *http.Response) *httpError {
 		limit = p.limit()
 	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, int64(limit)))
+	text = bytes.TrimPrefix(text, []byte(mark))
 	if m, err := jsonrpc.Parse(rawjson.OneLine(text)); err == nil && kind == "application/json" && m.Answers() && m.Error != nil {
 		e.rpc = m
 	}

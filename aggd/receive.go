@@ -1,6 +1,7 @@
 package aggd
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -16,9 +17,13 @@ import (
 	"hutch/aggd/wire"
 )
 
+// mark is the byte order mark, which some servers write before JSON.
+const mark = "\ufeff"
+
 // receive takes one message, or a batch of them, from the server. from is the
 // call in whose answer it came, where the transport knows.
 func (c *conn) receive(line []byte, from *call) {
+	line = bytes.TrimPrefix(line, []byte(mark))
 	if len(line) > 0 && line[0] == '[' && json.Valid(line) {
 		c.receiveBatch(line, from)
 		return
@@ -224,7 +229,7 @@ func (c *conn) tellAgain(method string, last bool) bool {
 // progress passes a progress notification on with the token its call had.
 func (c *conn) progress(m jsonrpc.Message) {
 	q := c.find(rawjson.Get(m.Params, "progressToken"))
-	if q == nil || q.token == nil {
+	if q == nil || q.token == nil || q.settled.Load() {
 		return // nobody asked for it, or not any more
 	}
 	params := rawjson.Set(m.Params, q.token, "progressToken")

@@ -241,7 +241,7 @@ func (u *upstream) connected(c *conn) {
 	u.conn, u.used = c, time.Now()
 	u.late, u.lent, u.unanswered, u.ill = false, time.Time{}, 0, nil
 	for _, s := range u.lists {
-		u.late = u.late || s.err != nil
+		u.late = u.late || s.err != nil && !errors.Is(s.err, errListing)
 	}
 	select {
 	case <-u.kick: // it came for this one

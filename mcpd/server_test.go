@@ -240,6 +240,10 @@ func (s *testServer) call(q testRequest, tool string, token, args json.RawMessag
 			s.line(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"gone","data":{"hutch/reached":true}}}`, q.ID)
 			break
 		}
+		if strings.Contains(string(args), "-32000") {
+			s.line(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"connection closed"}}`, q.ID)
+			break
+		}
 		s.line(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"told <so>","data":{"big":9007199254740993}}}`, q.ID)
 	case "events":
 		s.mu.Lock()

@@ -172,7 +172,7 @@ func (s *session) take(f frame.Frame) {
 		}
 	}()
 	if f.Process = frame.SanitizeName(f.Process); f.Process == "" {
-		f.Process = "unknown"
+		f.Process = s.process
 	}
 	var env envelope
 	if f.Flags&frame.FromHost == 0 {

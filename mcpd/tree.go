@@ -220,7 +220,7 @@ func (e *Endpoint) request(ctx context.Context, who Caller, w wish) (json.RawMes
 		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, rerr)
 	case c.verdict.denied:
 		return nil, fmt.Errorf("%w: %w", fs.ErrPermission, rerr)
-	case rerr.Code == jsonrpc.CodeTimeout:
+	case rerr.Code == jsonrpc.CodeTimeout && rerr.Sent == nil: // of a server it is any error
 		return nil, fmt.Errorf("%w: %w", fs.ErrTimedOut, rerr)
 	case rerr.Code == jsonrpc.CodeBusy && rerr.Sent == nil: // ours, not a server's
 		return nil, fmt.Errorf("%w: %w", fs.ErrBusy, rerr)

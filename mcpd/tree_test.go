@@ -1,13 +1,21 @@
 package mcpd
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"hutch/aggd/child"
 	"hutch/aggd/wire"
+	"hutch/fs"
+	"hutch/mcpd/frame"
 )
 
 // TestKnown looks at what servers offer as soon as the aggregator runs.
@@ -63,4 +71,37 @@ func TestKnownEarly(t *testing.T) {
 		listed := slices.ContainsFunc(st.Items(wire.Tools), func(it wire.Item) bool { return it.Name == "one__echo" })
 		return early && ok && listed && it.Server == "one" && len(it.Schema) > 0
 	})
+}
+
+// TestServersOwnCode has a server answer with the code that hutch has for a time that is
+// over: it is the server's error and nothing else.
+func TestServersOwnCode(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	_, err := st.Call(t.Context(), Caller{}, "one__error", json.RawMessage(`{"as":"-32000"}`))
+	if err == nil || errors.Is(err, fs.ErrTimedOut) || !strings.Contains(err.Error(), "connection closed") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestPreambleName has the name of the preamble count where a frame has none.
+func TestPreambleName(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, nil, testServers("one"))
+	a, b := socketPair(t)
+	ended := make(chan error, 1)
+	go func() { ended <- st.Serve(context.Background(), b) }()
+	go io.Copy(io.Discard, a)
+	w := frame.NewWriter(a)
+	w.Preamble("agent")
+	for i, name := range []string{"", "other"} {
+		payload := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"one__echo"}}`, i+1)
+		w.WriteFrame(frame.Frame{Version: 2, Stream: uint32(i + 1), Process: name, Payload: []byte(payload)})
+		want := cmp.Or(name, "agent")
+		if r := st.lines(i + 1)[i]; r["process_name"] != want {
+			t.Errorf("process %v, want %s", r["process_name"], want)
+		}
+	}
+	a.Close()
+	<-ended
 }

@@ -89,12 +89,15 @@ func (r *run) notified(n wire.Notification) {
 	if n.Method == "notifications/cancelled" && r.giveUp(n.Params) {
 		return
 	}
+	progress := n.Method == "notifications/progress"
 	if p := r.find(n.Call); p != nil {
 		n.Owner = p.call.Owner
-		if n.Method == "notifications/progress" && p.call.Progress != nil {
+		if progress && p.call.Progress != nil {
 			p.call.Progress(n.Params)
 			return
 		}
+	} else if progress {
+		return // which comes after the answer
 	}
 	r.cfg.Notify(n)
 }
