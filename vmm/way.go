@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"hutch/fs"
-	"hutch/profiles"
+	"hutch/vmm/own"
 )
 
 // maxLinks is how many links a path may lead through.
@@ -80,7 +80,7 @@ func writable(list []Mount, folders []string) string {
 		if m.ReadOnly || err != nil {
 			continue
 		}
-		if slices.ContainsFunc(folders, func(dir string) bool { return profiles.Within(host, dir) }) {
+		if slices.ContainsFunc(folders, func(dir string) bool { return own.Shows(host, dir) }) {
 			return m.Host
 		}
 	}

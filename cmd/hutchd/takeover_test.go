@@ -45,6 +45,7 @@ func TestTakeoverSocket(t *testing.T) {
 			s.noMount(filepath.Join(top, way)+":/x"+options, "no guest may have the ")
 		}
 	}
+	s.noMount("/proc:/x:ro", "no guest may have the process of hutchd")
 	// A pack that names it.
 	s.mkdir("vm/packed")
 	s.write("vm/packed/config", "mount "+filepath.Join(top, "run")+":/x\n")

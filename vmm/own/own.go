@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"hutch/fs"
 	"hutch/fs/mountinfo"
@@ -99,12 +100,7 @@ func (l *List) Refuse(dir string, readOnly bool) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	shown := []spot{find(table, real)}
-	for _, m := range table {
-		if profiles.Within(real, m.Dir) { // which the guest sees, too
-			shown = append(shown, spot{device: m.Device, path: m.Root})
-		}
-	}
+	shown := below(table, real)
 	for i, item := range l.items {
 		if readOnly && item.Readable {
 			continue
@@ -117,10 +113,29 @@ func (l *List) Refuse(dir string, readOnly bool) error {
 			}
 		}
 	}
-	if tree := l.treeAt(table, real); tree != "" {
-		return fmt.Errorf("%w: mount %s: no guest may have the tree of hutchd, %s", fs.ErrNotPermitted, dir, tree)
+	if found, ok := l.mounted(table, real); ok {
+		return found.refuse(dir)
 	}
 	return nil
+}
+
+// below returns where a folder is, without links, and what is mounted below it, which
+// guests see, too.
+func below(table []mountinfo.Mount, dir string) []spot {
+	list := []spot{find(table, dir)}
+	for _, m := range table {
+		if profiles.Within(dir, m.Dir) {
+			list = append(list, spot{device: m.Device, path: m.Root})
+		}
+	}
+	return list
+}
+
+// Shows says whether a folder shows another, by whatever names they have.
+func Shows(dir, other string) bool {
+	table, _ := mountinfo.Read(mountinfo.Own)
+	o := find(table, other)
+	return slices.ContainsFunc(below(table, dir), func(s spot) bool { return s.has(o) })
 }
 
 func (i Item) refuse(dir string) error {
@@ -133,16 +148,22 @@ func (i Item) refuse(dir string) error {
 // treeKind is what a mount table calls the file system that hutchd mounts.
 const treeKind = "fuse.hutch"
 
-// treeAt returns where, by a mount table, a tree is mounted that dir is in, or
-// that is in dir: a guest that had it could do with all VMs what it liked. A kernel
-// that speaks 9P mounts it by the socket.
-func (l *List) treeAt(table []mountinfo.Mount, dir string) string {
+// mounted returns what is of hutchd's own, by a mount table, that dir is in, or that is in
+// dir: the tree, which a kernel that speaks 9P mounts by the socket, and the table of
+// processes, in which whoever may do so reads and writes the memory of hutchd.
+func (l *List) mounted(table []mountinfo.Mount, dir string) (found Item, ok bool) {
 	for _, m := range table {
-		if (profiles.Within(m.Dir, dir) || profiles.Within(dir, m.Dir)) && (m.Kind == treeKind || m.Kind == "9p" && l.isOwn(m.Source)) {
-			return m.Dir
+		if !profiles.Within(m.Dir, dir) && !profiles.Within(dir, m.Dir) {
+			continue
+		}
+		switch {
+		case m.Kind == treeKind, m.Kind == "9p" && l.isOwn(m.Source):
+			return Item{What: "the tree of hutchd", Path: m.Dir}, true
+		case m.Kind == "proc":
+			return Item{What: "the process of hutchd", Path: m.Dir}, true
 		}
 	}
-	return ""
+	return Item{}, false
 }
 
 // isOwn says whether path leads to an item of the list.

@@ -59,21 +59,23 @@ func TestRefuse(t *testing.T) {
 	})
 }
 
-func TestTreeAt(t *testing.T) {
+func TestMounted(t *testing.T) {
 	table := mountinfo.Parse(`22 1 8:1 / / rw - ext4 /dev/sda1 rw
 64 22 0:40 / /mnt/my\040hutch rw,nosuid - fuse.hutch hutch rw,user_id=0
 65 22 0:41 / /mnt/other rw - fuse.sshfs host rw
 66 22 0:42 / /mnt/kernel rw - 9p /run/hutch/9p rw,trans=unix
 67 22 0:43 / /mnt/files rw - 9p /run/other rw,trans=unix
+68 22 0:44 / /chroot/proc rw - proc proc rw
 `)
 	const tree = "/mnt/my hutch"
 	l := &List{items: []Item{{Path: "/run/hutch/9p"}}}
 	for dir, want := range map[string]string{
 		"/": tree, "/mnt": tree, tree: tree, tree + "/vm/x/work": tree, "/mnt/my": "", "/mnt/my hutch2": "", "/mnt/other": "", "/srv": "",
 		"/mnt/kernel/vm": "/mnt/kernel", "/mnt/files": "",
+		"/chroot": "/chroot/proc", "/chroot/proc/1/fd": "/chroot/proc", "/chroot/usr": "",
 	} {
-		if got := l.treeAt(table, dir); got != want {
-			t.Errorf("%s: %q, want %q", dir, got, want)
+		if got, ok := l.mounted(table, dir); got.Path != want || ok != (want != "") {
+			t.Errorf("%s: %v, want %q", dir, got, want)
 		}
 	}
 }
