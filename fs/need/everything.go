@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,11 +17,7 @@ import (
 // @modelcontextprotocol/server-everything, as npm installs it in $HUTCH_NPM.
 func Everything(t testing.TB) (nodejs, program string) {
 	t.Helper()
-	dir := os.Getenv("HUTCH_NPM")
-	if dir == "" {
-		Missing(t, "HUTCH_NPM does not name a folder with npm packages")
-	}
-	return Tool(t, "node"), File(t, filepath.Join(dir, "node_modules/@modelcontextprotocol/server-everything/dist/index.js"))
+	return NPM(t, "@modelcontextprotocol/server-everything")
 }
 
 // Clock matches the time of day that some answers of the reference server

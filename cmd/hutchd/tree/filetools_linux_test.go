@@ -1,10 +1,14 @@
 package tree_test
 
 import (
+	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -320,5 +324,111 @@ func TestFileToolsRefused(t *testing.T) {
 	}
 	if err := put(dir+"/vm/.big", anew, strings.Repeat("x", 9<<20)); err != unix.EFBIG {
 		t.Errorf("a large one: %v", err)
+	}
+}
+
+// TestEditorsOfMessages edits a ctl, which reads the VM's name, with programs that
+// there are.
+func TestEditorsOfMessages(t *testing.T) {
+	dir := mountedVM(t)
+	vm := filepath.Join(dir, "vm/stopped")
+	for i, c := range []struct{ tool, script string }{
+		{"sed", "sed -i 's/stopped/set ram %dGiB/' ctl"},
+		{"sed", "sed -i.bak 's/$/\\nset ram %dGiB/' ctl && grep -q stopped ctl.bak"},
+		{"vim", "vim -Nu NONE -es -c 's/stopped/set ram %dGiB/' -c wq ctl </dev/null"},
+		{"vim", "vim -Nu NONE -es -c 'set backupcopy=no backup' -c '%%s/ram .*GiB/ram %dGiB/' -c wq config </dev/null"},
+		{"sed", "sed -i 's/ram .*GiB/ram %dGiB/' config"},
+		{"python3", "python3 -c \"import os,tempfile;f=tempfile.NamedTemporaryFile('w',dir='.',delete=False);f.write('set ram %dGiB');f.close();os.replace(f.name,'ctl')\""},
+		{"rsync", "echo set ram %dGiB >../dev/work/x && rsync ../dev/work/x ctl"},
+		{"cp", "echo set ram %dGiB >../dev/work/x && cp -p ../dev/work/x ctl"},
+	} {
+		t.Run(c.tool, func(t *testing.T) {
+			need.Tool(t, c.tool)
+			cmd := exec.Command("dash", "-c", fmt.Sprintf(c.script, i+1))
+			cmd.Dir = vm
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.Contains(content(t, vm+"/config"), fmt.Sprintf("ram %dGiB\n", i+1)) {
+				t.Errorf("%s: %v %s: %s: %s", c.script, err, out, content(t, vm+"/err"), content(t, vm+"/config"))
+			}
+		})
+	}
+}
+
+// TestServerFilesystem uses a VM through the MCP server that many agents have for files.
+func TestServerFilesystem(t *testing.T) {
+	node, program := need.NPM(t, "@modelcontextprotocol/server-filesystem")
+	need.FUSE(t)
+	dir := filepath.Join(startServer(t, true), "mnt")
+	vm := dir + "/vm/dev"
+	cmd := exec.CommandContext(t.Context(), node, program, dir)
+	in, _ := cmd.StdinPipe()
+	out, _ := cmd.StdoutPipe()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer in.Close()
+	answers := bufio.NewScanner(out)
+	id := 0
+	ask := func(method string, params any) (answer struct {
+		ID     int
+		Result struct {
+			IsError bool
+			Content []struct{ Text string }
+		}
+	}) {
+		t.Helper()
+		id++
+		line, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+		in.Write(append(line, '\n'))
+		for answers.Scan() {
+			if json.Unmarshal(answers.Bytes(), &answer) == nil && answer.ID == id {
+				return answer
+			}
+		}
+		t.Fatalf("%s: no answer: %v", method, answers.Err())
+		return answer
+	}
+	ask("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
+	io.WriteString(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n")
+	edit := func(old, new string) any { return []map[string]string{{"oldText": old, "newText": new}} }
+	for _, c := range []struct {
+		tool, path string
+		more       string
+		value      any
+		want       string
+	}{
+		{"read_text_file", dir + "/README", "", nil, "renamed over"},
+		{"create_directory", vm, "", nil, ""},
+		{"edit_file", vm + "/ctl", "edits", edit("dev", "start"), ""},
+		{"read_text_file", vm + "/status", "", nil, "running"},
+		{"create_directory", vm + "/exec/t", "", nil, ""},
+		{"write_file", vm + "/work/a.sh", "content", "echo $((6*7))\n", ""},
+		{"edit_file", vm + "/work/a.sh", "edits", edit("6*7", "7*7"), ""},
+		{"write_file", vm + "/exec/t/ctl", "content", "dir " + vm + "/work", ""},
+		{"edit_file", vm + "/exec/t/ctl", "edits", edit("t\n", "t\nsh sh a.sh; exit 3\n"), ""},
+		{"read_text_file", vm + "/exec/t/stdout", "", nil, "49"},
+		{"read_text_file", vm + "/exec/t/wait", "", nil, "3 "},
+		{"write_file", vm + "/env/FOO", "content", "bar", ""},
+		{"edit_file", vm + "/env/FOO", "edits", edit("bar", "baz"), ""},
+		{"read_text_file", vm + "/log/events", "", nil, "running"},
+		{"write_file", dir + "/secrets/token", "content", "geheim", ""},
+		{"write_file", dir + "/secrets/token", "content", "geheimer", ""},
+		{"write_file", vm + "/ctl", "content", "stop\n", ""},
+		{"edit_file", vm + "/config", "edits", edit("# default: image host", "ram 3GiB"), ""},
+		{"read_text_file", vm + "/config", "", nil, "ram 3GiB"},
+	} {
+		arguments := map[string]any{"path": c.path}
+		if c.more != "" {
+			arguments[c.more] = c.value
+		}
+		a := ask("tools/call", map[string]any{"name": c.tool, "arguments": arguments})
+		if a.Result.IsError || len(a.Result.Content) == 0 || !strings.Contains(a.Result.Content[0].Text, c.want) {
+			t.Errorf("%s %v: %+v: %s", c.tool, arguments, a.Result, content(t, dir+"/err"))
+		}
+	}
+	a := ask("tools/call", map[string]any{"name": "write_file", "arguments": map[string]any{"path": vm + "/ctl", "content": "strat\n"}})
+	if !a.Result.IsError || !strings.Contains(a.Result.Content[0].Text, "EINVAL") {
+		t.Errorf("a message that is none: %+v", a.Result)
 	}
 }
