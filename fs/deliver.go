@@ -31,6 +31,9 @@ func (n *rowNode[T]) scratchDir() scratchDir { return scratchDir{n.qid(), n.who}
 
 // scratch returns the scratch file called name, or nil.
 func (n *rowNode[T]) scratch(name string) *scratch {
+	if n.t.scratches.none() {
+		return nil
+	}
 	return n.t.scratches.find(n.scratchDir(), name)
 }
 
@@ -117,22 +120,23 @@ func (n *rowNode[T]) backup(ctx context.Context, name string, d *rowNode[T], new
 
 // A delivery is a text on its way to a file.
 type delivery struct {
-	dir  uint64 // of the file
-	name string
-	h    Handle
-	text string
-	sent int
+	dir    uint64 // of the file
+	name   string
+	h      Handle
+	stream bool // a write may block
+	text   string
+	sent   int
 }
 
 // deliver writes a scratch file's text to the file called name, as one that was
 // opened and truncated. Who gave up waiting for that, and asks again, waits for the
 // same work.
 func (n *rowNode[T]) deliver(ctx context.Context, f *scratch, name string) error {
-	to, stream, err := n.delivery(ctx, f, name)
+	to, err := n.delivery(ctx, f, name)
 	if err != nil {
 		return err
 	}
-	if stream {
+	if to.stream {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, deliveryTime, ErrTimedOut)
 		defer cancel()
@@ -149,25 +153,24 @@ func (n *rowNode[T]) deliver(ctx context.Context, f *scratch, name string) error
 	return cmp.Or(err, to.h.Close())
 }
 
-// delivery opens the file called name, or returns what was left of a delivery to it.
-// It says whether a write of the file may block.
-func (n *rowNode[T]) delivery(ctx context.Context, f *scratch, name string) (to *delivery, stream bool, err error) {
+// delivery opens the file called name, or returns what was left of the same delivery.
+func (n *rowNode[T]) delivery(ctx context.Context, f *scratch, name string) (*delivery, error) {
 	unlock := f.lock()
 	left, text := f.left, string(f.text)
 	f.left = nil
 	unlock()
-	if left != nil && left.dir == n.qid() && left.name == name {
-		return left, false, nil
+	if left != nil && left.dir == n.qid() && left.name == name && left.text == text {
+		return left, nil
 	}
 	if left != nil {
 		left.h.Close()
 	}
 	c, h, err := n.Create(ctx, name, os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	r, ok := c.(*rowNode[T])
-	return &delivery{dir: n.qid(), name: name, h: h, text: text}, ok && r.row.Open != nil, nil
+	return &delivery{dir: n.qid(), name: name, h: h, stream: ok && r.row.Open != nil, text: text}, nil
 }
 
 // send writes the rest of the text.

@@ -56,6 +56,13 @@ type scratch struct {
 	left          *delivery // that its writer gave up waiting for
 }
 
+// none says whether there are no files.
+func (s *scratches) none() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count == 0
+}
+
 // find returns the file called name, or nil.
 func (s *scratches) find(dir scratchDir, name string) *scratch {
 	s.mu.Lock()

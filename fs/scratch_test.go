@@ -80,6 +80,27 @@ func TestRenameInterrupted(t *testing.T) {
 	}
 }
 
+// Another text that gets the name of one whose rename was interrupted is written.
+func TestRenameOfAnother(t *testing.T) {
+	y := &typist{said: make(chan string, 2), letGo: make(chan struct{})}
+	_, dir := y.root()
+	temporaryFile(t, dir, "ctl.tmp", "say a\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- dir.Rename(ctx, "ctl.tmp", dir, "ctl") }()
+	<-y.said
+	cancel()
+	<-done
+	close(y.letGo)
+	temporaryFile(t, dir, "ctl.tmp", "say b\n")
+	if err := dir.Rename(t.Context(), "ctl.tmp", dir, "ctl"); err != nil {
+		t.Error(err)
+	}
+	if got := <-y.said; got != "b" {
+		t.Errorf("said %q", got)
+	}
+}
+
 // Who is interrupted at a stream can go away, and the file stays.
 func TestRenameToStuck(t *testing.T) {
 	y := &typist{blocked: make(chan struct{})}

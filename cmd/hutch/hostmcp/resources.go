@@ -62,18 +62,19 @@ var unread = []refusal{
 	{"profiles/*/*", "it may hold secrets: mcp_connectors shows what it says without them"},
 	{"vm/*/env/*", "it may be a secret: exec uses it"},
 	{"vm/*/cons", "it is a console: exec runs commands"},
+	{"vm/*/log/cons", "it is a console: exec runs commands"},
 	{"vm/*/pack", "it is an archive of the whole sandbox: hutch pack writes one"},
 	{"secrets/*", "it is a secret"},
 }
 
 // endless says what to read in the place of files that block at their end.
 var endless = []refusal{
-	{"events", "log/service ends; subscribe to hear of more"},
+	{"events", "log/events has the same and ends; subscribe to hear of more"},
 	{"log/follow", "log/service ends"},
 	{"asks/next", "the tool asks tells what waits"},
-	{"vm/*/events", "the tool timeline ends; subscribe to hear of more"},
+	{"*/*/events", "log/events beside it has the same and ends; subscribe to hear of more"},
 	{"vm/*/mcp/calls", "log/mcp beside it has the same and ends"},
-	{"vm/*/exec/*/*", "the tool output tells what a command printed"},
+	{"vm/*/exec/*/*", "log/stdout and log/stderr beside it end; the tool output tells what a command printed"},
 }
 
 func reasonFor(list []refusal, name string) string {
