@@ -123,6 +123,12 @@ func appendLiteral(b []byte, v any) []byte {
 	case string:
 		return strconv.AppendQuote(b, v)
 	case json.Number:
+		switch n := numberOf(string(v)).(type) {
+		case int64:
+			return strconv.AppendInt(b, n, 10)
+		case uint64:
+			return append(strconv.AppendUint(b, n, 10), 'u')
+		}
 		return append(b, v...)
 	}
 	if v == nil {

@@ -61,6 +61,9 @@ func (f *family) compile(text string) (c *condition, looks looking, err error) {
 	if _, written := patterns(tree); !written {
 		return nil, looks, &Fault{Key: "if", Text: "a regular expression has to be written in the condition: who asks could send one that takes long"}
 	}
+	if says := f.never(tree); says != "" {
+		return nil, looks, &Fault{Key: "if", Text: says}
+	}
 	if cost, err := env.EstimateCost(tree, sizes{}); err != nil || cost.Min > maxLeast {
 		return nil, looks, &Fault{Key: "if", Text: "costs too much whatever is asked: make it simpler"}
 	}
@@ -236,6 +239,50 @@ func patterns(tree *cel.Ast) (list []string, written bool) {
 		}
 	}
 	return list, written
+}
+
+// never says which comparison of a condition with a word cannot hold, as the root can
+// only be others; "" if none is so.
+func (f *family) never(tree *cel.Ast) string {
+	names := tree.NativeRep().ReferenceMap()
+	says := ""
+	ast.PostOrderVisit(tree.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.CallKind || !slices.Contains([]string{operators.Equals, operators.NotEquals, operators.In}, e.AsCall().FunctionName()) {
+			return
+		}
+		args := e.AsCall().Args()
+		for i, arg := range args {
+			name := names[arg.ID()]
+			if name == nil {
+				continue
+			}
+			at := slices.IndexFunc(f.roots, func(r root) bool { return r.name == name.Name })
+			if at < 0 || f.roots[at].words == nil {
+				continue
+			}
+			for _, word := range literals(args[len(args)-1-i]) {
+				if says == "" && !slices.Contains(f.roots[at].words, word) {
+					says = fmt.Sprintf("%s is never %.64q: it is one of %s", name.Name, word, strings.Join(f.roots[at].words, ", "))
+				}
+			}
+		}
+	}))
+	return says
+}
+
+// literals returns the text that an expression is, or those of a list.
+func literals(e ast.Expr) (words []string) {
+	switch e.Kind() {
+	case ast.LiteralKind:
+		if word, ok := e.AsLiteral().Value().(string); ok {
+			words = []string{word}
+		}
+	case ast.ListKind:
+		for _, part := range e.AsList().Elements() {
+			words = append(words, literals(part)...)
+		}
+	}
+	return words
 }
 
 // nameAt returns the name with dots that the character at column of a line is

@@ -23,7 +23,7 @@ type edit struct {
 }
 
 // of returns what is in the place of value, at the end of the path. What is matched
-// goes from all texts in it.
+// goes from all texts in it, and from names of members.
 func (e *edit) of(value []byte) []byte {
 	if e.match == nil {
 		return e.value
@@ -36,12 +36,34 @@ func (e *edit) of(value []byte) []byte {
 		return rawjson.Quote(e.match.ReplaceAllLiteralString(text, redacted))
 	}
 	out, last := []byte(nil), 0
-	children, _, _, _ := childrenOf(value)
+	children, _, isObject, _ := childrenOf(value)
+	names := make(map[string]bool)
 	for _, c := range children {
-		out = append(append(out, value[last:c.start]...), e.of(value[c.start:c.end])...)
+		before := value[last:c.start]
+		if isObject {
+			before = e.renamed(before, names)
+		}
+		out = append(append(out, before...), e.of(value[c.start:c.end])...)
 		last = c.end
 	}
 	return append(out, value[last:]...)
+}
+
+// renamed returns what stands before a member's value with what is matched gone from its
+// name, which becomes none of those that the object has already.
+func (e *edit) renamed(before []byte, names map[string]bool) []byte {
+	quoted := nameOf(before)
+	name := rawjson.String(quoted)
+	is := e.match.ReplaceAllLiteralString(name, redacted)
+	if is != name {
+		start := bytes.IndexByte(before, '"')
+		for n, as := 2, is; names[is]; n++ {
+			is = fmt.Sprintf("%s %d", as, n)
+		}
+		before = rawjson.Splice(before, start, start+len(quoted), rawjson.Quote(is))
+	}
+	names[is] = true
+	return before
 }
 
 // apply makes the edits in text, whose other bytes stay as they are.

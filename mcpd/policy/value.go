@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math"
+	"math/big"
 	"reflect"
 	"strconv"
 	"strings"
@@ -84,10 +86,26 @@ func numberOf(text string) any {
 		return huge{}
 	}
 	f, err := strconv.ParseFloat(text, 64)
-	if err != nil {
+	switch {
+	case err != nil:
 		return huge{}
+	case math.Abs(f) < 1<<53 || f >= 1<<64 || f < -1<<63:
+		return f
+	case rounds(f, text):
+		return huge{}
+	case f >= 1<<63:
+		return uint64(f)
 	}
-	return f
+	return int64(f) // as CEL rounds a whole number that it compares with another kind
+}
+
+// rounds says whether the number that text is becomes another as f.
+func rounds(f float64, text string) bool {
+	if len(text) > maxExponent {
+		return true
+	}
+	is, ok := new(big.Rat).SetString(text)
+	return !ok || is.Cmp(new(big.Rat).SetFloat64(f)) != 0
 }
 
 // huge is a number that no type of CEL holds. It is equal to nothing, and no
