@@ -11,6 +11,7 @@ import (
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 	"hutch/fs"
+	"hutch/mcpd/dispatch"
 	"hutch/mcpd/frame"
 	"hutch/mcpd/policy"
 )
@@ -29,11 +30,12 @@ func (e *Endpoint) Items(list *wire.List) []wire.Item {
 	return items
 }
 
-// Item returns the one of Items that the agent calls name.
+// Item returns the one of Items that the agent calls name, or one that the policy keeps
+// from it: who calls that is told by which rule.
 func (e *Endpoint) Item(list *wire.List, name string) (wire.Item, bool) {
 	s := e.catalogs.of("")[list]
 	it := s.known(e).index[name]
-	if it == nil || !s.shows(it) {
+	if it == nil || it.Server == dispatch.Server && it.Name == dispatch.Tool && !e.runs() {
 		return wire.Item{}, false
 	}
 	found := *it

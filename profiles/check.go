@@ -11,6 +11,7 @@ import (
 	"hutch/aggd/jsonrpc"
 	"hutch/fs"
 	"hutch/mcpd/policy"
+	"hutch/profiles/reference"
 )
 
 // checkName refuses what cannot be the name of a file in a folder of names.
@@ -71,6 +72,8 @@ func (k *Key) checkTable(table map[string]string, at key) error {
 			return at.with(name).faultf("the value of header %s has a line end or NUL in it", name)
 		case k.kind == isVariables && (name == "" || strings.ContainsAny(name, "=\x00\n/")):
 			return at.faultf("%.64q is no name of a variable", name)
+		case k.Name == "env" && (strings.HasPrefix(v, "secret:") || strings.HasPrefix(v, "vault:")) && reference.Is(v):
+			return at.with(name).faultf("variable %.64s would be the text %.64q: references to secrets work in env, headers and bearer_token of mcpServers.NAME", name, v)
 		case k.kind == isVariables && strings.ContainsRune(v, 0):
 			return at.with(name).faultf("variable %.64s has a NUL in it", name)
 		}

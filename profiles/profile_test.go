@@ -150,6 +150,7 @@ func TestParseRefuses(t *testing.T) {
 		{"http = 3", "line 1: http: write a table"},
 		{"mcpServers = 3", "line 1: mcpServers: write a table"},
 		{"[[mcpServers]]\nname = \"x\"", "line 1: "},
+		{"[env]\nA = \"env:prod\"\nB = \"secret:gh\"", `line 3: variable B would be the text "secret:gh": references to secrets work in env, headers and bearer_token of mcpServers.NAME`},
 		{"[env]\n\"A=B\" = \"x\"", `line 1: "A=B" is no name of a variable`},
 		{"[http]\ntimeout = \"0s\"", "line 2: http.timeout is too short: 0s < 1ms"},
 		{"[http]\nallow = [\n\"http://x/\"]", `line 2: "http://x/" is no host name, address or network`},

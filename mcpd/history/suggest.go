@@ -162,7 +162,7 @@ func (u *usage) text(vm string) string {
 		conditions = append(conditions, u.named[method].conditions(celString, begin, "]")...)
 		left += u.named[method].left
 	}
-	writeRules(&b, "mcp", policy.OnRequest, conditions, `!(mcp.request.method in ["initialize", "server/discover", "logging/setLevel", "subscriptions/listen", "seal/attest", "smcp/attest"])`, left)
+	writeRules(&b, "mcp", policy.OnRequest, conditions, "!(mcp.request.method in ["+celStrings(policy.Unasked())+"])", left)
 
 	conditions, left = nil, 0
 	for _, operation := range slices.Sorted(maps.Keys(u.folders)) {
@@ -175,6 +175,15 @@ func (u *usage) text(vm string) string {
 	conditions = u.commands.conditions(celWords, "(exec.args.size() == 0 ? [exec.command] : [exec.command, exec.args[0]]) in [\n", "]")
 	writeRules(&b, "exec", policy.OnExec, conditions, "", u.commands.left)
 	return b.String()
+}
+
+// celStrings returns texts as the elements of a list of CEL.
+func celStrings(list []string) string {
+	quoted := make([]string, len(list))
+	for i, text := range list {
+		quoted[i] = celString(text)
+	}
+	return strings.Join(quoted, ", ")
 }
 
 // writeRules writes a rule for each condition, which allows what it holds for,

@@ -97,7 +97,7 @@ func TestSuggest(t *testing.T) {
 	}{
 		{call("s__one"), policy.Allow}, {call("s__two"), policy.Block}, {call("s__one2"), policy.Block},
 		{&policy.Event{On: policy.OnRequest, Method: "initialize"}, policy.Allow},
-		{&policy.Event{On: policy.OnRequest, Method: "resources/list"}, policy.Block},
+		{&policy.Event{On: policy.OnRequest, Method: "resources/list"}, policy.Allow},
 		{&policy.Event{On: policy.OnFile, Operation: "read", Path: "/workspace/src/deep/c.go"}, policy.Allow},
 		{&policy.Event{On: policy.OnFile, Operation: "read", Path: "/workspace/srcx/c.go"}, policy.Block},
 		{&policy.Event{On: policy.OnFile, Operation: "write", Path: "/workspace/src/a.go"}, policy.Block},
@@ -242,7 +242,7 @@ func TestSuggestObserved(t *testing.T) {
 	if strings.Contains(text, "delete") || strings.Contains(text, `"rm"`) || !strings.Contains(text, `"read"`) {
 		t.Error(text)
 	}
-	for method, want := range map[string]string{"initialize": policy.Allow, "seal/attest": policy.Allow, "prompts/list": policy.Block} {
+	for method, want := range map[string]string{"initialize": policy.Allow, "seal/attest": policy.Allow, "ping": policy.Allow, "tools/list": policy.Allow, "prompts/list": policy.Allow, "resources/list": policy.Allow, "resources/templates/list": policy.Allow, "tasks/get": policy.Allow, "completion/complete": policy.Block} {
 		if d := p.Policy.Decide(&policy.Event{On: policy.OnRequest, Method: method}); d.Action != want {
 			t.Errorf("%s: %+v", method, d)
 		}

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -149,11 +150,14 @@ func (p *Policy) decide(e *Event) Decision {
 // and keep a session, and list what there is: without them a guest could not ask
 // for what is allowed.
 var unasked = map[string]bool{
-	"initialize": true, "server/discover": true, "seal/attest": true, "smcp/attest": true, "logging/setLevel": true,
+	"initialize": true, "ping": true, "server/discover": true, "seal/attest": true, "smcp/attest": true, "logging/setLevel": true,
 	"tasks/get": true, "tasks/result": true, "tasks/list": true, "tasks/cancel": true, "tasks/update": true, // of calls that were allowed
 	"subscriptions/listen": true, // each resource in it is asked about as resources/subscribe
 	"tools/list":           true, "prompts/list": true, "resources/list": true, "resources/templates/list": true,
 }
+
+// Unasked returns the requests without which a client cannot work, whatever it may call.
+func Unasked() []string { return slices.Sorted(maps.Keys(unasked)) }
 
 // fallback decides what no check does.
 func (p *Policy) fallback(e *Event) Decision {
