@@ -1,10 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -27,27 +27,28 @@ func defineCalls(flags *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		var to io.Writer = os.Stdout
-		table := newCallTable(*follow)
-		if !*asJSON {
-			to = table
-		}
 		mode := os.O_RDONLY
 		if !*follow {
 			mode |= syscall.O_NONBLOCK
 		}
-		err = copyFile(ctx, c, to, path.Join(dir, "mcp", "calls"), mode)
-		if !*follow && fs.Errno(err) == syscall.EAGAIN {
+		f, err := c.open(path.Join(dir, "mcp", "calls"), mode)
+		if err != nil {
+			return noPlace(c, dir, err)
+		}
+		defer f.closeWith(ctx)()
+		if *asJSON {
+			_, err = io.Copy(os.Stdout, f)
+		} else {
+			err = printCalls(f, *follow)
+		}
+		if fs.Errno(err) == syscall.EAGAIN {
 			err = nil // that was all
 		}
-		if !*asJSON {
-			err = cmp.Or(err, table.flush())
-		}
-		return noPlace(c, dir, err)
+		return cmp.Or(ctx.Err(), err)
 	})
 }
 
-// A call is what a line of mcp/calls tells, as far as a table has it.
+// A callLine is what a line of mcp/calls tells, as far as a table has it.
 type callLine struct {
 	Time     time.Time `json:"timestamp"`
 	Method   string    `json:"method"`
@@ -58,47 +59,28 @@ type callLine struct {
 	Error    string    `json:"error_message"`
 }
 
-// A callTable prints lines of mcp/calls that are written to it as a table, if it follows
-// at the end of each write.
-type callTable struct {
-	*table
-	follow bool
-	rest   []byte // of a line
-}
-
-func newCallTable(follow bool) *callTable {
-	t := &callTable{table: newTable(false, "TIME", "DECISION", "MS", "CALL", "WHAT"), follow: follow}
+// printCalls prints lines of mcp/calls as a table; followed, as they come.
+func printCalls(text io.Reader, follow bool) error {
+	t := newTable(false, "TIME", "DECISION", "MS", "CALL", "WHAT")
 	t.grid.width = width(os.Stdout)
-	return t
-}
-
-func (t *callTable) Write(p []byte) (int, error) {
-	t.rest = append(t.rest, p...)
-	for {
-		line, rest, found := bytes.Cut(t.rest, []byte("\n"))
-		if !found {
-			break
+	for lines := json.NewDecoder(text); ; {
+		var l callLine
+		if err := lines.Decode(&l); errors.Is(err, io.EOF) || fs.Errno(err) == syscall.EAGAIN {
+			return t.flush()
+		} else if err != nil {
+			return fmt.Errorf("mcp/calls: %w", err)
 		}
-		t.rest = rest
-		if err := t.line(line); err != nil {
-			return 0, err
+		took := "-"
+		if l.Duration != nil {
+			took = strconv.FormatFloat(*l.Duration, 'f', 1, 64)
+		}
+		what := cut(cmp.Or(l.Error, l.Request), 200)
+		err := t.row(nil, l.Time.Local().Format(moment), cmp.Or(l.Decision, "-"), took, cmp.Or(l.Tool, l.Method), what)
+		if more, _ := lines.Buffered().Read(make([]byte, 2)); follow && more < 2 && err == nil {
+			err = t.flush() // there is no other yet
+		}
+		if err != nil {
+			return err
 		}
 	}
-	if t.follow {
-		return len(p), t.flush()
-	}
-	return len(p), nil
-}
-
-func (t *callTable) line(text []byte) error {
-	var l callLine
-	if err := json.Unmarshal(text, &l); err != nil {
-		return fmt.Errorf("%w: mcp/calls says %.100q", fs.ErrIO, text)
-	}
-	took := "-"
-	if l.Duration != nil {
-		took = strconv.FormatFloat(*l.Duration, 'f', 1, 64)
-	}
-	what := cut(cmp.Or(l.Error, l.Request), 200)
-	return t.row(nil, l.Time.Local().Format(moment), cmp.Or(l.Decision, "-"), took, cmp.Or(l.Tool, l.Method), what)
 }

@@ -33,8 +33,11 @@ func defineInspect(flags *flag.FlagSet) action {
 			if name == "status" {
 				text = "state " + text
 			}
-			if all[name] = valuesOf(text); json.Valid([]byte(text)) {
+			switch all[name] = any(valuesOf(text)); {
+			case json.Valid([]byte(text)):
 				all[name] = json.RawMessage(text)
+			case path.Dir(dir) == "groups" && name == "config": // YAML
+				all[name] = text
 			}
 			if !*asJSON {
 				fmt.Printf("# %s\n%s\n", path.Join(dir, name), strings.TrimSuffix(text, "\n"))

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"flag"
-	"maps"
 	"path"
-	"slices"
 	"strings"
 	"time"
 )
@@ -16,7 +14,6 @@ type taken struct {
 	VM        string `json:"vm"`
 	CPU       string `json:"cpu,omitempty"` // percent of one, lately
 	Memory    string `json:"memory,omitempty"`
-	RAM       string `json:"ram,omitempty"` // its limit
 	Disk      string `json:"disk,omitempty"`
 	Processes string `json:"pids,omitempty"`
 	Uptime    string `json:"uptime,omitempty"`
@@ -28,81 +25,61 @@ const statsTime = 2 * time.Second
 // defineStats has the command that tells what the VMs that run take.
 func defineStats(flags *flag.FlagSet) action {
 	asJSON := flags.Bool("json", false, "print a JSON object a line")
-	follow := flags.Bool("f", false, "tell it again and again, until interrupted")
 	return connected(func(ctx context.Context, c *tree, vms []string) error {
 		for _, vm := range vms {
 			if err := mustRun(c, vm); err != nil {
 				return err
 			}
 		}
-		before, err := uses(c, vms)
-		for err == nil {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(statsTime):
-			}
-			var now map[string]use
-			if now, err = uses(c, vms); err == nil {
-				err = printStats(before, now, *asJSON)
-			}
-			if before = now; !*follow {
+		if len(vms) == 0 {
+			var err error
+			if vms, err = folders(c, "vm"); err != nil {
 				return err
 			}
 		}
-		return err
+		began, before := time.Now(), running(c, vms)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(statsTime):
+		}
+		now := running(c, vms)
+		t := newTable(*asJSON, "VM", "CPU", "MEMORY", "DISK", "PIDS", "UPTIME")
+		for i, status := range now {
+			if status == nil {
+				continue
+			}
+			u := taken{VM: vms[i], Uptime: status["uptime"], Disk: withoutHow(status["disk"]), Processes: withoutHow(status["pids"])}
+			memory, limit := memoryOf(status["memory"], status["ram"])
+			if u.Memory = memory; limit != "" {
+				u.Memory = cmp.Or(memory, "-") + " of " + limit
+			}
+			u.CPU = percent(spent(before[i]["cpu"], status["cpu"]), began.Format(time.RFC3339Nano), time.Now())
+			if err := t.row(u, u.VM, u.CPU, u.Memory, u.Disk, u.Processes, u.Uptime); err != nil {
+				return err
+			}
+		}
+		return t.flush()
 	})
 }
 
-// A use is what a VM's status says at a time.
-type use struct {
-	at     time.Time
-	status map[string]string
-}
-
-// uses returns what is said of those VMs that run, or of all if none are named.
-func uses(c *tree, vms []string) (map[string]use, error) {
-	if len(vms) == 0 {
-		var err error
-		if vms, err = folders(c, "vm"); err != nil {
-			return nil, err
-		}
-	}
-	all := map[string]use{}
-	for _, vm := range vms {
+// running returns what is said of each VM; nil of those that do not run.
+func running(c *tree, vms []string) []map[string]string {
+	list := make([]map[string]string, len(vms))
+	for i, vm := range vms {
 		text, err := readFile(c, path.Join("vm", vm, "status"))
 		if err == nil && strings.HasPrefix(text, "running\n") {
-			all[vm] = use{time.Now(), pairs(text)}
+			list[i] = pairs(text)
 		}
 	}
-	return all, nil
-}
-
-func printStats(before, now map[string]use, asJSON bool) error {
-	t := newTable(asJSON, "VM", "CPU", "MEMORY", "DISK", "PIDS", "UPTIME")
-	for _, vm := range slices.Sorted(maps.Keys(now)) {
-		n := now[vm]
-		u := taken{VM: vm, Uptime: n.status["uptime"], Disk: withoutHow(n.status["disk"]), Processes: withoutHow(n.status["pids"])}
-		u.Memory, u.RAM = memoryOf(n.status["memory"], n.status["ram"])
-		if b, ok := before[vm]; ok {
-			u.CPU = percent(spent(b.status["cpu"], n.status["cpu"]), b.at.Format(time.RFC3339Nano), n.at)
-		}
-		memory := u.Memory
-		if u.RAM != "" {
-			memory = cmp.Or(memory, "-") + " / " + u.RAM
-		}
-		if err := t.row(u, vm, u.CPU, memory, strings.Replace(u.Disk, " of ", " / ", 1), strings.Replace(u.Processes, " of ", " / ", 1), u.Uptime); err != nil {
-			return err
-		}
-	}
-	return t.flush()
+	return list
 }
 
 // withoutHow returns what is used and may be of a line of limits, as "10 of 512 by gvisor"
 // has it.
 func withoutHow(limit string) string {
 	limit, _, _ = strings.Cut(limit, " by ")
-	limit, _, _ = strings.Cut(limit, " not enforced")
+	limit, _, _ = strings.Cut(limit, unheld)
 	return limit
 }
 
