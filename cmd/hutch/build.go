@@ -44,18 +44,22 @@ func programs(ctx context.Context) (string, error) {
 		return filepath.Dir(exe), err
 	}
 	for _, b := range builds {
-		fmt.Fprintf(os.Stderr, "building %s … ", b.what)
-		began := time.Now()
-		if err := goBuild(ctx, top, b.args...); err != nil {
-			fmt.Fprintln(os.Stderr)
+		if err := goBuild(ctx, top, b.what, b.args...); err != nil {
 			return "", err
 		}
-		fmt.Fprintf(os.Stderr, "%.1fs\n", time.Since(began).Seconds())
 	}
 	return filepath.Join(top, "bin"), nil
 }
 
-func goBuild(ctx context.Context, top string, args ...string) error {
+// goBuild builds what args say, and tells that it does and how long that takes.
+func goBuild(ctx context.Context, top, what string, args ...string) error {
+	say := since("building " + what)
+	err := new(lastLine).until(context.WithoutCancel(ctx), say, func() error { return goCommand(ctx, top, args...) }) // which ends with ctx
+	fmt.Fprintln(os.Stderr, say())
+	return err
+}
+
+func goCommand(ctx context.Context, top string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"build"}, args...)...)
 	cmd.Dir = top
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

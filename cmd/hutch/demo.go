@@ -40,13 +40,11 @@ func sdkPrograms(ctx context.Context) (string, error) {
 	if top == "" {
 		return "", nil
 	}
-	fmt.Fprint(os.Stderr, "building the MCP SDK's example server and client … ")
 	const sdk = "github.com/modelcontextprotocol/go-sdk/examples/"
 	dir := filepath.Join(top, "bin", "sdk")
-	if err := goBuild(ctx, top, "-o", dir+"/", sdk+"server/everything", sdk+"client/listfeatures"); err != nil {
+	if err := goBuild(ctx, top, "the MCP SDK's example server and client", "-o", dir+"/", sdk+"server/everything", sdk+"client/listfeatures"); err != nil {
 		return "", err
 	}
-	fmt.Fprintln(os.Stderr, "done")
 	return dir, nil
 }
 

@@ -4,14 +4,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"hutch/fs"
 )
@@ -103,9 +100,7 @@ func fill(ctx context.Context, args []string, message string) error {
 	if err := c.mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	filled := make(chan error, 1)
-	go func() { filled <- writeFile(c, dir+"/ctl", message+"\n") }()
-	err = progress(ctx, c, dir, filled)
+	err = new(lastLine).until(ctx, func() string { return progress(c, dir) }, func() error { return writeFile(c, dir+"/ctl", message+"\n") })
 	if err == nil {
 		_, err = fmt.Println(args[1])
 		return err
@@ -133,29 +128,11 @@ func giveUp(dir string, why error) error {
 	return why
 }
 
-// progress draws on a terminal how far an image is, until it is filled.
-func progress(ctx context.Context, c *tree, dir string, filled <-chan error) error {
-	var tick <-chan time.Time
-	if term.IsTerminal(2) {
-		tick = time.Tick(200 * time.Millisecond)
-		defer fmt.Fprint(os.Stderr, "\r\x1b[K")
-	}
-	for {
-		select {
-		case err := <-filled:
-			return err
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick:
-			draw(c, dir)
-		}
-	}
-}
-
-func draw(c *tree, dir string) {
+// progress tells how far an image is.
+func progress(c *tree, dir string) string {
 	text, err := readFile(c, dir+"/status")
 	if err != nil {
-		return
+		return ""
 	}
 	state, _, _ := strings.Cut(text, "\n")
 	said := pairs(text)
@@ -166,7 +143,7 @@ func draw(c *tree, dir string) {
 	if said["bytes"] != "" {
 		line += ", " + bytesText(strings.Fields(said["bytes"])[0])
 	}
-	fmt.Fprint(os.Stderr, "\r\x1b[K", line)
+	return line
 }
 
 // removeImage removes an image.

@@ -102,9 +102,9 @@ func printFrom(c *tree, w io.Writer, name string, off int64) (int64, error) {
 	return io.Copy(w, io.NewSectionReader(f, off, 1<<62))
 }
 
-// follow prints on our standard error all that a log gets until stop is called, if that
+// follow prints to w all that a log gets until stop is called, if that
 // takes longer than a second.
-func follow(ctx context.Context, c *tree, name string) (stop func()) {
+func follow(ctx context.Context, c *tree, w io.Writer, name string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var printing sync.WaitGroup
 	off, err := c.size(name)
@@ -112,7 +112,7 @@ func follow(ctx context.Context, c *tree, name string) (stop func()) {
 		printing.Go(func() {
 			select {
 			case <-time.After(time.Second):
-				printLog(ctx, c, os.Stderr, name, off, true) // what ends it, what we wait for tells
+				printLog(ctx, c, w, name, off, true) // what ends it, what we wait for tells
 			case <-ctx.Done():
 			}
 		})

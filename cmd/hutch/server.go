@@ -243,8 +243,14 @@ func followed(message string) func(context.Context, *tree, *serverFlags, []strin
 }
 
 func tellFollowed(ctx context.Context, c *tree, dir, message string) error {
-	defer follow(ctx, c, path.Join(dir, "log/server"))()
-	return writeFile(c, path.Join(dir, "ctl"), message+"\n")
+	line := &lastLine{}
+	defer follow(ctx, c, line, path.Join(dir, "log/server"))()
+	took := since("")
+	return line.until(ctx, func() string {
+		status, _ := readFile(c, path.Join(dir, "status"))
+		state, _, _ := strings.Cut(status, "\n")
+		return path.Base(dir) + " is " + state + took()
+	}, func() error { return writeFile(c, path.Join(dir, "ctl"), message+"\n") })
 }
 
 // serverName makes the name of a server of what is run.

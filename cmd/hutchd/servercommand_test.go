@@ -69,6 +69,14 @@ func TestServerCommand(t *testing.T) {
 		t.Errorf("of a tool that is not there hutch server run says %s", out)
 	}
 	s.hutch("server", "rm", "few")
+	slow := s.command("hutch", "server", "restart", "everything")
+	master, screen := onTerminal(t, slow)
+	defer master.Close()
+	screen.until("everything is ")
+	screen.until("…")
+	if screen.rest(); slow.Wait() != nil || !strings.HasSuffix(screen.printed, "\r\x1b[K") {
+		t.Errorf("on a terminal, restart prints %q", screen.printed)
+	}
 	if text := s.use("servers/everything/tools/get-env", `{}`); !strings.Contains(text, "of-the-test") {
 		t.Errorf("its environment is %s", text)
 	}
