@@ -135,7 +135,10 @@ func restoreClient(c *tree, f clientFlags, args []string) error {
 	if f.force {
 		message += " force"
 	}
-	return tellClient(c, args[0], message)
+	if err := tellClient(c, args[0], message); err != nil {
+		return err
+	}
+	return tellStatus(c, "clients/"+args[0], notedTexts)
 }
 
 // tellClient writes a message to the ctl of a client.

@@ -76,7 +76,17 @@ func TestClients(t *testing.T) {
 		t.Errorf("the call is not recorded: %s", calls)
 	}
 	hutch("rm", "claude-code", "mcp")
-	hutch("restore", "claude-code")
+	hutch("add", "claude-code", "mcp")
+	if text, err := os.ReadFile(settings); err != nil || os.WriteFile(settings, bytes.Replace(text, []byte("3"), []byte("4"), 1), 0o600) != nil { // as it does by itself
+		t.Fatal(err)
+	}
+	if out := hutch("restore", "claude-code"); !strings.Contains(out, "hutch's servers were taken out of what was there") {
+		t.Errorf("hutch client restore prints %s", out)
+	}
+	if text, err := os.ReadFile(settings); err != nil || !bytes.Contains(text, []byte(`"numStartups": 4`)) || bytes.Contains(text, []byte("vm/dev")) {
+		t.Errorf("%v: the file is %s", err, text)
+	}
+	hutch("-f", "restore", "claude-code")
 	if is, err := os.ReadFile(settings); err != nil || !bytes.Equal(is, before) {
 		t.Errorf("%v: the file is %s", err, is)
 	}

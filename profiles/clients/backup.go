@@ -26,6 +26,9 @@ type backup struct {
 	// Wrote are the sums of what hutch wrote last, of which one is in the file
 	// unless somebody else has changed it since.
 	Wrote []string `json:"wrote"`
+	// TakenOut says that somebody else had changed the file, so that a restore took hutch's
+	// servers out of what was there. What was kept still is.
+	TakenOut bool `json:"taken_out,omitempty"`
 }
 
 func (h *Home) backupInfo(c *Client) string { return filepath.Join(h.Backups, c.Name+".json") }
@@ -77,9 +80,9 @@ func sum(text []byte) string {
 }
 
 // Restore puts a client's file back as it was before hutch put the first server
-// into it, byte for byte, with its mode; one that was not there goes. It is an
-// error if somebody else has changed the file since, but with force, by which
-// what they wrote is lost.
+// into it, byte for byte, with its mode; one that was not there goes. If somebody else has
+// changed the file since, as clients do by themselves, hutch's servers are taken out of what
+// is there, and the Status says so; but with force what they wrote is lost.
 func (h *Home) Restore(ctx context.Context, client string, force bool) error {
 	c, err := Find(client)
 	if err != nil {
@@ -100,10 +103,43 @@ func (h *Home) restore(f *file, force bool) error {
 	if err != nil {
 		return err
 	}
-	if err := f.restore(b, text, force); err != nil {
+	err = f.restore(b, text, force)
+	if errors.Is(err, errOthers) {
+		return h.takeOut(f, b)
+	}
+	if err != nil {
 		return err
 	}
 	return errors.Join(os.Remove(h.backupInfo(f.c)), os.Remove(h.backupText(f.c)))
+}
+
+// errOthers is returned for a file that somebody else has changed since hutch did.
+var errOthers = errors.New("others have changed it")
+
+// takeOut takes hutch's servers out of what is in a file, and notes that.
+func (h *Home) takeOut(f *file, b *backup) error {
+	is, err := f.read()
+	if err != nil {
+		return err
+	}
+	ours, err := h.serversIn(f.c, is.text)
+	text := is.text
+	for _, s := range ours {
+		if err == nil {
+			text, err = f.c.drop(text, s.Name)
+		}
+	}
+	if err == nil && len(ours) > 0 {
+		err = f.replace(is, text, is.info.Mode().Perm())
+	}
+	if errors.Is(err, errChanged) {
+		err = fmt.Errorf("%w: %s: %w", fs.ErrBusy, f.c.shown(), err)
+	}
+	if err != nil {
+		return err
+	}
+	b.TakenOut = true
+	return fs.WriteJSON(h.backupInfo(f.c), b, true)
 }
 
 // restore puts what was kept in the place of what is there.
@@ -117,7 +153,7 @@ func (f *file) restore(b *backup, text []byte, force bool) error {
 	}
 	ours := f.path == b.Path && is.info != nil && slices.Contains(b.Wrote, sum(is.text))
 	if !ours && !force {
-		return fmt.Errorf("%w: %s has changed since hutch wrote it: remove what is not to be there, or \"restore force\", which loses what others wrote", fs.ErrBusy, f.c.shown())
+		return errOthers
 	}
 	if b.Existed {
 		err = f.replace(is, text, os.FileMode(b.Mode))

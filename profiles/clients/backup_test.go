@@ -1,8 +1,10 @@
 package clients
 
 import (
+	"bytes"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"hutch/fs"
@@ -23,11 +25,17 @@ func TestRestore(t *testing.T) {
 		}
 	}
 	ours := read(t, path)
-	os.WriteFile(path, append(ours, '\n'), 0o640)
-	if err := h.Restore(ctx, "cursor", false); !errors.Is(err, fs.ErrBusy) {
+	os.WriteFile(path, bytes.Replace(ours, []byte("{"), []byte(`{ "theirs": 1, `), 1), 0o640)
+	if err := h.Restore(ctx, "cursor", false); err != nil {
 		t.Error(err)
 	}
-	os.Truncate(path, int64(len(ours)))
+	if text := string(read(t, path)); !strings.Contains(text, `"theirs": 1`) || strings.Contains(text, dev.Name) {
+		t.Errorf("of what others wrote is left %s", text)
+	}
+	if s, err := h.Status(ctx, "cursor"); err != nil || !s.TakenOut || len(s.Servers) > 0 {
+		t.Errorf("the status is %+v, %v", s, err)
+	}
+	os.WriteFile(path, ours, 0o640)
 	os.Chmod(path, 0o600)
 	if err := h.Restore(ctx, "cursor", false); err != nil {
 		t.Error(err)

@@ -35,7 +35,10 @@ type Status struct {
 	Format  string    // json, toml or yaml
 	Servers []Server  // of this service, in order of their names
 	Backup  time.Time // since when Restore has something to put back; zero: it has not
-	Err     error     // why the file cannot be read or changed
+
+	TakenOut bool // a restore took hutch's servers out of a file that others had changed
+
+	Err error // why the file cannot be read or changed
 }
 
 // check says why no files of the home are to be touched: it is another user's.
@@ -76,7 +79,7 @@ func (h *Home) Status(ctx context.Context, name string) (*Status, error) {
 	if b, err := h.backup(c); err != nil {
 		s.Err = err
 	} else if b != nil {
-		s.Backup = b.Taken
+		s.Backup, s.TakenOut = b.Taken, b.TakenOut
 	}
 	if !s.Here {
 		s.Err = h.check()
