@@ -44,7 +44,7 @@ func (v *VM) confine(p *plan) error {
 		return err
 	}
 	// Whoever comes after a crash removes what is written down.
-	if err := v.store(false, func(s *seen) { s.Group, s.Told = g, cgroup.Events{} }); err != nil {
+	if err := v.store(false, func(s *seen) { s.Group, s.Told, s.killed = g, cgroup.Events{}, time.Time{} }); err != nil {
 		return err
 	}
 	if _, err := r.Make(groupName(v.dir), groupLimits(p.driver, p.config)); err != nil {
@@ -88,7 +88,7 @@ func (v *VM) unconfine() {
 
 // ranOut says what the machine ran out of before it ended, nil if of nothing.
 func (v *VM) ranOut() error {
-	if v.Killed() == 0 {
+	if v.LastKilled().IsZero() {
 		return nil
 	}
 	return v.OutOfMemory()
@@ -102,23 +102,26 @@ func (v *VM) OutOfMemory() error {
 	return fmt.Errorf("killed: out of memory (the host has no more)")
 }
 
-// Killed returns how many of the machine's processes the host has killed for want
-// of memory, and tells of those that were not told of.
-func (v *VM) Killed() int64 {
-	g := v.look().Group
-	if g == nil {
-		return 0
+// LastKilled returns when the host was seen last to have killed one of the machine's
+// processes for want of memory, zero if it has not, and tells of those that were not told of.
+func (v *VM) LastKilled() time.Time {
+	s := v.look()
+	if s.Group == nil || s.Group.Events().OOM == 0 {
+		return time.Time{}
 	}
-	n, fresh := g.Events().OOM, false
-	v.change(func(s *seen) {
-		if fresh = n > s.Told.OOM; fresh {
-			s.Told.OOM = n
+	n, fresh := s.Group.Events().OOM, false
+	v.change(func(now *seen) {
+		if fresh = n > now.Told.OOM; fresh {
+			now.Told.OOM, now.killed = n, time.Now()
+		} else if now.killed.IsZero() { // an earlier hutchd saw it
+			now.killed = now.Began
 		}
+		s = *now
 	})
 	if fresh {
 		v.event(EventOOM, v.OutOfMemory().Error())
 	}
-	return n
+	return s.killed
 }
 
 // fits refuses to start a VM that has more on the disk than it may.

@@ -248,7 +248,7 @@ func (m *meter) group(ctx context.Context) {
 	if g == nil {
 		return
 	}
-	m.v.Killed()
+	m.v.LastKilled()
 	now := g.Events()
 	if now.PIDs > m.told.PIDs {
 		m.v.event(EventLimit, "pids: the machine may have no more processes on the host")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -274,6 +275,9 @@ func (c *command) exited(how exit) {
 func (c *command) signal(sig syscall.Signal) error {
 	c.mu.Lock()
 	pid, st := c.pid, c.state
+	if sig == syscall.SIGKILL {
+		c.killed = math.MaxInt64 // by us
+	}
 	c.mu.Unlock()
 	if pid == 0 {
 		return fmt.Errorf("%w: exec %s is %s", fs.ErrBusy, c.name, st)

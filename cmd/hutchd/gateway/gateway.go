@@ -117,11 +117,7 @@ func New(s *Service, cfg Config) *Gateway {
 	e.AggLog = g.AggLog()
 	e.Event = g.Alerted
 	e.Ended = func(c mcpd.Ended) { s.Telemetry.Call(g.Whose(), c) }
-	e.Begun = func(text, trace string) {
-		call := g.NewEvent(eventCall, text)
-		call.Trace = trace
-		g.Tell(ledger.VMs, call)
-	}
+	e.Begun = func(text, trace string) { g.report(subject{table: ledger.VMs, kind: eventCall}, text, trace, 1) }
 	e.Trouble = g.Trouble
 	e.Ask = g.ask
 	if e.Resolve == nil {

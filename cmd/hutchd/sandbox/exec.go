@@ -175,7 +175,7 @@ func (e *Exec) Start(ctx context.Context, message, tell string) error {
 		return err
 	}
 	own := e.traceOf().Child()
-	began, killed := time.Now(), e.vm.Killed()
+	began := time.Now()
 	if err := e.Ctl(ctx, fs.QuoteAll([]string{"env", trace.EnvParent, own.String()}), tell); err != nil {
 		if err = e.vm.WhyGone(err); !fs.Is(err, fs.ErrBusy) { // busy is an exec that has its command
 			e.record(message, began, own, "", err)
@@ -187,7 +187,7 @@ func (e *Exec) Start(ctx context.Context, message, tell string) error {
 	e.result = r
 	e.vm.mu.Unlock()
 	e.vm.service.Count.Execs.Add(1)
-	if e.vm.Do(func() { e.follow(r, message, began, killed, own) }) {
+	if e.vm.Do(func() { e.follow(r, message, began, own) }) {
 		return nil
 	}
 	r.err = fmt.Errorf("%w: vm %s", fs.ErrNotExist, e.vm.Name())
@@ -195,15 +195,14 @@ func (e *Exec) Start(ctx context.Context, message, tell string) error {
 	return r.err
 }
 
-// follow waits for the command's end, tells and records it. killed is what Killed said
-// when it began.
-func (e *Exec) follow(r *Result, message string, began time.Time, killed int64, own trace.Context) {
+// follow waits for the command's end, tells and records it.
+func (e *Exec) follow(r *Result, message string, began time.Time, own trace.Context) {
 	stop := e.vm.RowBegun(ledger.Execs, ledger.Row{"timestamp": began, "exec_id": e.Name, "command": message, "source": "tree", "trace_id": own})
 	line, err := e.Wait(e.vm.Context())
 	stop()
 	if how := e.vm.Ending(); how.Why != "" {
 		line, err = endedByVM(line, err, how, time.Since(began)), nil
-	} else if why := e.vm.outOfMemory(line, killed); why != "" {
+	} else if why := e.vm.outOfMemory(line, began); why != "" {
 		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), " oom") + " oom " + fs.QuoteLine(why) + "\n"
 	}
 	r.line, r.err = line, err
@@ -237,12 +236,18 @@ func (e *Exec) record(message string, began time.Time, own trace.Context, line s
 	e.vm.Record(ledger.Execs, row)
 }
 
-// outOfMemory says why a command was killed, "" if not for want of memory: the host has
-// killed more since it began than killed, or a guest with a kernel of its own says so. A
-// shell tells the same of what it ran by its own status.
-func (v *Sandbox) outOfMemory(line string, killed int64) string {
+// justKilled is how long ago the host may have been seen to kill what has ended now.
+const justKilled = 3 * time.Second
+
+// outOfMemory says why a command was killed that began at a time, "" if not for want of
+// memory: the host has just killed something, or a guest with a kernel of its own says so.
+// A shell tells the same of what it ran by its own status.
+func (v *Sandbox) outOfMemory(line string, began time.Time) string {
 	f := strings.Fields(line)
-	if len(f) == 0 || f[0] != "SIGKILL" && f[0] != "137" || f[len(f)-1] != "oom" && v.Killed() == killed {
+	if len(f) == 0 || f[0] != "SIGKILL" && f[0] != "137" {
+		return ""
+	}
+	if last := v.LastKilled(); f[len(f)-1] != "oom" && (last.Before(began) || time.Since(last) > justKilled) {
 		return ""
 	}
 	return v.OutOfMemory().Error()

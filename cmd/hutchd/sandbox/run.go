@@ -50,7 +50,7 @@ func (v *Sandbox) run(ctx context.Context, c dispatch.Command) (ran dispatch.Ran
 	if err := v.startCommand(ctx, g, e, c); err != nil {
 		return ran, v.WhyGone(err)
 	}
-	began, killed := time.Now(), v.Killed()
+	began := time.Now()
 	out := readOutputs(ctx, e, c.MaxOutput)
 	line, err := endOf(ctx, e.Wait, c.ID, v.Alert)
 	ran.Duration = time.Since(began)
@@ -67,7 +67,7 @@ func (v *Sandbox) run(ctx context.Context, c dispatch.Command) (ran dispatch.Ran
 		ran.Signal = words[0]
 	}
 	ran.TimedOut = len(words) > 4 && words[4] == "timeout"
-	ran.Reason = v.outOfMemory(line, killed)
+	ran.Reason = v.outOfMemory(line, began)
 	return ran, nil
 }
 
