@@ -199,7 +199,7 @@ func (u *upstream) fetch(ctx context.Context, c *conn, l *wire.List) {
 		return
 	}
 	u.mu.Lock()
-	fresh, epoch, offered := s.fresh, s.epoch, u.session.offers(l.Capability)
+	fresh, epoch, offered, was := s.fresh, s.epoch, u.session.offers(l.Capability), s.err
 	u.mu.Unlock()
 	if fresh {
 		return
@@ -210,7 +210,9 @@ func (u *upstream) fetch(ctx context.Context, c *conn, l *wire.List) {
 		items, err = u.pages(ctx, c, l)
 	}
 	if err != nil {
-		u.logf("%v", err)
+		if was == nil || was.Error() != err.Error() { // it is asked again and again
+			u.logf("%v", err)
+		}
 		select {
 		case u.lacks <- struct{}{}:
 		default:

@@ -94,21 +94,13 @@ func (s *server) items(ctx context.Context, u *upstream, l *wire.List) [][]byte 
 	return items
 }
 
-// lend gives the clients of u a list as another connection has it.
+// lend gives the clients of u a list as another connection has it, if one does.
 func (s *server) lend(u *upstream, l *wire.List) ([][]byte, bool) {
-	items, there := s.known(u, l)
-	if there {
-		u.lend(l, items)
-	}
-	return items, there
-}
-
-// known returns a list as another connection than u has it.
-func (s *server) known(u *upstream, l *wire.List) ([][]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(s.ups)) { // that for clients without capabilities first
 		if items, ok := s.ups[key].filled(l); ok && s.ups[key] != u {
+			u.lend(l, items)
 			return items, true
 		}
 	}

@@ -161,8 +161,11 @@ func (s *server) status(client string) wire.Status {
 	if u := s.best(client); u != nil {
 		u.describe(*d, &st)
 		for _, other := range s.ups {
-			if why := other.failing(); why != nil && other != u && st.State == wire.Connected {
-				st.State, st.Error = wire.Degraded, "an instance of it, for clients of other capabilities: "+why.Error()
+			if why := other.failing(); why != nil && other != u && st.Error == "" {
+				st.Error = "an instance of it, for clients of other capabilities: " + why.Error()
+				if st.Connected {
+					st.State = wire.Degraded
+				}
 			}
 		}
 	}
@@ -212,9 +215,6 @@ func (u *upstream) describe(d definition, st *wire.Status) {
 	}
 	if st.Connected && u.ill != nil {
 		st.State, st.Error = wire.Unhealthy, u.ill.Error()
-	}
-	if tools := u.lists[wire.Tools]; st.State == wire.Connected && !tools.filled && tools.err == nil && u.client == "" {
-		st.State = wire.Starting // nobody knows yet what it has
 	}
 	for _, l := range wire.Lists {
 		if err := u.lists[l].err; err != nil && st.Error == "" {

@@ -107,8 +107,6 @@ func (s *Server) look() (runconfig.State, error) {
 		return runconfig.Unhealthy, err
 	case st.State == wire.Connected:
 		return runconfig.Running, nil
-	case st.Connected && st.State == wire.Starting:
-		return runconfig.Starting, nil
 	case st.State == wire.Degraded:
 		return runconfig.Degraded, errors.New(s.Hides(st.Error))
 	case st.Error != "":
