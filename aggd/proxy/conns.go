@@ -43,6 +43,14 @@ func (s *conns) take(raw net.Conn) {
 	s.queue <- c // there is room for all that are open
 }
 
+// again has a connection that was taken before be served as one that requests for the
+// end of a tunnel come on, of which ahead was read already.
+func (s *conns) again(c *conn, in tunnelled, ahead []byte) {
+	c.in, c.ahead = &in, ahead
+	c.SetDeadline(time.Time{})
+	s.queue <- c // where it has its place as long as it is open
+}
+
 // Accept returns the next connection.
 func (s *conns) Accept() (net.Conn, error) {
 	select {
@@ -78,6 +86,9 @@ type conn struct {
 	all     *conns
 	begun   bool
 	program string
+
+	in    *tunnelled // where the tunnel goes that the requests come in; nil: they come in none
+	ahead []byte     // was read of it before
 }
 
 // preamble is what a line begins with that names a program.
@@ -86,6 +97,11 @@ const preamble = "\x00CAPSEM_META:"
 const maxPreamble = 512
 
 func (c *conn) Read(p []byte) (int, error) {
+	if len(c.ahead) > 0 {
+		n := copy(p, c.ahead)
+		c.ahead = c.ahead[n:]
+		return n, nil
+	}
 	if c.begun || len(p) == 0 {
 		return c.Conn.Read(p)
 	}

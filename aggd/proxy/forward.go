@@ -31,7 +31,7 @@ func (x *exchange) forward(w http.ResponseWriter, r *http.Request) {
 		FlushInterval: -1,
 		ErrorLog:      log.New(io.Discard, "", 0), // what went wrong is told
 		Rewrite: func(pr *httputil.ProxyRequest) {
-			pr.Out.URL.Host, pr.Out.Host = host, host
+			pr.Out.URL.Scheme, pr.Out.URL.Host, pr.Out.Host = "http", host, host
 		},
 		ModifyResponse: x.answered,
 		ErrorHandler:   x.failed,

@@ -114,8 +114,9 @@ func TestRefused(t *testing.T) {
 		{get("http://2130706433:" + s.port + "/"), 400, "denied", "request", "no name of a host"},
 		{get("http://0x7f.0.0.1:" + s.port + "/"), 400, "denied", "request", "no name of a host"},
 		{get("http://a%2eb/"), 400, "", "", ""},
-		{get("/"), 400, "denied", "request", "this is a proxy"},
-		{get("//127.0.0.1:" + s.port + "/"), 400, "denied", "request", ""},
+		{"GET / HTTP/1.1\r\nHost: a.blocked.example\r\n\r\n", 403, "denied", "block *.blocked.example", ""},
+		{"GET //" + s.at("localhost") + "/ HTTP/1.1\r\nHost: a.blocked.example\r\n\r\n", 403, "denied", "block *.blocked.example", ""},
+		{"GET / HTTP/1.1\r\nHost: \r\n\r\n", 400, "denied", "request", "this is a proxy"},
 		{get("*"), 400, "denied", "request", "this is a proxy"},
 		{get("https://127.0.0.1/"), 400, "denied", "request", "CONNECT"},
 		{get("ftp://127.0.0.1/"), 400, "denied", "request", "only http"},
@@ -132,7 +133,7 @@ func TestRefused(t *testing.T) {
 		{"GET http://x/ HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("X: y\r\n", 20000) + "\r\n", 431, "", "", ""},
 		{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "denied", "request", "this is a proxy"},
 		{"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\r\n\r\n", 400, "", "", ""},
-		{"\x00CAPSEM_META:curl\n" + get("/"), 400, "denied", "request", "this is a proxy"},
+		{"\x00CAPSEM_META:curl\n" + get("*"), 400, "denied", "request", "this is a proxy"},
 	} {
 		answer := g.raw(c.request)
 		if !strings.HasPrefix(answer, fmt.Sprintf("HTTP/1.1 %d ", c.status)) || !strings.Contains(answer, c.says) || !strings.Contains(answer, "Connection: close") {

@@ -171,7 +171,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := s.policy.Load()
 	x := s.begin(r, p)
 	defer x.end()
-	host, port, err := target(r)
+	var in *tunnelled
+	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+		in = c.in
+	}
+	host, port, err := target(r, in)
 	x.event.Host, x.event.Port = host, port
 	if err != nil {
 		x.verdict = deny("request", "%v", err)
@@ -187,7 +191,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), p.timeout, fmt.Errorf("timed out after %v", p.timeout))
 	defer cancel()
 	if r.Method == http.MethodConnect {
-		x.tunnel(ctx, w)
+		x.tunnel(ctx, w, r.ContentLength == 0) // with a body, nobody could say where it ends
 		return
 	}
 	until := time.Now().Add(p.timeout + headTime) // time enough to tell why it was broken off

@@ -16,8 +16,9 @@ import (
 // alert is what a TLS client is sent when its tunnel is refused: access_denied.
 const alert = "\x15\x03\x03\x00\x02\x02\x31"
 
-// tunnel connects the guest with a server that it will speak TLS with.
-func (x *exchange) tunnel(ctx context.Context, w http.ResponseWriter) {
+// tunnel connects the guest with a server that it will speak TLS with, or, if it may be
+// plain, has the requests of HTTP be served that come in it.
+func (x *exchange) tunnel(ctx context.Context, w http.ResponseWriter, plain bool) {
 	up, err := x.policy.dial(ctx, "tcp", joinPort(x.event.Host, x.event.Port))
 	if err != nil {
 		status := http.StatusForbidden
@@ -33,16 +34,27 @@ func (x *exchange) tunnel(ctx context.Context, w http.ResponseWriter) {
 		x.breakOff("%v", err)
 		return
 	}
-	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.Close(); up.Close() })
-	defer stop()
+	handed := false
+	defer func() {
+		if !handed {
+			stop()
+			c.Close()
+		}
+	}()
 	x.event.Status = http.StatusOK
 	c.SetDeadline(time.Now().Add(headTime))
 	if _, err := io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
 	}
-	hello, ok := x.readHello(c, buf.Reader)
-	if !ok {
+	server, hello, err := clientHello(buf.Reader)
+	if own, ok := c.(*conn); ok && plain && errors.Is(err, errNotTLS) && isHTTP(hello) && stop() {
+		handed = true
+		rest, _ := buf.Reader.Peek(buf.Reader.Buffered())
+		x.s.conns.again(own, tunnelled{x.event.Host, x.event.Port}, append(hello, rest...))
+		return
+	}
+	if !x.checkHello(c, server, err) {
 		return
 	}
 	until := time.Now().Add(x.policy.timeout)
@@ -58,27 +70,25 @@ func (x *exchange) tunnel(ctx context.Context, w http.ResponseWriter) {
 	both.Wait()
 }
 
-// readHello reads what the guest begins a tunnel with, and reports whether the
-// tunnel may go on.
-func (x *exchange) readHello(c net.Conn, in io.Reader) (hello []byte, ok bool) {
-	server, hello, err := clientHello(in)
+// checkHello reports whether the tunnel may go on whose TLS asks for a server, or could
+// not be read for err.
+func (x *exchange) checkHello(c net.Conn, server string, err error) bool {
 	switch {
 	case errors.Is(err, errNotTLS):
-		x.verdict = deny("tls", "a tunnel must carry TLS, and the one to %s does not", x.event.Host)
+		x.verdict, x.event.Status = deny("tls", "a tunnel must carry TLS or HTTP, and the one to %s does not", x.event.Host), http.StatusForbidden
 		io.WriteString(c, raw(http.StatusForbidden, "hutch: "+x.reason, x.text()))
-		return nil, false
+		return false
 	case err != nil:
-		return nil, false // it has hung up, or said nothing for too long
-	}
-	if server == "" {
-		return hello, true
+		return false // it has hung up, or said nothing for too long
+	case server == "":
+		return true
 	}
 	if name, err := guard.Host(server); err != nil || name != x.event.Host {
-		x.verdict = deny("tls", "the tunnel is to %s, and the TLS in it asks for %s", x.event.Host, printable(server))
+		x.verdict, x.event.Status = deny("tls", "the tunnel is to %s, and the TLS in it asks for %s", x.event.Host, printable(server)), http.StatusForbidden
 		io.WriteString(c, alert)
-		return nil, false
+		return false
 	}
-	return hello, true
+	return true
 }
 
 // pass copies from in to out until the end, which it passes on; after an error

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,15 +53,15 @@ func TestTunnelTakesTLSOnly(t *testing.T) {
 		}
 		return c
 	}
-	for _, text := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "SSH-2.0-OpenSSH_9.2\r\n", "\x16\x03\x01\x00\x05\x02aaaa", "\x16\x03\x01\x00\x04\x01\x00\x00\x00"} {
+	for _, text := range []string{"GETTING / HTTP/1.1\r\nHost: x\r\n\r\n", "SSH-2.0-OpenSSH_9.2\r\n", "\x16\x03\x01\x00\x05\x02aaaa", "\x16\x03\x01\x00\x04\x01\x00\x00\x00"} {
 		c := open()
 		io.WriteString(c, text)
 		b, _ := io.ReadAll(c)
 		c.Close()
-		if !strings.Contains(string(b), "a tunnel must carry TLS") {
+		if !strings.Contains(string(b), "a tunnel must carry TLS or HTTP") {
 			t.Errorf("%q: %q", text, b)
 		}
-		if e := g.ended(); e.Decision != wire.Denied || e.Rule != "tls" || e.Sent != 0 {
+		if e := g.ended(); e.Decision != wire.Denied || e.Rule != "tls" || e.Sent != 0 || e.Status != 403 {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -71,7 +72,7 @@ func TestTunnelTakesTLSOnly(t *testing.T) {
 		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "access denied") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if e := g.ended(); (e.Decision == wire.Allowed) != ok || !ok && !strings.Contains(e.Reason, name) {
+		if e := g.ended(); (e.Decision == wire.Allowed) != ok || !ok && (!strings.Contains(e.Reason, name) || e.Status != 403) {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}
@@ -126,5 +127,73 @@ func TestWebSocket(t *testing.T) {
 	a := g.raw("GET " + s.URL + "/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, close\r\nUpgrade: h2c\r\n\r\n")
 	if !strings.HasPrefix(a, "HTTP/1.1 418 ") || !strings.Contains(a, "[] [] [] [] []") {
 		t.Errorf("%q", a)
+	}
+}
+
+// TestPlainTunnel has programs make a tunnel for http, too, as undici does: each request
+// in it is one of its own.
+func TestPlainTunnel(t *testing.T) {
+	s := serve(t, false, echo)
+	g := start(t, wire.Network{Allow: []string{s.at("localhost")}, Private: []string{"localhost"}})
+	c := g.dial()
+	in := bufio.NewReader(c)
+	read := func(method string) *http.Response {
+		t.Helper()
+		resp, err := http.ReadResponse(in, &http.Request{Method: method})
+		if err != nil {
+			t.Fatalf("%s: %v", method, err)
+		}
+		if method != http.MethodConnect {
+			resp.Body = io.NopCloser(strings.NewReader(func() string { b, _ := io.ReadAll(resp.Body); return string(b) }()))
+		}
+		return resp
+	}
+	io.WriteString(c, "\x00CAPSEM_META:node\nCONNECT "+s.at("localhost")+" HTTP/1.1\r\nHost: x\r\n\r\n")
+	if resp := read(http.MethodConnect); resp.StatusCode != 200 {
+		t.Fatal(resp.Status)
+	}
+	for i, path := range []string{"/a?q=1", "/b", "http://" + s.at("localhost") + "/c"} {
+		io.WriteString(c, "PUT "+path+" HTTP/1.1\r\nHost: other.example\r\nContent-Length: 5\r\n\r\nhello")
+		resp := read("PUT")
+		if b, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusTeapot || string(b) != "PUT hello" {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, b)
+		}
+		if i == 0 {
+			if e := g.ended(); e.Method != "CONNECT" || e.Decision != wire.Allowed || e.Status != 200 {
+				t.Errorf("the tunnel: %+v", e)
+			}
+		}
+		if e := g.ended(); e.Host != "localhost" || e.Method != "PUT" || e.Status != http.StatusTeapot || e.Sent != 5 || e.Process != "node" {
+			t.Errorf("%s: %+v", path, e)
+		}
+	}
+	io.WriteString(c, "GET http://else.example/ HTTP/1.1\r\nHost: x\r\n\r\n")
+	if resp := read("GET"); resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("elsewhere: %s", resp.Status)
+	}
+	if e := g.ended(); e.Decision != wire.Denied || e.Host != "else.example" || e.Status != http.StatusBadRequest {
+		t.Errorf("elsewhere: %+v", e)
+	}
+	c.Close()
+	want := []string{"PUT " + s.at("localhost") + "/a?q=1", "PUT " + s.at("localhost") + "/b", "PUT " + s.at("localhost") + "/c"}
+	if asked := s.requests(); !slices.Equal(asked, want) {
+		t.Errorf("the server was asked %q", asked)
+	}
+}
+
+// TestOriginForm has programs name the server in the Host header alone.
+func TestOriginForm(t *testing.T) {
+	s := serve(t, false, echo)
+	g := start(t, wire.Network{Allow: []string{s.at("localhost")}, Private: []string{"localhost"}})
+	answer := g.raw("GET /a HTTP/1.1\r\nHost: " + s.at("localhost") + "\r\nConnection: close\r\n\r\n")
+	if !strings.HasPrefix(answer, "HTTP/1.1 418 ") {
+		t.Errorf("answered %q", answer)
+	}
+	if e := g.ended(); e.Host != "localhost" || e.Path != "/a" || e.Decision != wire.Allowed || e.Status != 418 {
+		t.Errorf("%+v", e)
+	}
+	answer = g.raw("GET /a HTTP/1.1\r\nHost: other.example\r\n\r\n")
+	if e := g.ended(); !strings.HasPrefix(answer, "HTTP/1.1 403 ") || e.Host != "other.example" || e.Decision != wire.Denied || e.Status != 403 {
+		t.Errorf("%+v, %q", e, answer)
 	}
 }
