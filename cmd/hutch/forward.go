@@ -188,7 +188,11 @@ func (f *forwarder) carry(conn *net.TCPConn, port string) error {
 			tell(ctl, "hangup")
 		}
 	})
-	if copyAll(conn, io.NewSectionReader(data, 0, 1<<62)) != nil || conn.CloseWrite() != nil {
+	err = copyAll(conn, io.NewSectionReader(data, 0, 1<<62))
+	if err != nil { // as a reset by the server is
+		conn.SetLinger(0)
+	}
+	if err != nil || conn.CloseWrite() != nil {
 		tell(ctl, "hangup")
 		conn.Close()
 	}

@@ -5,6 +5,7 @@ package main_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -128,6 +129,39 @@ func TestForward(t *testing.T) {
 		list, err := s.client().ReadDir("vm/dev/net/tcp")
 		return err == nil && len(list) == 1
 	})
+}
+
+// resetter is a program for a VM that reads a byte of all who connect, and resets them.
+const resetter = `
+use IO::Socket::INET; use Socket; $| = 1;
+$l = IO::Socket::INET->new(Listen=>10, LocalAddr=>"127.0.0.1") or die;
+print $l->sockport, "\n";
+while ($c = $l->accept) { sysread($c, $x, 1); setsockopt($c, SOL_SOCKET, SO_LINGER, pack("ii", 1, 0)); close $c }`
+
+// TestForwardReset has a server in a VM reset a connection: its client sees that, and
+// no end like any other.
+func TestForwardReset(t *testing.T) {
+	t.Parallel()
+	need.Tool(t, "perl")
+	s := serve(t, false)
+	s.vm("dev")
+	s.write("vm/dev/work/resetter", resetter)
+	s.mkdir("vm/dev/exec/resetter")
+	s.write("vm/dev/exec/resetter/ctl", "exec perl /workspace/resetter\n")
+	out := s.open("vm/dev/exec/resetter/stdout", os.O_RDONLY)
+	defer out.Close()
+	said := bufio.NewScanner(out)
+	said.Scan()
+	_, addrs, _ := s.forward("dev", "0:"+said.Text())
+	c, err := net.Dial("tcp", addrs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "x")
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the client sees %v", err)
+	}
 }
 
 // hoarder is a program for a VM that sends to all who connect, as much as goes out.
