@@ -57,13 +57,14 @@ func (v *VM) straight(list []Mount) error {
 			written[o.Name()], _ = o.Config().Mounts.List()
 		}
 	}
+	view := own.Look()
 	for _, m := range list {
 		folders, err := way(m.Host)
 		if err != nil {
 			return fmt.Errorf("mount %s: %w", m.Host, err)
 		}
 		for name, of := range written {
-			if in := writable(of, folders); in != "" {
+			if in := writable(view, of, folders); in != "" {
 				return fmt.Errorf("%w: mount %s: the way there is through %s, which the guest of vm %s may write and so have lead anywhere: mount a folder elsewhere, or that one for reading only",
 					fs.ErrNotPermitted, m.Host, in, name)
 			}
@@ -74,13 +75,13 @@ func (v *VM) straight(list []Mount) error {
 
 // writable returns the folder of a mount that a guest may write in which one of the
 // folders is.
-func writable(list []Mount, folders []string) string {
+func writable(view *own.View, list []Mount, folders []string) string {
 	for _, m := range list {
 		host, err := filepath.EvalSymlinks(m.Host)
 		if m.ReadOnly || err != nil {
 			continue
 		}
-		if slices.ContainsFunc(folders, func(dir string) bool { return own.Shows(host, dir) }) {
+		if slices.ContainsFunc(folders, func(dir string) bool { return view.Shows(host, dir) }) {
 			return m.Host
 		}
 	}

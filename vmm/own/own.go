@@ -131,11 +131,27 @@ func below(table []mountinfo.Mount, dir string) []spot {
 	return list
 }
 
-// Shows says whether a folder shows another, by whatever names they have.
-func Shows(dir, other string) bool {
+// A View is how the host's folders lie at a moment. One goroutine uses it.
+type View struct {
+	table []mountinfo.Mount
+	spots map[string][]spot // what is below a folder
+}
+
+// Look returns how they lie now.
+func Look() *View {
 	table, _ := mountinfo.Read(mountinfo.Own)
-	o := find(table, other)
-	return slices.ContainsFunc(below(table, dir), func(s spot) bool { return s.has(o) })
+	return &View{table, make(map[string][]spot)}
+}
+
+// Shows says whether a folder shows another, by whatever names they have.
+func (w *View) Shows(dir, other string) bool {
+	for _, name := range []string{dir, other} {
+		if w.spots[name] == nil {
+			w.spots[name] = below(w.table, name)
+		}
+	}
+	o := w.spots[other][0]
+	return slices.ContainsFunc(w.spots[dir], func(s spot) bool { return s.has(o) })
 }
 
 func (i Item) refuse(dir string) error {
