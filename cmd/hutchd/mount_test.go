@@ -134,7 +134,7 @@ func mounts(t *testing.T, s *service) {
 	hutch("No such file", "exec", "dev", "cat", "/data/deep/later")
 	os.WriteFile(filepath.Join(here, "ro", "later"), []byte("later\n"), 0o644)
 	hutch("later", "exec", "dev", "cat", "/data/deep/later")
-	hutch("", "fork", "-live", "dev", "two")
+	hutch("runs on in both", "fork", "-live", "dev", "two")
 	hutch(seen, "exec", "two", "sh", "-c", line)
 	hutch("", "rm", "-f", "two", "dev")
 	for mount, want := range map[string]string{
