@@ -101,7 +101,7 @@ func TestCommands(t *testing.T) {
 		{"exec -d dev sleep 1000 " + strings.Repeat("1", 300), "^dev d4\n$", "0"},
 		{"ps", `(?m) d4 +sleep 1000 1{48}…$`, "0"},
 		{"ps -json", `sleep 1000 1{300}"`, "0"},
-		{"fork -live dev two", "^$", "0"},
+		{"fork -live dev two", "runs on in both, dev and two", "0"},
 		{"suspend two", "^$", "0"},
 		{"exec two true", "^hutch: .*suspended", "125"},
 		{"resume two", "^$", "0"},
