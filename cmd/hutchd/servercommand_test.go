@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -271,13 +272,14 @@ func TestServerRunSays(t *testing.T) {
 func TestServerUnlisted(t *testing.T) {
 	t.Parallel()
 	good := newShifter(t, `{"name":"add","inputSchema":{"type":"object"}}`)
+	var mended atomic.Bool
 	bad := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
 		var q struct {
 			ID     json.RawMessage
 			Method string
 		}
-		if json.Unmarshal(text, &q); q.Method == "tools/list" {
+		if json.Unmarshal(text, &q); q.Method == "tools/list" && !mended.Load() {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"fetch failed"}}`, q.ID)
 			return
@@ -302,6 +304,11 @@ func TestServerUnlisted(t *testing.T) {
 	if out := s.hutch("call", "servers/good"); strings.Contains(out, "hutch: ") {
 		t.Errorf("hutch call prints %s", out)
 	}
+	mended.Store(true) // it is asked again, though nobody asks for the list
+	poll(t, "the list", func() bool {
+		status := s.read("servers/bad/status")
+		return strings.HasPrefix(status, "running\n") && strings.Contains(status, "\ntools 2\n")
+	})
 	s.hutch("server", "rm", "bad")
 	s.hutch("server", "stop", "good")
 	poll(t, "the names", func() bool { return !strings.Contains(s.names("groups/default/mcp/tools"), "good_add") })
