@@ -158,6 +158,18 @@ func memoryOf(memory, ram string) (used, limit string) {
 	return memory, limit
 }
 
+// memoryCell is what a table has of memory, its limit, and why nothing holds the VM to it.
+func memoryCell(memory, limit, unheld string) string {
+	if limit == "" {
+		return memory
+	}
+	cell := cmp.Or(memory, "-") + " / " + limit
+	if unheld != "" {
+		cell += " (not enforced)"
+	}
+	return cell
+}
+
 // percent returns what part of a processor a machine has used since it began.
 func percent(cpu, since string, now time.Time) string {
 	used, err := time.ParseDuration(cpu)
@@ -196,14 +208,7 @@ func cut(s string, n int) string {
 func printListed(list []listed, asJSON bool) error {
 	rows := [][]string{{"VM", "STATE", "UPTIME", "MEMORY", "CPU", "DRIVER", "IMAGE", "EXEC", "COMMAND"}}
 	for _, l := range list {
-		memory := l.Memory
-		if l.RAM != "" {
-			memory = cmp.Or(memory, "-") + " / " + l.RAM
-			if l.Unheld != "" {
-				memory += " (not enforced)"
-			}
-		}
-		rows = append(rows, []string{l.VM, l.State, l.Uptime, memory, l.CPU, l.Driver, l.Image, l.Exec, l.Command})
+		rows = append(rows, []string{l.VM, l.State, l.Uptime, memoryCell(l.Memory, l.RAM, l.Unheld), l.CPU, l.Driver, l.Image, l.Exec, l.Command})
 	}
 	columns, _, err := term.GetSize(1)
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"path"
@@ -51,9 +50,8 @@ func defineStats(flags *flag.FlagSet) action {
 			}
 			u := taken{VM: vms[i], Uptime: status["uptime"], Disk: withoutHow(status["disk"]), Processes: withoutHow(status["pids"])}
 			memory, limit := memoryOf(status["memory"], status["ram"])
-			if u.Memory = memory; limit != "" {
-				u.Memory = cmp.Or(memory, "-") + " of " + limit
-			}
+			_, why, _ := strings.Cut(status["ram"], unheld)
+			u.Memory = memoryCell(memory, limit, why)
 			u.CPU = percent(spent(before[i]["cpu"], status["cpu"]), began.Format(time.RFC3339Nano), time.Now())
 			if err := t.row(u, u.VM, u.CPU, u.Memory, u.Disk, u.Processes, u.Uptime); err != nil {
 				return err

@@ -60,7 +60,7 @@ func TestSmallWords(t *testing.T) {
 		{"diff dev one now", "^removed work/f\n$", "0"},
 		{"diff dev none", `^hutch: file does not exist: snapshot "none"`, "1"},
 		{"diff none", `^hutch: file does not exist: no vm "none"`, "1"},
-		{"stats", `^VM +CPU +MEMORY +DISK +PIDS +UPTIME\ndev +[\d.]+% +.*MiB of 256MB .* of 512 +\d+s\n$`, "0"},
+		{"stats", `^VM +CPU +MEMORY +DISK +PIDS +UPTIME\ndev +[\d.]+% +.*MiB / 256MB .* of 512 +\d+s\n$`, "0"},
 		{"stats -json dev", `^\{"vm":"dev","cpu":"[\d.]+%",.*"pids":"\d+ of 512"`, "0"},
 		{"inspect dev", "(?s)^# vm/dev/status\nstate running\n.*\n# vm/dev/config\nprofile run-dev\n.*\n# more\nsnapshots one\n", "0"},
 		{"inspect -json dev", `^\{"commands":\[\],"config":\{.*"ram":"256MB".*"snapshots":\["one"\],"status":\{.*"state":"running"`, "0"},
