@@ -77,7 +77,7 @@ func TestServerCommand(t *testing.T) {
 	if screen.rest(); slow.Wait() != nil || strings.Contains(screen.printed, "s everything: ") || strings.HasSuffix(screen.printed, "s") {
 		t.Errorf("on a terminal, restart prints %q", screen.printed)
 	}
-	if text := s.use("servers/everything/tools/get-env", `{}`); !strings.Contains(text, "of-the-test") {
+	if text := s.use("servers/everything/tools/get-env", `{}`); !strings.Contains(text, `\"API_TOKEN\": \"[redacted]\"`) {
 		t.Errorf("its environment is %s", text)
 	}
 	s.refused(`no vm "everything", but there is servers/everything; hutch server starts, stops and removes it, and its sandbox is the VM server-everything`, "stop", "everything")
