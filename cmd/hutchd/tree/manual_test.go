@@ -2,6 +2,7 @@ package tree
 
 import (
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -150,6 +151,41 @@ func compare(t *testing.T, inTable, inManual []string) {
 		if !slices.Contains(inTable, name) {
 			t.Errorf("hutch.4 has an entry for %s, which the tree has not", name)
 		}
+	}
+}
+
+// TestWhatBlocksEndsElsewhere holds that a file which blocks has one that ends, where
+// README says.
+func TestWhatBlocksEndsElsewhere(t *testing.T) {
+	docs := map[string]string{}
+	eachRow("", rows(), func(name string, r *row) { docs[name] = r.Doc })
+	blocking := 0
+	for name, doc := range docs {
+		if !strings.Contains(doc, "blocks") {
+			continue
+		}
+		blocking++
+		dir, file := path.Split(name)
+		twin := dir + "log/" + file
+		switch file {
+		case "follow":
+			twin = dir + "service"
+		case "next":
+			twin = strings.TrimSuffix(dir, "/")
+		case "wait":
+			twin = dir + "status"
+		case "calls":
+			twin = strings.TrimSuffix(dir, "mcp/") + "log/audit"
+			if strings.HasPrefix(dir, "vm/") {
+				twin = strings.TrimSuffix(dir, "mcp/") + "log/mcp"
+			}
+		}
+		if doc, ok := docs[twin]; !ok || strings.Contains(doc, "blocks") {
+			t.Errorf("%s blocks, and there is no %s", name, twin)
+		}
+	}
+	if blocking < 10 {
+		t.Errorf("%d files block", blocking)
 	}
 }
 

@@ -37,8 +37,8 @@ events, log/mcp (log/audit of a server or group) for mcp/calls, log/service for
 log/follow, status for wait, the list of asks for asks/next, and log/X beside
 any other X, as exec/t/log/stdout and mcp/sessions/s/log/out. Such tools write
 to a ctl, too: a temporary file beside it (ctl.tmp…, .ctl…) that is renamed over
-it is a write of it. To call a tool, mkdir mcp/sessions/s and write call TOOL
-JSON to its ctl.
+it is a write of it. What follows sh goes to the shell as it stands, quotes
+too. To call a tool, mkdir mcp/sessions/s and write call TOOL JSON to its ctl.
 
 `
 
