@@ -110,7 +110,7 @@ func TestWorkspace(t *testing.T) {
 	if got := string(g.ok("tools/call", `{"name":"file_read","arguments":{"path":"../f"}}`)); !strings.Contains(got, `"isError":true`) {
 		t.Errorf("file_read of ..: %s", got)
 	}
-	if r := st.lines(3); r[1]["server_name"] != "file" || r[1]["tool_name"] != "file_read" || r[1]["is_error"] != 0. || r[2]["is_error"] != 1. || r[2]["outcome"] != "ok" {
+	if r := st.lines(3); r[1]["server_name"] != "file" || r[1]["tool_name"] != "file_read" || r[1]["is_error"] != 0. || r[2]["is_error"] != 1. || r[2]["decision"] != "denied" {
 		t.Errorf("records: %v", r)
 	}
 }

@@ -32,7 +32,7 @@ func TestServerInstalled(t *testing.T) {
 	s.mkdir("servers/t")
 	s.write("servers/t/config", `{"image":"npx://`+name+`","secrets":["t,target=TOKEN"],"env_vars":{"MARK":"told","KEPT":"secret:t"},"hutch":{"ram":"1GiB","disk":"700MiB"}}`)
 	s.write("servers/t/ctl", "start\n")
-	if text := s.teller(); !strings.Contains(text, "1.1.0 has "+token) {
+	if text := s.teller(); !strings.Contains(text, "1.1.0 has [redacted]") {
 		t.Errorf("it tells %s", text)
 	}
 	wantText(t, s.read("vm/server-t/config"), "ram 1GiB\n", "disk 700MiB\n")
@@ -79,7 +79,7 @@ func TestServerInstalled(t *testing.T) {
 	}
 	npm().close(name, false)
 	s.write("servers/t/ctl", "stop\nset image npx://"+name+"@1.0.0\nstart\n")
-	if text := s.teller(); !strings.Contains(text, "1.0.0 has "+token) {
+	if text := s.teller(); !strings.Contains(text, "1.0.0 has [redacted]") {
 		t.Errorf("it tells %s", text)
 	}
 	log = s.read("servers/t/log/server")

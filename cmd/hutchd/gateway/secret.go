@@ -28,6 +28,17 @@ func (g *Gateway) Resolve(ctx context.Context, value string) (string, error) {
 	return is, nil
 }
 
+// HideOthers has what another gateway gives a program never be recorded, and what of it
+// is that one's credentials not be shown to the client either.
+func (g *Gateway) HideOthers(of *Gateway, values []string) {
+	g.Hide(values...)
+	for _, v := range values {
+		if of.credentials.Known(v) != v {
+			g.credentials.Add(v)
+		}
+	}
+}
+
 // hideEchoes takes out of what a server says to the client what the profile wants hidden
 // of that.
 func (g *Gateway) hideEchoes(value []byte) (left []byte, ok bool) {

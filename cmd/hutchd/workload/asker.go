@@ -67,8 +67,8 @@ func (w *Workloads) ask(at place, a asker) {
 	maps.DeleteFunc(b.askers, func(g *gateway.Gateway, _ asker) bool { return g.Context().Err() != nil })
 	for g, other := range b.askers {
 		if g != a.g {
-			g.Hide(a.given...)
-			a.g.Hide(other.given...)
+			g.HideOthers(a.g, a.given)
+			a.g.HideOthers(g, other.given)
 		}
 	}
 	b.askers[a.g] = a
