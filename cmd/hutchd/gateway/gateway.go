@@ -64,6 +64,7 @@ type Gateway struct {
 	ctx     context.Context // ends with Quit
 	cancel  context.CancelFunc
 	tasks   Tasks // on its behalf
+	aggLog  *logFile
 
 	profile     atomic.Pointer[profiles.Profile] // that the endpoint was configured by
 	safe        bool                             // clients are given safe names; guarded by configuring
@@ -96,7 +97,7 @@ type Gateway struct {
 // New returns a Gateway of which nothing has begun.
 func New(s *Service, cfg Config) *Gateway {
 	g := &Gateway{
-		ID: s.NextID(), Attest: cfg.Attest, cfg: cfg, service: s,
+		ID: s.NextID(), Attest: cfg.Attest, cfg: cfg, service: s, aggLog: newAggLog(cfg.Dir),
 		sessions: map[string]*Session{}, configuring: make(chan struct{}, 1),
 	}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
