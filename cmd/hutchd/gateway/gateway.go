@@ -6,6 +6,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -184,7 +185,7 @@ func (g *Gateway) Folder() string { return g.cfg.Dir }
 func (g *Gateway) Of() string { return g.cfg.Name() }
 
 // ProfileName returns the name of the profile that is to configure it.
-func (g *Gateway) ProfileName() string { return g.cfg.Profile() }
+func (g *Gateway) ProfileName() string { return cmp.Or(g.cfg.Profile(), profiles.Default) }
 
 // Whose says whose the gateway is among those of all kinds: a VM's name, servers/NAME
 // or groups/NAME.

@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,10 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"hutch/cmd/hutchd/gateway"
 	"hutch/cmd/hutchd/sandbox"
 	"hutch/cmd/hutchd/workload"
 	"hutch/fs"
-	"hutch/profiles"
 	"hutch/vmm"
 )
 
@@ -75,23 +74,27 @@ func debug(c call, args []string) error {
 	return nil
 }
 
-// reload reloads every VM, or those of a profile, also when one of them or a profile cannot be.
+// reload reads the profiles anew, or the one, and has their VMs and servers go by them.
+// What fails keeps none of the others from it.
 func reload(c call, args []string) error {
 	names := c.At.s.Profiles.Names()
-	if len(args) > 0 && !slices.Contains(names, args[0]) {
-		return fmt.Errorf("%w: profile %q: see profiles", fs.ErrNotExist, args[0])
-	}
 	if len(args) > 0 {
+		if !slices.Contains(names, args[0]) {
+			return fmt.Errorf("%w: profile %q: see profiles", fs.ErrNotExist, args[0])
+		}
 		names = args
 	}
 	var errs []error
 	for _, name := range names {
 		errs = append(errs, c.At.s.Profiles.Check(name))
 	}
-	others := func(profile string) bool { return len(args) > 0 && cmp.Or(profile, profiles.Default) != args[0] }
+	passed := func(g *gateway.Gateway) bool {
+		name := g.ProfileName()
+		return len(args) > 0 && name != args[0] || c.At.s.Profiles.Check(name) != nil // whose error is told already
+	}
 	errs = append(errs, c.At.s.each(func(v *sandbox.Sandbox) error {
-		if p := v.Config().Profile; others(p) || c.At.s.Profiles.Check(p) != nil {
-			return nil // the error of the profile says it
+		if passed(v.Gateway) {
+			return nil
 		}
 		if err := v.Reload(c.Ctx); err != nil {
 			return fmt.Errorf("vm %s: %w", v.Name(), err)
@@ -99,7 +102,7 @@ func reload(c call, args []string) error {
 		return nil
 	}))
 	for _, g := range c.At.s.workloads.Gateways() {
-		if p := g.ProfileName(); others(p) || c.At.s.Profiles.Check(p) != nil {
+		if passed(g) {
 			continue
 		}
 		if err := g.Reload(c.Ctx); err != nil {
