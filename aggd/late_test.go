@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"hutch/aggd/wire"
 )
@@ -110,9 +109,9 @@ func TestChangesJoined(t *testing.T) {
 // TestGarbledTold has the answer to a call be garbled: who called is told of the line.
 func TestGarbledTold(t *testing.T) {
 	t.Parallel()
-	s := stdioServer(t, "s", "plain")
-	s.CallTimeout = wire.Duration(time.Second)
-	h := start(t, Config{}, s)
-	wants(t, h.rpc("", "s", "tools/call", `{"name":"broken","line":"{'id': ID, 'result': {}}"}`),
-		`"error":"timed out: server s did not answer within 1s`, `1 lines were passed over, the last \"{'id': `)
+	h := start(t, Config{}, stdioServer(t, "s", "plain"))
+	answer, id := h.post("rpc", rpcParams("", "s", "tools/call", `{"name":"broken","line":"{'id': ID, 'result': {}}"}`))
+	h.awaitLog("sent what is passed over")
+	h.ask("cancel", `{"id":`+id+`,"reason":"enough"}`)
+	wants(t, h.await(answer), `"error":"enough; of what the server sent 1 lines were passed over, the last`, `{'id': `)
 }

@@ -84,10 +84,9 @@ func (s *server) items(ctx context.Context, u *upstream, l *wire.List) [][]byte 
 	if _, ok := u.filled(l); ok || u.client == "" {
 		return items
 	}
-	s.mu.Lock()
-	first := s.ups[""]
-	s.mu.Unlock()
-	first.items(ctx, l)
+	if first, err := s.upstream(""); err == nil {
+		first.items(ctx, l)
+	}
 	if lent, there := s.lend(u, l); there {
 		return lent
 	}

@@ -239,14 +239,12 @@ func (u *upstream) describe(d definition, st *wire.Status) {
 // if that is long ago, or it is not so.
 func (u *upstream) failing() error {
 	u.mu.Lock()
-	cause := u.cause
-	recent := u.state == wire.Failed && time.Since(u.tried) < u.def.idleTimeout()
-	connected := u.state == wire.Connected
+	state, cause, recent := u.state, u.cause, time.Since(u.tried) < u.def.idleTimeout()
 	u.mu.Unlock()
 	switch {
-	case recent:
+	case state == wire.Failed && recent:
 		return cause
-	case connected:
+	case state == wire.Connected:
 		return u.unlisted()
 	}
 	return nil
