@@ -232,10 +232,10 @@ func (s *Server) admits(c *runconfig.Server) error {
 	if err == nil {
 		_, err = asks.Grant(permission.TermsOf(p))
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return err
+	return fmt.Errorf("%w: %w", fs.ErrInvalid, err)
 }
 
 // told returns the state that was entered last.
