@@ -15,6 +15,7 @@ import (
 	"hutch/mcpd/composite"
 	"hutch/mcpd/dispatch"
 	"hutch/mcpd/policy"
+	"hutch/mcpd/workspace"
 )
 
 // A verdict is what was decided about a call, and by which rule.
@@ -274,11 +275,18 @@ func (c *call) question(answer []byte) *policy.Event {
 	}
 }
 
-// hides says whether a tool is not shown: the policy refuses it, whatever the
-// arguments of a call are.
+// SetFiles says by which of their names the tools for files are shown, that have several: fs or
+// file; "": by all of them.
+func (e *Endpoint) SetFiles(set string) { e.files.Store(&set) }
+
+// hides says whether a tool is not shown: another does the same, or the policy refuses it,
+// whatever the arguments of a call are.
 func (e *Endpoint) hides(it *wire.Item) bool {
 	p := e.rules.Load().policy
+	files := e.files.Load()
 	switch {
+	case it.Server == workspace.Server && files != nil && policy.IsTwin(it.Name, *files):
+		return true
 	case it.Server == dispatch.Server && it.Name == dispatch.Tool && !e.runs():
 		return true
 	case p == nil:

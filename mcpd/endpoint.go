@@ -119,6 +119,7 @@ type Endpoint struct {
 	log      *redact.Lines // of the aggregator
 	catalogs catalogs
 	work     *workspace.Workspace
+	files    atomic.Pointer[string] // of SetFiles; nil: nobody has said it
 	commands commands
 	local    *session       // requests that come from the tree
 	running  sync.WaitGroup // connections, and what outlives its call

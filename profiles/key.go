@@ -101,6 +101,7 @@ var Keys = withAliases(append([]Key{
 	{Name: "storage.s3.secret_key", In: InProfile, kind: isText, field: func(t target) any { return &t.p.Storage.Bucket.SecretKey }},
 
 	{Name: "mcp.max_pending", In: InProfile, kind: isSize, Min: "2MiB", field: func(t target) any { return &t.p.MaxPending }},
+	{Name: "mcp.files", In: InProfile, kind: isText, Words: []string{"fs", "file", AllFiles}, field: func(t target) any { return &t.p.Files }},
 	{Name: "mcp.safe_names", In: InProfile, kind: isFlag, field: func(t target) any { return &t.p.SafeNames }},
 	{Name: "mcp.max_request", In: InProfile, kind: isSize, Min: "4KiB", Max: "64MiB", field: func(t target) any { return &t.p.Limits.MaxRequest }},
 	{Name: "mcp.max_result", In: InProfile, kind: isSize, Min: "4KiB", Max: "64MiB", field: func(t target) any { return &t.p.Limits.MaxResult }},

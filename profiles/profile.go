@@ -19,6 +19,9 @@ import (
 	"hutch/profiles/reference"
 )
 
+// AllFiles has tools for files be shown by all their names.
+const AllFiles = "both"
+
 // A Profile is what a profile file says. It is shared and not to be changed.
 type Profile struct {
 	Name    string
@@ -41,6 +44,9 @@ type Profile struct {
 	Privileged bool
 	// MaxPending is how many bytes the VM's MCP sessions may hold; 0: the default.
 	MaxPending int64
+	// Files says by which names the tools for files are shown that have several: fs or file; ""
+	// or AllFiles: by all of them.
+	Files string
 	// SafeNames has tools and prompts have names that every client takes.
 	SafeNames bool
 	Limits    wire.Limits // of messages

@@ -107,6 +107,17 @@ func TestTwins(t *testing.T) {
 	}
 }
 
+// TestIsTwin has each set have one tool for each thing.
+func TestIsTwin(t *testing.T) {
+	for tool, want := range map[string]string{"fs.read": "file", "file_read": "fs", "file_list": "fs", "fs.list": "file", "fs.edit": "", "dir_create": "", "evil__file_read": ""} {
+		for _, set := range []string{"", "fs", "file"} {
+			if got := IsTwin(tool, set); got != (set == want && set != "") {
+				t.Errorf("%s of %q: %v", tool, set, got)
+			}
+		}
+	}
+}
+
 func TestCapabilities(t *testing.T) {
 	p := compiled(t, Config{Deny: []string{"fs.delete"}, Capabilities: []Capability{
 		{Name: "files", Tools: []string{"fs.*"}, Paths: []string{"/workspace"}},

@@ -104,6 +104,12 @@ func (p *Policy) tryDeny(e *Event) *Decision {
 // twins are hutch's own tools that do the same by several names: who says one means all.
 var twins = [][]string{{"dir_list", "file_list", "fs.list"}, {"file_read", "fs.read"}, {"file_write", "fs.write"}, {"file_delete", "fs.delete"}}
 
+// IsTwin tells whether a tool is one of hutch's own for files that another of a set does as
+// well: "fs" is the set of fs.*, "file" that of the others, and of "" there is none.
+func IsTwin(tool, set string) bool {
+	return set != "" && strings.HasPrefix(tool, "fs.") == (set == "file") && slices.ContainsFunc(twins, func(names []string) bool { return slices.Contains(names, tool) })
+}
+
 // matchOurs is match of a tool by the name that a guest has for it, or of a twin.
 func matchOurs(pattern, tool string, fold bool) bool {
 	if match(pattern, tool, fold) {

@@ -60,6 +60,7 @@ func (g *Gateway) Configure(ctx context.Context) error {
 	}
 	_, err = g.Ledger()
 	g.name(p.SafeNames)
+	g.MCP.SetFiles(strings.TrimSuffix(p.Files, profiles.AllFiles))
 	g.MCP.SetPending(p.MaxPending)
 	return errors.Join(err, g.MCP.SetLimits(ctx, p.Limits), g.MCP.Reload(ctx, g.servers(p), p.Policy))
 }
