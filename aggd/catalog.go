@@ -12,6 +12,7 @@ import (
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
+	"hutch/aggd/shape"
 	"hutch/aggd/wire"
 )
 
@@ -242,7 +243,7 @@ func (u *upstream) fetch(ctx context.Context, c *conn, l *wire.List) {
 func sound(l *wire.List, items [][]byte, newer bool) (good [][]byte, left []string) {
 	seen := make(map[string]bool, len(items))
 	for _, raw := range items {
-		own, err := text(raw, l.Own), l.Check(raw, newer)
+		own, err := text(raw, l.Own), shape.Check(l, raw, newer)
 		if err == nil && seen[own] {
 			err = fmt.Errorf("its server lists another of that %s before", l.Own)
 		}

@@ -1,4 +1,6 @@
-package wire
+// Package shape holds the items of MCP's lists against the standard. Clients that decode
+// a list into types refuse the whole of it for one item that is of another shape.
+package shape
 
 import (
 	"errors"
@@ -7,15 +9,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"hutch/aggd/rawjson"
+	"hutch/aggd/wire"
 )
 
-// maxName is how many bytes the name of an item may have, as what is approved of tools
-// has it.
+// maxName is how many bytes the name of an item may have: approved tools are kept by
+// names of that length at most.
 const maxName = 1 << 10
 
-// A shape says why a value is not of it. value is JSON, without space around it.
+// A shape says what is wrong with a value, which is JSON without space around it.
 type shape func(value []byte) error
 
 // A member is one that an object may have.
@@ -25,46 +29,50 @@ type member struct {
 	is    shape
 }
 
-// The shapes of what is in lists, as the standard has them. Clients that decode a list
-// into types refuse the whole of it for one item that is of another. Members that are
-// not here may be anything.
-var (
-	truth = like("true or false", `true|false`)
-	hints = object(member{"title", false, text}, member{"readOnlyHint", false, truth}, member{"destructiveHint", false, truth},
-		member{"idempotentHint", false, truth}, member{"openWorldHint", false, truth})
-	annotations = object(member{"audience", false, list(one("user", "assistant"))}, member{"priority", false, share},
-		member{"lastModified", false, like("an ISO 8601 time", `"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)"`)})
-	icon     = object(member{"src", true, text}, member{"mimeType", false, text}, member{"sizes", false, list(text)}, member{"theme", false, one("light", "dark")})
-	argument = object(member{"name", true, text}, member{"title", false, text}, member{"description", false, text}, member{"required", false, truth})
-	schema   = object(member{"type", true, one("object")}, member{"properties", false, table(like("an object", `[{[].*`))}, member{"required", false, list(text)})
+// Check says what the standard forbids of an item of the list. newer is the standard of
+// 2026-07-28.
+func Check(l *wire.List, item []byte, newer bool) error {
+	older, newest := shapes()
+	if is := newest[l]; newer && is != nil {
+		return is(item)
+	}
+	return older[l](item)
+}
 
-	described = []member{{"title", false, text}, {"description", false, text}, {"icons", false, list(icon)}, {"_meta", false, object()}}
-	content   = append([]member{{"name", true, name}, {"mimeType", false, text}, {"annotations", false, annotations}}, described...)
-	tool      = append([]member{{"name", true, name}, {"inputSchema", true, schema}, {"annotations", false, hints},
+// shapes returns the shapes of the items of each list, and those that the standard of
+// 2026-07-28 has otherwise. Members that are not here may be anything.
+var shapes = sync.OnceValues(func() (older, newest map[*wire.List]shape) {
+	truth := like("true or false", `true|false`)
+	hints := object(member{"title", false, text}, member{"readOnlyHint", false, truth}, member{"destructiveHint", false, truth},
+		member{"idempotentHint", false, truth}, member{"openWorldHint", false, truth})
+	annotations := object(member{"audience", false, list(one("user", "assistant"))}, member{"priority", false, share},
+		member{"lastModified", false, like("an ISO 8601 time", `"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)"`)})
+	icon := object(member{"src", true, text}, member{"mimeType", false, text}, member{"sizes", false, list(text)}, member{"theme", false, one("light", "dark")})
+	argument := object(member{"name", true, text}, member{"title", false, text}, member{"description", false, text}, member{"required", false, truth})
+	schema := object(member{"type", true, one("object")}, member{"properties", false, table(like("an object", `[{[].*`))}, member{"required", false, list(text)})
+
+	described := []member{{"title", false, text}, {"description", false, text}, {"icons", false, list(icon)}, {"_meta", false, object()}}
+	content := append([]member{{"name", true, name}, {"mimeType", false, text}, {"annotations", false, annotations}}, described...)
+	tool := append([]member{{"name", true, name}, {"inputSchema", true, schema}, {"annotations", false, hints},
 		{"execution", false, object(member{"taskSupport", false, one("required", "optional", "forbidden")})}}, described...)
 
-	items = map[*List]shape{
-		Tools:     object(append([]member{{"outputSchema", false, schema}}, tool...)...),
-		Resources: object(append([]member{{"uri", true, like("a URI", `"[A-Za-z][A-Za-z0-9+.-]*:.*"`)}, {"size", false, like("an integer", `-?\d{1,18}`)}}, content...)...),
-		Templates: object(append([]member{{"uriTemplate", true, name}}, content...)...),
-		Prompts:   object(append([]member{{"name", true, name}, {"arguments", false, list(argument)}}, described...)...),
+	older = map[*wire.List]shape{
+		wire.Tools: object(append([]member{{"outputSchema", false, schema}}, tool...)...),
+		wire.Resources: object(append([]member{{"uri", true, like("a URI", `"[A-Za-z][A-Za-z0-9+.-]*:.*"`)},
+			{"size", false, like("an integer", `-?\d{1,18}`)}}, content...)...),
+		wire.Templates: object(append([]member{{"uriTemplate", true, name}}, content...)...),
+		wire.Prompts:   object(append([]member{{"name", true, name}, {"arguments", false, list(argument)}}, described...)...),
 	}
-	newerTool = object(append([]member{{"outputSchema", false, object()}}, tool...)...) // of 2026-07-28: a result may be any JSON
-)
-
-// Check says what the standard forbids of an item of the list; newer is the one of
-// 2026-07-28.
-func (l *List) Check(raw []byte, newer bool) error {
-	if newer && l == Tools {
-		return newerTool(raw)
+	newest = map[*wire.List]shape{
+		wire.Tools: object(append([]member{{"outputSchema", false, object()}}, tool...)...), // a result may be any JSON
 	}
-	return items[l](raw)
-}
+	return older, newest
+})
 
 // object is the shape of an object with such members.
 func object(members ...member) shape { return table(nil, members...) }
 
-// table is object where the members that have no shape of their own are of rest.
+// table is the shape of an object whose members that are not named are of the shape rest.
 func table(rest shape, members ...member) shape {
 	return func(value []byte) (err error) {
 		if value[0] != '{' {
@@ -109,7 +117,7 @@ func list(is shape) shape {
 	}
 }
 
-// one is the shape of a text that is one of some.
+// one is the shape of a text that is one of those.
 func one(texts ...string) shape {
 	return func(value []byte) error {
 		if !rawjson.IsString(value) || !slices.Contains(texts, rawjson.String(value)) {
@@ -119,7 +127,7 @@ func one(texts ...string) shape {
 	}
 }
 
-// like is the shape of a value that is written so, but for escapes.
+// like is the shape of a value whose JSON, without escapes, matches a pattern.
 func like(what, pattern string) shape {
 	written := regexp.MustCompile("(?s)^(" + pattern + ")$")
 	return func(value []byte) error {
