@@ -6,13 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
-	"hutch/aggd/shape"
 	"hutch/aggd/wire"
 )
 
@@ -144,52 +141,6 @@ func (u *upstream) connectAndFetch(l *wire.List) {
 	}
 }
 
-// listMoment is how long a new connection waits for its lists before calls are made.
-const listMoment = 2 * time.Second
-
-// errListing is why there is no list yet.
-var errListing = errors.New("no answer yet")
-
-// fetchAll fetches all lists of a new connection. What comes late holds up nothing else.
-func (u *upstream) fetchAll(ctx context.Context, c *conn) {
-	u.mu.Lock()
-	for _, s := range u.lists {
-		s.fresh = false
-	}
-	u.mu.Unlock()
-	done := make(chan struct{})
-	u.agg.tasks.Go(func() {
-		defer close(done)
-		limit, cancel := context.WithTimeoutCause(context.Background(), u.def.connectTimeout(), u.def.silent())
-		defer cancel()
-		u.fetchStale(limit, c)
-	})
-	if !pause(listMoment, done, ctx.Done()) {
-		return
-	}
-	u.mu.Lock()
-	for _, l := range wire.Lists {
-		if s := u.lists[l]; !s.fresh && s.err == nil {
-			s.err = fmt.Errorf("%s: %w", l.MCP, errListing)
-		}
-	}
-	u.mu.Unlock()
-	u.agg.tasks.Go(func() {
-		<-done
-		u.tellChanges()
-		u.tellState()
-	})
-}
-
-// fetchStale fetches the lists that are not as they are now.
-func (u *upstream) fetchStale(ctx context.Context, c *conn) {
-	var all sync.WaitGroup
-	for _, l := range wire.Lists {
-		all.Go(func() { u.fetch(ctx, c, l) })
-	}
-	all.Wait()
-}
-
 // fetch fetches a list unless it is fresh.
 func (u *upstream) fetch(ctx context.Context, c *conn, l *wire.List) {
 	s := u.lists[l]
@@ -238,42 +189,6 @@ func (u *upstream) fetch(ctx context.Context, c *conn, l *wire.List) {
 	u.agg.makeRoom()
 }
 
-// sound returns the items of a list that the standard allows, each name once, and what
-// is left out: for one of those many clients would refuse the whole list.
-func sound(l *wire.List, items [][]byte, newer bool) (good [][]byte, left []string) {
-	seen := make(map[string]bool, len(items))
-	for _, raw := range items {
-		own, err := text(raw, l.Own), shape.Check(l, raw, newer)
-		if err == nil && seen[own] {
-			err = fmt.Errorf("its server lists another of that %s before", l.Own)
-		}
-		if err != nil {
-			left = append(left, leftOut(l, own, err))
-			continue
-		}
-		seen[own] = true
-		good = append(good, raw)
-	}
-	return good, left
-}
-
-func leftOut(l *wire.List, own string, why error) string {
-	return fmt.Sprintf("the %s %.60q is left out: %v", strings.TrimSuffix(l.Field, "s"), own, why)
-}
-
-// leave notes what is left out of a list, and tells of what was not before; mu is held.
-func (u *upstream) leave(s *cachedList, left []string) {
-	if n := len(left); n > maxLeft {
-		left = append(left[:maxLeft:maxLeft], fmt.Sprintf("and %d more", n-maxLeft))
-	}
-	for _, why := range left {
-		if !slices.Contains(s.left, why) {
-			u.logf("%s", why)
-		}
-	}
-	s.left = left
-}
-
 // pages fetches a list page by page.
 func (u *upstream) pages(ctx context.Context, c *conn, l *wire.List) ([][]byte, error) {
 	var items [][]byte
@@ -316,68 +231,6 @@ func (u *upstream) pages(ctx context.Context, c *conn, l *wire.List) ([][]byte, 
 		params = fmt.Appendf(nil, `{"cursor":%s}`, cursor)
 	}
 	return nil, fmt.Errorf("%s: more than %d pages", l.MCP, maxPages)
-}
-
-// relist asks a server again, with back-off and for longer each time, for the lists that
-// it has not given, until the connection ends.
-func (u *upstream) relist(c *conn) {
-	for {
-		select {
-		case <-u.lacks:
-		case <-c.over:
-			return
-		}
-		limit := u.def.connectTimeout()
-		for failures := 1; u.unlisted() != nil; failures++ {
-			if !pause(backOff(failures), c.over, nil) {
-				return
-			}
-			limit = min(2*limit, max(limit, u.def.callTimeout()))
-			ctx, cancel := context.WithTimeoutCause(context.Background(), limit, fmt.Errorf("no answer within %v", limit))
-			u.fetchStale(ctx, c)
-			cancel()
-			u.tellChanges()
-			u.tellState()
-		}
-		u.setLate(false)
-	}
-}
-
-// unlisted returns why the server has not given one of its lists, nil if it has given all.
-func (u *upstream) unlisted() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, l := range wire.Lists {
-		if err := u.lists[l].err; err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// lend has the host be given a list as another connection of the server has it, while
-// this one has none. It begins to be fetched, and the host is told if it is another.
-func (u *upstream) lend(l *wire.List, items [][]byte) {
-	u.mu.Lock()
-	s := u.lists[l]
-	u.lent, s.told, s.given = time.Now(), true, items
-	u.mu.Unlock()
-	u.startFetch(l)
-}
-
-// filled returns what was fetched of a list, and whether it ever was.
-func (u *upstream) filled(l *wire.List) ([][]byte, bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.lists[l].items, u.lists[l].filled
-}
-
-// gives reports whether the connection has a list, or is there to be asked for it, and
-// has not failed to give it.
-func (u *upstream) gives(l *wire.List) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.lists[l].filled || u.state == wire.Connected && u.lists[l].err == nil
 }
 
 // tellChanges tells the host of lists that are not as it was given them last.

@@ -208,8 +208,8 @@ func (q *call) settle(o outcome) {
 	}
 }
 
-// cut is why a call fails whose session ended: the session can be of no more use and
-// the call have been done all the same, so that it is not made again.
+// A cut is the error of a call whose session ended. It hides what ended the session: the
+// call may have been done, and is not made again.
 type cut struct{ why error }
 
 func (e cut) Error() string { return e.why.Error() }

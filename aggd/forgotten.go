@@ -39,19 +39,22 @@ func (c *conn) refusesSession(err error) bool {
 	return false
 }
 
-// forgotten decides whether the session is dead in which a request failed with err.
-// A tool may have sessions of its own: unless the status says it, a ping has to be
-// refused as well, and then the request was not done and can be made again.
+// forgotten decides whether a request failed with err because the server has forgotten
+// the session. A tool may have sessions of its own, so unless the status says it, a ping
+// has to be refused as well. Then the request was not done and can be made again.
 func (c *conn) forgotten(ctx context.Context, err error) bool {
-	if !c.refusesSession(err) || errors.Is(err, errSession) {
-		return errors.Is(err, errSession)
+	switch {
+	case errors.Is(err, errSession):
+		return true
+	case !c.refusesSession(err):
+		return false
 	}
 	limit, cancel := context.WithTimeout(ctx, c.up.def.connectTimeout())
 	defer cancel()
 	return c.refusesSession(c.call(limit, nil, c.up.client, "ping", nil).failure())
 }
 
-// checked returns the outcome of a request, as errSession where the server has
+// checked returns the outcome of a request, with errSession where the server has
 // forgotten the session.
 func (c *conn) checked(ctx context.Context, o outcome) outcome {
 	if err := o.failure(); !errors.Is(err, errSession) && c.forgotten(ctx, err) {
@@ -60,8 +63,8 @@ func (c *conn) checked(ctx context.Context, o outcome) outcome {
 	return o
 }
 
-// fetchLive fetches a list by a connection that is live: by another if the server has
-// forgotten the session.
+// fetchLive fetches a list, by a new connection where the server has forgotten the
+// session.
 func (u *upstream) fetchLive(ctx context.Context, l *wire.List) error {
 	for range 2 {
 		c, err := u.acquire(ctx)
@@ -81,8 +84,8 @@ func (u *upstream) fetchLive(ctx context.Context, l *wire.List) error {
 	return nil
 }
 
-// lastAnswers is how long the other requests under way on a connection that is of no
-// more use may take to be refused as well, before they fail with it.
+// lastAnswers is how long a session that is dead is kept for its other requests: the
+// server is about to refuse them, too.
 const lastAnswers = 500 * time.Millisecond
 
 // awaitOthers waits until no request is under way, but not for long.

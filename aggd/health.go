@@ -26,12 +26,12 @@ func (u *upstream) checkups() (due <-chan time.Time, stop func()) {
 	return t.C, t.Stop
 }
 
-// healthTime is how often a server over HTTP is asked that is not kept.
+// healthTime is how often a server over HTTP that is not kept is asked whether it answers.
 const healthTime = 30 * time.Second
 
 // health returns how often the server is asked; 0: never.
 func (u *upstream) health() time.Duration {
-	if u.def.Keep || u.def.Stdio() { // whose end is seen
+	if u.def.Keep || u.def.Stdio() { // the end of a program is seen
 		return time.Duration(u.def.Health)
 	}
 	return or(u.def.Health, healthTime)

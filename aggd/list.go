@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -70,40 +69,6 @@ func (s *server) part(ctx context.Context, l *wire.List, client string, kept boo
 		items = s.def.Load().visible(items)
 	}
 	return part{u.name, items}
-}
-
-// items returns a list of the server for the clients of u. Until that has it, it is
-// what another connection was given, so that a list does not wait for one more program.
-func (s *server) items(ctx context.Context, u *upstream, l *wire.List) [][]byte {
-	if !u.gives(l) {
-		if lent, there := s.lend(u, l); there {
-			return lent
-		}
-	}
-	items := u.items(ctx, l)
-	if _, ok := u.filled(l); ok || u.client == "" {
-		return items
-	}
-	if first, err := s.upstream(""); err == nil {
-		first.items(ctx, l)
-	}
-	if lent, there := s.lend(u, l); there {
-		return lent
-	}
-	return items
-}
-
-// lend gives the clients of u a list as another connection has it, if one does.
-func (s *server) lend(u *upstream, l *wire.List) ([][]byte, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(s.ups)) { // that for clients without capabilities first
-		if items, ok := s.ups[key].filled(l); ok && s.ups[key] != u {
-			u.lend(l, items)
-			return items, true
-		}
-	}
-	return nil, false
 }
 
 // maxList is how long a list may be that is written down: hutchd reads no longer line.

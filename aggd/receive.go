@@ -78,8 +78,8 @@ func (c *conn) noise(line []byte, why error) {
 	}
 }
 
-// noisy adds to why a request has no answer what the server sent that was passed over:
-// the answer may have been in it.
+// noisy adds to the error of a request without an answer what was passed over of what the
+// server sent: the answer may have been in it.
 func (c *conn) noisy(err error) error {
 	last, _ := c.garbled.Load().(string)
 	if last == "" {
@@ -169,28 +169,28 @@ func (c *conn) notification(m jsonrpc.Message, from *call) {
 	if c.stateless.Load() {
 		m.Params = unmark(m.Params)
 	}
-	ofCall := m.Method != "notifications/resources/updated"
+	changed := false
 	for _, l := range wire.Lists {
 		if m.Method == l.Changed {
 			c.up.invalidate(l)
-			ofCall = false
+			changed = true
 		}
 	}
-	if !ofCall && m.Method != "notifications/resources/updated" {
+	if changed {
 		c.changed(m.Method)
 		return
 	}
-	if from == nil && ofCall {
+	if from == nil && m.Method != "notifications/resources/updated" {
 		from = c.latestCall(true)
 	}
 	c.up.agg.tell("notification", 0, c.clientOf(from), c.up.name, m.Method, m.Params, from)
 }
 
-// joinTime is how long changes of a list are joined after one was told.
+// joinTime is how long the host is not told of more changes of a list after one.
 const joinTime = 100 * time.Millisecond
 
-// changed tells the host that lists changed: at once, and then once for all that
-// changes within joinTime.
+// changed tells the host that lists changed: of the first change at once, of all that
+// follow within joinTime together.
 func (c *conn) changed(method string) {
 	c.mu.Lock()
 	_, told := c.news[method]
@@ -208,8 +208,9 @@ func (c *conn) changed(method string) {
 	})
 }
 
-// tellAgain tells the host that lists changed if they have since they were told to.
-// If they have not, and it is the last time, the next change is told at once.
+// tellAgain tells the host that lists changed, if they have since it was told last, and
+// says whether they have. If they have not and last is true, the next change is told at
+// once.
 func (c *conn) tellAgain(method string, last bool) bool {
 	c.mu.Lock()
 	again := c.news[method]

@@ -235,8 +235,8 @@ func (u *upstream) describe(d definition, st *wire.Status) {
 	st.Instructions = u.session.instructions
 }
 
-// failing returns why the connection could not be made a while ago, or lacks a list; nil
-// if that is long ago, or it is not so.
+// failing returns why the connection could not be made lately, or why it lacks a list;
+// nil if neither is so.
 func (u *upstream) failing() error {
 	u.mu.Lock()
 	state, cause, recent := u.state, u.cause, time.Since(u.tried) < u.def.idleTimeout()

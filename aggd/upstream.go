@@ -64,7 +64,7 @@ type upstream struct {
 	tried    time.Time     // when the last one began
 	failures int           // in a row
 	late     bool          // a list has waited for it in vain
-	lent     time.Time     // when the host was last given another's list in place of its own; zero: it has all
+	lent     time.Time     // when the host was last given another connection's list; zero: it has this one's
 	change   chan struct{} // closed when the state changes
 	busy     int           // users of conn
 	used     time.Time     // when the last one left

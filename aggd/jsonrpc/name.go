@@ -46,10 +46,9 @@ func SplitURI(uri string) (server, own string, ok bool) {
 // MaxClientName is how long a name may be that every client takes.
 const MaxClientName = 64
 
-// SafeName returns a name of what a server calls own as every client takes it: other
-// characters than letters, digits, _ and - become _, and dots, unless they may stay.
-// Where that is another name, it ends in a sum of what it is the name of, so that no two
-// become one: it hangs on the item alone.
+// SafeName returns a name as every client takes it: characters other than letters, digits,
+// _ and -, and dots unless they may stay, become _. A name that is changed so ends in a sum
+// of the server and of what that calls the item, so that no two become one.
 func SafeName(name, server, own string, dots bool) string {
 	clean := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.' && dots {
@@ -63,11 +62,11 @@ func SafeName(name, server, own string, dots bool) string {
 	return SummedName(clean, server, own, ShortSum)
 }
 
-// ShortSum is how many digits a sum has first.
+// ShortSum is how many digits of its sum a name has, unless two are the same with them.
 const ShortSum = 8
 
-// SummedName returns a name cut, and with so many digits of a sum of what it is the
-// name of.
+// SummedName returns a name with so many digits of the sum behind it, cut to the length
+// that clients take.
 func SummedName(name, server, own string, digits int) string {
 	sum := sha256.Sum256([]byte(server + "\x00" + own))
 	tail := "_" + hex.EncodeToString(sum[:])[:digits]

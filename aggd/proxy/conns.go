@@ -43,12 +43,12 @@ func (s *conns) take(raw net.Conn) {
 	s.queue <- c // there is room for all that are open
 }
 
-// again has a connection that was taken before be served as one that requests for the
-// end of a tunnel come on, of which ahead was read already.
+// again queues a connection once more, for the requests that come in its tunnel. ahead is
+// what was read of them already.
 func (s *conns) again(c *conn, in tunnelled, ahead []byte) {
 	c.in, c.ahead = &in, ahead
 	c.SetDeadline(time.Time{})
-	s.queue <- c // where it has its place as long as it is open
+	s.queue <- c // there is room for all that are open
 }
 
 // Accept returns the next connection.
@@ -87,8 +87,8 @@ type conn struct {
 	begun   bool
 	program string
 
-	in    *tunnelled // where the tunnel goes that the requests come in; nil: they come in none
-	ahead []byte     // was read of it before
+	in    *tunnelled // the tunnel that the requests come in; nil: there is none
+	ahead []byte     // what was read already and is still to be
 }
 
 // preamble is what a line begins with that names a program.

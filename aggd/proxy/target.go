@@ -20,9 +20,8 @@ var (
 	errNoTunnel    = errors.New("a tunnel is asked for as CONNECT host:port")
 )
 
-// target returns where a request is to go, as the request line says, or the tunnel that
-// it comes in; only where neither does its Host header has a say. It is said of one that
-// fails only as it asks for no tunnel, too.
+// target returns where a request is to go, as the request line says, else the tunnel that
+// it comes in, else its Host header. Beside errUntunnelled it returns that, too.
 func target(r *http.Request, in *tunnelled) (host string, port uint16, err error) {
 	u, text := r.URL, ""
 	if u.Host == "" && u.Scheme == "" && strings.HasPrefix(u.Path, "/") && r.Method != http.MethodConnect {
@@ -61,8 +60,8 @@ func target(r *http.Request, in *tunnelled) (host string, port uint16, err error
 	return host, uint16(n), err
 }
 
-// tunnelled is where the tunnel goes that requests come in, of a program that has one
-// made for http, too, as Node's agents do.
+// tunnelled is where a tunnel leads that carries plain HTTP, as the agents of Node ask for
+// one for http, too.
 type tunnelled struct {
 	host string
 	port uint16

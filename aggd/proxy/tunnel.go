@@ -16,8 +16,8 @@ import (
 // alert is what a TLS client is sent when its tunnel is refused: access_denied.
 const alert = "\x15\x03\x03\x00\x02\x02\x31"
 
-// tunnel connects the guest with a server that it will speak TLS with, or, if it may be
-// plain, has the requests of HTTP be served that come in it.
+// tunnel connects the guest with a server, for TLS. If plain is true and HTTP comes
+// instead, its requests are served each by itself.
 func (x *exchange) tunnel(ctx context.Context, w http.ResponseWriter, plain bool) {
 	up, err := x.policy.dial(ctx, "tcp", joinPort(x.event.Host, x.event.Port))
 	if err != nil {
@@ -70,8 +70,8 @@ func (x *exchange) tunnel(ctx context.Context, w http.ResponseWriter, plain bool
 	both.Wait()
 }
 
-// checkHello reports whether the tunnel may go on whose TLS asks for a server, or could
-// not be read for err.
+// checkHello reports whether a tunnel may go on. server is the name that its TLS asks for,
+// err why that could not be read.
 func (x *exchange) checkHello(c net.Conn, server string, err error) bool {
 	switch {
 	case errors.Is(err, errNotTLS):

@@ -89,13 +89,13 @@ const (
 	Unknown Fate = "unknown" // it was, or may have been, written: nobody knows whether it was done
 )
 
-// fates are what errors tell clients of fates, another endpoint too.
+// fates are the data of errors that tell clients of a fate.
 var fates = map[Fate]json.RawMessage{
 	NotSent: json.RawMessage(`{"hutch/reached":false}`),
 	Unknown: json.RawMessage(`{"hutch/reached":true}`),
 }
 
-// Data returns the data of an error of JSON-RPC that tells of the fate; nil: there are none.
+// Data returns the data of an error of JSON-RPC that tells of the fate, nil where none does.
 func (f Fate) Data() json.RawMessage { return fates[f] }
 
 // A Call is a request of MCP that the host makes through its child.

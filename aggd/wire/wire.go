@@ -28,8 +28,8 @@ const StateChanged = "hutch/state"
 // Local is the name of the server of built-in tools.
 const Local = "local"
 
-// RefusedMeta is the member of a result's _meta by which it says that it is a refusal of
-// what was asked for, and no failure.
+// RefusedMeta is the member of a result's _meta that says that the tool refused what was
+// asked for, and did not fail.
 const RefusedMeta = "hutch/refused"
 
 // A Server is one MCP server as the host defines it. The fields up to
