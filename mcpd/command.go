@@ -106,7 +106,7 @@ func (c *call) runCommand(ctx context.Context) (json.RawMessage, *Error) {
 		return dispatch.Refusal(x.wrong), nil
 	}
 	x.began, x.Trace = time.Now(), c.trace.Child()
-	stop := ledger.Later(func() {
+	stop := ledger.IfLong(func() {
 		c.row.db.RowBegun(e.ctx, ledger.Execs, ledger.Row{
 			"timestamp": x.began, "exec_id": "cmd-" + x.ID, "command": fs.QuoteAll(x.Words), "source": dispatch.Tool,
 			"process_name": c.process, "mcp_call_id": c.row.id, "trace_id": x.Trace,

@@ -72,8 +72,8 @@ type Config struct {
 	// are none.
 	Resolve wire.Resolver
 
-	// Hide takes out of what a server says to the client what that is not to have of it;
-	// where it is not ok, nothing of that is passed on. Nil: it may have all.
+	// Hide takes secrets out of what a server says to the client. Where it is not ok,
+	// nothing of that is passed on. Nil: the client gets all.
 	Hide func(value []byte) (left []byte, ok bool)
 
 	Log    *slog.Logger

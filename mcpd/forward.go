@@ -115,8 +115,8 @@ func (c *call) ours(params json.RawMessage) json.RawMessage {
 	return rawjson.Set(params, rawjson.Delete(c.meta.raw, jsonrpc.MetaRevision, jsonrpc.MetaClientInfo, jsonrpc.MetaCapabilities), "_meta")
 }
 
-// isFate reports whether an error object, of an endpoint that is itself the server, too,
-// tells of one of the fates.
+// isFate reports whether an error object tells of one of the fates. It may be from a
+// server that is an endpoint itself.
 func isFate(err json.RawMessage, fates ...wire.Fate) bool {
 	data := rawjson.Get(err, "data")
 	return data != nil && slices.ContainsFunc(fates, func(f wire.Fate) bool { return bytes.Equal(data, f.Data()) })

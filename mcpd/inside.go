@@ -18,9 +18,9 @@ const (
 	rulePrivate = "private" // as the proxy's
 )
 
-// refusedInside notes that the call's tool, one of hutch's own, refused what it was asked
-// for, which was allowed until then: that is denied, and told, as what is refused before
-// a tool runs. The guest has the tool's own answer.
+// refusedInside records a call that was allowed and that its tool, one of hutch's own, then
+// refused: it is denied, and told of, as a call that is refused before its tool runs. The
+// guest gets the tool's own answer.
 func (c *call) refusedInside(result json.RawMessage) *Error {
 	d := c.ownRefusal(result)
 	if d == nil || c.verdict.denied {
@@ -31,7 +31,7 @@ func (c *call) refusedInside(result json.RawMessage) *Error {
 	return c.row.decided(c.verdict, nil, nil)
 }
 
-// ownRefusal is the decision that a refusal of one of hutch's own tools is; nil if there
+// ownRefusal returns the refusal of one of hutch's own tools as a decision; nil if there
 // was none.
 func (c *call) ownRefusal(result json.RawMessage) *policy.Decision {
 	switch {

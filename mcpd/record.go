@@ -46,7 +46,7 @@ func (c *call) record(ctx context.Context) (err *Error) {
 		return err
 	}
 	c.row.tell = c.tellWait
-	c.releases = append(c.releases, ledger.Later(func() {
+	c.releases = append(c.releases, ledger.IfLong(func() {
 		if e := c.session.e; c.row.db.Begun(c.row.id) && e.cfg.Begun != nil {
 			e.cfg.Begun(e.redact(strings.TrimSpace(fmt.Sprintf("%d %s %s", c.row.id, c.message.Method, c.tool))), c.trace.ID())
 		}

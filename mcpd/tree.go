@@ -134,9 +134,9 @@ func (e *Endpoint) Status(ctx context.Context, server string) (wire.Status, erro
 	return wire.Status{}, fmt.Errorf("%w: server %s", fs.ErrNotExist, server)
 }
 
-// Missing says why the server of a tool, prompt or resource of this name is not
-// connected, or gave no list; "" if it is, and did, or there is no such server. If an Arrange gave the names, it
-// is the first server that is not so.
+// Missing says what is wrong with the server of a tool, prompt or resource of this name,
+// which may not be connected, or not give a list; "" if nothing is, or there is no such
+// server. If an Arrange gave the names, it is the first server that something is wrong with.
 func (e *Endpoint) Missing(ctx context.Context, name string) string {
 	server, _, _ := jsonrpc.SplitName(name)
 	any := e.arrange.Load() != nil

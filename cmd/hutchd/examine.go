@@ -16,19 +16,17 @@ func machine(o options, list []vmm.Driver, groups *cgroup.Root) doctor.Machine {
 	return doctor.Machine{State: o.state, Bin: o.bin, Drivers: list, Groups: groups, Lacking: confine.Lacking()}
 }
 
-// examine prints what doctor says of a service that does not run, and whether it could.
+// examine prints what doctor says where no service runs, and reports whether one could.
 func examine(ctx context.Context, o options) bool {
-	real := o.state
 	scratch, err := os.MkdirTemp("", "hutchd-") // where drivers try what they can
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "hutchd: %v\n", err)
 		return false
 	}
 	defer os.RemoveAll(scratch)
-	o.state = scratch
-	list := drivers(o)
-	o.state = real
-	text, sound := doctor.Report(ctx, machine(o, list, cgroup.Find(groupName(scratch))))
+	trial := o
+	trial.state = scratch
+	text, sound := doctor.Report(ctx, machine(o, drivers(trial), cgroup.Find(groupName(scratch))))
 	fmt.Print(text)
 	return sound
 }

@@ -94,7 +94,7 @@ type options struct {
 
 	requireLimits bool // a VM that cannot be held to its limits does not start
 	quiet         bool // no log on standard error
-	doctor        bool // no service: what doctor of the tree says
+	doctor        bool // look the machine over instead of serving
 	mustMount     bool // -mount was said: without a mount there is no service
 }
 

@@ -116,8 +116,8 @@ func treeConfig(o options, l *logs) tree.Config {
 	}
 }
 
-// owned returns what controls the service, beside its state: who has the socket, or can
-// write what hutchd is, what starts it, or what corp says, is hutchd.
+// owned returns what controls the service, beside its state. Whoever has the socket, or can
+// write the programs, the units that start them or what corp says, can do what hutchd can.
 func owned(o options, program string) []own.Item {
 	list := []own.Item{
 		{What: "the programs of hutchd", Path: o.bin, Readable: true},

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A beginning is a line of a table's text that tells of what is under way: it has a
-// member "begun" in front. It is no row: who reads rows passes over it.
+// A beginning is a line of a table's text that tells of what is under way. It begins with
+// the member "begun", and is no row: readers of rows pass over it.
 const beginning = `{"begun":true`
 
 func isBeginning(line []byte) bool { return bytes.HasPrefix(line, []byte(beginning)) }
@@ -25,7 +25,7 @@ func (db *DB) Begun(id uint64) bool {
 		return false
 	}
 	line := p.line()
-	for _, name := range []string{"outcome", "error_message"} { // which hold what an end that never comes would leave
+	for _, name := range []string{"outcome", "error_message"} { // of a call that never ends they say that it was interrupted
 		key := `"` + name + `":`
 		line = bytes.Replace(line, []byte(key+`"`+Interrupted+`"`), []byte(key+"null"), 1)
 	}
@@ -62,26 +62,26 @@ func (db *DB) UnderWay() (list []UnderWay) {
 	return list
 }
 
-// After is when a call or command is told to be under way: what ends before has a line
-// at its end alone.
+// After is how long a call or command runs before its beginning is told: what ends before
+// has a line at its end alone.
 const After = time.Second
 
-// Later has tell be called After from now, unless it is stopped before. Stopped returns when
-// tell is not under way.
-func Later(tell func()) (stop func()) {
-	var once sync.Mutex
+// IfLong calls tell After from now, unless stop is called before. When stop returns, tell
+// does not run.
+func IfLong(tell func()) (stop func()) {
+	var mu sync.Mutex // held while tell runs
 	stopped := false
 	t := time.AfterFunc(After, func() {
-		once.Lock()
-		defer once.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
 		if !stopped {
 			tell()
 		}
 	})
 	return func() {
 		if !t.Stop() {
-			once.Lock()
-			defer once.Unlock()
+			mu.Lock()
+			defer mu.Unlock()
 		}
 		stopped = true
 	}

@@ -69,14 +69,18 @@ type Tool struct {
 
 // shown returns tools with the names by which they are kept: without secrets.
 func (s *Store) shown(tools []Tool) []Tool {
-	if s.Hide == nil {
-		return tools
-	}
 	list := make([]Tool, len(tools))
 	for i, t := range tools {
-		list[i] = Tool{s.Hide(t.Name), t.Raw}
+		list[i] = Tool{s.hidden(t.Name), t.Raw}
 	}
 	return list
+}
+
+func (s *Store) hidden(text string) string {
+	if s.Hide == nil {
+		return text
+	}
+	return s.Hide(text)
 }
 
 // server returns what is known of a server, and holds its turn.
@@ -149,10 +153,10 @@ func (v *server) store(b *book) error {
 // pin returns what is kept of a definition: without secrets.
 func (s *Store) pin(d definition) pin {
 	p := pin{digest: d.digest(), text: d}
-	if s == nil || s.Hide == nil {
+	if s == nil {
 		return p
 	}
-	if text := s.Hide(string(d)); text != string(d) {
+	if text := s.hidden(string(d)); text != string(d) {
 		p.text, p.hidden = definition(text), true
 		if !json.Valid(p.text) { // as one of digits was a number in it
 			p.text = nil
@@ -189,9 +193,7 @@ func (s *Store) ApproveAll(name string, tools []Tool, others []string) error {
 	was, _ := v.book()
 	b := newBook()
 	for _, tool := range others {
-		if s.Hide != nil {
-			tool = s.Hide(tool)
-		}
+		tool = s.hidden(tool)
 		if p, ok := was.pins[tool]; ok {
 			b.put(tool, p)
 		}
@@ -218,10 +220,7 @@ func (s *Store) Approved(name, tool string) (string, error) {
 	v := s.server(name)
 	defer v.turn.Unlock()
 	b, err := v.book()
-	if s.Hide != nil {
-		tool = s.Hide(tool)
-	}
-	p, ok := b.pins[tool]
+	p, ok := b.pins[s.hidden(tool)]
 	if err != nil || !ok {
 		return "", err
 	}

@@ -61,7 +61,7 @@ func (f *family) compile(text string) (c *condition, looks looking, err error) {
 	if _, written := patterns(tree); !written {
 		return nil, looks, &Fault{Key: "if", Text: "a regular expression has to be written in the condition: who asks could send one that takes long"}
 	}
-	if says := f.never(tree); says != "" {
+	if says := never(tree); says != "" {
 		return nil, looks, &Fault{Key: "if", Text: says}
 	}
 	if cost, err := env.EstimateCost(tree, sizes{}); err != nil || cost.Min > maxLeast {
@@ -243,9 +243,8 @@ func patterns(tree *cel.Ast) (list []string, written bool) {
 
 // never says which comparison of a condition with a word cannot hold, as the root can
 // only be others; "" if none is so.
-func (f *family) never(tree *cel.Ast) string {
+func never(tree *cel.Ast) (says string) {
 	names := tree.NativeRep().ReferenceMap()
-	says := ""
 	ast.PostOrderVisit(tree.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() != ast.CallKind || !slices.Contains([]string{operators.Equals, operators.NotEquals, operators.In}, e.AsCall().FunctionName()) {
 			return
@@ -253,16 +252,13 @@ func (f *family) never(tree *cel.Ast) string {
 		args := e.AsCall().Args()
 		for i, arg := range args {
 			name := names[arg.ID()]
-			if name == nil {
+			if name == nil || wordsOf[name.Name] == nil {
 				continue
 			}
-			at := slices.IndexFunc(f.roots, func(r root) bool { return r.name == name.Name })
-			if at < 0 || f.roots[at].words == nil {
-				continue
-			}
+			words := wordsOf[name.Name]
 			for _, word := range literals(args[len(args)-1-i]) {
-				if says == "" && !slices.Contains(f.roots[at].words, word) {
-					says = fmt.Sprintf("%s is never %.64q: it is one of %s", name.Name, word, strings.Join(f.roots[at].words, ", "))
+				if says == "" && !slices.Contains(words, word) {
+					says = fmt.Sprintf("%s is never %.64q: it is one of %s", name.Name, word, strings.Join(words, ", "))
 				}
 			}
 		}

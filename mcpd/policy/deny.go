@@ -101,7 +101,8 @@ func (p *Policy) tryDeny(e *Event) *Decision {
 	return nil
 }
 
-// twins are hutch's own tools that do the same by several names: who says one means all.
+// twins are the names of those of hutch's own tools that have several: a rule about one
+// name is about all.
 var twins = [][]string{{"dir_list", "file_list", "fs.list"}, {"file_read", "fs.read"}, {"file_write", "fs.write"}, {"file_delete", "fs.delete"}}
 
 // IsTwin tells whether a tool is one of hutch's own for files that another of a set does as

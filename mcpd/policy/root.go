@@ -15,64 +15,66 @@ type root struct {
 	name  string
 	kind  *cel.Type
 	value func(*Event) any
-	words []string // that it can be; nil: others
 }
 
 var table = cel.MapType(cel.StringType, cel.DynType)
 
 // everyRoots are those of every event.
 var everyRoots = []root{
-	{"vm.name", cel.StringType, func(e *Event) any { return e.VM }, nil},
-	{"vm.profile", cel.StringType, func(e *Event) any { return e.Profile }, nil},
-	{"session", cel.StringType, func(e *Event) any { return e.Session }, nil},
-	{"principal", cel.StringType, func(e *Event) any { return e.Principal }, nil},
+	{"vm.name", cel.StringType, func(e *Event) any { return e.VM }},
+	{"vm.profile", cel.StringType, func(e *Event) any { return e.Profile }},
+	{"session", cel.StringType, func(e *Event) any { return e.Session }},
+	{"principal", cel.StringType, func(e *Event) any { return e.Principal }},
 }
 
 // requestRoots are those of what is asked over MCP, and of what came of it.
 var requestRoots = []root{
-	{"mcp.request.method", cel.StringType, func(e *Event) any { return e.Method }, nil},
-	{"mcp.request.server_name", cel.StringType, func(e *Event) any { return e.Server }, nil},
-	{"mcp.request.tool_name", cel.StringType, func(e *Event) any { return e.Tool }, nil},
-	{"mcp.request.name", cel.StringType, func(e *Event) any { return e.Name }, nil},
-	{"mcp.request.arguments", table, (*Event).arguments, nil},
-	{"mcp.request.process_name", cel.StringType, func(e *Event) any { return e.Process }, nil},
+	{"mcp.request.method", cel.StringType, func(e *Event) any { return e.Method }},
+	{"mcp.request.server_name", cel.StringType, func(e *Event) any { return e.Server }},
+	{"mcp.request.tool_name", cel.StringType, func(e *Event) any { return e.Tool }},
+	{"mcp.request.name", cel.StringType, func(e *Event) any { return e.Name }},
+	{"mcp.request.arguments", table, (*Event).arguments},
+	{"mcp.request.process_name", cel.StringType, func(e *Event) any { return e.Process }},
 }
 
 var responseRoots = []root{
-	{"mcp.response.is_error", cel.BoolType, func(e *Event) any { return e.status() != statusOK }, nil},
-	{"mcp.response.result_status", cel.StringType, func(e *Event) any { return e.status() }, []string{statusOK, statusFailed, statusError}},
-	{"mcp.response.content", cel.ListType(cel.DynType), (*Event).content, nil},
-	{"mcp.response.structured", cel.DynType, (*Event).structured, nil},
-	{"mcp.response.bytes", cel.IntType, func(e *Event) any { return int64(len(e.Answer)) }, nil},
+	{"mcp.response.is_error", cel.BoolType, func(e *Event) any { return e.status() != statusOK }},
+	{"mcp.response.result_status", cel.StringType, func(e *Event) any { return e.status() }},
+	{"mcp.response.content", cel.ListType(cel.DynType), (*Event).content},
+	{"mcp.response.structured", cel.DynType, (*Event).structured},
+	{"mcp.response.bytes", cel.IntType, func(e *Event) any { return int64(len(e.Answer)) }},
 }
 
 // askRoots are those of what a server asks of the guest.
 var askRoots = []root{
-	{"mcp.ask.method", cel.StringType, func(e *Event) any { return e.Method }, nil},
-	{"mcp.ask.server_name", cel.StringType, func(e *Event) any { return e.Server }, nil},
-	{"mcp.ask.params", table, (*Event).arguments, nil},
-	{"mcp.ask.process_name", cel.StringType, func(e *Event) any { return e.Process }, nil},
+	{"mcp.ask.method", cel.StringType, func(e *Event) any { return e.Method }},
+	{"mcp.ask.server_name", cel.StringType, func(e *Event) any { return e.Server }},
+	{"mcp.ask.params", table, (*Event).arguments},
+	{"mcp.ask.process_name", cel.StringType, func(e *Event) any { return e.Process }},
 }
 
 var fileRoots = []root{
-	{"file.operation", cel.StringType, func(e *Event) any { return e.Operation }, nil},
-	{"file.path", cel.StringType, func(e *Event) any { return e.Path }, nil},
-	{"file.bytes", cel.IntType, func(e *Event) any { return e.Bytes }, nil},
+	{"file.operation", cel.StringType, func(e *Event) any { return e.Operation }},
+	{"file.path", cel.StringType, func(e *Event) any { return e.Path }},
+	{"file.bytes", cel.IntType, func(e *Event) any { return e.Bytes }},
 }
 
 var execRoots = []root{
-	{"exec.command", cel.StringType, func(e *Event) any { return e.Command }, nil},
-	{"exec.args", cel.ListType(cel.StringType), func(e *Event) any { return e.Words }, nil},
+	{"exec.command", cel.StringType, func(e *Event) any { return e.Command }},
+	{"exec.args", cel.ListType(cel.StringType), func(e *Event) any { return e.Words }},
 }
 
 // httpRoots are those of a request to the proxy.
 var httpRoots = []root{
-	{"http.host", cel.StringType, func(e *Event) any { return e.Host }, nil},
-	{"http.port", cel.IntType, func(e *Event) any { return e.Port }, nil},
-	{"http.method", cel.StringType, func(e *Event) any { return e.Method }, nil},
-	{"http.path", cel.StringType, func(e *Event) any { return e.Path }, nil},
-	{"http.scheme", cel.StringType, func(e *Event) any { return e.Scheme }, nil},
+	{"http.host", cel.StringType, func(e *Event) any { return e.Host }},
+	{"http.port", cel.IntType, func(e *Event) any { return e.Port }},
+	{"http.method", cel.StringType, func(e *Event) any { return e.Method }},
+	{"http.path", cel.StringType, func(e *Event) any { return e.Path }},
+	{"http.scheme", cel.StringType, func(e *Event) any { return e.Scheme }},
 }
+
+// wordsOf are the words that a root can be, where it can be no others.
+var wordsOf = map[string][]string{"mcp.response.result_status": {statusOK, statusFailed, statusError}}
 
 // A family is an event with the roots that conditions on it have.
 type family struct {

@@ -26,7 +26,7 @@ const Mark = "[redacted]"
 // are secrets that were encoded otherwise (in hex, compressed) or taken apart.
 // The zero Redactor knows no values.
 type Redactor struct {
-	ValuesOnly bool // it takes out nothing but those; set it before it is used
+	ValuesOnly bool // it takes out nothing but the values; set it before it is used
 
 	clues atomic.Pointer[clues] // lasting, and what passing has
 
@@ -95,13 +95,12 @@ func (r *Redactor) none() *clues {
 	return patterns
 }
 
-// JSON returns a value of JSON without the secrets, as it came where it has none. It is
-// not ok where what is left would be no JSON.
+// JSON is Known for a value of JSON. It is not ok where what is left would be no JSON.
 func (r *Redactor) JSON(value []byte) (left []byte, ok bool) {
-	if r.ValuesOnly && r.clues.Load() == nil {
+	if r.clues.Load() == nil {
 		return value, true
 	}
-	spans := r.current().spans(string(value), r.ValuesOnly)
+	spans := r.current().spans(string(value), true)
 	if len(spans) == 0 {
 		return value, true
 	}
@@ -138,8 +137,8 @@ func (r *Redactor) PreviewString(s string, max int) string {
 	return cs.preview(window(s, max, cs.margin), len(s), max)
 }
 
-// window returns as much of a text as is looked at for a preview of its first max
-// bytes: those, and so many that a view of them has margin bytes.
+// window returns the part of a text that is looked at for a preview of its first max
+// bytes: those, and more until a view of what follows has margin bytes.
 func window[T []byte | string](text T, max, margin int) string {
 	n := margin
 	for max+n < len(text) && len(viewOf(string(text[max:max+n])).text) < margin {

@@ -18,7 +18,7 @@ type view struct {
 	rounds [][]edit // that were made, each of what the one before has left
 }
 
-// An edit has a piece of a text in the place of another.
+// An edit is a piece of the text, and the piece that it stands for in the text before.
 type edit struct{ start, end, was, wasEnd int }
 
 // maxRounds is how often the escapes are gone over: a round can bring some to light, as
@@ -40,8 +40,8 @@ func viewOf(src string) view {
 	return v
 }
 
-// plain returns the text with its escapes in one way, and what it has changed. How many
-// backslashes there are says how deep the string is in others: 1, 2, 4 … that are not
+// plain returns the text with each escape written in one way, and what it changed. The
+// number of backslashes says how deep a string is in others: 1, 2, 4 …, which are not
 // escaped themselves.
 func plain(src string) (text string, edits []edit) {
 	var b strings.Builder
@@ -73,8 +73,8 @@ func plain(src string) (text string, edits []edit) {
 	return b.String(), edits
 }
 
-// escaped returns how a view has what is escaped at the beginning of s, behind so many
-// backslashes, and its length without these; 0 where that is as it is to be.
+// escaped returns how a view writes the escape at the beginning of s, which follows unit
+// backslashes, and its length without these; 0 where nothing is to change.
 func escaped(s string, unit int) (as string, size int) {
 	if strings.HasPrefix(s, "/") {
 		return "/", 1
@@ -117,8 +117,8 @@ func unit16(s string) rune {
 	return rune(n)
 }
 
-// source returns a part of the view as that of the text that it was made of, with the
-// whole of an escape of which it has some.
+// source returns the part of the original text that a part of the view stands for. An
+// escape of which it has some is in it as a whole.
 func (v *view) source(sp span) span {
 	for i := len(v.rounds) - 1; i >= 0; i-- {
 		edits := v.rounds[i]

@@ -240,8 +240,8 @@ func (c *Config) Timeout(workload string) time.Duration {
 // find out when they run.
 func (c *Config) Tools() []*composite.Tool { return c.tools }
 
-// Safe returns the configuration of a VM whose clients take no long names: the names
-// that tell servers apart, as far as every client takes them.
+// Safe returns the configuration of a VM by which tools and prompts keep their full names,
+// as far as every client takes them.
 func Safe() *Config {
 	c := (&Config{full: true}).withDefaults()
 	c.Aggregation.Conflicts, c.Aggregation.ConflictsConfig.PrefixFormat = Prefix, workloadWord+jsonrpc.Separator

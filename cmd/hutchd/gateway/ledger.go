@@ -128,9 +128,9 @@ func (g *Gateway) Record(table string, r ledger.Row) {
 	}
 }
 
-// RowBegun tells readers of a table's text of what will be a row, when it has taken long.
+// RowBegun tells readers of a table's text of what will be a row, if that takes long.
 func (g *Gateway) RowBegun(table string, r ledger.Row) (stop func()) {
-	return ledger.Later(func() {
+	return ledger.IfLong(func() {
 		if db, err := g.Ledger(); err == nil {
 			db.RowBegun(g.ctx, table, r)
 		}

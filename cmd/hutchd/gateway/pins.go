@@ -15,8 +15,8 @@ import (
 const pinsFolder = "pins"
 
 // Approve approves a tool, or all of a server, as Endpoint.Approve has it. Each tool
-// that it lets through is recorded with who approved it. One whose name has a secret is
-// known by what is shown of that.
+// that it lets through is recorded with who approved it. A name with a secret in it is
+// given as it is shown.
 func (g *Gateway) Approve(ctx context.Context, who mcpd.Caller, name, digest string) error {
 	if strings.Contains(name, redact.Mark) {
 		for _, it := range g.MCP.Held() {

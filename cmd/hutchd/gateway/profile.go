@@ -59,15 +59,15 @@ func (g *Gateway) Configure(ctx context.Context) error {
 		g.cfg.Configured(p)
 	}
 	_, err = g.Ledger()
-	g.name(p.SafeNames)
+	g.arrange(p.SafeNames)
 	g.MCP.SetFiles(strings.TrimSuffix(p.Files, profiles.AllFiles))
 	g.MCP.SetPending(p.MaxPending)
 	return errors.Join(err, g.MCP.SetLimits(ctx, p.Limits), g.MCP.Reload(ctx, g.servers(p), p.Policy))
 }
 
-// name gives the clients of a VM names that all of them take, or the full ones; those
-// of a server or a group have a config of their own.
-func (g *Gateway) name(safe bool) {
+// arrange gives the clients of a VM safe names of tools, or the full ones. A server or a
+// group has a config that says the names.
+func (g *Gateway) arrange(safe bool) {
 	if g.cfg.Servers != nil || g.safe == safe {
 		return
 	}

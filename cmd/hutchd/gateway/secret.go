@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 
 	"hutch/profiles"
@@ -39,15 +38,13 @@ func (g *Gateway) HideOthers(of *Gateway, values []string) {
 	}
 }
 
-// hideEchoes takes out of what a server says to the client what the profile wants hidden
-// of that.
+// hideEchoes takes the secrets that the profile wants hidden out of what a server says.
 func (g *Gateway) hideEchoes(value []byte) (left []byte, ok bool) {
 	switch g.profile.Load().Hide {
 	case profiles.HideNothing:
 		return value, true
 	case profiles.HideKnown:
-		known := g.red.Known(string(value))
-		return []byte(known), known == string(value) || json.Valid([]byte(known))
+		return g.red.JSON(value)
 	}
 	return g.credentials.JSON(value)
 }

@@ -236,12 +236,12 @@ func (e *Exec) record(message string, began time.Time, own trace.Context, line s
 	e.vm.Record(ledger.Execs, row)
 }
 
-// justKilled is how long ago the host may have been seen to kill what has ended now.
+// justKilled is how long before a command's end the host may have been seen to kill it.
 const justKilled = 3 * time.Second
 
-// outOfMemory says why a command was killed that began at a time, "" if not for want of
-// memory: the host has just killed something, or a guest with a kernel of its own says so.
-// A shell tells the same of what it ran by its own status.
+// outOfMemory says why a command that began at a time and ended with line was killed, "" if
+// not for want of memory. A guest with a kernel of its own says so in line; else the host
+// has just killed something. A shell ends with 137 if what it ran was killed.
 func (v *Sandbox) outOfMemory(line string, began time.Time) string {
 	f := strings.Fields(line)
 	if len(f) == 0 || f[0] != "SIGKILL" && f[0] != "137" {

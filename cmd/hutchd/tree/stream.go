@@ -28,7 +28,7 @@ func (s *stream) ReadAt(ctx context.Context, p []byte, _ int64) (int, error) {
 	return n, err
 }
 
-// ends opens a file that blocks as one that ends at what there is so far.
+// ends has a file that blocks end after what there is so far.
 func ends(open func(call, int) (fs.Handle, error)) func(call, int) (fs.Handle, error) {
 	return func(c call, flags int) (fs.Handle, error) {
 		h, err := open(c, flags|syscall.O_NONBLOCK)
@@ -52,5 +52,6 @@ func (h ending) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// nothing is the text of a file that is only written: who edits files reads them first.
+// nothing is the text of a file that is only written: programs that edit a file read it
+// first.
 func nothing(call) (string, error) { return "", nil }

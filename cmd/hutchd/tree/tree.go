@@ -167,13 +167,19 @@ func serverRow() []row {
 		{Name: "mcp", Perm: 0o555, Rows: mcpRows("TOOL", "PROMPT"), Doc: "what is asked of the server"},
 		{Name: "db", Perm: 0o555, Rows: dbRows(), Doc: "the ledger of this server, to ask and to copy"},
 		{Name: "timeline", Perm: 0o600, Open: openTimeline, Doc: "what happened, a JSON line each, in order of time; write trace, since, layer … first to narrow it"},
-		{Name: "log", Perm: 0o500, Doc: "logs of this server: growing files that end", Rows: []row{
-			{Name: "events", Perm: 0o400, Open: ledgerLog(ledger.VMs, false), Size: ledgerSize(ledger.VMs), Doc: "the same as events, but ends"},
-			{Name: "server", Perm: 0o400, Open: logFile("agg"), Size: logSize("agg"), Doc: "what the server writes to its standard error, and the aggregator's log"},
-			{Name: "audit", Perm: 0o400, Open: ledgerLog(ledger.Calls, false), Size: ledgerSize(ledger.Calls), Doc: "the same as mcp/calls, but ends"},
-			{Name: "security", Perm: 0o400, Open: ledgerLog(ledger.Security, false), Size: ledgerSize(ledger.Security), Doc: "refused calls, a JSON line each"},
-		}},
+		{Name: "log", Perm: 0o500, Doc: "logs of this server: growing files that end", Rows: gatewayLogRows(
+			row{Name: "server", Perm: 0o400, Open: logFile("agg"), Size: logSize("agg"), Doc: "what the server writes to its standard error, and the aggregator's log"})},
 	}}}
+}
+
+// gatewayLogRows are the logs of a server or a group: own is the only one that differs.
+func gatewayLogRows(own row) []row {
+	return []row{
+		{Name: "events", Perm: 0o400, Open: ledgerLog(ledger.VMs, false), Size: ledgerSize(ledger.VMs), Doc: "the same as events, but ends"},
+		own,
+		{Name: "audit", Perm: 0o400, Open: ledgerLog(ledger.Calls, false), Size: ledgerSize(ledger.Calls), Doc: "the same as mcp/calls, but ends"},
+		{Name: "security", Perm: 0o400, Open: ledgerLog(ledger.Security, false), Size: ledgerSize(ledger.Security), Doc: "refused calls, a JSON line each"},
+	}
 }
 
 func groupRow() []row {
@@ -189,12 +195,8 @@ func groupRow() []row {
 		{Name: "mcp", Perm: 0o555, Rows: mcpRows("TOOL", "PROMPT"), Doc: "what is asked of the group"},
 		{Name: "db", Perm: 0o555, Rows: dbRows(), Doc: "the ledger of this group, to ask and to copy"},
 		{Name: "timeline", Perm: 0o600, Open: openTimeline, Doc: "what happened, a JSON line each, in order of time; write trace, since, layer … first to narrow it"},
-		{Name: "log", Perm: 0o500, Doc: "logs of this group: growing files that end", Rows: []row{
-			{Name: "events", Perm: 0o400, Open: ledgerLog(ledger.VMs, false), Size: ledgerSize(ledger.VMs), Doc: "the same as events, but ends"},
-			{Name: "agg", Perm: 0o400, Open: logFile("agg"), Size: logSize("agg"), Doc: "the aggregator's log"},
-			{Name: "audit", Perm: 0o400, Open: ledgerLog(ledger.Calls, false), Size: ledgerSize(ledger.Calls), Doc: "the same as mcp/calls, but ends"},
-			{Name: "security", Perm: 0o400, Open: ledgerLog(ledger.Security, false), Size: ledgerSize(ledger.Security), Doc: "refused calls, a JSON line each"},
-		}},
+		{Name: "log", Perm: 0o500, Doc: "logs of this group: growing files that end", Rows: gatewayLogRows(
+			row{Name: "agg", Perm: 0o400, Open: logFile("agg"), Size: logSize("agg"), Doc: "the aggregator's log"})},
 	}}}
 }
 

@@ -33,14 +33,11 @@ func vmVerbs() []verb {
 	}
 }
 
-func startVM(c call, _ []string) error { return c.At.vm.Start(c.Ctx) }
-func confirmVM(c call, _ []string) error {
-	return c.At.vm.Confirm(c.Ctx)
-}
-
-func checkVM(c call, _ []string) error { return c.At.vm.Check(c.Ctx) }
-func stopVM(c call, _ []string) error  { return c.At.vm.Stop(c.Ctx) }
-func killVM(c call, _ []string) error  { return c.At.vm.Kill(c.Ctx) }
+func confirmVM(c call, _ []string) error { return c.At.vm.Confirm(c.Ctx) }
+func startVM(c call, _ []string) error   { return c.At.vm.Start(c.Ctx) }
+func checkVM(c call, _ []string) error   { return c.At.vm.Check(c.Ctx) }
+func stopVM(c call, _ []string) error    { return c.At.vm.Stop(c.Ctx) }
+func killVM(c call, _ []string) error    { return c.At.vm.Kill(c.Ctx) }
 
 func suspendVM(c call, _ []string) error    { return c.At.vm.Suspend(c.Ctx) }
 func resumeVM(c call, _ []string) error     { return c.At.vm.Resume(c.Ctx) }
