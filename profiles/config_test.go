@@ -44,7 +44,7 @@ func TestParseConfig(t *testing.T) {
 		{"ttl 5\n", Config{}, `ttl "5" is not a time: say a unit, like 5s`},
 		{"ram 1MiB\n", Config{}, "ram is too small: 1MiB < 64MiB"},
 		{"ram 512\n", Config{}, "ram is too small: 512 bytes < 64MiB: say a unit, like 512MiB"},
-		{"ram 2.5GB\n", Config{}, `ram "2.5GB" is not a size like 512MiB: a whole number of K to T, KiB to TiB or KB to TB`},
+		{"ram 2.5GB\n", Config{}, `ram "2.5GB" is not a size like 512MiB: a whole number of K, KB, KiB to TiB`},
 		{"ram -1\n", Config{}, "is not a size"},
 		{"ram 99999999999GiB\n", Config{}, "is not a size"},
 		{"ram GiB\n", Config{}, "is not a size"},

@@ -127,7 +127,7 @@ func TestParseRefuses(t *testing.T) {
 		{"kernel = \"vmlinuz\"", `line 1: kernel "vmlinuz" is not an absolute path`},
 		{"ram = 512", `line 1: ram: write a size in quotes like "512MiB"`},
 		{"[http]\ntimeout = 30", `line 2: http.timeout: write a time in quotes like "30s"`},
-		{"ram = \"512 MB\"", `line 1: ram "512 MB" is not a size like 512MiB: a whole number of K to T, KiB to TiB or KB to TB`},
+		{"ram = \"512 MB\"", `line 1: ram "512 MB" is not a size like 512MiB: a whole number of K, KB, KiB to TiB`},
 		{"ram = \"-1\"", `line 1: ram "-1" is not a size`},
 		{"ram = \"+1\"", `line 1: ram "+1" is not a size`},
 		{"ram = \"9999999999GiB\"", `line 1: ram "9999999999GiB" is not a size`},

@@ -32,7 +32,7 @@ func Size(text string) (int64, error) {
 		}
 		return int64(n) * u.bytes, nil
 	}
-	return 0, fmt.Errorf("%.64q is not a size like 512MiB: a whole number of K to T, KiB to TiB or KB to TB", text)
+	return 0, fmt.Errorf("%.64q is not a size like 512MiB: a whole number of K, KB, KiB to TiB", text)
 }
 
 // SizeText is the shortest exact text for n bytes.

@@ -21,7 +21,7 @@ func TestSize(t *testing.T) {
 		}
 	}
 	_, err := Size(strings.Repeat("lots", 100))
-	if want := `"` + strings.Repeat("lots", 16) + `" is not a size like 512MiB: a whole number of K to T, KiB to TiB or KB to TB`; err.Error() != want {
+	if want := `"` + strings.Repeat("lots", 16) + `" is not a size like 512MiB: a whole number of K, KB, KiB to TiB`; err.Error() != want {
 		t.Errorf("%v; want %s", err, want)
 	}
 }
