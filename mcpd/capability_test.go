@@ -72,20 +72,14 @@ func TestNoPolicy(t *testing.T) {
 	st.dial(t, 1).fails("tools/call", readFile, jsonrpc.CodeInternal, "there is no policy yet")
 }
 
-// TestTwins has two tools that do the same: denied by name is the one, and a rule
-// about files is about both.
+// TestTwins has two tools that do the same: what is said of the one by its name, or of
+// files, is about both.
 func TestTwins(t *testing.T) {
 	t.Parallel()
 	keep := policy.Rule{ID: "keep", On: policy.OnFile, If: `file.operation == "delete"`, Decision: policy.Block, Priority: policy.PriorityUsual}
-	for _, tt := range []struct {
-		cfg   policy.Config
-		stays bool
-	}{
-		{policy.Config{Deny: []string{"fs.delete"}}, false},
-		{policy.Config{Rules: []policy.Rule{keep}}, true},
-	} {
+	for _, cfg := range []policy.Config{{Deny: []string{"fs.delete"}}, {Deny: []string{"file_delete"}}, {Rules: []policy.Rule{keep}}} {
 		st := newSite(t, nil, nil)
-		if err := st.Reload(t.Context(), nil, compiled(t, tt.cfg)); err != nil {
+		if err := st.Reload(t.Context(), nil, compiled(t, cfg)); err != nil {
 			t.Fatal(err)
 		}
 		file := filepath.Join(st.work, "f")
@@ -93,12 +87,12 @@ func TestTwins(t *testing.T) {
 		g := st.hello(t, 1, `{}`)
 		for _, tool := range []string{"fs.delete", "file_delete"} {
 			m := g.do("tools/call", `{"name":"`+tool+`","arguments":{"path":"f"}}`)
-			if refused := m.Error != nil; refused != (tt.stays || tool == "fs.delete") {
-				t.Errorf("%+v: %s: %s %+v", tt.cfg, tool, m.Result, m.Error)
+			if m.Error == nil {
+				t.Errorf("%+v: %s: %s", cfg, tool, m.Result)
 			}
 		}
-		if _, err := os.Stat(file); (err == nil) != tt.stays {
-			t.Errorf("%+v: the file: %v", tt.cfg, err)
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("%+v: the file: %v", cfg, err)
 		}
 	}
 }

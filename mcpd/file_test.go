@@ -114,7 +114,7 @@ func TestSearchDecided(t *testing.T) {
 		{`{"name":"fs.grep","arguments":{"pattern":"here"}}`, `src/a:1:here\n[left out, as the policy refuses it: 3]`, "config"},
 		{`{"name":"fs.grep","arguments":{"pattern":"here","path":"keys"}}`, `"files_searched":0,"truncated":false,"refused":1`, "k:1"},
 		{`{"name":"fs.glob","arguments":{"pattern":"**"}}`, `"refused":1`, "config"},
-		{`{"name":"file_list","arguments":{}}`, `"refused":1`, "keys/k"},
+		{`{"name":"file_list","arguments":{}}`, `"refused":2`, "keys/k"},
 		{`{"name":"fs.list","arguments":{"path":"src"}}`, `file 4 \"new\\nline\"`, "refused"},
 	} {
 		if got := string(g.ok("tools/call", tt.params)); !strings.Contains(got, tt.has) || strings.Contains(got, tt.hasNot) {

@@ -45,8 +45,8 @@ func TestRun(t *testing.T) {
 		{[]string{"sh", "-c", "kill -KILL $$"}, "", "", "", "killed"},
 		{[]string{"/no/such/program"}, "", "", "hutch: file does not exist: ", "127"},
 		{[]string{"/etc/passwd"}, "", "", "hutch: permission denied", "126"},
-		{[]string{"-image", "none", "true"}, "", "", "hutch: file does not exist: ", "1"},
-		{[]string{}, "", "", "usage: hutch run ", "2"},
+		{[]string{"-image", "none", "true"}, "", "", "hutch: file does not exist: ", "125"},
+		{[]string{}, "", "", "usage: hutch run ", "125"},
 		{[]string{"sh", "-c", "cd; pwd; id -u"}, "", "/root\n0\n", "", "0"},
 	} {
 		cmd := s.command("hutch", append([]string{"run"}, c.args...)...)
