@@ -81,10 +81,10 @@ func TestInterrupted(t *testing.T) {
 		do                        func() // while the call is under way
 	}{
 		{"the server dies", "die", `{"hutch/reached":true}`, "interrupted", nil},
-		{"the aggregator is killed", "wait", `{"hutch/reached":true}`, "interrupted", func() { syscall.Kill(st.AggregatorPID(), syscall.SIGKILL) }},
 		{"another endpoint says so", "error", `{"hutch/reached":true}`, "interrupted", nil},
 		{"the server says no", "error", `{"big":9007199254740993}`, "error", nil},
 		{"there is no server", "echo", `{"hutch/reached":false}`, "error", nil},
+		{"the aggregator is killed", "wait", `{"hutch/reached":true}`, "interrupted", func() { syscall.Kill(st.AggregatorPID(), syscall.SIGKILL) }},
 	} {
 		if tt.what == "there is no server" {
 			refuse <- true
