@@ -9,12 +9,16 @@ import (
 	"hutch/aggd/wire"
 )
 
-// items returns a list of the server for the clients of u. While u has none, they get
-// the list of another connection, so that nobody waits for one more program to start.
+// items returns a list of the server for the clients of u. If u has none in a moment,
+// they get the list of another connection: nobody waits long for one more program to
+// start, and most are there by then, for clients that ask once.
 func (s *server) items(ctx context.Context, u *upstream, l *wire.List) [][]byte {
-	if !u.gives(l) {
-		if lent, there := s.lend(u, l); there {
-			return lent
+	if !u.gives(l) && s.lender(u, l) != nil {
+		u.awaitList(ctx, l)
+		if _, ok := u.filled(l); !ok {
+			if lent, there := s.lend(u, l); there {
+				return lent
+			}
 		}
 	}
 	items := u.items(ctx, l)
@@ -30,17 +34,42 @@ func (s *server) items(ctx context.Context, u *upstream, l *wire.List) [][]byte 
 	return items
 }
 
-// lend returns a list as another connection has it, for the clients of u.
-func (s *server) lend(u *upstream, l *wire.List) ([][]byte, bool) {
+// awaitList waits a moment for the list of u, unless u has borrowed one since it last had
+// its own.
+func (u *upstream) awaitList(ctx context.Context, l *wire.List) {
+	u.mu.Lock()
+	borrowed := !u.lent.IsZero()
+	u.mu.Unlock()
+	if borrowed {
+		return
+	}
+	if wait, _ := u.startFetch(l); wait != nil {
+		pause(listMoment, wait, ctx.Done())
+	}
+}
+
+// lender returns another connection than u that has a list, or nil: first that for
+// clients without capabilities.
+func (s *server) lender(u *upstream, l *wire.List) *upstream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(s.ups)) { // that for clients without capabilities first
-		if items, ok := s.ups[key].filled(l); ok && s.ups[key] != u {
-			u.borrow(l, items)
-			return items, true
+	for _, key := range slices.Sorted(maps.Keys(s.ups)) {
+		if _, ok := s.ups[key].filled(l); ok && s.ups[key] != u {
+			return s.ups[key]
 		}
 	}
-	return nil, false
+	return nil
+}
+
+// lend returns a list as another connection has it, for the clients of u.
+func (s *server) lend(u *upstream, l *wire.List) ([][]byte, bool) {
+	from := s.lender(u, l)
+	if from == nil {
+		return nil, false
+	}
+	items, _ := from.filled(l)
+	u.borrow(l, items)
+	return items, true
 }
 
 // borrow notes that the host was given the items of another connection, and begins to
