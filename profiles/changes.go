@@ -46,7 +46,7 @@ func Changes(was, is *Profile) string {
 	return strings.Join(words, ", ")
 }
 
-// waiting returns the keys that another profile says otherwise, which hold from a start on.
+// waiting returns the keys that differ and hold from the next start on.
 func waiting(was, is *Profile) (keys []string) {
 	if !maps.Equal(was.Env, is.Env) {
 		keys = append(keys, "env")

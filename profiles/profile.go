@@ -39,7 +39,7 @@ type Profile struct {
 	HTTP     HTTP
 	Commands Commands
 	Storage  Storage
-	Hide     string // what of secrets is taken out of what servers say: a word of HideCredentials' kind; "": that
+	Hide     string // which secrets are taken out of what servers say: HideKnown, HideNothing or, also as "", HideCredentials
 	// Privileged says that corp allows permission profiles that ask to be so.
 	Privileged bool
 	// MaxPending is how many bytes the VM's MCP sessions may hold; 0: the default.
@@ -117,10 +117,9 @@ func (p *Profile) Secrets() []string {
 	return slices.Compact(hidden)
 }
 
-// Credentials returns the values in the profile by which its servers are told who asks:
-// their tokens, and headers whose names say, to secret, that they are such. What is a
-// reference to one is not among them, nor are the values of environments, most of which
-// are ordinary words.
+// Credentials returns the credentials that the profile itself has of its servers: their
+// tokens, and the headers that are secret by their names. References are not among them,
+// nor are the values of environments, most of which are ordinary words.
 func (p *Profile) Credentials(secret func(name string) bool) (values []string) {
 	for _, s := range p.Servers {
 		if !reference.Is(s.BearerToken) {

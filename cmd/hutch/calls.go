@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -70,12 +69,8 @@ func printCalls(text io.Reader, follow bool) error {
 		} else if err != nil {
 			return fmt.Errorf("mcp/calls: %w", err)
 		}
-		took := "-"
-		if l.Duration != nil {
-			took = strconv.FormatFloat(*l.Duration, 'f', 1, 64)
-		}
 		what := cut(cmp.Or(l.Error, l.Request), 200)
-		err := t.row(nil, l.Time.Local().Format(moment), cmp.Or(l.Decision, "-"), took, cmp.Or(l.Tool, l.Method), what)
+		err := t.row(nil, l.Time.Local().Format(moment), cmp.Or(l.Decision, "-"), tookText(l.Duration), cmp.Or(l.Tool, l.Method), what)
 		if more, _ := lines.Buffered().Read(make([]byte, 2)); follow && more < 2 && err == nil {
 			err = t.flush() // there is no other yet
 		}

@@ -138,8 +138,8 @@ func (c *command) argument(ctx context.Context, before []string, last string) []
 	}
 }
 
-// named returns what a word of the table of commands, or of a flag, may be, behind what
-// stands before.
+// named returns what an argument may be that the table of commands calls word, or the value
+// of a flag of that name, behind the arguments before.
 func named(ctx context.Context, word string, before []string) []string {
 	of := append(slices.Clip(before), "")[0]
 	switch word {
@@ -189,8 +189,8 @@ func profileNames(c *tree, dir string) (list []string, err error) {
 	return list, err
 }
 
-// pathsIn returns the paths in a VM that begin so, or the VMs, where the user has none of
-// these words in mind but a file here.
+// pathsIn returns the paths in a VM that are in the folder of what was typed, or the VMs
+// where none is named yet. Where nothing fits, the shell completes a file here.
 func pathsIn(ctx context.Context, begun string) (list []string) {
 	vm, name, inVM := place(begun)
 	if !inVM {

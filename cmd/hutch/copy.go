@@ -107,7 +107,7 @@ func copyIn(ctx context.Context, c *tree, from, to string) error {
 	return copyFileIn(c, from, to, st.Mode().Perm())
 }
 
-// special is why a file is not copied that is neither a file nor a folder nor a link.
+// special is the error of a file that is neither a regular file nor a folder nor a link.
 func special(name string, mode os.FileMode) error {
 	kind := "a device"
 	switch {
@@ -119,8 +119,8 @@ func special(name string, mode os.FileMode) error {
 	return fmt.Errorf("%w: %s is %s, and cp copies files, folders and links", fs.ErrUnsupported, name, kind)
 }
 
-// leftOut tells of what a copy of a folder leaves out, if that is why err is: the rest of
-// the folder is copied, and the copy fails at its end.
+// leftOut tells of a file that cannot be copied, if that is what err says, so that the rest
+// of the folder is; result is then that the copy failed.
 func leftOut(err error, result *error) error {
 	switch {
 	case errors.As(err, new(exit)): // in a folder below
@@ -134,7 +134,8 @@ func leftOut(err error, result *error) error {
 	return nil
 }
 
-// copyFolderIn copies a folder. It can be written to until all is in it.
+// copyFolderIn copies a folder. The copy gets its mode last: until then it can be written
+// to.
 func copyFolderIn(ctx context.Context, c *tree, from, to string, mode os.FileMode) error {
 	err := c.mkdir(to, mode|0o700)
 	made := err == nil

@@ -16,8 +16,8 @@ import (
 type settings struct {
 	lines  map[string]string // by key
 	mounts []string
-	hosts  []string // that it may reach besides
-	made   string   // the file of the profile that was made for those
+	hosts  []string // of -allow
+	made   string   // the file of the profile that was made for them; "": none
 }
 
 // machineFlags are keys of a config that have a flag each.
@@ -81,7 +81,7 @@ func defineCreate(flags *flag.FlagSet) action {
 	})
 }
 
-// warn tells of the limits of a VM that nothing holds it to.
+// warn tells which limits of a VM are not enforced.
 func warn(c *tree, dir string) {
 	status, _ := readFile(c, path.Join(dir, "status"))
 	for line := range strings.Lines(status) {
@@ -91,11 +91,11 @@ func warn(c *tree, dir string) {
 	}
 }
 
-// unheld stands between a limit in a status and why nothing holds the VM to it.
+// unheld stands in a status between a limit and why it is not enforced.
 const unheld = " not enforced: "
 
-// known says what of the settings cannot be: an image that is not there, and hosts
-// without a network.
+// known refuses settings that cannot be: an image that is not there, or hosts without a
+// network.
 func (s *settings) known(c *tree) error {
 	ref := s.lines["image"]
 	if s.lines["net"] == "none" && len(s.hosts) > 0 {
@@ -140,7 +140,7 @@ func create(c *tree, vm string, s *settings) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.permit(c, vm); err != nil {
+	if err := s.permit(c, vm); err != nil {
 		c.remove(dir)
 		return err
 	}

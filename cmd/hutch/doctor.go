@@ -19,8 +19,8 @@ type found struct {
 	Text  string `json:"text"`
 }
 
-// defineDoctor has the command that says what the machine and the service lack. What the
-// machine has the service tells, or where none runs, the hutchd beside us.
+// defineDoctor has the command that says what the machine and the service lack. Of the
+// machine the service tells or, where none runs, the hutchd beside us.
 func defineDoctor(flags *flag.FlagSet) action {
 	asJSON := flags.Bool("json", false, "print a JSON object a line")
 	return func(ctx context.Context, _ []string) error {

@@ -67,7 +67,7 @@ func elements[T any](l []T, err error) []T {
 	return l
 }
 
-// thingIn is placeIn of something that may be an image, too.
+// thingIn is placeIn, but it takes an image, too.
 func thingIn(c *tree, what string) (string, error) {
 	if name, found := strings.CutPrefix(what, "images/"); found {
 		dir, err := imageDir(name)
@@ -80,8 +80,8 @@ func thingIn(c *tree, what string) (string, error) {
 	return placeIn(c, what)
 }
 
-// valuesOf returns what key value lines say: of a key with several lines, a list; those
-// behind "# default:", too.
+// valuesOf returns the values of key value lines, also of those behind "# default:". A key
+// with several lines has a list.
 func valuesOf(text string) map[string]any {
 	all := map[string]any{}
 	for line := range strings.Lines(text) {

@@ -17,8 +17,8 @@ type lastLine struct {
 	drawn string
 }
 
-// until does what takes long, and has the line say how far that is; not where ctx ends
-// before it.
+// until does what takes long, and meanwhile draws what say says of it. It does not wait
+// for it where ctx ends.
 func (l *lastLine) until(ctx context.Context, say func() string, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
@@ -41,7 +41,7 @@ func (l *lastLine) until(ctx context.Context, say func() string, do func() error
 	}
 }
 
-// since is a say of what is known by how long it takes alone.
+// since returns a say for until that tells how long it has taken.
 func since(what string) func() string {
 	began := time.Now()
 	return func() string { return fmt.Sprintf("%s … %.0fs", what, time.Since(began).Seconds()) }

@@ -77,6 +77,14 @@ func entryOf(dir, kind, name string) (string, error) {
 	return path.Join(dir, name), nil
 }
 
+// runningVM returns the folder of a VM, which has to run.
+func runningVM(c *tree, vm string) (dir string, err error) {
+	if dir, err = vmDir(vm); err == nil {
+		err = mustRun(c, vm)
+	}
+	return dir, err
+}
+
 // mustRun says why what needs a running VM cannot be done.
 func mustRun(c *tree, vm string) error {
 	status, err := readFile(c, path.Join("vm", vm, "status"))

@@ -39,7 +39,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "hutch: unknown command %q%s; hutch alone lists them\n", name, suggestion(name))
 		os.Exit(2)
 	}
-	os.Exit(status(call(c, args), c.others()))
+	os.Exit(status(call(c, args), c.runsOther()))
 }
 
 // global parses the flags before a command, and returns its name and arguments.
@@ -130,8 +130,8 @@ func (c *command) split(flags *flag.FlagSet, args []string) (rest []string, err 
 	}
 }
 
-// others says that the command ends as another one does, in a VM.
-func (c *command) others() bool { return c.name == "run" || c.name == "exec" }
+// runsOther says that the command runs another one in a VM, and ends as that does.
+func (c *command) runsOther() bool { return c.name == "run" || c.name == "exec" }
 
 func (c *command) usage() string { return strings.TrimSpace("hutch " + c.name + " " + c.args) }
 

@@ -12,7 +12,7 @@ import (
 // madeProfile begins the profiles that we make.
 const madeProfile = "# Made by hutch run -allow.\n"
 
-// addHost takes a host of -allow; what names one, the profile says.
+// addHost takes a host of -allow. Whether it names one, the service says, of the profile.
 func (s *settings) addHost(host string) error {
 	if host == "" || strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == '"' || r == '\\' || r == 0x7f }) {
 		return fmt.Errorf("want a host as pypi.org, *.debian.org or pypi.org:443")
@@ -21,34 +21,33 @@ func (s *settings) addHost(host string) error {
 	return nil
 }
 
-// permit has the VM called name have a profile of its own if there are hosts that it
-// may reach: the one that was said, with those hosts in network.allow. Forbid takes
-// it away.
-func (s *settings) permit(c *tree, name string) (forbid func(), err error) {
+// permit makes a profile for the VM called name, if -allow named hosts: it extends the one
+// that was said, with those hosts in network.allow.
+func (s *settings) permit(c *tree, name string) error {
 	if len(s.hosts) == 0 {
-		return func() {}, nil
+		return nil
 	}
 	base := cmp.Or(s.lines["profile"], "default")
 	allowed, err := s.allowed(c, base)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	file := path.Join("profiles", "run-"+name+".toml")
 	if text, err := readFile(c, file); err == nil && !strings.HasPrefix(text, madeProfile) {
-		return nil, fmt.Errorf("%w: %s, which -allow would write", fs.ErrExist, file)
+		return fmt.Errorf("%w: %s, which -allow would write", fs.ErrExist, file)
 	}
 	text := fmt.Sprintf("%sextends = %q\nnet = \"host-proxy\"\n\n[network]\nallow = [%s]\n", madeProfile, base, allowed)
 	if err := setFile(c, file, 0o600, text); err != nil {
-		return nil, err
+		return err
 	}
 	s.lines["profile"], s.made = "run-"+name, file
-	return func() { s.forbid(c) }, nil
+	return nil
 }
 
-// forbid takes away the profile that permit has made, if so.
+// forbid removes the profile that permit has made, if it has.
 func (s *settings) forbid(c *tree) {
 	if s.made != "" {
-		c.remove(s.made) // a service that is gone has it until the next of the name
+		c.remove(s.made) // where that fails, the next VM of the name overwrites it
 	}
 }
 

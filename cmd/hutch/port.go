@@ -24,11 +24,8 @@ type listening struct {
 func definePort(flags *flag.FlagSet) action {
 	asJSON := flags.Bool("json", false, "print a JSON object a line")
 	return connected(func(ctx context.Context, c *tree, args []string) error {
-		dir, err := vmDir(args[0])
+		dir, err := runningVM(c, args[0])
 		if err != nil {
-			return err
-		}
-		if err := mustRun(c, args[0]); err != nil {
 			return err
 		}
 		ports, err := portsOf(c, dir)
@@ -46,8 +43,8 @@ func definePort(flags *flag.FlagSet) action {
 	})
 }
 
-// portsOf returns the ports that programs in a VM that runs listen on, as its kernel has
-// them; none of one that does not run.
+// portsOf returns the ports that programs in a VM listen on, as its kernel tells; none where
+// the VM does not run.
 func portsOf(c *tree, vm string) ([]listening, error) {
 	if status, err := readFile(c, path.Join(vm, "status")); err != nil || !strings.HasPrefix(status, "running\n") {
 		return nil, err

@@ -34,8 +34,8 @@ func definePrune(flags *flag.FlagSet) action {
 			return nil
 		}
 		tellUnused(vms, spare)
-		if sure, err := *yes, error(nil); !sure {
-			if sure, err = confirmed(); !sure {
+		if !*yes {
+			if sure, err := confirmed(); !sure {
 				return err
 			}
 		}

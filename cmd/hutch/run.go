@@ -89,11 +89,10 @@ func (r *runner) run(ctx context.Context, c *tree, args []string) error {
 	}
 	defer ctl.Close()
 	vm := path.Join("vm", name)
-	forbid, err := r.settings.permit(c, name)
-	if err != nil {
+	if err := r.settings.permit(c, name); err != nil {
 		return err
 	}
-	defer forbid()
+	defer r.settings.forbid(c)
 	for _, m := range append(r.settings.messages(), "start") {
 		if err := tell(ctl, m); err != nil {
 			return err
@@ -199,11 +198,8 @@ func (o *options) in(ctx context.Context, c *tree, dir string, words []string) e
 func defineShell(flags *flag.FlagSet) action {
 	o := defineOptions(flags)
 	return connected(func(ctx context.Context, c *tree, args []string) error {
-		dir, err := vmDir(args[0])
+		dir, err := runningVM(c, args[0])
 		if err != nil {
-			return err
-		}
-		if err := mustRun(c, args[0]); err != nil {
 			return err
 		}
 		return o.in(ctx, c, dir, []string{"sh", "-c", "command -v bash >/dev/null && exec bash; exec sh"})

@@ -184,22 +184,12 @@ func importServer(ctx context.Context, c *tree, f *serverFlags, args []string) e
 	})
 }
 
-// grouped returns the text of a config with the group that is said, or in none: a copy beside
-// what it is of would give the clients of its group everything twice.
+// grouped returns the text of a config with the group of -group, or with none: a copy beside
+// the server that it is of would give the clients of its group everything twice.
 func (f *serverFlags) grouped(text []byte) []byte {
-	group, none := f.group, ""
-	switch group {
-	case "":
-		none = "false"
-	case "default": // in which is what names none
-		group = ""
-	}
 	c, err := runconfig.Decode(text)
 	if err == nil {
-		c, err = c.Set("group", group)
-	}
-	if err == nil {
-		c, err = c.Set("hutch.group", none)
+		c, err = c.InGroup(f.group)
 	}
 	if err != nil {
 		return text // what is wrong with it, hutchd says

@@ -61,7 +61,7 @@ func defineStats(flags *flag.FlagSet) action {
 	})
 }
 
-// running returns what is said of each VM; nil of those that do not run.
+// running returns the status of each VM, nil for those that do not run.
 func running(c *tree, vms []string) []map[string]string {
 	list := make([]map[string]string, len(vms))
 	for i, vm := range vms {
@@ -73,15 +73,15 @@ func running(c *tree, vms []string) []map[string]string {
 	return list
 }
 
-// withoutHow returns what is used and may be of a line of limits, as "10 of 512 by gvisor"
-// has it.
+// withoutHow returns a line of limits without what enforces it: "10 of 512" of "10 of 512 by
+// gvisor".
 func withoutHow(limit string) string {
 	limit, _, _ = strings.Cut(limit, " by ")
 	limit, _, _ = strings.Cut(limit, unheld)
 	return limit
 }
 
-// spent returns the time from one total to a later one; that one if it began anew.
+// spent returns the time from one total to a later one, which may have begun anew.
 func spent(before, now string) string {
 	b, err := time.ParseDuration(before)
 	n, nerr := time.ParseDuration(now)

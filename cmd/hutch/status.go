@@ -73,13 +73,13 @@ func plainText(err error) string {
 	return text
 }
 
-// ownFailure is the status of what failed of hutch itself where that of another command
-// is expected, as docker has it.
+// ownFailure is the status where hutch itself fails, and the status of a command that it
+// runs is expected; docker has the same.
 const ownFailure = 125
 
-// status prints err and returns the status to exit with. others says that it is expected
-// to be another command's.
-func status(err error, others bool) int {
+// status prints err and returns the status to exit with. runsOther says that the status of
+// a command in a VM is expected.
+func status(err error, runsOther bool) int {
 	var code exit
 	var sig signaled
 	var wrong misuse
@@ -93,7 +93,7 @@ func status(err error, others bool) int {
 		return int(code)
 	case errors.As(err, &wrong):
 		fmt.Fprintln(os.Stderr, wrong.Error())
-		if others {
+		if runsOther {
 			return ownFailure
 		}
 		return 2
@@ -104,7 +104,7 @@ func status(err error, others bool) int {
 		return 130
 	}
 	fmt.Fprintf(os.Stderr, "hutch: %s\n", plainText(err))
-	if others {
+	if runsOther {
 		return ownFailure
 	}
 	return 1

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"strconv"
 	"time"
 
 	"hutch/fs"
@@ -27,6 +26,14 @@ type event struct {
 
 // moment is how tables show a time, which is that of where one looks.
 const moment = "2006-01-02 15:04:05.000"
+
+// tookText is how tables show a duration in milliseconds, which may not be known.
+func tookText(d *float64) string {
+	if d == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", *d)
+}
 
 // defineTimeline has the command that prints what happened in a VM, a server or a group.
 func defineTimeline(flags *flag.FlagSet) action {
@@ -78,12 +85,8 @@ func printTimeline(text io.Reader) error {
 		} else if err != nil {
 			return fmt.Errorf("timeline: %w", err)
 		}
-		took := "-"
-		if e.Duration != nil {
-			took = strconv.FormatFloat(*e.Duration, 'f', 1, 64)
-		}
 		when := e.Time.Local().Format(moment)
-		if err := t.row(nil, when, e.Layer, e.Status, took, cmp.Or(e.Trace, "-"), e.Summary); err != nil {
+		if err := t.row(nil, when, e.Layer, e.Status, tookText(e.Duration), cmp.Or(e.Trace, "-"), e.Summary); err != nil {
 			return err
 		}
 	}

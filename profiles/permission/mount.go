@@ -58,8 +58,8 @@ func ParseMount(s string, readOnly bool) (Mount, error) {
 	return m, profiles.CheckGuest(m.Guest)
 }
 
-// String returns the mount as the field volumes of a RunConfig has it: HOST:GUEST or
-// volume://NAME:GUEST, with :ro behind one that is only read.
+// String returns the mount as the field volumes of a RunConfig has it: HOST:GUEST, with :ro
+// behind one that is only read.
 func (m Mount) String() string {
 	text := m.Host + ":" + m.Guest
 	if m.ReadOnly {

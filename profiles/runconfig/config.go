@@ -166,6 +166,25 @@ func (c *Config) With(s *Server) (*Config, error) {
 	return Decode(c.tidy(text))
 }
 
+// DefaultGroup is the group of servers that name none.
+const DefaultGroup = "default"
+
+// InGroup returns the config with the server in a group; "": in none.
+func (c *Config) InGroup(group string) (*Config, error) {
+	none := ""
+	switch group {
+	case DefaultGroup:
+		group = ""
+	case "":
+		none = "false"
+	}
+	next, err := c.Set("group", group)
+	if err != nil {
+		return nil, err
+	}
+	return next.Set("hutch.group", none)
+}
+
 // Set returns the config with another value of the field at a path, as image or
 // env_vars.DEBUG. A text, a number and a flag are written as they are, lists and
 // objects in JSON, and a list of one text as that text; "" takes the field away. Fields

@@ -192,11 +192,11 @@ func (s *Server) wantsLogin(why error) error {
 	return fmt.Errorf("%w: log in with hutch server login %s: %w", fs.ErrPermission, s.Name, why)
 }
 
-// errRefused is in the error of a remote server that takes no token that its config says.
+// errRefused is returned when a remote server refuses what its config has it be sent.
 var errRefused = errors.New("HTTP 401")
 
-// refusal says what to do where a remote server refuses what its config has it be shown, with
-// nothing that would get another; nil of one that runs here.
+// refusal says what to do where a remote server refuses the token or the headers of its
+// config, for which no login gets others; nil for a server that runs here.
 func (s *Server) refusal() error {
 	c := s.Config().Server()
 	if !c.IsRemote() {
@@ -215,7 +215,8 @@ func (s *Server) refusal() error {
 	return fmt.Errorf("%w: server %s answers %w %s: %s, and start it", fs.ErrPermission, s.Name, errRefused, what, do)
 }
 
-// unauthenticates tells whether an error is that a server takes no token that there is.
+// unauthenticates tells whether an error is that a remote server refuses every token that
+// there is.
 func unauthenticates(err error) bool {
 	return errors.Is(err, oauth.ErrLogin) || errors.Is(err, errRefused)
 }

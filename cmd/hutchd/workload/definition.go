@@ -77,8 +77,8 @@ func boxOf(s *runconfig.Server, t permission.Terms) (profiles.Box, error) {
 	return b, err
 }
 
-// own returns the mounts that show a file or folder of this machine, which somebody has said
-// a server to be, beside those that there are: its folders, to read.
+// own returns the mounts that a server needs, besides those that it has, whose program is at
+// a path of this machine: for reading only.
 func own(path string, mounts view) (more []profiles.Mount, err error) {
 	for _, dir := range mounts.lacks(path) {
 		if isWide(dir) {

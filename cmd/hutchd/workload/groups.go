@@ -13,8 +13,8 @@ import (
 	"hutch/profiles/runconfig"
 )
 
-// Default is the group that is always there, of the servers that name none.
-const Default = "default"
+// Default is the group that is always there.
+const Default = runconfig.DefaultGroup
 
 // maxGroups is how many groups there can be.
 const maxGroups = 256
@@ -173,20 +173,7 @@ func (s *Server) group() string {
 
 // join has the server be in a group, or in none where that is "", also while it runs.
 func (s *Server) join(ctx context.Context, group string) error {
-	none := ""
-	switch group {
-	case Default:
-		group = ""
-	case "":
-		none = "false"
-	}
 	return s.do(ctx, func(context.Context) error {
-		return s.make(func(c *runconfig.Config) (*runconfig.Config, error) {
-			c, err := c.Set("group", group)
-			if err != nil {
-				return nil, err
-			}
-			return c.Set("hutch.group", none)
-		})
+		return s.make(func(c *runconfig.Config) (*runconfig.Config, error) { return c.InGroup(group) })
 	})
 }

@@ -50,7 +50,7 @@ func (s *Server) observe() {
 	}
 }
 
-// found are what a server is found to be that runs.
+// found are the events by which a server that runs gets the state that it is found in.
 var found = map[runconfig.State]runconfig.Event{
 	runconfig.Running: runconfig.Well, runconfig.Unhealthy: runconfig.Sick, runconfig.Degraded: runconfig.Lack,
 }

@@ -217,8 +217,8 @@ func (s *Server) decode(text string) error {
 	return err
 }
 
-// admits says what a config asks for that no start would give. A file that it names may be
-// there by then.
+// admits refuses a config that asks for what no start would give. A file that it names may
+// be missing until then.
 func (s *Server) admits(c *runconfig.Server) error {
 	if byLogin(c) {
 		_, err := s.client(c)
