@@ -9,24 +9,28 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
 
-// The names of scratch files: those that mean nothing else anywhere, those that
-// mean nothing else where no name is made by writing its file, and what follows the
-// name of a file that is there.
-var (
-	temporary   = regexp.MustCompile(`^[.#]|^tmp[a-z0-9_]{8}$|\.tmp(\.|$)|\.\d{6,}$|~$|___jb_`)
-	improvised  = regexp.MustCompile(`^tmp|^sed\w{6}$|^\d{4}$|[._-]te?mp\b`)
-	afterAnName = regexp.MustCompile(`^(\W|\d{6,}$)`)
-)
+// scratchNames are the names of scratch files.
+var scratchNames = sync.OnceValue(func() (n struct {
+	anywhere *regexp.Regexp // they mean nothing else
+	noNew    *regexp.Regexp // nor do these where no name is made by writing its file
+	behind   *regexp.Regexp // what follows the name of a file that is there
+}) {
+	n.anywhere = regexp.MustCompile(`^[.#]|^tmp[a-z0-9_]{8}$|\.tmp(\.|$)|\.\d{6,}$|~$|___jb_`)
+	n.noNew = regexp.MustCompile(`^tmp|^sed\w{6}$|^\d{4}$|[._-]te?mp\b`)
+	n.behind = regexp.MustCompile(`^(\W|\d{6,}$)`)
+	return n
+})
 
 // deliveryTime is how long a rename waits for a stream to take what is written:
 // the kernel keeps others out of the directory meanwhile.
 const deliveryTime = time.Minute
 
-// scratchDir is the directory as who asks has it.
+// scratchDir is the directory as the user who asks has it.
 func (n *rowNode[T]) scratchDir() scratchDir { return scratchDir{n.qid(), n.who} }
 
 // scratch returns the scratch file called name, or nil.
@@ -37,17 +41,18 @@ func (n *rowNode[T]) scratch(name string) *scratch {
 	return n.t.scratches.find(n.scratchDir(), name)
 }
 
-// scratchable says whether a file called name can be a scratch file: others are slips,
-// as for a ctl, and are refused.
+// scratchable says whether a file called name can be a scratch file. Other names are slips,
+// as of ctl, and are refused.
 func (n *rowNode[T]) scratchable(name string) bool {
+	names := scratchNames()
 	switch {
 	case n.row.Under != nil: // which has all files
 		return false
-	case temporary.MatchString(name), n.row.New == nil && improvised.MatchString(name):
+	case names.anywhere.MatchString(name), n.row.New == nil && names.noNew.MatchString(name):
 		return true
 	}
 	for i := range n.row.Rows {
-		if rest, ok := strings.CutPrefix(name, n.row.Rows[i].Name); ok && afterAnName.MatchString(rest) {
+		if rest, ok := strings.CutPrefix(name, n.row.Rows[i].Name); ok && names.behind.MatchString(rest) {
 			return true
 		}
 	}
@@ -70,7 +75,7 @@ func (n *rowNode[T]) free(ctx context.Context, newname string) bool {
 	return err == nil && IsScratch(there) || err != nil && n.scratchable(newname)
 }
 
-// renameScratch gives a scratch file another name, or has it be written.
+// renameScratch gives a scratch file another name, or writes it to the file of that name.
 func (n *rowNode[T]) renameScratch(ctx context.Context, name string, f *scratch, d *rowNode[T], newname string) error {
 	if d.free(ctx, newname) {
 		n.t.scratches.link(f, d.scratchDir(), newname, n.scratchDir(), name)
@@ -83,8 +88,8 @@ func (n *rowNode[T]) renameScratch(ctx context.Context, name string, f *scratch,
 	return nil
 }
 
-// linkScratch gives a scratch file one name more. By the name of a file that is made
-// by writing it, that is done.
+// linkScratch gives a scratch file one name more. If that is the name of a file that is
+// made by writing it, it is written.
 func (n *rowNode[T]) linkScratch(ctx context.Context, name string, f *scratch) (Node, error) {
 	_, err := n.Walk(ctx, name)
 	switch {
@@ -100,8 +105,8 @@ func (n *rowNode[T]) linkScratch(ctx context.Context, name string, f *scratch) (
 	return n.Walk(ctx, name)
 }
 
-// backup copies a file's text to a scratch file: programs rename the old file before
-// they write the new one, and it is to be there still.
+// backup copies a file's text to a scratch file: programs rename the old file to a backup
+// before they write the new one, and the file of the tree stays.
 func (n *rowNode[T]) backup(ctx context.Context, name string, d *rowNode[T], newname string) error {
 	c, err := n.Walk(ctx, name)
 	if err != nil {
@@ -128,9 +133,8 @@ type delivery struct {
 	sent   int
 }
 
-// deliver writes a scratch file's text to the file called name, as one that was
-// opened and truncated. Who gave up waiting for that, and asks again, waits for the
-// same work.
+// deliver writes a scratch file's text to the file called name, as one that was opened and
+// truncated. A caller that gave up waiting and asks again waits for the same delivery.
 func (n *rowNode[T]) deliver(ctx context.Context, f *scratch, name string) error {
 	to, err := n.delivery(ctx, f, name)
 	if err != nil {

@@ -15,12 +15,12 @@ const (
 	maxScratchBytes = 64 << 20         // of all
 	maxScratchFiles = 512              // of all
 	maxScratchHere  = 32               // of one user in one directory
-	scratchTime     = 10 * time.Minute // for which one stays that nobody uses
+	scratchTime     = 10 * time.Minute // after which an unused one goes
 )
 
-// A scratches has the files that programs write beside a file of a tree, to rename
-// them over it. They are in memory, are found by whoever made them alone, and are
-// not listed.
+// A scratches holds the files that programs write beside a file of a tree to rename them
+// over it. They are in memory, only the user who made one finds it, and they are not
+// listed.
 type scratches struct {
 	mu    sync.Mutex // guards what follows, and each scratch
 	dirs  map[scratchDir]map[string]*scratch
@@ -134,7 +134,7 @@ func (s *scratches) settle(f *scratch) {
 	}
 }
 
-// sweep has the files go that were not used for a time.
+// sweep forgets the files that were not used for scratchTime.
 func (s *scratches) sweep() {
 	s.mu.Lock()
 	defer s.unlock()
@@ -194,8 +194,8 @@ type scratchNode struct {
 	name string
 }
 
-// IsScratch says whether n is a file that takes the place of no other, but is
-// written to it, when it is renamed over that.
+// IsScratch says whether n is a scratch file: renamed over a file of the tree, it is written
+// to that and does not take its place.
 func IsScratch(n Node) bool {
 	_, ok := n.(*scratchNode)
 	return ok

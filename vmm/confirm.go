@@ -10,11 +10,11 @@ import (
 	"hutch/profiles"
 )
 
-// outward are the keys of a config by which a machine reaches what is not its own. An
-// archive may say of them what whoever unpacks it would not.
+// outward are the keys of a config by which a machine reaches what is not its own. Whoever
+// made an archive may have set them as whoever unpacks it would not.
 var outward = []string{"profile", "net", "mount", "kernel"}
 
-// reaches returns those of outward that c says, but what every VM has.
+// reaches returns the keys of outward that c sets to something that not every VM has.
 func reaches(c Config) (keys []string) {
 	for _, key := range outward {
 		if v := c.Value(key); v != "" && v != profiles.BuiltIn.Config.Value(key) {
@@ -29,7 +29,7 @@ func (v *VM) Confirm(ctx context.Context) error {
 	return v.do(ctx, func() error { return v.confirm(outward...) })
 }
 
-// confirm notes that somebody here has said the keys, or agreed to them.
+// confirm notes that somebody here has set the keys, or agreed to them.
 func (v *VM) confirm(keys ...string) error {
 	if len(v.look().Unconfirmed) == 0 {
 		return nil
@@ -39,7 +39,7 @@ func (v *VM) confirm(keys ...string) error {
 	})
 }
 
-// confirmed says why a VM that was unpacked may not run yet.
+// confirmed refuses a VM that was unpacked and has keys that nobody here agreed to.
 func (v *VM) confirmed() error {
 	s := v.look()
 	if len(s.Unconfirmed) == 0 {

@@ -148,8 +148,8 @@ func (t *Table) commit(f *fork, of string) (*VM, error) {
 	return t.install(w, f.dir, "fork of "+of)
 }
 
-// runsOn is behind the name of the other, where a VM was forked live: who has an agent there
-// has two.
+// runsOn follows the name of the other VM in what is told of a live fork: an agent that ran
+// runs twice.
 const runsOn = ": what ran runs on in both"
 
 // beginForked does step 4.

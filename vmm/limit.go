@@ -94,7 +94,7 @@ func (v *VM) ranOut() error {
 	return v.OutOfMemory()
 }
 
-// OutOfMemory is why what was killed for want of memory was.
+// OutOfMemory is why processes of the machine are killed for want of memory.
 func (v *VM) OutOfMemory() error {
 	if e := v.t.effective(v.look().config); e.RAM > 0 {
 		return fmt.Errorf("killed: out of memory (ram %s)", e.Value("ram"))
@@ -102,8 +102,8 @@ func (v *VM) OutOfMemory() error {
 	return fmt.Errorf("killed: out of memory (the host has no more)")
 }
 
-// LastKilled returns when the host was seen last to have killed one of the machine's
-// processes for want of memory, zero if it has not, and tells of those that were not told of.
+// LastKilled returns when the host was last seen to have killed one of the machine's
+// processes for want of memory, zero if it has not. Of a new one it tells by an event.
 func (v *VM) LastKilled() time.Time {
 	s := v.look()
 	if s.Group == nil || s.Group.Events().OOM == 0 {
@@ -189,7 +189,7 @@ func (t *Table) missing(controller string) error {
 	return nil
 }
 
-// remedy says how a service gets control groups.
+// remedy says how the service gets control groups.
 func remedy() string {
 	if os.Getuid() == 0 {
 		return "hutch doctor says what this machine lacks"
@@ -197,8 +197,9 @@ func remedy() string {
 	return "start hutchd by systemd-run --user --scope -p Delegate=yes hutchd; hutch doctor says more"
 }
 
-// held refuses a machine that could not be held to all limits of c, where that is required.
-func (v *VM) held(c Config) error {
+// checkLimits refuses a machine that could not be held to all limits of c, where that is
+// required.
+func (v *VM) checkLimits(c Config) error {
 	if !v.t.cfg.RequireLimits {
 		return nil
 	}
@@ -212,8 +213,8 @@ func (v *VM) held(c Config) error {
 	return nil
 }
 
-// holds says what would hold the driver's machines to a limit of memory.
-func (t *Table) holds(d Driver) string {
+// memoryLimit says what would hold the driver's machines to a limit of memory.
+func (t *Table) memoryLimit(d Driver) string {
 	if e, ok := d.(Enforcer); ok {
 		if how := e.Enforces("ram", Config{}); how != "" {
 			return " ram=" + how

@@ -49,7 +49,8 @@ func (Virtual) Boots() {}
 // Mounts makes the driver a Mounter.
 func (Virtual) Mounts() bool { return true }
 
-// Sockets says that a kernel of the guest's own looks for who listens on one itself.
+// Sockets says that guests reach no socket of the host: it is their own kernel that looks
+// who listens.
 func (Virtual) Sockets() bool { return false }
 
 // Enforces says that memory and whole processors are those of the machine, and

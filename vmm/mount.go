@@ -60,8 +60,8 @@ func (v *VM) mounts(c Config, d Driver, img image.Image) ([]Mount, error) {
 	return list, placed(list, img)
 }
 
-// shows says why guests may not see the folders of the host that an image shows: those of
-// the machine's image, or one that somebody has laid a link to.
+// shows refuses an image by which guests would see something of the service's own: it may
+// show folders of the host, or be a link that somebody made to one.
 func (t *Table) shows(img image.Image) error {
 	images, err := filepath.EvalSymlinks(t.images.Dir())
 	if err != nil {

@@ -26,8 +26,8 @@ import (
 // Now is what the VM as it is now is called among its snapshots.
 const Now = "now"
 
-// Nothing names what a VM has before anything is written to it, where snapshots are
-// compared.
+// Nothing is the name, where snapshots are compared, of the VM before anything was written
+// to it.
 const Nothing = "."
 
 // taken are the names in the folder of snapshots that are none's.

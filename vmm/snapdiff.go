@@ -71,7 +71,7 @@ func (v *VM) diff(ctx context.Context, room chan struct{}, bounds diff.Bounds, a
 	return text.String(), nil
 }
 
-// nothing makes a folder of parts without files.
+// nothing makes the folder of a snapshot without files.
 func nothing() (string, error) {
 	dir, err := os.MkdirTemp("", "hutch-nothing-")
 	if err != nil {

@@ -86,7 +86,7 @@ func (v *VM) plan(c Config) (p plan, err error) {
 	if p.driver, err = v.t.driver(c.Driver); err != nil {
 		return p, err
 	}
-	if err := v.held(c); err != nil {
+	if err := v.checkLimits(c); err != nil {
 		return p, err
 	}
 	img, err := v.t.images.Lookup(c.Image)

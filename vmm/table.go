@@ -77,7 +77,7 @@ func (t *Table) Drivers(ctx context.Context) string {
 		if err != nil {
 			fmt.Fprintf(&b, "%s unavailable: %s\n", d.Name(), strings.ReplaceAll(err.Error(), "\n", "; "))
 		} else {
-			fmt.Fprintf(&b, "%s ok %s%s\n", d.Name(), how, strings.ReplaceAll(t.holds(d), "\n", "; "))
+			fmt.Fprintf(&b, "%s ok %s%s\n", d.Name(), how, strings.ReplaceAll(t.memoryLimit(d), "\n", "; "))
 		}
 	}
 	return b.String()

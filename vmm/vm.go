@@ -66,7 +66,7 @@ type seen struct {
 	pids      []int                   // the machine's processes
 	mem       memory                  // the last measurement of them
 	use       usage                   // of what is limited
-	killed    time.Time               // when the host was seen to have killed one of the processes for want of memory
+	killed    time.Time               // when the host was last seen to have killed a process for want of memory
 	interrupt context.CancelCauseFunc // ends what the owner waits for in a start or stop; nil if nothing
 	kills     int                     // that are under way: the owner waits for nothing then
 	ending    Ending                  // how the last machine ended, or is ending

@@ -54,7 +54,7 @@ type command struct {
 	begun    time.Time
 	how      exit
 	timedOut bool
-	killed   int64     // what kills said when it began
+	before   int64     // what kills said when it began
 	oom      bool      // it was killed for want of memory
 	known    []process // that were told to end when its time was up
 	timer    *time.Timer
@@ -97,7 +97,7 @@ func (c *command) run(argv []string) error {
 	var set settings
 	err := c.change(func(conf *settings) {
 		c.state = stateStarting
-		c.begun, c.killed = time.Now(), kills()
+		c.begun, c.before = time.Now(), kills()
 		set = *conf
 		set.env = maps.Clone(conf.env)
 	})
@@ -262,7 +262,7 @@ func (c *command) exited(how exit) {
 	defer c.mu.Unlock()
 	c.state, c.how = stateExited, how
 	if s := how.status; s.Signal() == syscall.SIGKILL || s.ExitStatus() == 128+int(syscall.SIGKILL) {
-		c.oom = kills() > c.killed
+		c.oom = kills() > c.before
 	}
 	c.disarm()
 	close(c.ended)
@@ -276,7 +276,7 @@ func (c *command) signal(sig syscall.Signal) error {
 	c.mu.Lock()
 	pid, st := c.pid, c.state
 	if sig == syscall.SIGKILL {
-		c.killed = math.MaxInt64 // by us
+		c.before = math.MaxInt64 // it is killed by us
 	}
 	c.mu.Unlock()
 	if pid == 0 {

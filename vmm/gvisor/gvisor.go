@@ -66,7 +66,7 @@ func New(cfg Config) *Driver {
 // Mounts says that guests can see folders of the host.
 func (d *Driver) Mounts() bool { return true }
 
-// Sockets says that they can connect to sockets there, if a mount says so.
+// Sockets says that guests can connect to sockets there, if a mount says so.
 func (d *Driver) Sockets() bool { return true }
 
 // Enforces says that gVisor itself limits the processes of each user in the

@@ -75,12 +75,12 @@ var inArchive = regexp.MustCompile(`^(blobs(/.*)?|(sha256:)?[0-9a-f]{64}([./].*)
 // inRoot are the names that root file systems have.
 var inRoot = regexp.MustCompile(`^(bin|boot|dev|etc|home|lib(32|64|x32)?|media|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var|\.dockerenv)(/|$)`)
 
-// maxLooked is how many names of an archive are looked at that tell nothing.
+// maxLooked is how many names that tell nothing an archive may begin with.
 const maxLooked = 4096
 
 // isArchive says whether the file at path is an archive of layers, as docker
-// save and others make them. Its first names tell; behind others, as jib has them,
-// only a manifest.json does that is one.
+// save and others make them. Its first names tell or, behind names that tell nothing, as
+// jib writes them, a manifest.json that lists images.
 func isArchive(file string) (bool, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -27,7 +27,7 @@ type Item struct {
 // A List is what is the service's own.
 type List struct {
 	items []Item
-	was   []spot // where they were when the list was made: something may be mounted over one since
+	was   []spot // where they were at New: something may be mounted over one since
 }
 
 // New returns the list of items.
@@ -48,8 +48,7 @@ type spot struct {
 	there  bool
 }
 
-// find returns where path is, which is absolute. Of what is not there the folder counts
-// that it would be in.
+// find returns where an absolute path is or, of what is not there, would be.
 func find(table []mountinfo.Mount, path string) spot {
 	s := spot{there: true}
 	rest := ""
@@ -77,7 +76,7 @@ func find(table []mountinfo.Mount, path string) spot {
 	}
 }
 
-// has says whether who sees all below s sees o.
+// has says whether o is at s or below it, by whatever names.
 func (s spot) has(o spot) bool {
 	if s.there && len(s.line) > 0 {
 		for _, fi := range o.line {
@@ -89,8 +88,8 @@ func (s spot) has(o spot) bool {
 	return s.device != "" && s.device == o.device && profiles.Within(s.path, o.path)
 }
 
-// Refuse says why a guest may not see the folder dir, which is there, to write in it or
-// not: something of the service's own is above, at or below it.
+// Refuse says why a guest may not see the folder dir, which is there: something of the
+// service's own is above, at or below it. What is Readable is refused only for writing.
 func (l *List) Refuse(dir string, readOnly bool) error {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -143,7 +142,7 @@ func Look() *View {
 	return &View{table, make(map[string][]spot)}
 }
 
-// Shows says whether a folder shows another, by whatever names they have.
+// Shows says whether a folder shows another, by whatever name.
 func (w *View) Shows(dir, other string) bool {
 	for _, name := range []string{dir, other} {
 		if w.spots[name] == nil {

@@ -187,8 +187,8 @@ func (m *merger) place(dst *folder, name string, implied bool) (string, error) {
 	return at, dst.root.Mkdir(name, 0o755)
 }
 
-// small is the size up to which a file is copied that cannot share its blocks. Programs
-// that look how many names a file has, as cron does, look at such ones.
+// small is the size up to which a file that cannot share its blocks is copied: programs that
+// look how many names a file has, as cron does, look at such files.
 const small = 64 << 10
 
 // give makes the file of src called name one of dst too. It has as many names there as
@@ -220,7 +220,8 @@ func (m *merger) give(src, dst *folder, name string, st os.FileInfo) error {
 // errApart is returned for a copy that would share no blocks.
 var errApart = errors.New("the file system shares no blocks")
 
-// duplicate copies a file; one that would share no blocks only if whole is true.
+// duplicate copies a file. Where the copy would share no blocks, it is errApart unless whole
+// is true.
 func (m *merger) duplicate(src, dst *folder, name string, st os.FileInfo, key [2]uint64, whole bool) error {
 	if st.Mode().Type() == os.ModeSymlink {
 		target, err := src.root.Readlink(name)
