@@ -32,7 +32,7 @@ does nothing, stops the batch, and is the error of the write; the text of the
 last error is in err, beside the ctl and at the root. What blocks at its end
 is marked *; opened with O_NONBLOCK it says "try again" there instead.
 
-Who has tools for whole files, and no shell, reads what ends: log/events for
+With tools for whole files, and no shell, read what ends: log/events for
 events, log/mcp (log/audit of a server or group) for mcp/calls, log/service for
 log/follow, status for wait, the list of asks for asks/next, and log/X beside
 any other X, as exec/t/log/stdout and mcp/sessions/s/log/out. Such tools write
