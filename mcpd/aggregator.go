@@ -28,7 +28,7 @@ func (e *Endpoint) start() error {
 		return nil
 	}
 	c, err := child.Start(e.ctx, child.Config{
-		Path: e.cfg.AggdPath, Servers: e.rules.Load().list, Limits: *e.limits.Load(), Log: e.log, Resolve: e.cfg.Resolve, Start: e.cfg.Start,
+		Path: e.cfg.AggdPath, Servers: e.rules.Load().list, Limits: *e.limits.Load(), Log: e.log, Show: e.preview, Resolve: e.cfg.Resolve, Start: e.cfg.Start,
 		Notify: e.notified, Request: e.asked, Down: e.down, Up: e.up,
 	})
 	if err != nil {

@@ -202,7 +202,7 @@ func New(cfg Config) *Endpoint {
 		declared: make(map[string]wire.ClientParams),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	e.log = &redact.Lines{To: cfg.AggLog, Redact: e.redact}
+	e.log = &redact.Lines{To: cfg.AggLog, Redactor: e.redactor}
 	e.rules.Store(newRules(nil, nil))
 	e.SetLimits(e.ctx, wire.Limits{})
 	e.catalogs = catalogs{e: e, turns: make(chan struct{}, maxFetching), byKey: make(map[string]catalog)}

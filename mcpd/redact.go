@@ -9,12 +9,19 @@ import (
 
 // redact returns a text that a server may have had a part in without the
 // secrets that the ledger knows: servers repeat what they were sent.
-func (e *Endpoint) redact(text string) string {
+func (e *Endpoint) redact(text string) string { return e.redactor().Redact(text) }
+
+// preview is redact for the beginning of a text, max bytes.
+func (e *Endpoint) preview(text string, max int) string {
+	return e.redactor().PreviewString(text, max)
+}
+
+func (e *Endpoint) redactor() *redact.Redactor {
 	db, err := e.cfg.Ledger()
 	if err != nil {
-		return new(redact.Redactor).Redact(text)
+		return new(redact.Redactor)
 	}
-	return db.Redactor().Redact(text)
+	return db.Redactor()
 }
 
 // hide returns what a server says as the client may have it.

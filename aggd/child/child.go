@@ -28,7 +28,8 @@ type Config struct {
 	Path    string // the aggregator's program
 	Servers []wire.Server
 	Limits  wire.Limits
-	Log     io.Writer // its stderr
+	Log     io.Writer       // its stderr
+	Show    programs.Shower // of what programs write to theirs
 
 	// Resolve returns the secrets that servers' definitions refer to. The aggregator
 	// is told those of the servers that it reaches itself, a program has its own in
@@ -87,7 +88,7 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	host := programs.NewHost(cfg.Log, cfg.Start)
-	host.Grace, host.Resolve = cfg.Grace, cfg.Resolve
+	host.Grace, host.Resolve, host.Show = cfg.Grace, cfg.Resolve, cfg.Show
 	c := &Child{
 		cfg:     cfg,
 		host:    host,

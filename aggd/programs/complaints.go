@@ -19,6 +19,7 @@ import (
 type Complaints struct {
 	server string
 	log    io.Writer
+	show   Shower
 	lines  *rate.Limiter
 
 	mu      sync.Mutex // guards what follows
@@ -27,11 +28,18 @@ type Complaints struct {
 	tail    []string
 }
 
-// The most that is kept of a line, and of the last words, in bytes.
+// The most that is logged of a line, and that is kept of the last words, in bytes; and
+// what is kept of a line until it ends, which is enough to know the longest secret that
+// begins in what is logged.
 const (
 	maxLine  = 4 << 10
+	maxKept  = 256 << 10
 	maxWords = 500
 )
+
+// A Shower returns the beginning of a text, at most max bytes, as people may see it: without
+// secrets. It is the one that cuts, since half a secret cannot be told from another text.
+type Shower func(text string, max int) string
 
 // idle is a line that tells nobody why a program ended, and takes no place among its last
 // words: one of brackets and commas only, a frame of a stack, and what npm and node-gyp
@@ -40,9 +48,13 @@ var idle = regexp.MustCompile(`^(npm (error|ERR!)|gyp ERR!)?( stack)?([\s{}()\[\
 	`|^npm (error|ERR!) (code [0-9]+|404( Note that .*| tarball, .*)?$|command |A complete log |Log files were not written)` +
 	`|^gyp ERR! (System|command|cwd|node -v|node-gyp -v|not ok)\b`)
 
-// NewComplaints returns what logs to log what a server's program complains of.
-func NewComplaints(server string, log io.Writer) *Complaints {
-	return &Complaints{server: server, log: log, lines: rate.NewLimiter(20, 100)}
+// NewComplaints returns what logs to log what a server's program complains of, as show has
+// it; nil shows all.
+func NewComplaints(server string, log io.Writer, show Shower) *Complaints {
+	if show == nil {
+		show = func(text string, max int) string { return text[:min(len(text), max)] }
+	}
+	return &Complaints{server: server, log: log, show: show, lines: rate.NewLimiter(20, 100)}
 }
 
 // Write takes the next bytes.
@@ -51,11 +63,7 @@ func (c *Complaints) Write(p []byte) (int, error) {
 	defer c.mu.Unlock()
 	for rest := p; len(rest) > 0; {
 		line, next, ended := bytes.Cut(rest, []byte("\n"))
-		take := min(len(line), maxLine-len(c.begun))
-		c.begun = append(c.begun, line[:take]...)
-		if take < len(line) {
-			next, ended = rest[take:], true
-		}
+		c.begun = append(c.begun, line[:min(len(line), maxKept-len(c.begun))]...)
 		if !ended {
 			break
 		}
@@ -67,7 +75,7 @@ func (c *Complaints) Write(p []byte) (int, error) {
 
 // line logs one line; mu is held.
 func (c *Complaints) line(text string) {
-	text = fs.PlainLine(strings.TrimRight(text, "\r"))
+	text = fs.PlainLine(c.show(strings.TrimRight(text, "\r"), maxLine))
 	if text == "" {
 		return
 	}

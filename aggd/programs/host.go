@@ -25,6 +25,7 @@ const (
 type Host struct {
 	Grace   time.Duration // that a program has after SIGTERM; 2 s where it is 0
 	Resolve wire.Resolver // of what environments refer to; nil: they do not
+	Show    Shower        // of what programs complain of; nil: as they do
 
 	log       io.Writer      // their standard error, line by line, with the server's name
 	elsewhere Starter        // of what runs in a sandbox; nil: nothing does

@@ -107,7 +107,7 @@ func TestStart(t *testing.T) {
 
 // TestLastWords has the last words be cut off where a character begins.
 func TestLastWords(t *testing.T) {
-	c := NewComplaints("s", io.Discard)
+	c := NewComplaints("s", io.Discard, nil)
 	fmt.Fprintln(c, strings.Repeat("é", maxWords)+"!")
 	if words := c.Last(); len(words) > maxWords || words != strings.Repeat("é", (maxWords-1)/2)+"!" {
 		t.Errorf("%q", words)
@@ -145,7 +145,7 @@ npm error Log files were not written due to the config logs-max=0
     at last it ends
 `
 	var log bytes.Buffer
-	c := NewComplaints("s", &log)
+	c := NewComplaints("s", &log, nil)
 	c.Write([]byte(said))
 	const want = "Error: Cannot find module 'x' / code: 'MODULE_NOT_FOUND' / gyp ERR! stack Error: not found: make / npm error path /x / at last it ends"
 	if words := c.Last(); words != want {
@@ -289,4 +289,35 @@ func FuzzServe(f *testing.F) {
 			t.Errorf("processes %v are left", left)
 		}
 	})
+}
+
+// TestShown has a secret be across the place where a line is cut, and where the last words
+// begin: nothing of it is logged or told.
+func TestShown(t *testing.T) {
+	const secret = "topsecretvalue123456"
+	show := func(text string, max int) string {
+		text = strings.ReplaceAll(text, secret, "*")
+		return text[:min(len(text), max)]
+	}
+	for _, before := range []int{maxLine - 13, maxLine - len(secret), maxLine} {
+		var log bytes.Buffer
+		c := NewComplaints("s", &log, show)
+		c.Write([]byte(strings.Repeat("x", before) + secret[:5]))
+		c.Write([]byte(secret[5:] + "\n"))
+		c.Write([]byte(secret + strings.Repeat("y", maxWords-10) + "\n"))
+		for _, text := range []string{log.String(), c.Last()} {
+			for part := range len(secret) - 4 {
+				if strings.Contains(text, secret[part:part+4]) {
+					t.Fatalf("%d bytes before it: %q is shown", before, secret[part:part+4])
+				}
+			}
+		}
+	}
+	c := NewComplaints("s", io.Discard, show)
+	for range 3 {
+		c.Write(bytes.Repeat([]byte("x"), maxKept))
+	}
+	if len(c.begun) != maxKept {
+		t.Errorf("%d bytes of a line are kept", len(c.begun))
+	}
 }

@@ -88,7 +88,7 @@ func (h *Host) enter(ctx context.Context, o order, give context.CancelFunc) (*ru
 	case len(h.running) >= maxPrograms:
 		return nil, fmt.Errorf("start: more than %d programs at once", maxPrograms)
 	}
-	r := &running{definition: d, said: NewComplaints(d.Server, h.log), ctx: ctx, give: give, grace: cmp.Or(h.Grace, termGrace)}
+	r := &running{definition: d, said: NewComplaints(d.Server, h.log, h.Show), ctx: ctx, give: give, grace: cmp.Or(h.Grace, termGrace)}
 	h.running[o.ID] = r
 	return r, nil
 }

@@ -171,6 +171,9 @@ func (g *Gateway) HideToken(token string) {
 // Hides returns a text without what is never to be written.
 func (g *Gateway) Hides(text string) string { return g.red.Redact(text) }
 
+// Preview is Hides for the beginning of a text, max bytes.
+func (g *Gateway) Preview(text string, max int) string { return g.red.PreviewString(text, max) }
+
 // Known returns a text without the secrets that are known, and with what only looks like
 // one: for who has to see what a server says.
 func (g *Gateway) Known(text string) string { return g.red.Known(text) }

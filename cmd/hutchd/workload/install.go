@@ -218,7 +218,7 @@ func (p *pack) run(ctx context.Context, w *Workloads, v *sandbox.Sandbox, a aske
 		in.Close()
 		return err
 	}
-	said := programs.NewComplaints(a.server, a.g.AggLog())
+	said := programs.NewComplaints(a.server, a.g.AggLog(), a.g.Preview)
 	how, began := "", time.Now()
 	env := p.environment(a.own.Env)
 	env["PATH"] = path.Dir(tool) + ":" + programs.DefaultPath
