@@ -108,8 +108,8 @@ func (r *Redactor) JSON(value []byte) (left []byte, ok bool) {
 	return left, json.Valid(left)
 }
 
-// Names reports whether a key names a secret.
-func Names(key string) bool { return keySecrecy(key) != 0 }
+// NamesSecret reports whether a key names a secret.
+func NamesSecret(key string) bool { return keySecrecy(key) != 0 }
 
 // Redact returns s without secrets.
 func (r *Redactor) Redact(s string) string {

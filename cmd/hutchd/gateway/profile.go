@@ -53,7 +53,7 @@ func (g *Gateway) Configure(ctx context.Context) error {
 	}
 	g.profile.Store(p)
 	g.Hide(p.Secrets()...)
-	g.credentials.Add(p.Credentials(redact.Names)...)
+	g.credentials.Add(p.Credentials(redact.NamesSecret)...)
 	g.red.Spare(p.References()...)
 	if g.cfg.Configured != nil {
 		g.cfg.Configured(p)

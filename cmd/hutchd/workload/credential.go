@@ -249,6 +249,11 @@ func (s *Server) freshen() error {
 		}
 		return s.renew(ctx, refused)
 	}
+	return s.freshenLogin(ctx, k, refused)
+}
+
+// freshenLogin is freshen for a server with a token of a login.
+func (s *Server) freshenLogin(ctx context.Context, k *credential, refused string) error {
 	due, retrying := k.Due(), s.told() == runconfig.AuthRetrying
 	late := !due.IsZero() && !time.Now().Before(due)
 	if !late && !retrying && refused == "" || (late || retrying) && time.Since(k.tried) < soonest {
