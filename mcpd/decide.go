@@ -234,7 +234,7 @@ func (c *call) judgeAs(method string, result json.RawMessage, err *Error) (json.
 	defer c.wait(time.Now())
 	r := c.question(answer)
 	r.Method = method
-	r.Failed = err != nil || c.isError(result)
+	r.Error, r.Failed = err != nil, err != nil || c.isError(result)
 	v, why := c.session.e.decide(c.ctx, r, &c.row)
 	if v.denied || v.asked || v.action == policy.Observe || v.rewritten != nil {
 		c.verdict = v

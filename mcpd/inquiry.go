@@ -119,7 +119,7 @@ func (q *inquiry) judge(ctx context.Context, result json.RawMessage, err *Error)
 	}
 	q.event.On, q.event.Answer = policy.OnResponse, result
 	if err != nil {
-		q.event.Answer, q.event.Failed = err.Raw(), true
+		q.event.Answer, q.event.Error, q.event.Failed = err.Raw(), true, true
 	}
 	v, why := q.e.decide(ctx, &q.event, &q.row)
 	if v.denied || v.asked || v.action == policy.Observe || v.rewritten != nil {

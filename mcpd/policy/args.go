@@ -27,7 +27,7 @@ func parseArgs(text []byte) (value, error) {
 	if len(text) == 0 {
 		return value{kind: '{'}, nil
 	}
-	if err := checkForm(text, rawjson.Distinct); err != nil {
+	if err := checkForm(text); err != nil {
 		return value{}, err
 	}
 	d := json.NewDecoder(bytes.NewReader(text))

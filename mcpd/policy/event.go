@@ -43,6 +43,7 @@ type Event struct {
 	Schema   json.RawMessage `json:"schema,omitempty"`    // what the tool takes, as its server says; nil: nobody knows
 	Answer   json.RawMessage `json:"result,omitempty"`    // of OnResponse: the result, or the error object
 	Failed   bool            `json:"is_error,omitempty"`  // of OnResponse: Answer is an error, or a result that says it is one
+	Error    bool            `json:"-"`                   // of OnResponse: Answer is an error, whatever it says it is
 
 	// Of files, and of HTTP.
 	Operation string `json:"operation,omitempty"` // read write create delete list edit grep glob …

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,26 +22,25 @@ func (p *Policy) tryForm(e *Event) *Decision {
 	if !p.reads[e.On] && !p.hasCedar(e.On) {
 		return nil
 	}
-	if d := wrongForm(e.Args, "arguments", rawjson.Distinct); d != nil || e.On != OnResponse {
+	if d := wrongForm("arguments", checkForm(e.Args)); d != nil || e.On != OnResponse {
 		return d
 	}
-	return wrongForm(e.Answer, "results", rawjson.Unique)
+	return wrongForm("results", cmp.Or(checkForm(e.Answer), e.checkResult()))
 }
 
-func wrongForm(text []byte, what string, names func([]byte) error) *Decision {
+func wrongForm(what string, err error) *Decision {
+	if err == nil {
+		return nil
+	}
+	return &Decision{Action: Block, Rule: ruleForm, Reason: fmt.Sprintf("the %s are refused: %v", what, err), Code: ToolNotAllowed}
+}
+
+// checkForm says what in a text, which may be empty, can be understood in two ways.
+func checkForm(text []byte) error {
 	if len(text) == 0 {
 		return nil
 	}
-	if err := checkForm(text, names); err != nil {
-		return &Decision{Action: Block, Rule: ruleForm, Reason: fmt.Sprintf("the %s are refused: %v", what, err), Code: ToolNotAllowed}
-	}
-	return nil
-}
-
-// checkForm says what in a text can be understood in two ways; names says which of
-// its members have the same name.
-func checkForm(text []byte, names func([]byte) error) error {
-	err := names(text)
+	err := rawjson.Distinct(text)
 	switch {
 	case errors.Is(err, rawjson.ErrAmbiguous):
 		return fmt.Errorf("%w: say each name once and in one case, as readers do not agree on which counts", err)
@@ -48,6 +48,46 @@ func checkForm(text []byte, names func([]byte) error) error {
 		return errHalfPair
 	}
 	return err
+}
+
+// resultLists are the members of results that are lists of what rules look at, by method.
+var resultLists = map[string]string{"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}
+
+// checkResult says what is wrong with a result in which rules would miss what a client
+// may find: it is no object, its list is none, holds something else than objects, or a
+// name that they look for is in another case.
+func (e *Event) checkResult() error {
+	list := resultLists[e.Method]
+	if list == "" || len(e.Answer) == 0 || e.isError() {
+		return nil
+	}
+	var top [3]rawjson.Span
+	err := rawjson.Members(e.Answer, []string{list, "isError", "structuredContent"}, top[:])
+	value := top[0].Of(e.Answer)
+	switch {
+	case errors.Is(err, rawjson.ErrType):
+		return errors.New("a result is an object")
+	case err != nil || value == nil || string(value) == "null":
+		return err
+	case value[0] != '[':
+		return fmt.Errorf("the %s of a result is a list", list)
+	}
+	for element := range rawjson.Each(value) {
+		var at [6]rawjson.Span
+		err := rawjson.Members(element, []string{"type", "text", "data", "blob", "resource", "content"}, at[:])
+		if errors.Is(err, rawjson.ErrType) {
+			err = fmt.Errorf("the %s of a result has objects in it", list)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isError tells whether what came of a request is an error in the place of a result.
+func (e *Event) isError() bool {
+	return e.Error || e.Failed && string(rawjson.Get(e.Answer, "isError")) != "true"
 }
 
 // ruleSize is what blocks what is too much to be looked into.

@@ -100,9 +100,7 @@ func (p *Policy) rewrite(e *Event, by *rule) *Decision {
 		text = &changed.Answer
 	}
 	rewritten, err := apply(by.edits, *text)
-	if err == nil && e.On == OnResponse {
-		err = rawjson.Unique(rewritten)
-	} else if err == nil {
+	if err == nil {
 		err = rawjson.Distinct(rewritten) // {"Limit":9} with limit set is two things
 	}
 	if err == nil && e.On == OnRequest {

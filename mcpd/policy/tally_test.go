@@ -81,7 +81,7 @@ func TestForm(t *testing.T) {
 		{looks, Event{On: OnResponse, Answer: []byte(`{"isError":true,"iserror":false}`)}, Block},
 		{looks, Event{On: OnRequest, Args: []byte(`{"path":"a","Path":"b"}`)}, Block},
 		{looks, Event{On: OnRequest, Args: []byte(`{"env":{"PATH":"a","path":"b"}}`)}, Block},
-		{looks, Event{On: OnResponse, Answer: []byte(`{"env":{"PATH":"a","path":"b"}}`)}, Allow},
+		{looks, Event{On: OnResponse, Answer: []byte(`{"env":{"PATH":"a","path":"b"}}`)}, Block},
 		{looks, Event{On: OnRequest}, Allow},
 	} {
 		if d := tt.p.Decide(&tt.e); d.Action != tt.want || tt.want == Block && d.Rule != ruleForm {

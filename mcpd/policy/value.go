@@ -148,7 +148,7 @@ const (
 func (e *Event) status() string {
 	says, _ := e.answer()["isError"].(bool)
 	switch {
-	case says:
+	case says && !e.Error:
 		return statusFailed
 	case e.Failed:
 		return statusError
