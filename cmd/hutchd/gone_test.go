@@ -39,7 +39,7 @@ func TestDescriptorsOfTheGone(t *testing.T) {
 	t.Parallel()
 	many := 20
 	if os.Getenv("HUTCH_TEST_SLOW") != "" {
-		many = 1000
+		many = 300
 	}
 	named := func(s *service, i int) (string, func()) {
 		name := fmt.Sprint("vm", i)
