@@ -18,6 +18,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -131,7 +132,7 @@ func (c *command) split(flags *flag.FlagSet, args []string) (rest []string, err 
 }
 
 // runsOther says that the command runs another one in a VM, and ends as that does.
-func (c *command) runsOther() bool { return c.name == "run" || c.name == "exec" }
+func (c *command) runsOther() bool { return slices.Contains([]string{"run", "exec", "shell"}, c.name) }
 
 func (c *command) usage() string { return strings.TrimSpace("hutch " + c.name + " " + c.args) }
 
