@@ -3,12 +3,15 @@ package mcpd
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/wire"
+	"hutch/mcpd/policy"
+	"hutch/mcpd/redact"
 )
 
 // A sharedBuffer is a log that is read while it is written.
@@ -78,4 +81,35 @@ func TestSecretsRepeated(t *testing.T) {
 	if text := log.String(); strings.Contains(text, secret) || !strings.Contains(text, "cannot use [redacted]") {
 		t.Errorf("log: %s", text)
 	}
+}
+
+// TestToldMethod has a server say things by the method of what it tells.
+func TestToldMethod(t *testing.T) {
+	t.Parallel()
+	var r redact.Redactor
+	r.Add("quite-private-0815")
+	st := newSite(t, func(c *Config) { c.Hide = r.JSON }, nil)
+	g := st.hello(t, 2, `{}`)
+	key := st.each(func(*session) bool { return true })[0].client.Load().key
+	tell := func(want ...string) {
+		t.Helper()
+		var methods []string
+		for _, m := range []string{"quite-private-0815", "secretly", "notifications/quite-private-0815", "notifications/FORBID", "notifications/odd"} {
+			st.notified(wire.Notification{Client: key, Method: m})
+		}
+		g.ok("ping", "")
+		for len(g.notes) > 0 {
+			if m := <-g.notes; !strings.HasSuffix(m.Method, "list_changed") {
+				methods = append(methods, m.Method)
+			}
+		}
+		if !slices.Equal(methods, want) {
+			t.Errorf("told %q, want %q", methods, want)
+		}
+	}
+	tell("notifications/[redacted]", "notifications/FORBID", "notifications/odd")
+	st.Reload(t.Context(), nil, compiled(t, policy.Config{Rules: []policy.Rule{{
+		ID: "r", On: policy.OnResponse, Decision: policy.Block, Priority: 1, If: `mcp.response.content.exists(c, c.text.contains("FORBID"))`,
+	}}}))
+	tell("notifications/[redacted]", "notifications/odd")
 }

@@ -133,11 +133,11 @@ func (e *Endpoint) judgeTexts(about *policy.Event, texts []string) (may []string
 }
 
 // mayTell says whether the guest may have another notification of a server, whose
-// params are judged as one text.
-func (e *Endpoint) mayTell(about func() *policy.Event, params json.RawMessage) bool {
-	if !e.rules.Load().judges || len(params) == 0 {
+// params are judged as one text, beside others.
+func (e *Endpoint) mayTell(about func() *policy.Event, params json.RawMessage, others ...string) bool {
+	if !e.rules.Load().judges || len(params) == 0 && others == nil {
 		return true
 	}
-	_, same := e.judgeTexts(about(), []string{string(params)})
+	_, same := e.judgeTexts(about(), append(others, string(params)))
 	return same
 }

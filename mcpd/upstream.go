@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
@@ -38,8 +39,12 @@ func (e *Endpoint) notified(n wire.Notification) {
 	case "notifications/tasks":
 		e.taskNews(n)
 	default:
+		method, why := e.hide(rawjson.Quote(n.Method))
+		if n.Method = rawjson.String(method); why != nil || !strings.HasPrefix(n.Method, "notifications/") {
+			return // a server may write there what it likes
+		}
 		for _, s := range e.recipients(n) {
-			if e.mayTell(func() *policy.Event { return s.toldBy(n) }, n.Params) {
+			if e.mayTell(func() *policy.Event { return s.toldBy(n) }, n.Params, n.Method) {
 				s.notify(n.Method, n.Params)
 			}
 		}
