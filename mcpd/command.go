@@ -119,6 +119,8 @@ func (c *call) runCommand(ctx context.Context) (json.RawMessage, *Error) {
 		return dispatch.Result(e.cfg.VM(), x.Command, x.ran), nil
 	case ctx.Err() != nil:
 		return nil, ended(ctx)
+	case x.ran.Lost:
+		return nil, c.unanswered(ctx, wire.Unknown, x.err)
 	}
 	return dispatch.Refusal(errors.New(e.redact(x.err.Error()))), nil
 }

@@ -2,6 +2,7 @@ package mcpd
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -98,4 +99,24 @@ func TestCommandRewritten(t *testing.T) {
 	rule.Set = map[string]any{"args": "no list"}
 	st.Reload(t.Context(), nil, compiled(t, policy.Config{Commands: runnable, Rules: []policy.Rule{rule}}))
 	g.fails("tools/call", echo, jsonrpc.CodeInvalid, "the rewrite of the rule cannot be made")
+}
+
+// TestCommandLost has the machine of a command end before it does.
+func TestCommandLost(t *testing.T) {
+	t.Parallel()
+	st := newSite(t, func(cfg *Config) {
+		cfg.Run = func(context.Context, dispatch.Command) (dispatch.Ran, error) {
+			return dispatch.Ran{Lost: true}, errors.New("killed: out of memory")
+		}
+	}, nil)
+	st.SetCommands(dispatch.Config{Enabled: true})
+	st.Reload(t.Context(), nil, compiled(t, policy.Config{Commands: map[string][]string{"echo": {}}}))
+	g := st.dial(t, 1)
+	m := g.wait(g.send(g.request("tools/call", `{"name":"cmd.run","arguments":{"command":"echo"}}`)))
+	if m.Error == nil || !strings.Contains(m.Error.Message, "out of memory") || string(m.Error.Data) != `{"hutch/reached":true}` {
+		t.Errorf("the client gets %s %+v", m.Result, m.Error)
+	}
+	if r := st.lines(1)[0]; r["outcome"] != "interrupted" {
+		t.Errorf("record %v", r)
+	}
 }

@@ -2,6 +2,7 @@ package mcpd
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -73,7 +74,9 @@ func TestInterrupted(t *testing.T) {
 			return func(bool) {}, nil
 		}
 	}
-	st := newSite(t, func(c *Config) { c.Guard = guard }, testServers("one"))
+	servers := testServers("one", "two")
+	servers[0].Ours = true
+	st := newSite(t, func(c *Config) { c.Guard = guard }, servers)
 	g := st.hello(t, 2, `{}`)
 	began := 1 // initialize
 	for _, tt := range []struct {
@@ -82,6 +85,7 @@ func TestInterrupted(t *testing.T) {
 	}{
 		{"the server dies", "die", `{"hutch/reached":true}`, "interrupted", nil},
 		{"another endpoint says so", "error", `{"hutch/reached":true}`, "interrupted", nil},
+		{"a server says that it is another endpoint", "two__error", "", "error", nil},
 		{"the server says no", "error", `{"big":9007199254740993}`, "error", nil},
 		{"there is no server", "echo", `{"hutch/reached":false}`, "error", nil},
 		{"the aggregator is killed", "wait", `{"hutch/reached":true}`, "interrupted", func() { syscall.Kill(st.AggregatorPID(), syscall.SIGKILL) }},
@@ -89,7 +93,11 @@ func TestInterrupted(t *testing.T) {
 		if tt.what == "there is no server" {
 			refuse <- true
 		}
-		answer := g.send(g.request("tools/call", `{"name":"one__`+tt.tool+`","arguments":{"as":"`+tt.what+`"},"_meta":{"progressToken":1}}`))
+		name := tt.tool
+		if !strings.Contains(name, "__") {
+			name = "one__" + name
+		}
+		answer := g.send(g.request("tools/call", `{"name":"`+name+`","arguments":{"as":"`+tt.what+`"},"_meta":{"progressToken":1}}`))
 		if tt.tool == "wait" {
 			g.note("notifications/progress")
 			tt.do()

@@ -1,10 +1,12 @@
 package child
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
@@ -42,7 +44,16 @@ func (c *Child) Client(p wire.ClientParams) (key string, err error) {
 // ctx ends, the server is told that the request is cancelled.
 func (c *Child) Call(ctx context.Context, call wire.Call) (wire.Answer, error) {
 	a, err := c.send(ctx, wire.RPC, call)
+	if a.Error != nil && !slices.ContainsFunc(c.definitions(), func(s wire.Server) bool { return s.Name == call.Server && s.Ours }) {
+		a.Error = rawjson.DeleteFunc(a.Error, func(key, data []byte) bool { return string(key) == "data" && speaksForUs(data) })
+	}
 	return a.Answer, err
+}
+
+// speaksForUs reports whether data has a member by whose name an endpoint tells of fates.
+func speaksForUs(data []byte) (found bool) {
+	rawjson.Walk(data, func(key []byte, _, _ int) { found = found || bytes.HasPrefix(key, []byte("hutch/")) })
+	return found
 }
 
 // Notify sends a notification of MCP to a server.

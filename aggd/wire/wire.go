@@ -73,7 +73,8 @@ type Server struct {
 	// names, that exist for the host; the others are neither listed nor called.
 	AllowedTools []string `json:"allowed_tools,omitempty"`
 
-	Pin Pin `json:"-"` // the host's affair
+	Pin  Pin  `json:"-"` // the host's affair
+	Ours bool `json:"-"` // it is an endpoint of the host's own, whose word of fates counts
 }
 
 // A Pin says which tools of a server the host holds back until somebody approves

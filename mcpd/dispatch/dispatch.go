@@ -67,6 +67,7 @@ type Ran struct {
 	ExitCode                 int
 	Signal                   string // that ended it, "" if none did
 	TimedOut                 bool
+	Lost                     bool   // it began, and nobody knows how it ended
 	Reason                   string // why it was killed, "" if that is not known
 	Stdout, Stderr           []byte // their ends
 	StdoutBytes, StderrBytes int64  // that it wrote

@@ -48,6 +48,7 @@ func (v *Sandbox) run(ctx context.Context, c dispatch.Command) (ran dispatch.Ran
 		e.Remove(ctx) // which kills what is left of it
 	}()
 	if err := v.startCommand(ctx, g, e, c); err != nil {
+		ran.Lost = guest.IsGone(err) // it may have begun
 		return ran, v.WhyGone(err)
 	}
 	began := time.Now()
@@ -58,6 +59,7 @@ func (v *Sandbox) run(ctx context.Context, c dispatch.Command) (ran dispatch.Ran
 	ran.Stdout, ran.StdoutBytes = out.stdout.text, out.stdout.total
 	ran.Stderr, ran.StderrBytes = out.stderr.text, out.stderr.total
 	if err != nil {
+		ran.Lost = true
 		lost = ctx.Err() == nil && v.Ending().Why == "" // it is there still, and can be looked at
 		return ran, v.WhyGone(err)
 	}

@@ -51,6 +51,7 @@ func (g *Group) member(c *vmcp.Config, s *Server) wire.Server {
 		Name: s.Name, Enabled: true, Source: "groups", Keep: true, Pin: wire.PinNone, CallTimeout: wire.Duration(c.Timeout(s.Name)),
 		ConnectTimeout: wire.Duration(c.Operational.Timeouts.BackendInit),
 		Program:        program(s.Name, b),
+		Ours:           true,
 	}
 }
 
