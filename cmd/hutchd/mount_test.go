@@ -9,7 +9,10 @@ import (
 	"syscall"
 	"testing"
 
+	"hutch/fs"
 	"hutch/fs/need"
+	"hutch/fs/ninep/client"
+	"hutch/fs/ninep/wire"
 )
 
 // TestMounts shows a guest folders of the host, through its whole life.
@@ -41,6 +44,56 @@ func TestMountsLinked(t *testing.T) {
 	}
 	if list, _ := os.ReadDir(kept); len(list) > 0 {
 		t.Errorf("made %s on the host", list[0].Name())
+	}
+}
+
+// TestMountsKept removes a VM's directory as rm -rf would: what the host shows it stays.
+func TestMountsKept(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	dir := t.TempDir()
+	for name, text := range map[string]string{"file": "kept", "new": "new"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.mkdir("vm/own")
+	s.write("vm/own/config", "mount "+dir+":/share\n")
+	s.write("vm/own/ctl", "start\n")
+	s.write("vm/own/root/tmp/file", "the guest's")
+	c := s.client()
+	at := func(path string, f func(*client.Fid) error) error {
+		return c.At(t.Context(), wire.Path("vm/own/root/"+path), f)
+	}
+	remove := func(name string) func(*client.Fid) error {
+		return func(dir *client.Fid) error { return dir.Remove(t.Context(), name, name == "share") }
+	}
+	rename := func(to string) func(*client.Fid) error {
+		return func(dir *client.Fid) error {
+			return at(to, func(to *client.Fid) error { return dir.Rename(t.Context(), "file", to, "new") })
+		}
+	}
+	for what, err := range map[string]error{
+		"removed":     at("share", remove("file")),
+		"unmounted":   at("", remove("share")),
+		"renamed":     at("share", rename("share")),
+		"moved out":   at("share", rename("tmp")),
+		"overwritten": at("tmp", rename("share")),
+	} {
+		if fs.Errno(err) != syscall.EPERM {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	at("share", remove("file"))
+	if text, err := c.LastError(t.Context()); err != nil || !strings.Contains(text, "the host's folder "+dir+" is mounted there: change it there") {
+		t.Errorf("said %q, %v", text, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "file")); string(text) != "kept" {
+		t.Errorf("the host has %q, %v", text, err)
+	}
+	s.write("vm/own/root/share/file", "new")
+	if err := at("tmp", remove("file")); err != nil {
+		t.Errorf("of the guest's own: %v", err)
 	}
 }
 

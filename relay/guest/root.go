@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -14,7 +15,13 @@ import (
 )
 
 // Root returns the root of the guest's file system.
-func (g *Guest) Root() fs.Node { return &rootNode{g: g, path: []string{"root"}} }
+func (g *Guest) Root() fs.Node { return g.RootKeeping(nil) }
+
+// RootKeeping is Root where nothing is removed or renamed of which kept returns an error.
+// It is given the absolute path in the guest.
+func (g *Guest) RootKeeping(kept func(path string) error) fs.Node {
+	return &rootNode{g: g, path: []string{"root"}, kept: kept}
+}
 
 // rootNode is a file of the guest, known by its path. Names that a guest
 // gives and no file can have are hidden, and its qids are told from those of
@@ -22,7 +29,8 @@ func (g *Guest) Root() fs.Node { return &rootNode{g: g, path: []string{"root"}} 
 type rootNode struct {
 	g    *Guest
 	path []string
-	seen atomic.Pointer[sight] // what the walk saw, until it is asked for
+	kept func(path string) error // says why what is at a path of the guest stays; nil: nothing has to
+	seen atomic.Pointer[sight]   // what the walk saw, until it is asked for
 }
 
 // A sight is what a file was like at a time.
@@ -40,7 +48,15 @@ const freshness = 100 * time.Millisecond
 var keep = time.Second
 
 func (r *rootNode) child(name string) *rootNode {
-	return &rootNode{g: r.g, path: append(r.path[:len(r.path):len(r.path)], name)}
+	return &rootNode{g: r.g, path: append(r.path[:len(r.path):len(r.path)], name), kept: r.kept}
+}
+
+// goes says why what is called name cannot go from this directory.
+func (r *rootNode) goes(name string) error {
+	if r.kept == nil {
+		return nil
+	}
+	return r.kept("/" + path.Join(r.child(name).path[1:]...))
 }
 
 // At returns the file called name, if there is one.
@@ -199,6 +215,9 @@ func (r *rootNode) Mkdir(ctx context.Context, name string, perm os.FileMode) (fs
 }
 
 func (r *rootNode) Remove(ctx context.Context, name string, dir bool) error {
+	if err := r.goes(name); err != nil {
+		return err
+	}
 	return r.change(ctx, name, fs.ErrNotExist, func(ctx context.Context, fid *client.Fid) error {
 		return fid.Remove(ctx, name, dir)
 	})
@@ -209,7 +228,7 @@ func (r *rootNode) Rename(ctx context.Context, name string, dst fs.Node, newname
 	if !ok || to.g != r.g {
 		return syscall.EXDEV
 	}
-	if err := fs.CheckName(newname); err != nil {
+	if err := errors.Join(fs.CheckName(newname), r.goes(name), to.goes(newname)); err != nil {
 		return err
 	}
 	defer r.g.sights.forget(to.child(newname).path)

@@ -12,6 +12,7 @@ import (
 	"hutch/cmd/hutchd/sandbox"
 	"hutch/cmd/hutchd/workload"
 	"hutch/fs"
+	"hutch/profiles"
 	"hutch/profiles/runconfig"
 )
 
@@ -39,15 +40,23 @@ func checkVM(c call, _ []string) error   { return c.At.vm.Check(c.Ctx) }
 func stopVM(c call, _ []string) error    { return c.At.vm.Stop(c.Ctx) }
 func killVM(c call, _ []string) error    { return c.At.vm.Kill(c.Ctx) }
 
-func suspendVM(c call, _ []string) error    { return c.At.vm.Suspend(c.Ctx) }
-func resumeVM(c call, _ []string) error     { return c.At.vm.Resume(c.Ctx) }
-func persistVM(c call, args []string) error { return c.At.vm.Persist(c.Ctx, args[0]) }
+func suspendVM(c call, _ []string) error { return c.At.vm.Suspend(c.Ctx) }
+func resumeVM(c call, _ []string) error  { return c.At.vm.Resume(c.Ctx) }
+func persistVM(c call, args []string) error {
+	if err := workload.CheckVM(args[0]); err != nil {
+		return err
+	}
+	return c.At.vm.Persist(c.Ctx, args[0])
+}
 
 func setVM(c call, args []string) error {
 	return c.At.vm.Set(c.Ctx, args[0], strings.Join(args[1:], " "))
 }
 
 func forkVM(c call, args []string) error {
+	if err := workload.CheckVM(args[len(args)-1]); err != nil {
+		return err
+	}
 	switch {
 	case len(args) == 1:
 		return c.At.vm.Fork(c.Ctx, args[0])
@@ -107,6 +116,9 @@ func enterVM(c call, name string) (at, error) {
 func atVM(s *Server, v *sandbox.Sandbox) at { return at{s: s, vm: v, gw: v.Gateway} }
 
 func makeVM(c call, name string) error {
+	if err := workload.CheckVM(name); err != nil {
+		return err
+	}
 	_, err := c.At.s.Make(c.Ctx, name)
 	return err
 }
@@ -133,7 +145,15 @@ func guestRoot(c call) (fs.Node, error) {
 	if err != nil {
 		return nil, nil
 	}
-	return g.Root(), nil
+	mounts, err := c.At.vm.Config().Mounts.List() // which stay as they are while it runs
+	return g.RootKeeping(func(path string) error {
+		for _, m := range mounts {
+			if profiles.Within(m.Guest, path) {
+				return fmt.Errorf("%w: the host's folder %s is mounted there: change it there", fs.ErrNotPermitted, m.Host)
+			}
+		}
+		return nil
+	}), err
 }
 
 func logPath(c call, name string) string {

@@ -3,8 +3,10 @@ package workload
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strings"
 
+	"hutch/fs"
 	"hutch/profiles"
 )
 
@@ -25,18 +27,29 @@ const (
 // vm returns the name of the sandbox's VM. One that is too long for a VM's ends
 // with a hash in the place of the rest.
 func (p place) vm() string {
-	name := "server-" + p.server
+	name := ofServers + p.server
 	switch p.kind {
 	case ofVM:
-		name = "server-" + p.owner + "-" + p.server
+		name = ofServers + p.owner + "-" + p.server
 	case common:
-		name = "server-shared-" + p.server
+		name = ofServers + "shared-" + p.server
 	}
 	if len(name) <= maxName {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
 	return name[:maxName-9] + "-" + hex.EncodeToString(sum[:4])
+}
+
+// ofServers begins the names of all sandboxes of servers.
+const ofServers = "server-"
+
+// CheckVM says why people cannot give a VM the name: it may be that of a server's sandbox.
+func CheckVM(name string) error {
+	if strings.HasPrefix(name, ofServers) {
+		return fmt.Errorf("%w: VM name %q: names that begin with %q are those of the sandboxes of MCP servers: choose another", fs.ErrInvalid, name, ofServers)
+	}
+	return nil
 }
 
 // maxName is how long a VM's name can be, in bytes.

@@ -180,7 +180,7 @@ func (w *Workloads) ready(ctx context.Context, at place, b profiles.Box) (*sandb
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	case is && v.Config().Profile != at.profile():
-		return nil, fmt.Errorf("%w: that vm is somebody's: rename it, or the server", fs.ErrExist)
+		return nil, fmt.Errorf("%w: that vm is not the server's: hutch fork it under another name and remove it, or rename the server", fs.ErrExist)
 	}
 	if text := b.Text(); own.text != text || !is {
 		own.text = "" // until it is so
