@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -35,13 +36,18 @@ func defineCalls(flags *flag.FlagSet) action {
 			return noPlace(c, dir, err)
 		}
 		defer f.closeWith(ctx)()
-		if *asJSON {
-			_, err = io.Copy(os.Stdout, f)
-		} else {
-			err = printCalls(f, *follow)
+		text := io.Reader(f)
+		if !*follow {
+			whole, err := io.ReadAll(f)
+			if err != nil && fs.Errno(err) != syscall.EAGAIN { // by which it says that this was all
+				return cmp.Or(ctx.Err(), err)
+			}
+			text = bytes.NewReader(onceEach(whole))
 		}
-		if fs.Errno(err) == syscall.EAGAIN {
-			err = nil // that was all
+		if *asJSON {
+			_, err = io.Copy(os.Stdout, text)
+		} else {
+			err = printCalls(text, *follow)
 		}
 		return cmp.Or(ctx.Err(), err)
 	})
@@ -58,13 +64,35 @@ type callLine struct {
 	Error    string    `json:"error_message"`
 }
 
+// onceEach leaves out the lines that begin a call which has ended.
+func onceEach(text []byte) []byte {
+	type line struct {
+		ID    int64 `json:"id"`
+		Begun bool  `json:"begun"`
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	read, ended := make([]line, len(lines)), map[int64]bool{}
+	for i, text := range lines {
+		if json.Unmarshal(text, &read[i]) == nil && !read[i].Begun {
+			ended[read[i].ID] = true
+		}
+	}
+	var kept []byte
+	for i, text := range lines {
+		if !read[i].Begun || !ended[read[i].ID] {
+			kept = append(kept, text...)
+		}
+	}
+	return kept
+}
+
 // printCalls prints lines of mcp/calls as a table; followed, as they come.
 func printCalls(text io.Reader, follow bool) error {
 	t := newTable(false, "TIME", "DECISION", "MS", "CALL", "WHAT")
 	t.grid.width = width(os.Stdout)
 	for lines := json.NewDecoder(text); ; {
 		var l callLine
-		if err := lines.Decode(&l); errors.Is(err, io.EOF) || fs.Errno(err) == syscall.EAGAIN {
+		if err := lines.Decode(&l); errors.Is(err, io.EOF) {
 			return t.flush()
 		} else if err != nil {
 			return fmt.Errorf("mcp/calls: %w", err)

@@ -15,6 +15,13 @@ func TestMemoryOf(t *testing.T) {
 	}
 }
 
+func TestOnceEach(t *testing.T) {
+	const begun, ended, going = `{"begun":true,"id":1}` + "\n", `{"id":1,"duration_ms":4045}` + "\n", `{"begun":true,"id":2}` + "\n"
+	if got := string(onceEach([]byte(begun + going + ended))); got != going+ended {
+		t.Errorf("of a call that has ended and one under way are left %s", got)
+	}
+}
+
 func TestCallsIn(t *testing.T) {
 	list := callsIn("dev", "running\ncalls 3\ncall 7 3.002s tools/call slow__sleep\ncpu 1s\n")
 	if want := (listed{VM: "dev", State: "calling", Uptime: "3.002s", Exec: "call 7", Command: "tools/call slow__sleep"}); len(list) != 1 || list[0] != want {
