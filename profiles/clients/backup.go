@@ -129,7 +129,11 @@ func (h *Home) takeOut(f *file, b *backup) error {
 			text, err = f.c.drop(text, s.Name)
 		}
 	}
-	if err == nil && len(ours) > 0 {
+	if err == nil && len(ours) == 0 {
+		return fmt.Errorf("%w: nothing to restore: no server of hutch's is in %s, which others have changed since: \"hutch client restore -f %s\" puts back what was there before hutch",
+			fs.ErrNotExist, f.c.shown(), f.c.Name)
+	}
+	if err == nil {
 		err = f.replace(is, text, is.info.Mode().Perm())
 	}
 	if errors.Is(err, errChanged) {

@@ -35,6 +35,15 @@ func TestRestore(t *testing.T) {
 	if s, err := h.Status(ctx, "cursor"); err != nil || !s.TakenOut || len(s.Servers) > 0 {
 		t.Errorf("the status is %+v, %v", s, err)
 	}
+	nothing := func() {
+		t.Helper()
+		if err := h.Restore(ctx, "cursor", false); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "restore -f cursor") {
+			t.Errorf("of a file without a server of hutch's: %v", err)
+		}
+	}
+	nothing()
+	os.Remove(path)
+	nothing()
 	os.WriteFile(path, ours, 0o640)
 	os.Chmod(path, 0o600)
 	if err := h.Restore(ctx, "cursor", false); err != nil {

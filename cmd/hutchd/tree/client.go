@@ -184,7 +184,7 @@ func clientStatus(c call) (string, error) {
 		fmt.Fprintf(&b, "backup %s\n", s.Backup.Format(fs.TimeFormat))
 	}
 	if s.TakenOut {
-		fmt.Fprintf(&b, "note %s\n", fs.QuoteLine("others had changed the file since hutch wrote it: hutch's servers were taken out of what was there; restore force puts back what was there before them"))
+		fmt.Fprintf(&b, "note %s\n", fs.QuoteLine("others had changed the file since hutch wrote it: hutch's servers were taken out of what was there; hutch client restore -f "+c.At.client+" puts back what was there before them"))
 	}
 	if s.Err != nil {
 		fmt.Fprintf(&b, "reason %s\n", fs.Text(s.Err))
