@@ -3,7 +3,6 @@ package redact
 import (
 	"encoding/base64"
 	"encoding/json"
-	"net/url"
 	"strings"
 )
 
@@ -15,18 +14,23 @@ const Least = 6
 const quotings = 3
 
 // forms returns how a view of a text can have a secret value: as it is, quoted in
-// JSON, escaped in a URL, and in base64.
+// JSON, and in base64; each also as it is where what URLs escape is decoded, where a
+// blank may be a +.
 func forms(v string) []string {
 	if len(v) < Least || strings.Contains(Mark, v) {
 		return nil
 	}
-	list := append(encoded(v), v, url.QueryEscape(v), url.PathEscape(v))
+	list := append(encoded(v), v)
 	for form, n := v, 0; n < quotings; n++ {
 		form = quoted(form)
 		list = append(list, form)
 	}
 	for i, form := range list {
-		list[i] = viewOf(form).text
+		seen := viewOf(form)
+		list[i] = seen.text
+		if u := decoded(seen).text; len(u) >= Least {
+			list = append(list, u, strings.ReplaceAll(u, " ", "+"))
+		}
 	}
 	return list
 }

@@ -141,7 +141,7 @@ func (r *Redactor) PreviewString(s string, max int) string {
 // bytes: those, and more until a view of what follows has margin bytes.
 func window[T []byte | string](text T, max, margin int) string {
 	n := margin
-	for max+n < len(text) && len(viewOf(string(text[max:max+n])).text) < margin {
+	for max+n < len(text) && len(decoded(viewOf(string(text[max:max+n]))).text) < margin {
 		n *= 2
 	}
 	return string(text[:min(len(text), max+n)])
@@ -186,23 +186,30 @@ type span struct {
 // or only the values that are known.
 func (cs *clues) spans(src string, known bool) []span {
 	v := viewOf(src)
-	spans := cs.scan(v.text, known)
+	spans := cs.scan(v.text, known, nil)
+	if u := decoded(v); u.rounds != nil {
+		spans = append(spans, cs.scan(u.text, true, func(sp span) span { return escaping(v.text, u.source(sp)) })...)
+	}
 	if v.rounds != nil {
 		for i := range spans {
 			spans[i] = v.source(spans[i])
 		}
-		spans = append(spans, cs.scan(src, true)...) // where it is no JSON
+		spans = append(spans, cs.scan(src, true, nil)...) // where it is no JSON
 	}
 	return joined(spans)
 }
 
-// scan returns what of a text is to be replaced, as it is found.
-func (cs *clues) scan(src string, known bool) []span {
+// scan returns what of a text is to be replaced, as it is found; place says which part
+// of another text a known value is there, nil: it is of this one.
+func (cs *clues) scan(src string, known bool, place func(span) span) []span {
 	first := cs.first(src)
 	if first == len(src) { // most words: they cost no memory
 		return nil
 	}
-	s := scanner{src: src, known: known, spans: make([]span, 0, 8)}
+	if place == nil {
+		place = func(sp span) span { return escaping(src, sp) }
+	}
+	s := scanner{src: src, known: known, place: place, spans: make([]span, 0, 8)}
 	s.scan(cs, first)
 	return s.spans
 }

@@ -12,6 +12,7 @@ type scanner struct {
 	from  int // what is before has been looked at for secrets of a known form
 	spans []span
 	known bool // it looks for known values only
+	place func(span) span
 }
 
 // scan notes the secrets from i on.
@@ -23,9 +24,7 @@ func (s *scanner) scan(clues *clues, i int) {
 			switch known := c.look == nil; {
 			case !known && (s.known || i < s.from) || !c.at(s.src[i:]):
 			case known:
-				start, _ := s.escapeAt(i)
-				_, end := s.escapeAt(i + len(c.text))
-				s.note(start, end, 0)
+				s.spans = append(s.spans, s.place(span{start: i, end: i + len(c.text)}))
 			default:
 				if next := c.look(s, i); next > i {
 					s.from = next
@@ -35,23 +34,30 @@ func (s *scanner) scan(clues *clues, i int) {
 	}
 }
 
-// escapeAt returns the bounds of the escape of which a part is before i and a part
+// escaping returns a part of src with the escapes of which it has some.
+func escaping(src string, sp span) span {
+	sp.start, _ = escapeAt(src, sp.start)
+	_, sp.end = escapeAt(src, sp.end)
+	return sp
+}
+
+// escapeAt returns the bounds of the escape in src of which a part is before i and a part
 // behind it; of none, i and i.
-func (s *scanner) escapeAt(i int) (start, end int) {
+func escapeAt(src string, i int) (start, end int) {
 	for at := i - 1; at >= 0 && at > i-len(`\u0000`); at-- {
-		if s.src[at] != '\\' {
+		if src[at] != '\\' {
 			continue
 		}
 		first := at
-		for first > 0 && s.src[first-1] == '\\' {
+		for first > 0 && src[first-1] == '\\' {
 			first--
 		}
 		end := at + len(`\n`)
-		if strings.HasPrefix(s.src[at:], `\u`) {
+		if strings.HasPrefix(src[at:], `\u`) {
 			end = at + len(`\u0000`)
 		}
 		if (at-first)%2 == 0 && end > i {
-			return at, min(end, len(s.src))
+			return at, min(end, len(src))
 		}
 		break
 	}

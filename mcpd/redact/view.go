@@ -40,6 +40,41 @@ func viewOf(src string) view {
 	return v
 }
 
+// decoded returns a view of a view in which what URLs escape is written as it is, also
+// where that is JSON again. Secrets that are known are looked for in it, and nothing
+// else: what ends a value in a query is no longer told from what is in one.
+func decoded(v view) view {
+	u := view{text: v.text}
+	for range maxRounds {
+		text, edits := unescaped(u.text)
+		if edits == nil {
+			break
+		}
+		u.text, u.rounds = text, append(u.rounds, edits)
+		inner := viewOf(text)
+		u.text, u.rounds = inner.text, append(u.rounds, inner.rounds...)
+	}
+	return u
+}
+
+// unescaped returns the text with the byte for each %2F, and what it changed.
+func unescaped(src string) (text string, edits []edit) {
+	if strings.IndexByte(src, '%') < 0 {
+		return src, nil
+	}
+	b := make([]byte, 0, len(src))
+	for i := 0; i < len(src); i++ {
+		if c, err := strconv.ParseUint(src[min(i+1, len(src)):min(i+3, len(src))], 16, 8); src[i] == '%' && err == nil && i+2 < len(src) {
+			b = append(b, byte(c))
+			edits = append(edits, edit{len(b) - 1, len(b), i, i + 3})
+			i += 2
+		} else {
+			b = append(b, src[i])
+		}
+	}
+	return string(b), edits
+}
+
 // plain returns the text with each escape written in one way, and what it changed. The
 // number of backslashes says how deep a string is in others: 1, 2, 4 …, which are not
 // escaped themselves.

@@ -1,9 +1,11 @@
 package redact
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -165,5 +167,46 @@ func TestView(t *testing.T) {
 		if sp := v.source(tt.sp); `a\u002Bb\/c\u005cu002Bd`[sp.start:sp.end] != tt.want {
 			t.Errorf("%v is %v, not %s", tt.sp, sp, tt.want)
 		}
+	}
+}
+
+// TestURLs has a secret be found however what writes URLs escapes it, also where that
+// is done to JSON, in JSON, and again.
+func TestURLs(t *testing.T) {
+	var r Redactor
+	r.Add("pw+/ =ü\"%41'x")
+	python := url.PathEscape("pw+/ =ü\"%41'x")
+	for _, escaped := range []string{
+		python, strings.NewReplacer("%2F", "/").Replace(python), strings.ToLower(python),
+		"pw%2B%2F%20%3D%C3%BC%22%2541'x", "pw%2b%2f+%3d%c3%bc%22%2541%27x", url.QueryEscape("pw+/ =ü\"%41'x"), "%70w%2b/%20=ü%22%2541'%78",
+		url.QueryEscape(python), url.QueryEscape(`pw+/ =\u00fc\"%41'x`), strings.ReplaceAll(python, "%", `\u0025`),
+		url.QueryEscape(base64.StdEncoding.EncodeToString([]byte("pw+/ =ü\"%41'x"))),
+	} {
+		text := `{"text":"a%20` + escaped + `%20b","n":1}`
+		if got := r.Redact(text); got != `{"text":"a%20[redacted]%20b","n":1}` && !strings.HasPrefix(got, `{"text":"a%20[redacted]g%3D`) {
+			t.Errorf("%s leaves %s", text, got)
+		}
+		for max := range len(text) {
+			if got := r.Preview([]byte(text), max); strings.Contains(got, "w%2") {
+				t.Fatalf("%s at %d shows the head: %s", text, max, got)
+			}
+		}
+	}
+	for _, text := range []string{`{"t":"%5C\\npw+/ =ü\"%41'x"}`, `{"t":"%5C\\n%70w+/ =ü\"%41'x"}`, `{"t":"%5Cpw+/ =%C3%BC%22%41'x\u0022"}`} {
+		if left, ok := r.JSON([]byte(text)); !ok || strings.Contains(string(left), "'x") {
+			t.Errorf("%s leaves %s", text, left)
+		}
+	}
+	for _, text := range []string{"100% of %zz and %4", "token=abc%26user=bob", `{"password":"a%22b","x":1}`} {
+		if got, want := r.Known(text), text; got != want {
+			t.Errorf("%s becomes %s", text, got)
+		}
+	}
+	if got := r.Redact("http://x/?token=abc%26def&user=bob"); got != "http://x/?token=[redacted]&user=bob" {
+		t.Error(got)
+	}
+	r.Add("%41%42%43")
+	if got := r.Redact("ABC %41%42%43"); got != "ABC [redacted]" {
+		t.Error(got)
 	}
 }
