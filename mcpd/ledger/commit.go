@@ -108,16 +108,16 @@ func (db *DB) commit(ops []op) error {
 
 // store writes ops, and drops records before where the file is full.
 func (db *DB) store(ops []op, adds []addition) error {
-	room, dropped := db.room(ops), false
+	room, dropped, excess := db.room(ops), false, int64(0)
 	update := func(tx *bolt.Tx) error {
-		if !dropped && db.short(tx, room) {
+		if excess = db.excess(tx, room); !dropped && excess > 0 {
 			return errRoom
 		}
 		return db.apply(tx, ops, adds)
 	}
 	err := db.bolt.Update(update)
 	if err == errRoom {
-		if err = db.drop(room); err == nil {
+		if err = db.drop(max(room, excess)); err == nil {
 			dropped = true
 			err = db.bolt.Update(update)
 		}

@@ -28,7 +28,7 @@ const (
 var errRoom = errors.New("the file is at its limit")
 
 // SetLimit sets how many bytes the file may take; 0 is 256 MiB. A file that
-// is larger keeps its size.
+// is larger keeps its size; the records in it go, down to the limit, with the next commit.
 func (db *DB) SetLimit(n int64) {
 	if n == 0 {
 		n = standardLimit
@@ -54,12 +54,12 @@ func (db *DB) admit(p *pending, size int) error {
 // release undoes admit. The caller holds db.mu.
 func (db *DB) release(p *pending) { db.held -= int64(p.size) }
 
-// short says whether tx, which is to write lines that take n bytes of pages,
-// would grow the file over its limit.
-func (db *DB) short(tx *bolt.Tx, n int64) bool {
+// excess returns how many bytes the pages in use would be over the limit when tx has
+// written lines that take n bytes of them. The limit may have been lowered.
+func (db *DB) excess(tx *bolt.Tx, n int64) int64 {
 	s := db.bolt.Stats()
 	free := int64(s.FreePageN+s.PendingPageN) * db.pageSize
-	return n > free && tx.Size()+n-free > db.limit.Load()
+	return tx.Size() - free + n - db.limit.Load()
 }
 
 // room returns how many bytes of pages ops may take.

@@ -240,3 +240,35 @@ func TestLimitLowered(t *testing.T) {
 		t.Errorf("grew from %d to %d", size, n)
 	}
 }
+
+// TestLimitOfUse has a limit be lowered of a file that holds more: with what comes next
+// the oldest records go until it holds, and the newest stay.
+func TestLimitOfUse(t *testing.T) {
+	const limit = 2 << 20
+	db := open(t, temp(t), Options{Limit: 16 << 20})
+	for i := range 2000 {
+		if err := db.Queue(bg, Security, Row{"event": fmt.Sprint(i), "text": strings.Repeat("x", 3000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Flush(bg); err != nil {
+		t.Fatal(err)
+	}
+	if n := db.Kept(); n < 2*limit {
+		t.Fatalf("only %d bytes are kept", n)
+	}
+	db.SetLimit(limit)
+	if err := db.Append(bg, Security, Row{"event": "last"}); err != nil {
+		t.Fatal(err)
+	}
+	if n := db.Kept(); n > limit || n < limit/4 {
+		t.Errorf("%d bytes are kept, of %d", n, limit)
+	}
+	rows := kept(t, db, Security)
+	if got := rows[len(rows)-1]["event"]; got != "last" {
+		t.Errorf("the last is %v", got)
+	}
+	if got := rows[len(rows)-2]["event"]; got != "1999" {
+		t.Errorf("the one before is %v", got)
+	}
+}
