@@ -117,6 +117,7 @@ type Endpoint struct {
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
 	log      *redact.Lines // of the aggregator
+	death    atomic.Pointer[death]
 	catalogs catalogs
 	work     *workspace.Workspace
 	files    atomic.Pointer[string] // of SetFiles; nil: nobody has said it

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
@@ -22,7 +23,7 @@ func (e *Endpoint) notified(n wire.Notification) {
 	switch n.Method {
 	case wire.Lost:
 		if !e.cfg.Stopped(n.Server) {
-			e.cfg.Trouble("server.died", e.redact(fmt.Sprintf("%s: %s", n.Server, rawjson.GetString(n.Params, "reason"))))
+			e.died(n)
 		}
 	case wire.StateChanged:
 		e.cfg.Changed()
@@ -49,6 +50,23 @@ func (e *Endpoint) notified(n wire.Notification) {
 			}
 		}
 	}
+}
+
+// A death is what was told last of a server that died.
+type death struct {
+	text, client string
+	at           time.Time
+}
+
+// died tells that a server died: once, where those of all clients end with the sandbox
+// that they share.
+func (e *Endpoint) died(n wire.Notification) {
+	now := &death{e.redact(fmt.Sprintf("%s: %s", n.Server, rawjson.GetString(n.Params, "reason"))), n.Client, time.Now()}
+	was := e.death.Swap(now)
+	if e.rules.Load().servers[n.Server].Sandbox != "" && was != nil && was.text == now.text && was.client != now.client && now.at.Sub(was.at) < time.Second {
+		return
+	}
+	e.cfg.Trouble("server.died", now.text)
 }
 
 // recipients returns the session that the call belongs to which a

@@ -199,3 +199,22 @@ func TestReload(t *testing.T) {
 		t.Errorf("tools: %s", list)
 	}
 }
+
+// TestDeath has a sandbox end in which servers of two clients run: that is told once. A
+// server that dies again, or beside one of another client on the host, is told again.
+func TestDeath(t *testing.T) {
+	t.Parallel()
+	var told []string
+	e := New(Config{Trouble: func(kind, text string) { told = append(told, kind+" "+text) }})
+	defer e.Close()
+	e.rules.Store(newRules([]wire.Server{{Name: "boxed", Program: wire.Program{Sandbox: "box"}}, {Name: "bare"}}, nil))
+	for _, tt := range []struct {
+		server, client string
+		times          int
+	}{{"boxed", "a", 1}, {"boxed", "b", 1}, {"boxed", "b", 2}, {"bare", "a", 3}, {"bare", "b", 4}} {
+		e.notified(wire.Notification{Method: wire.Lost, Server: tt.server, Client: tt.client, Params: json.RawMessage(`{"reason":"gone"}`)})
+		if len(told) != tt.times {
+			t.Errorf("%s of %s: told %q", tt.server, tt.client, told)
+		}
+	}
+}
