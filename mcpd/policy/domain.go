@@ -29,6 +29,31 @@ func notScheme(c rune) bool {
 	return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("+-.", c))
 }
 
+// webSchemes are those behind which a browser reads a host, with slashes or without.
+var webSchemes = []string{"http:", "https:", "ws:", "wss:", "ftp:"}
+
+// unread takes out what browsers do not read of a URL.
+var unread = strings.NewReplacer("\t", "", "\n", "", "\r", "")
+
+// isWebURL tells whether a program may take a text for a URL that leads to a host: it is
+// one, or a browser makes one of it.
+func isWebURL(s string) bool {
+	s = unread.Replace(strings.TrimFunc(s, func(c rune) bool { return c <= ' ' }))
+	rest, slashes := s, "/\\"
+	i := slices.IndexFunc(webSchemes, func(scheme string) bool { return len(s) >= len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) })
+	if i >= 0 {
+		rest = s[len(webSchemes[i]):]
+	} else if len(s) < 2 || !strings.ContainsRune(slashes, rune(s[0])) || !strings.ContainsRune(slashes, rune(s[1])) {
+		return isURL(s)
+	}
+	host := strings.TrimLeft(rest, slashes)
+	if end := strings.IndexAny(host, `/\?#`); end >= 0 {
+		host = host[:end]
+	}
+	host = host[strings.LastIndexByte(host, '@')+1:]
+	return isURL(s) || host != "" && !strings.ContainsAny(host, " <>^|")
+}
+
 // placeOf returns where a host, with a port or without, or a URL leads. What
 // programs do not read alike leads nowhere.
 func placeOf(n named) (place, *refusal) {

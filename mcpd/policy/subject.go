@@ -62,12 +62,12 @@ func (s *subject) hosts() ([]named, *refusal) {
 	}
 	hosts := args.named(isURLName)
 	for _, n := range args.named(mayBeHostName) {
-		if n.text = strings.TrimSpace(n.text); n.text != "" && !strings.ContainsAny(n.text, " \t\r\n") {
+		if n.text = strings.TrimSpace(n.text); n.text != "" && (!strings.ContainsAny(n.text, " \t\r\n") || isWebURL(n.text)) {
 			hosts = append(hosts, n)
 		}
 	}
 	for _, n := range args.named(func(name string) bool { return !isURLName(name) && !mayBeHostName(name) }) {
-		if n.text = strings.TrimSpace(n.text); isURL(n.text) {
+		if n.text = strings.TrimSpace(n.text); isWebURL(n.text) {
 			hosts = append(hosts, n)
 		}
 	}
