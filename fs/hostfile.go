@@ -55,8 +55,9 @@ func WriteFile(path string, data []byte, sync bool) error {
 }
 
 // ReadRegular returns up to most bytes of a regular file of the host, and what it
-// is. A pipe or a device in its place is refused, and holds nothing up.
-func ReadRegular(path string, most int64) ([]byte, os.FileInfo, error) {
+// is. A pipe or a device in its place is refused, and holds nothing up, and so is what
+// admit, if it is not nil, says no to.
+func ReadRegular(path string, most int64, admit func(*os.File) error) ([]byte, os.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err
@@ -68,6 +69,11 @@ func ReadRegular(path string, most int64) ([]byte, os.FileInfo, error) {
 	}
 	if !info.Mode().IsRegular() {
 		return nil, nil, fmt.Errorf("%w: %s is not a regular file", ErrInvalid, path)
+	}
+	if admit != nil {
+		if err := admit(f); err != nil {
+			return nil, nil, err
+		}
 	}
 	text, err := io.ReadAll(io.LimitReader(f, most))
 	return text, info, err

@@ -36,6 +36,8 @@ type Store struct {
 	corp string // "": there is none
 	home string // "": there is none
 	now  func() time.Time
+	// admit says why a reference can lead to no secret. Nil: each can.
+	admit func(reference string) error
 
 	mu     sync.Mutex         // guards loaded; held while files are read
 	loaded map[string]*loaded // by name
@@ -58,6 +60,8 @@ type Folders struct {
 	Good     string // where what parses is kept
 	Corp     string // corp's; "": there is none
 	Home     string // the user's, with the files of AI clients; "": there is none
+	// Admit says why a reference of a server can lead to no secret. Nil: each can.
+	Admit func(reference string) error
 }
 
 // Open opens the folder of the user's profiles, makes it if need be, and puts
@@ -66,7 +70,7 @@ func Open(f Folders) (*Store, error) {
 	if err := errors.Join(os.MkdirAll(f.Profiles, 0o700), os.MkdirAll(f.Good, 0o700)); err != nil {
 		return nil, err
 	}
-	s := &Store{dir: f.Profiles, good: f.Good, corp: f.Corp, home: f.Home, now: time.Now, loaded: make(map[string]*loaded)}
+	s := &Store{dir: f.Profiles, good: f.Good, corp: f.Corp, home: f.Home, now: time.Now, admit: f.Admit, loaded: make(map[string]*loaded)}
 	return s, s.seed()
 }
 
@@ -178,6 +182,9 @@ func (s *Store) load(name string) *loaded {
 		var found []*document
 		found, l.notes = s.detected(l.look, docs)
 		l.profile, l.sum, err = build(name, append(docs, found...))
+		if err == nil && s.admit != nil {
+			err = s.admits(l.profile)
+		}
 	}
 	l.err, l.notes = err, append(l.notes, l.look.notes...)
 	s.loaded[name] = l
@@ -191,8 +198,20 @@ func (s *Store) load(name string) *loaded {
 		l.profile, l.sum = was.profile, was.sum
 	case kerr == nil:
 		l.profile, l.sum, _ = parseKept(name, kept)
+	case l.profile != nil:
+		l.profile, l.sum = nil, nil
 	}
 	return l
+}
+
+// admits says which of a profile's references can lead to no secret.
+func (s *Store) admits(p *Profile) error {
+	for _, text := range p.References() {
+		if err := s.admit(text); err != nil {
+			return fmt.Errorf("profile %s: %w", p.Name, err)
+		}
+	}
+	return nil
 }
 
 // read returns a profile's text, or one byte more than the most. It takes an ordinary file only: a link could

@@ -24,7 +24,7 @@ type Options struct {
 	StopGrace    time.Duration             // for a guest to shut down, and again for its init to end; 0: 5 s
 	MeasureLimit time.Duration             // for what a machine uses to be measured for its status; 0: 100 ms
 	Profile      func(name string) Profile // what a profile says of its machines; nil: nothing
-	Own          []own.Item                // what is the service's, beside Dir, and no guest's to see
+	Own          *own.List                 // what is the service's, and no guest's to see; nil: Dir
 	Groups       *cgroup.Root              // makes machines' control groups; nil: none are made
 
 	RequireLimits bool // no machine is made that cannot be held to the limits of its config
@@ -80,7 +80,9 @@ func Open(cfg Options) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.own = own.New(append([]own.Item{{What: "the state of hutchd", Path: cfg.Dir}}, cfg.Own...))
+	if t.own = cfg.Own; t.own == nil {
+		t.own = own.New([]own.Item{{What: "the state of hutchd", Path: cfg.Dir}})
+	}
 	t.images = image.Open(filepath.Join(cfg.Dir, "images"))
 	t.images.Admit = func(dir string) error { return t.own.Refuse(dir, true) }
 	t.life, t.end = context.WithCancel(context.Background())

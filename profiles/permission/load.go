@@ -16,7 +16,7 @@ func Load(nameOrPath string) (*Profile, error) {
 	if !filepath.IsAbs(nameOrPath) {
 		return nil, fmt.Errorf("%w: permission profile %.64q is not %s, not %s and no absolute path of a file", fs.ErrInvalid, nameOrPath, BuiltinNone, BuiltinNetwork)
 	}
-	text, _, err := fs.ReadRegular(nameOrPath, MaxText+1)
+	text, _, err := fs.ReadRegular(nameOrPath, MaxText+1, nil)
 	if err != nil {
 		return nil, fmt.Errorf("permission profile: %w", err)
 	}

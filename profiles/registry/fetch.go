@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -29,8 +30,9 @@ const (
 
 // A fetcher reads sources.
 type fetcher struct {
-	max   int64       // bytes of a file or an answer
-	roots *tls.Config // for tests
+	max   int64                // bytes of a file or an answer
+	admit func(*os.File) error // see Config
+	roots *tls.Config          // for tests
 }
 
 // read returns what a source has now.
@@ -51,7 +53,7 @@ func (f fetcher) read(ctx context.Context, o Origin) (*shelf, error) {
 func (f fetcher) into(ctx context.Context, r *reader, o Origin) error {
 	switch o.Kind {
 	case "file":
-		text, _, err := fs.ReadRegular(o.Where, f.max+1)
+		text, _, err := fs.ReadRegular(o.Where, f.max+1, f.admit)
 		if err == nil {
 			err = f.bound(text)
 		}

@@ -32,6 +32,8 @@ const maxSources = 16
 type Config struct {
 	Dir string // folder for the names of the sources and what they said; made if need be
 	Max int64  // bytes of a file or an answer that are read; 0: 32 MiB
+	// Admit says why an open file of the host can be no source. Nil: any can.
+	Admit func(*os.File) error
 }
 
 // A Store has the entries of all sources.
@@ -72,7 +74,7 @@ func Open(cfg Config) (*Store, error) {
 		return nil, err
 	}
 	fs.Sweep(cfg.Dir)
-	s := &Store{dir: cfg.Dir, fetcher: fetcher{max: cfg.Max}, now: time.Now}
+	s := &Store{dir: cfg.Dir, fetcher: fetcher{max: cfg.Max, admit: cfg.Admit}, now: time.Now}
 	if s.fetcher.max <= 0 {
 		s.fetcher.max = maxBytes
 	}

@@ -39,7 +39,7 @@ func (s *Store) keys() ([]age.Identity, error) {
 }
 
 func readKeys(file string) ([]age.Identity, error) {
-	text, info, err := fs.ReadRegular(file, maxKey)
+	text, info, err := fs.ReadRegular(file, maxKey, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,9 @@ const MaxValue = 64 << 10
 // Secrets are what references lead to. Its methods may be called concurrently.
 type Secrets struct {
 	Store *Store
+	// Admit says why what is in an open file of the host can be no secret. Nil: it can.
+	// Set before a secret is asked for.
+	Admit func(*os.File) error
 	vault *vault.Vault
 }
 
@@ -55,7 +58,7 @@ func (s *Secrets) Get(ctx context.Context, r reference.Reference) (string, error
 	case reference.Variable:
 		value, err = variable(r.Name)
 	case reference.File:
-		value, err = readFile(r.Name)
+		value, err = s.readFile(r.Name)
 	case reference.Vault:
 		value, err = s.vault.Get(ctx, r.Name)
 	default:
@@ -68,6 +71,19 @@ func (s *Secrets) Get(ctx context.Context, r reference.Reference) (string, error
 		return "", fmt.Errorf("%s: %w", r, err)
 	}
 	return value, nil
+}
+
+// Check says why text, if it is a reference, can never be one to a secret: it leads to a
+// file that Admit says no to. What is not there yet may come.
+func (s *Secrets) Check(text string) error {
+	r, ok, err := reference.Parse(text)
+	if err != nil || !ok || r.Scheme != reference.File { // of a wrong one there is another error
+		return nil
+	}
+	if _, err = s.readFile(r.Name); fs.Is(err, fs.ErrNotPermitted) {
+		return fmt.Errorf("%s: %w", r, err)
+	}
+	return nil
 }
 
 // CheckValue says why a value can be no secret.
@@ -92,8 +108,8 @@ func variable(name string) (string, error) {
 }
 
 // readFile returns a file without its last newline.
-func readFile(path string) (string, error) {
-	text, _, err := fs.ReadRegular(path, MaxValue+2)
+func (s *Secrets) readFile(path string) (string, error) {
+	text, _, err := fs.ReadRegular(path, MaxValue+2, s.Admit)
 	return strings.TrimSuffix(string(text), "\n"), because(err)
 }
 

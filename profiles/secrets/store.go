@@ -152,7 +152,7 @@ func (s *Store) change(do func(contents) error) error {
 func (s *Store) read() (contents, error) {
 	all := contents{}
 	path := filepath.Join(s.dir, storeFile)
-	sealed, _, err := fs.ReadRegular(path, 2*maxStored+1<<20)
+	sealed, _, err := fs.ReadRegular(path, 2*maxStored+1<<20, nil)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return all, nil

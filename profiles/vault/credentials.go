@@ -160,7 +160,7 @@ func given(variable, file, credential, home string) (string, error) {
 
 // line returns the one line that a file has.
 func line(path string) (string, error) {
-	text, _, err := fs.ReadRegular(path, maxCredential)
+	text, _, err := fs.ReadRegular(path, maxCredential, nil)
 	one := strings.TrimSpace(string(text))
 	if err == nil && one == "" {
 		err = fmt.Errorf("%w: %s is empty", fs.ErrInvalid, path)

@@ -21,10 +21,17 @@ import (
 
 // load makes an image of the folder or file at path, by what it is.
 func (s *Store) load(ctx context.Context, j *job, path string) (record, string, error) {
-	st, err := os.Stat(path)
-	switch {
-	case err != nil:
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
 		return record{}, "", fmt.Errorf("%s: %w", path, errors.Unwrap(err))
+	}
+	st, err := os.Stat(real)
+	if err == nil && s.Admit != nil {
+		err = s.Admit(real)
+	}
+	switch path = real; {
+	case err != nil:
+		return record{}, "", err
 	case st.IsDir() && exists(filepath.Join(path, "oci-layout")):
 		return s.loadLayout(ctx, j, path, "oci layout")
 	case st.IsDir():
@@ -55,11 +62,6 @@ func (s *Store) loadFolder(ctx context.Context, j *job, dir string) (record, str
 	}
 	if rel, err := filepath.Rel(real, own); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
 		return record{}, "", fmt.Errorf("%w: the images themselves are in %s", fs.ErrInvalid, dir)
-	}
-	if s.Admit != nil {
-		if err := s.Admit(real); err != nil {
-			return record{}, "", err
-		}
 	}
 	open := func(ctx context.Context) (io.ReadCloser, error) {
 		r, w := io.Pipe() // it is packed while it is unpacked

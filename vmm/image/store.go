@@ -16,7 +16,7 @@ import (
 
 // A Store is a folder of images.
 type Store struct {
-	// Admit says why no image may be made of a folder; nil: any may.
+	// Admit says why no image may be made of a folder or a file; nil: any may.
 	Admit func(dir string) error
 
 	dir   string

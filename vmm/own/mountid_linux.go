@@ -24,3 +24,8 @@ func mountID(path string) string {
 	}
 	return ""
 }
+
+// placeOf returns where the kernel says that an open file is, which no link changes.
+func placeOf(f *os.File) (string, error) {
+	return os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+}

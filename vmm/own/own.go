@@ -95,6 +95,29 @@ func (l *List) Refuse(dir string, readOnly bool) error {
 	if err != nil {
 		return err
 	}
+	return l.refuse("mount "+dir, real, readOnly)
+}
+
+// RefuseFile says why nobody may be given what is in an open file of the host, by whatever
+// path it was opened: it is the service's own.
+func (l *List) RefuseFile(f *os.File) error {
+	real, err := placeOf(f)
+	if err != nil {
+		return err
+	}
+	is, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if there, err := os.Stat(real); err != nil || !os.SameFile(there, is) { // as in /proc/PID/root
+		return fmt.Errorf("%w: %s is not where hutchd sees it, or was moved just now", fs.ErrNotPermitted, f.Name())
+	}
+	return l.refuse("file "+f.Name(), real, true)
+}
+
+// refuse says why what is at real, a path without links, is not to be shown. The error calls
+// it name.
+func (l *List) refuse(name, real string, readOnly bool) error {
 	table, err := mountinfo.Read(mountinfo.Own)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -107,13 +130,13 @@ func (l *List) Refuse(dir string, readOnly bool) error {
 		for _, is := range []spot{find(table, item.Path), l.was[i]} {
 			for _, s := range shown {
 				if s.has(is) || is.there && is.has(s) {
-					return item.refuse(dir)
+					return item.refuse(name)
 				}
 			}
 		}
 	}
 	if found, ok := l.mounted(table, real); ok {
-		return found.refuse(dir)
+		return found.refuse(name)
 	}
 	return nil
 }
@@ -153,11 +176,11 @@ func (w *View) Shows(dir, other string) bool {
 	return slices.ContainsFunc(w.spots[dir], func(s spot) bool { return s.has(o) })
 }
 
-func (i Item) refuse(dir string) error {
+func (i Item) refuse(name string) error {
 	if i.Readable {
-		return fmt.Errorf("%w: mount %s: no guest may write %s, %s: mount it for reading only", fs.ErrNotPermitted, dir, i.What, i.Path)
+		return fmt.Errorf("%w: %s: no guest may write %s, %s: mount it for reading only", fs.ErrNotPermitted, name, i.What, i.Path)
 	}
-	return fmt.Errorf("%w: mount %s: no guest may have %s, %s", fs.ErrNotPermitted, dir, i.What, i.Path)
+	return fmt.Errorf("%w: %s: no guest may have %s, %s", fs.ErrNotPermitted, name, i.What, i.Path)
 }
 
 // treeKind is what a mount table calls the file system that hutchd mounts.

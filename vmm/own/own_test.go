@@ -3,6 +3,7 @@ package own
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -77,5 +78,37 @@ func TestMounted(t *testing.T) {
 		if got, ok := l.mounted(table, dir); got.Path != want || ok != (want != "") {
 			t.Errorf("%s: %v, want %q", dir, got, want)
 		}
+	}
+}
+
+// TestRefuseFile opens files by links, and one that is where another is seen.
+func TestRefuseFile(t *testing.T) {
+	top, items := world(t)
+	for _, name := range []string{"var/state/key", "usr/bin/hutchd", "plain/token"} {
+		os.WriteFile(filepath.Join(top, name), []byte("x"), 0o600)
+	}
+	os.Symlink("../var/state/key", filepath.Join(top, "plain/link"))
+	os.Symlink("../link", filepath.Join(top, "plain/folder"))
+	l := New(items)
+	for name, what := range map[string]string{
+		"var/state/key": "the state", "plain/link": "the state", "plain/folder/key": "the state", "link/key": "the state",
+		"usr/bin/hutchd": "", "plain/token": "", "/proc/self/environ": "the process", "/proc/self/root" + top + "/var/state/key": "the state",
+	} {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(top, name)
+		} else if runtime.GOOS != "linux" {
+			continue
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch err := l.RefuseFile(f); {
+		case what == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case what != "" && (!fs.Is(err, fs.ErrNotPermitted) || !strings.Contains(err.Error(), what)):
+			t.Errorf("%s: %v, want %s", name, err, what)
+		}
+		f.Close()
 	}
 }

@@ -88,6 +88,7 @@ type Counters struct {
 // run are served from then on.
 func Open(cfg Config) (*Service, error) {
 	fs.Sweep(cfg.State)
+	mine := own.New(append([]own.Item{{What: "the state of hutchd", Path: cfg.State}}, cfg.Own...))
 	s := &Service{
 		cfg: cfg,
 		Service: gateway.Service{
@@ -97,6 +98,7 @@ func Open(cfg Config) (*Service, error) {
 		},
 		signing: attest.NewKey(filepath.Join(cfg.State, "attest.key")),
 	}
+	s.Secrets.Admit = mine.RefuseFile
 	if s.limiter.most = cfg.Conns; s.limiter.most == 0 {
 		s.limiter.most = mostConns()
 	}
@@ -105,7 +107,7 @@ func Open(cfg Config) (*Service, error) {
 	}
 	var err error
 	s.Profiles, err = profiles.Open(profiles.Folders{
-		Profiles: filepath.Join(cfg.State, "profiles"), Good: filepath.Join(cfg.State, "profiles.good"), Corp: cfg.Corp, Home: cfg.Home,
+		Profiles: filepath.Join(cfg.State, "profiles"), Good: filepath.Join(cfg.State, "profiles.good"), Corp: cfg.Corp, Home: cfg.Home, Admit: s.Secrets.Check,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("profiles: %w", err)
@@ -114,7 +116,7 @@ func Open(cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("asks: %w", err)
 	}
 	s.Table, err = vmm.Open(vmm.Options{
-		Dir: cfg.State, Own: cfg.Own, Drivers: cfg.Drivers, Groups: cfg.Groups, RequireLimits: cfg.RequireLimits, Profile: s.machines,
+		Dir: cfg.State, Own: mine, Drivers: cfg.Drivers, Groups: cfg.Groups, RequireLimits: cfg.RequireLimits, Profile: s.machines,
 		Sidecar: func(m *vmm.VM) vmm.Sidecar { return newSandbox(s, m) },
 	})
 	if err != nil {

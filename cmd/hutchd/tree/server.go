@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -69,7 +70,9 @@ const sweepLimit = time.Second
 func New(cfg Config) (*Server, error) {
 	s := &Server{began: time.Now(), items: map[item]uint64{}}
 	cfg.Event, cfg.AskEnded = s.changed, s.askEnded
+	var admit func(*os.File) error
 	cfg.Programs = func(of *sandbox.Service) sandbox.Starter {
+		admit = of.Secrets.Admit
 		s.workloads = workload.New(of, cfg.State, s.Registry)
 		return s.workloads.Start
 	}
@@ -82,7 +85,7 @@ func New(cfg Config) (*Server, error) {
 	defer cancel()
 	s.clients.Sweep(brief)
 	var err error
-	if s.Registry, err = registry.Open(registry.Config{Dir: filepath.Join(cfg.State, "registry")}); err != nil {
+	if s.Registry, err = registry.Open(registry.Config{Dir: filepath.Join(cfg.State, "registry"), Admit: func(f *os.File) error { return admit(f) }}); err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
 	}
 	if s.Service, err = sandbox.Open(cfg.Config); err != nil {

@@ -220,6 +220,11 @@ func (s *Server) decode(text string) error {
 // admits refuses a config that asks for what no start would give. A file that it names may
 // be missing until then.
 func (s *Server) admits(c *runconfig.Server) error {
+	for _, text := range values(c) {
+		if err := s.w.s.Secrets.Check(text); err != nil {
+			return err
+		}
+	}
 	if byLogin(c) {
 		_, err := s.client(c)
 		return err

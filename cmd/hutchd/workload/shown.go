@@ -26,6 +26,16 @@ func shown(c *runconfig.Server, t permission.Terms) string {
 			fmt.Fprintf(&b, "folder %s %s %s\n", fs.QuoteLine(m.Host), fs.QuoteLine(m.Guest), may)
 		}
 	}
+	for _, text := range values(c) {
+		if ref, ok, err := reference.Parse(text); ok && err == nil && ref.Scheme == reference.File {
+			fmt.Fprintf(&b, "file %s\n", fs.QuoteLine(ref.Name))
+		}
+	}
+	return b.String()
+}
+
+// values returns the values of a config that may be references, sorted, each once.
+func values(c *runconfig.Server) []string {
 	values := slices.AppendSeq(slices.Collect(maps.Values(c.Env)), maps.Values(c.Headers))
 	for _, s := range c.Secrets {
 		values = append(values, s.Reference.String())
@@ -37,10 +47,5 @@ func shown(c *runconfig.Server, t permission.Terms) string {
 		values = append(values, c.Auth.Bearer.String(), c.Auth.ClientSecret.String())
 	}
 	slices.Sort(values)
-	for _, text := range slices.Compact(values) {
-		if ref, ok, err := reference.Parse(text); ok && err == nil && ref.Scheme == reference.File {
-			fmt.Fprintf(&b, "file %s\n", fs.QuoteLine(ref.Name))
-		}
-	}
-	return b.String()
+	return slices.Compact(values)
 }
