@@ -76,7 +76,7 @@ func TestAllowOther(t *testing.T) {
 	s.write("vm/dev/env/TOKEN", "secret")
 	s.write("profiles/mine.toml", "# secret\n")
 	cmd := s.user(setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c",
-		`cd $mnt/vm/dev && head -n 1 status && mkdir work/d && echo made >work/d/f && cat work/d/f && stat -c %u work/d/f && ! echo kill >>ctl && ! cat config && ! cat env/TOKEN && ! ls env && ! echo x >root/tmp/new && ! echo more >>root/tmp/old && ! cat ../../profiles/mine.toml && ! ls root && ! ls log && ! cat log/exec && ! cat mcp/calls && ! cat db/mcp_calls.jsonl && ! cat ../../events && ! cat events && ! ls exec && ! ls snap && ! cat timeline && ! cat ../../log/service && ! echo x >>work/mine`)
+		`cd $mnt/vm/dev && head -n 1 status && test $(wc -l <status) -le 2 && ! cat mcp/servers && mkdir work/d && echo made >work/d/f && cat work/d/f && stat -c %u work/d/f && ! echo kill >>ctl && ! cat config && ! cat env/TOKEN && ! ls env && ! echo x >root/tmp/new && ! echo more >>root/tmp/old && ! cat ../../profiles/mine.toml && ! ls root && ! ls log && ! cat log/exec && ! cat mcp/calls && ! cat db/mcp_calls.jsonl && ! cat ../../events && ! cat events && ! ls exec && ! ls snap && ! cat timeline && ! cat ../../log/service && ! echo x >>work/mine`)
 	os.WriteFile(s.path("vm/dev/work/mine"), []byte("of root\n"), 0o600)
 	cmd.Env = append(os.Environ(), "mnt="+s.mount)
 	out, err := cmd.Output()

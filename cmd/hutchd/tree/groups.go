@@ -23,7 +23,7 @@ func begun(c call) error {
 }
 
 func groupName(c call) (string, error)   { return c.At.group.Name + "\n", nil }
-func groupStatus(c call) (string, error) { return c.At.group.Status(), nil }
+func groupStatus(c call) (string, error) { return shownTo(c.Who, c.At.group.Status()), nil }
 func groupConfig(c call) (string, error) { return c.At.group.ConfigText(), nil }
 func groupConfigErr(c call) error        { return c.At.group.ConfigErr() }
 

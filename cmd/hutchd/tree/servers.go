@@ -53,7 +53,7 @@ func logoutServer(c call, _ []string) error { return c.At.server.Logout(c.Ctx) }
 
 func serverLogin(c call) (string, error)  { return c.At.server.LoginText(), nil }
 func serverName(c call) (string, error)   { return c.At.server.Name + "\n", nil }
-func serverStatus(c call) (string, error) { return c.At.server.Status(), nil }
+func serverStatus(c call) (string, error) { return shownTo(c.Who, c.At.server.Status()), nil }
 func serverConfig(c call) (string, error) { return c.At.server.ConfigText(), nil }
 func serverConfigErr(c call) error        { return c.At.server.ConfigErr() }
 func gatewayErr(c call) (string, error)   { return c.At.gw.LastErr.Text(), nil }

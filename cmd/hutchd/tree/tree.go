@@ -254,7 +254,7 @@ func mcpRows(tool, prompt string) []row {
 	return []row{
 		{Name: "ctl", Perm: 0o600, Read: mcpSettings, Verbs: mcpVerbs(), Doc: "control the endpoint; read: its sessions, and the tools that are held back"},
 		{Name: "calls", Perm: 0o400, Open: ledgerLog(ledger.Calls, true), Doc: "every call from the first, a JSON line each; blocks"},
-		{Name: "servers", Perm: 0o444, Read: mcpServers, Doc: "the MCP servers and their state, a line each"},
+		{Name: "servers", Perm: 0o400, Read: mcpServers, Doc: "the MCP servers and their state, a line each"},
 		{Name: "tools", Perm: 0o555, Names: tools.names, Enter: tools.enter, Each: toolRow(tool), Doc: "the tools the agent can call, and those that are held back"},
 		{Name: "resources", Perm: 0o555, Names: resources.names, Enter: resources.enter, Each: resourceRow(), Doc: "the resources it can read, by escaped URI"},
 		{Name: "sessions", Perm: 0o700, Names: sessionNames, Enter: enterSession, Each: sessionRow(), Make: makeSession, Drop: dropSession, Doc: "MCP sessions as files; mkdir makes one, rmdir ends it",

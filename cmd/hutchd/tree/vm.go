@@ -72,7 +72,22 @@ func vmStatus(c call) (string, error) {
 	if owner := workload.Owner(c.At.vm.Config().Profile); owner != "" {
 		text += "owner " + owner + "\n"
 	}
-	return text, nil
+	return shownTo(c.Who, text), nil
+}
+
+// shownTo returns what of a status who asks may see: others than hutchd's user and root see
+// the state and since when it is so. The rest tells of what was said and done.
+func shownTo(who fs.Principal, status string) string {
+	if who.UID == fs.NoUID || who.UID == 0 || who.UID == uint32(os.Getuid()) {
+		return status
+	}
+	state, rest, _ := strings.Cut(status, "\n")
+	for line := range strings.Lines(rest) {
+		if strings.HasPrefix(line, "since ") {
+			return state + "\n" + line
+		}
+	}
+	return state + "\n"
 }
 
 func vmConfig(c call) (string, error) { return c.At.vm.ConfigText(), nil }
