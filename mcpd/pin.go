@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
 	"hutch/fs"
 	"hutch/mcpd/pins"
@@ -33,7 +34,22 @@ func (e *Endpoint) offered(list *wire.List, by *Arrange, found []wire.Item) []wi
 			}
 		}
 	}
-	return append(guestItems(list, by, found), e.composed(list, found)...)
+	return e.tellable(append(guestItems(list, by, found), e.composed(list, found)...))
+}
+
+// tellable returns those of items that have a name of their own for the client: of two that
+// differ only in a secret, which it may not see, the first.
+func (e *Endpoint) tellable(items []wire.Item) []wire.Item {
+	if e.cfg.Hide == nil {
+		return items
+	}
+	told := make(map[string]bool, len(items))
+	return slices.DeleteFunc(items, func(it wire.Item) bool {
+		name, why := e.hide(rawjson.Quote(it.Name))
+		twice := told[string(name)]
+		told[string(name)] = true
+		return twice || why != nil
+	})
 }
 
 // hold holds back those tools of a server that are not approved, and tells of it.

@@ -113,3 +113,23 @@ func TestToldMethod(t *testing.T) {
 	}}}))
 	tell("notifications/[redacted]", "notifications/odd")
 }
+
+// TestTellable has a server give two tools names that are the same without a secret.
+func TestTellable(t *testing.T) {
+	t.Parallel()
+	var r redact.Redactor
+	r.Add("quite-private-0815")
+	servers := testServers("one")
+	st := newSite(t, func(c *Config) { c.Hide = r.JSON }, servers)
+	var found []wire.Item
+	for _, own := range []string{"a-quite-private-0815", "a-[redacted]", "b", "b-quite-private-0815", "a-%71uite-private-0815"} {
+		found = append(found, wire.Item{Name: "one__" + own, Original: own, Server: "one", Raw: fmt.Appendf(nil, `{"name":%q}`, own)})
+	}
+	var names []string
+	for _, it := range st.offered(wire.Tools, nil, found) {
+		names = append(names, it.Original)
+	}
+	if want := []string{"a-quite-private-0815", "b", "b-quite-private-0815"}; !slices.Equal(names, want) {
+		t.Errorf("offered %q, want %q", names, want)
+	}
+}
