@@ -7,6 +7,7 @@ import (
 
 	"hutch/aggd/shape"
 	"hutch/aggd/wire"
+	"hutch/fs"
 )
 
 // sound returns the items of a list that the standard allows, each name once, and why
@@ -29,7 +30,7 @@ func sound(l *wire.List, items [][]byte, newer bool) (good [][]byte, left []stri
 }
 
 func leftOut(l *wire.List, own string, why error) string {
-	return fmt.Sprintf("the %s %.60q is left out: %v", strings.TrimSuffix(l.Field, "s"), own, why)
+	return fmt.Sprintf("the %s %q is left out: %v", strings.TrimSuffix(l.Field, "s"), fs.Shorten(own), why)
 }
 
 // leave notes what is left out of a list, and logs what is new of that; mu is held.

@@ -15,6 +15,7 @@ import (
 	"hutch/aggd/jsonrpc"
 	"hutch/aggd/rawjson"
 	"hutch/aggd/wire"
+	"hutch/fs"
 )
 
 // mark is the byte order mark, which some servers write before JSON.
@@ -71,10 +72,10 @@ func (c *conn) unreadable(line []byte, err error) {
 // nothing else.
 func (c *conn) noise(line []byte, why error) {
 	n := c.passed.Add(1)
-	c.garbled.Store(fmt.Sprintf("%.80q (%v)", line, why))
+	c.garbled.Store(fmt.Sprintf("%q (%v)", fs.Shorten(string(line)), why))
 	c.throttle()
 	if c.complaints.Allow() {
-		c.up.logf("sent what is passed over, %d lines until now (%v): %.80q", n, why, line)
+		c.up.logf("sent what is passed over, %d lines until now (%v): %q", n, why, fs.Shorten(string(line)))
 	}
 }
 

@@ -81,7 +81,7 @@ func (e *Endpoint) blocked(r *policy.Event, d policy.Decision) *Error {
 	if r.Answer != nil {
 		what = "result"
 	}
-	e.alert("mcp.violation", d.Rule, r.Trace, fmt.Sprintf("process %s: %s %.200q: %s: %.400s", r.Process, r.Method, cmp.Or(r.Name, r.Server), d.Rule, d.Reason))
+	e.alert("mcp.violation", d.Rule, r.Trace, fmt.Sprintf("process %s: %s %q: %s: %s", r.Process, r.Method, e.preview(cmp.Or(r.Name, r.Server), 200), d.Rule, e.preview(d.Reason, 400)))
 	err := invalid("MCP %s blocked by policy: %s: %s", what, d.Rule, d.Reason)
 	if d.Rule == policy.RuleUnregistered {
 		err = notFound(r)

@@ -33,6 +33,6 @@ func (e *Endpoint) Decide(ctx context.Context, r *policy.Event) policy.Decision 
 
 // observed tells of what passes only because the policy observes.
 func (e *Endpoint) observed(r *policy.Event, d policy.Decision) {
-	e.alert("policy.observed", d.Rule, r.Trace, fmt.Sprintf("process %s: %s %s %.200q would be: %s: %s: %.400s",
-		r.Process, r.On, r.Method, cmp.Or(r.Name, r.Host, r.Path, r.Command, r.Server), d.Would, d.Rule, d.Reason))
+	e.alert("policy.observed", d.Rule, r.Trace, fmt.Sprintf("process %s: %s %s %q would be: %s: %s: %s",
+		r.Process, r.On, r.Method, e.preview(cmp.Or(r.Name, r.Host, r.Path, r.Command, r.Server), 200), d.Would, d.Rule, e.preview(d.Reason, 400)))
 }

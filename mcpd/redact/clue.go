@@ -16,13 +16,22 @@ type clue struct {
 	look func(s *scanner, i int) int
 }
 
-// at tells whether s begins with the clue.
-func (c *clue) at(s string) bool {
-	if len(s) < len(c.text) {
-		return false
+// at returns the length of the clue that s begins with, 0 if it does not. Of a secret the
+// beginning will do where … says that it was cut.
+func (c *clue) at(s string) int {
+	n := len(c.text)
+	if len(s) >= n && (s[:n] == c.text || c.fold && strings.EqualFold(s[:n], c.text)) {
+		return n
 	}
-	s = s[:len(c.text)]
-	return s == c.text || c.fold && strings.EqualFold(s, c.text)
+	if c.look != nil || n < Least || !strings.HasPrefix(s, c.text[:Least]) {
+		return 0
+	}
+	for n = Least; n < min(len(s), len(c.text)) && s[n] == c.text[n]; n++ {
+	}
+	if strings.HasPrefix(s[n:], "…") {
+		return n
+	}
+	return 0
 }
 
 // clues are clues by their first two bytes.
@@ -91,7 +100,7 @@ func (cs *clues) first(src string) int {
 	for i := cs.next(src, 0); i < len(src); i = cs.next(src, i+1) {
 		here := cs.of[pair(src[i], src[i+1])]
 		for j := range here {
-			if here[j].at(src[i:]) {
+			if here[j].at(src[i:]) > 0 {
 				return i
 			}
 		}

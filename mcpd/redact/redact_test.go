@@ -345,3 +345,20 @@ func TestSpare(t *testing.T) {
 		t.Errorf("a value beside a reference is shown: %q", got)
 	}
 }
+
+// TestCut has a secret be known by its beginning where its writer says that it was cut.
+func TestCut(t *testing.T) {
+	var r Redactor
+	r.Add("topsecretvalue123456")
+	for text, want := range map[string]string{
+		`said "xx topsecretva…" (no)`:     `said "xx [redacted]…" (no)`,
+		"topsec…":                         "[redacted]…",
+		"topsecretvalue123456…":           "[redacted]…",
+		"topse… topsecret… topsecretful…": "topse… [redacted]… topsecretful…",
+		"topsecretvalue":                  "topsecretvalue",
+	} {
+		if got := r.Redact(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}

@@ -21,10 +21,14 @@ func (s *scanner) scan(clues *clues, i int) {
 		here := clues.of[pair(s.src[i], s.src[i+1])]
 		for j := range here {
 			c := &here[j]
-			switch known := c.look == nil; {
-			case !known && (s.known || i < s.from) || !c.at(s.src[i:]):
+			known := c.look == nil
+			if !known && (s.known || i < s.from) {
+				continue
+			}
+			switch n := c.at(s.src[i:]); {
+			case n == 0:
 			case known:
-				s.spans = append(s.spans, s.place(span{start: i, end: i + len(c.text)}))
+				s.spans = append(s.spans, s.place(span{start: i, end: i + n}))
 			default:
 				if next := c.look(s, i); next > i {
 					s.from = next
