@@ -123,6 +123,12 @@ func owned(o options, program string) []own.Item {
 		{What: "the programs of hutchd", Path: o.bin, Readable: true},
 		{What: "the programs of hutchd", Path: filepath.Dir(program), Readable: true},
 	}
+	for _, name := range []string{"kernel", "guest", "guest-linux", "runsc", "aggd", "locald", "hutch"} {
+		path := filepath.Join(o.bin, name)
+		if _, err := os.Readlink(path); err == nil { // what it leads to counts
+			list = append(list, own.Item{What: "the programs of hutchd", Path: path, Readable: true})
+		}
+	}
 	if network, path, err := ninep.SplitAddr(o.listen); err == nil && network == "unix" {
 		list = append(list, own.Item{What: "the socket of hutchd", Path: path})
 	}
