@@ -270,8 +270,8 @@ func (n *rowNode[T]) Mkdir(ctx context.Context, name string, perm fs.FileMode) (
 	if n.row.Make == nil {
 		return nil, n.fail(fmt.Errorf("%w: no directory can be made in %s", ErrNotPermitted, n.name))
 	}
-	switch _, err := n.Walk(ctx, name); {
-	case err == nil:
+	switch there, err := n.Walk(ctx, name); {
+	case err == nil && !IsScratch(there):
 		return nil, n.fail(fmt.Errorf("%w: %s", ErrExist, name))
 	case errors.Is(err, ErrPermission):
 		return nil, err
@@ -279,6 +279,7 @@ func (n *rowNode[T]) Mkdir(ctx context.Context, name string, perm fs.FileMode) (
 	if err := n.row.Make(n.call(ctx), name); err != nil {
 		return nil, n.fail(err)
 	}
+	n.t.scratches.drop(n.scratchDir(), name) // a tool's temporary file makes way
 	return n.Walk(ctx, name)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -207,4 +208,30 @@ func mustWalk(t *testing.T, dir Node, name string) Node {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// TestMkdirOverScratch makes an object of the name that a tool's temporary file has.
+func TestMkdirOverScratch(t *testing.T) {
+	var made []string
+	find := func(_ Call[*typist], name string) (*typist, error) {
+		if slices.Contains(made, name) {
+			return nil, nil
+		}
+		return nil, ErrNotExist
+	}
+	rows := []Row[*typist]{{Name: "vm", Perm: 0o755, Names: func(Call[*typist]) ([]string, error) { return made, nil }, Enter: find,
+		Make: func(_ Call[*typist], name string) error { made = append(made, name); return nil },
+		Each: []Row[*typist]{{Name: "NAME", Perm: 0o555}}}}
+	dir, err := New(rows, nil, Options[*typist]{Ident: func(*typist) uint64 { return 0 }}).Root().Walk(t.Context(), "vm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	temporaryFile(t, dir, "n1.tmp", "text")
+	n, err := dir.Mkdir(t.Context(), "n1.tmp", 0o755)
+	if err != nil || IsScratch(n) {
+		t.Fatalf("mkdir: %v, %v", n, err)
+	}
+	if _, err := dir.Mkdir(t.Context(), "n1.tmp", 0o755); !Is(err, ErrExist) {
+		t.Errorf("once more: %v", err)
+	}
 }
