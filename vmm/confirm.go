@@ -49,6 +49,6 @@ func (v *VM) confirmed() error {
 	for _, key := range s.Unconfirmed {
 		says = append(says, key+" "+plainText(s.config.Value(key)))
 	}
-	return fmt.Errorf("%w: the archive of vm %q gives it %s: write confirm to its ctl if it may have that, or set what it is to have",
+	return fmt.Errorf("%w: the archive of vm %q gives it %s: write confirm to its ctl if it may have that, as by \"echo confirm | hutch 9p write vm/%[2]s/ctl\", or set what it is to have",
 		fs.ErrNotPermitted, v.Name(), strings.Join(says, "; "))
 }

@@ -49,7 +49,7 @@ func commands() []command {
 		{"diff", "VM [SNAP [OTHER]]", 1, 3, "print what is different now, or in another snapshot, from one, or from the VM as it was made", defineDiff, ending, false},
 		{"undo", "[FLAGS] VM [ID]", 1, 2, "make a VM's workspace what it was before a call or command, or list what can be undone", defineUndo, ending, false},
 		{"config", "[FLAGS] VM [KEY [VALUE]]", 1, -1, "print or change a VM's config", defineConfig, ending, false},
-		{"profile", "[FLAGS] show|check|sign|keygen [PROFILE|FILE…]", 1, -1, "show a profile, check files of profiles, or sign those of corp", defineProfile, ending, false},
+		{"profile", "[FLAGS] ls|show|check|sign|keygen [PROFILE|FILE…]", 1, -1, "list or show profiles, check files of profiles, or sign those of corp", defineProfile, ending, false},
 		{"secret", "set|ls|rm [SECRET…]", 1, -1, "set a secret to what is typed or comes in, list the names of all, or forget some", plain(secret), ending, false},
 		{"cp", "FROM TO", 2, 2, "copy files into a VM or out of it: VM:PATH is one there", plain(connected(cp)), ending, false},
 		{"logs", "[FLAGS] VM [NAME]", 1, 2, "print a log of a VM, or what a command in it printed", defineLogs, ending, false},

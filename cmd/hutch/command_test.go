@@ -2,8 +2,23 @@ package main
 
 import (
 	"flag"
+	"os/exec"
 	"testing"
+
+	"hutch/fs/need"
 )
+
+// TestCompletionZsh reads the script as people have a shell read it, and as zsh does by itself.
+func TestCompletionZsh(t *testing.T) {
+	const script = `autoload -U compinit; compinit -D -u
+eval "$1"; print $_comps[hutch]; unfunction _hutch
+compadd() { print -r -- $* }; hutch() { print a }
+eval "_hutch() { $1 }"; words=(hutch ""); CURRENT=2; _hutch`
+	out, err := exec.Command(need.Tool(t, "zsh"), "-fc", script, "zsh", completions["zsh"]).CombinedOutput()
+	if err != nil || string(out) != "_hutch\n-S --\n-- a\n" {
+		t.Errorf("%v: zsh says %q", err, out)
+	}
+}
 
 func TestSuggestion(t *testing.T) {
 	for typed, want := range map[string]string{

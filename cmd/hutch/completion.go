@@ -35,13 +35,20 @@ complete -o default -F _hutch hutch
 `,
 	"zsh": `#compdef hutch
 # zsh completion for hutch: hutch completion zsh
-local -a found
-found=("${(@f)$(hutch completion words "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-if [[ -n "${found[*]}" ]]; then
-	compadd -S '' -- "${(@M)found:#*[:/]}"
-	compadd -- "${(@)found:#*[:/]}"
+_hutch() {
+	local -a found
+	found=("${(@f)$(hutch completion words "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+	if [[ -n "${found[*]}" ]]; then
+		compadd -S '' -- "${(@M)found:#*[:/]}"
+		compadd -- "${(@)found:#*[:/]}"
+	else
+		_files
+	fi
+}
+if [[ $funcstack[1] == _hutch ]]; then # from a folder of functions, when it is wanted first
+	_hutch "$@"
 else
-	_files
+	compdef _hutch hutch
 fi
 `,
 	"fish": `# fish completion for hutch: hutch completion fish

@@ -19,6 +19,9 @@ import (
 
 // cp copies a file, or a folder with all in it, into a VM or out of it.
 func cp(ctx context.Context, c *tree, args []string) error {
+	if slices.Contains(args, "-") {
+		return fmt.Errorf("%w: cp has no standard input or output: use hutch exec VM cat FILE, or ./- for a file of that name", fs.ErrInvalid)
+	}
 	fromVM, from, out := place(args[0])
 	toVM, to, in := place(args[1])
 	if in == out {

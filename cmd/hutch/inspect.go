@@ -49,7 +49,11 @@ func defineInspect(flags *flag.FlagSet) action {
 			execs, eerr := folders(c, path.Join(dir, "exec"))
 			all["snapshots"], all["commands"], all["ports"] = elements(snaps, serr), elements(execs, eerr), elements(ports, err)
 			if !*asJSON {
-				fmt.Printf("# more\nsnapshots %s\ncommands %s\nports %s\n", fs.QuoteAll(snaps), fs.QuoteAll(execs), portWords(ports))
+				for _, line := range [][2]string{{"snapshots", fs.QuoteAll(snaps)}, {"commands", fs.QuoteAll(execs)}, {"ports", portWords(ports)}} {
+					if line[1] != "" {
+						fmt.Println(line[0], line[1])
+					}
+				}
 			}
 		}
 		if *asJSON {

@@ -193,7 +193,7 @@ func unpacked(c *tree, vm string, yes bool) error {
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s\n", state, pairs(status)["reason"])
 	if keys := pairs(status)["unconfirmed"]; keys != "" && !yes {
-		fmt.Fprintf(os.Stderr, "it starts when you have agreed to what the archive says of %s: write confirm to %s/ctl, or set them by `hutch config %s KEY VALUE`\n", keys, vm, path.Base(vm))
+		fmt.Fprintf(os.Stderr, "it starts when you have agreed to what the archive says of %s: `echo confirm | hutch 9p write %s/ctl`, or set them by `hutch config %s KEY VALUE`\n", keys, vm, path.Base(vm))
 	}
 	return nil
 }

@@ -42,14 +42,13 @@ func definePolicy(flags *flag.FlagSet) action {
 	}
 }
 
-// policyFile prints a file of a VM's policy: its name, and the VM.
+// policyFile prints a file of a policy: its name, and whose it is, a VM's, a server's or a group's.
 func policyFile(ctx context.Context, c *tree, args []string) error {
-	name, vm := args[0], args[1]
-	dir, err := vmDir(vm)
+	dir, err := placeIn(c, args[1])
 	if err != nil {
 		return err
 	}
-	return noVM(c, vm, copyFile(ctx, c, os.Stdout, dir+"/policy/"+name, os.O_RDONLY))
+	return noPlace(c, dir, copyFile(ctx, c, os.Stdout, dir+"/policy/"+args[0], os.O_RDONLY))
 }
 
 // A policySource says whose policy is tested: that of a VM, of a profile, or of a file.

@@ -20,6 +20,7 @@ type profileFlags struct{ key, password, corp string }
 
 // profileVerbs is the table of what hutch profile does with names and files.
 var profileVerbs = map[string]verb[func(context.Context, profileFlags, []string) error]{
+	"ls":     {0, 0, listProfiles},
 	"show":   {1, 1, showProfile},
 	"check":  {1, -1, checkProfiles},
 	"sign":   {1, -1, signProfiles},
@@ -39,6 +40,17 @@ func defineProfile(flags *flag.FlagSet) action {
 		}
 		return do(ctx, f, args[1:])
 	}
+}
+
+// listProfiles prints the names of the profiles that the service has.
+func listProfiles(ctx context.Context, _ profileFlags, args []string) error {
+	return connected(func(_ context.Context, c *tree, _ []string) error {
+		names, err := profileNames(c, "profiles")
+		for _, name := range names {
+			fmt.Println(name)
+		}
+		return err
+	})(ctx, args)
 }
 
 // showProfile prints every key of a profile, as the service has it.

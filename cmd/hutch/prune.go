@@ -59,7 +59,7 @@ func tellUnused(vms, images []string) {
 // confirmed asks the person at the terminal.
 func confirmed() (bool, error) {
 	if !term.IsTerminal(0) {
-		return false, misused("prune", "nobody can be asked here: -yes removes them")
+		return false, fmt.Errorf("%w: nobody can be asked here: -yes removes them", fs.ErrNotPermitted)
 	}
 	fmt.Print("Remove them? [y/N] ")
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')

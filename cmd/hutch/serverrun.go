@@ -42,6 +42,9 @@ func runServer(ctx context.Context, c *tree, f *serverFlags, args []string) erro
 		if err == nil {
 			return tellStatus(c, dir, notedTexts)
 		}
+		if st, wrong := os.Stat(ref); wrong == nil && st.Mode().IsRegular() && !strings.Contains(ref, "/") {
+			return fmt.Errorf("%w; the program here is ./%s", err, ref)
+		}
 		if status, _ := readFile(c, path.Join(dir, "status")); !strings.HasPrefix(status, "unauthenticated\n") || f.bearer != "" || f.headers != nil {
 			return err
 		}
@@ -60,6 +63,9 @@ func whole(ref string) (string, error) {
 		return ref, nil
 	}
 	name, err := filepath.Abs(name)
+	if st, wrong := os.Stat(name); !folder && wrong == nil && st.Mode().IsRegular() && st.Mode()&0o111 == 0 {
+		return "", fmt.Errorf("%w: %s is not executable: chmod +x it first", fs.ErrPermission, ref)
+	}
 	if folder {
 		name = "go://" + name
 	}
