@@ -24,6 +24,18 @@ type Mounter interface {
 	Sockets() bool
 }
 
+// Mounted says why what the guest has at path is not to be removed from outside: a folder
+// of the host is there. The config does not change while the VM runs.
+func (v *VM) Mounted(path string) error {
+	list, err := v.Config().Mounts.List()
+	for _, m := range list {
+		if profiles.Within(m.Guest, path) {
+			return fmt.Errorf("%w: the host's folder %s is mounted there: change it there", fs.ErrNotPermitted, m.Host)
+		}
+	}
+	return err
+}
+
 // mounts returns what the machine of c is shown by driver d, if that can be:
 // folders that are there, and have nothing to do with those of the service.
 func (v *VM) mounts(c Config, d Driver, img image.Image) ([]Mount, error) {

@@ -12,7 +12,6 @@ import (
 	"hutch/cmd/hutchd/sandbox"
 	"hutch/cmd/hutchd/workload"
 	"hutch/fs"
-	"hutch/profiles"
 	"hutch/profiles/runconfig"
 )
 
@@ -160,15 +159,7 @@ func guestRoot(c call) (fs.Node, error) {
 	if err != nil {
 		return nil, nil
 	}
-	mounts, err := c.At.vm.Config().Mounts.List() // which stay as they are while it runs
-	return g.RootKeeping(func(path string) error {
-		for _, m := range mounts {
-			if profiles.Within(m.Guest, path) {
-				return fmt.Errorf("%w: the host's folder %s is mounted there: change it there", fs.ErrNotPermitted, m.Host)
-			}
-		}
-		return nil
-	}), err
+	return g.RootKeeping(c.At.vm.Mounted), nil
 }
 
 func logPath(c call, name string) string {
