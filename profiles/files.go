@@ -48,7 +48,7 @@ func (s *Store) documents(l *look, name string) ([]*document, error) {
 		case len(chain) > maxExtends:
 			wrong = fmt.Sprintf("is one too many: a profile is made of %d others at most", maxExtends)
 		case !s.exists(l, parent):
-			wrong = "does not exist: see profiles"
+			wrong = "does not exist: see profiles, as hutch profile ls lists them"
 		}
 		if wrong != "" {
 			return nil, faulty(name, d.fault(key{"extends"}.faultf("extends: profile %q %s", parent, wrong)))

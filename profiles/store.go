@@ -106,7 +106,7 @@ func (s *Store) Get(name string) (*Profile, error) {
 	case name == Default:
 		return Parse(Default, builtin)
 	case errors.Is(l.err, os.ErrNotExist):
-		return nil, fmt.Errorf("%w: profile %q: see profiles", fs.ErrNotExist, name)
+		return nil, fmt.Errorf("%w: profile %q: see profiles, as hutch profile ls lists them", fs.ErrNotExist, name)
 	}
 	return nil, l.err
 }

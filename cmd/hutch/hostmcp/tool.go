@@ -280,7 +280,7 @@ var advice = []struct{ ofTree, ofTools string }{
 	{": start it", ": resume starts it"},
 	{": read undo for what has", ": undos lists what has"},
 	{": see drivers", ": read hutch:///drivers"},
-	{": see profiles", ": read hutch:///profiles"},
+	{": see profiles, as hutch profile ls lists them", ": read hutch:///profiles"},
 }
 
 // errorText is what a client is told of an error.

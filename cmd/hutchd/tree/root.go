@@ -80,7 +80,7 @@ func reload(c call, args []string) error {
 	names := c.At.s.Profiles.Names()
 	if len(args) > 0 {
 		if !slices.Contains(names, args[0]) {
-			return fmt.Errorf("%w: profile %q: see profiles", fs.ErrNotExist, args[0])
+			return fmt.Errorf("%w: profile %q: see profiles, as hutch profile ls lists them", fs.ErrNotExist, args[0])
 		}
 		names = args
 	}
