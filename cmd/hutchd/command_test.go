@@ -31,7 +31,7 @@ func TestCommands(t *testing.T) {
 		{"create -ram 512 bad", "^hutch: invalid argument: ram is too small: 512 bytes < 64MiB: say a unit", "1"},
 		{"start bad", `^hutch: file does not exist: no vm "bad"`, "1"}, // nothing is left of it
 		{"config dev", "^ram 256MiB\n# default: image host\n", "0"},
-		{"create -profile nosuch bad", `^hutch: file does not exist: profile "nosuch": see profiles\n$`, "1"},
+		{"create -profile nosuch bad", `^hutch: file does not exist: profile "nosuch": see profiles, as hutch profile ls lists them\n$`, "1"},
 		{"create -v /nosuch:/x bad", "^hutch: file does not exist: mount /nosuch: no such file", "1"},
 		{"create -image nosuch:1 bad", `^hutch: file does not exist: no image "nosuch:1": hutch images lists`, "1"},
 		{"create -image a/host bad", `^hutch: file does not exist: no image "a/host": did you mean host\?`, "1"},
