@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"hutch/aggd/oauth/oauthtest"
+	"hutch/fs/need"
 )
 
 // notes serves an MCP server of the SDK's to those who have a token, and counts the
@@ -65,6 +66,7 @@ func (s *service) visit(a *oauthtest.Server, server string) {
 // TestServerLogin has a remote server that wants a token be run, logged in to, used
 // over renewals and refusals, and logged out of.
 func TestServerLogin(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	a, sessions := notes(t)
 	s := serve(t, false)

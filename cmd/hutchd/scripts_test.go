@@ -28,6 +28,7 @@ func serveHome(t *testing.T, mounted bool) *service {
 }
 
 func TestScriptsLinux(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	scripttest.Run(t, scripts, append(imagetest.Variables(t, "gvisor"), registrytest.Variables(t)...), func(t *testing.T) scripttest.Frontend {
 		return scripttest.Linux(serveHome(t, false).client().Conn)

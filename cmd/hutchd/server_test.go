@@ -177,6 +177,7 @@ func (s *service) hang(vm string) {
 
 // TestServerStuck stops a server whose sandbox does nothing any more.
 func TestServerStuck(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := serve(t, false)
 	s.imageServer("all")

@@ -126,6 +126,7 @@ func TestServerFolder(t *testing.T) {
 // TestServerRefusesToken has a remote server take no token that its config says, from the
 // start, and later.
 func TestServerRefusesToken(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	server := mcp.NewServer(&mcp.Implementation{Name: "r", Version: "1"}, nil)
 	h := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)

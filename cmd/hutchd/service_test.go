@@ -8,11 +8,13 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,6 +27,18 @@ import (
 
 // limit bounds what a test waits for; nothing is measured by it.
 const limit = time.Minute
+
+// TestMain has four tests run side by side, if no flag says how many: they wait for
+// each other's machines and servers more than they compute.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if !said {
+		flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
+	}
+	os.Exit(m.Run())
+}
 
 // A service is a hutchd on a folder of its own.
 type service struct {

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"hutch/fs/need"
 )
 
 // difference asks vm/dev/snap/diff.
@@ -85,6 +87,7 @@ func TestSnapshotConsistent(t *testing.T) {
 // A hutchd that is killed while it takes snapshots leaves the guest going on,
 // and of the snapshot all or nothing.
 func TestSnapshotKilled(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := serve(t, false)
 	s.vm("dev")

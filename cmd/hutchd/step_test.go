@@ -13,11 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hutch/fs/inotify"
+	"hutch/fs/need"
 )
 
 // TestKillAtStep kills hutchd as soon as the disk shows that a verb has come
 // to a step. Whatever of the rest it still did, the next one has each VM whole.
 func TestKillAtStep(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := serve(t, false)
 	s.vm("dev")

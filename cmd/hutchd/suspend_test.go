@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"hutch/fs/need"
 )
 
 // counting prints numbered lines until it is told to stop, and says in the
@@ -152,6 +154,7 @@ func suspend(t *testing.T, s *service, sig syscall.Signal) {
 
 // TestForkLive has a VM and its copy go on from the same memory, each by itself.
 func TestForkLive(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	forkLive(t, serve(t, false))
 }
@@ -198,6 +201,7 @@ func forkLive(t *testing.T, s *service) {
 
 // TestSuspendAsOrdinaryUser does the same as a user without any power.
 func TestSuspendAsOrdinaryUser(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	s := ordinary(t)
 	s.start()

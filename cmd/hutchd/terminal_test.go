@@ -171,6 +171,7 @@ func again(do func(), shown *text) int {
 
 // TestRunHangup takes the terminal away from commands that do not care.
 func TestRunHangup(t *testing.T) {
+	need.Patience(t)
 	t.Parallel()
 	// Under nohup we ignore hang-ups, and so would what we start, if we did not
 	// ask for them.
