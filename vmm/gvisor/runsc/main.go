@@ -49,9 +49,11 @@ func (s *sockets) SeccompRules() seccomp.SyscallRules {
 }
 
 // TryHandleMount serves a mount as gVisor itself does, but for sockets, unless it is
-// named. The root, of which m is nil, never is.
+// named. The root, of which m is nil, never is. A configuration without the annotation is
+// of a hutchd that had gVisor's own runsc.
 func (s *sockets) TryHandleMount(spec *specs.Spec, m *specs.Mount, _ string, readonly bool) (lisafs.ConnectionImpl, lisafs.ConnectionOpts, error) {
-	if m != nil && slices.Contains(strings.Split(spec.Annotations[annotation], "\x00"), m.Source) {
+	open, names := spec.Annotations[annotation]
+	if !names || m != nil && slices.Contains(strings.Split(open, "\x00"), m.Source) {
 		return nil, lisafs.ConnectionOpts{}, nil
 	}
 	return fsgofer.NewConnectionImpl(&s.closed), fsgofer.ConnectionOpts(readonly), nil
